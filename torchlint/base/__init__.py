@@ -1,0 +1,1 @@
+"""Floor 1: plain values that every other part speaks in. Standard library only."""

@@ -1,0 +1,41 @@
+"""Every error that torchlint raises for a user to read, each with the exit code it leads to."""
+
+from __future__ import annotations
+
+
+class TorchlintError(Exception):
+    """Base of all errors whose message is meant for the user: one clear line, no traceback."""
+
+    exit_code = 2
+
+
+class UsageError(TorchlintError):
+    """A command-line argument that cannot be used."""
+
+
+class ConfigError(TorchlintError):
+    """A configuration file or value that cannot be used; the message names file and key."""
+
+
+class CatalogError(TorchlintError):
+    """A rule file, ours or a plugin's, that breaks the contract of a rule."""
+
+
+class SourceError(TorchlintError):
+    """A file that cannot be read as Python source text (missing, unreadable, undecodable)."""
+
+    exit_code = 1
+
+
+class TooLargeError(SourceError):
+    """A file over the size limit: left out with a note, which does not fail the run."""
+
+
+class WriteError(TorchlintError):
+    """A fixed file that could not be written, or that changed while it was being fixed."""
+
+    exit_code = 1
+
+
+class OutputError(TorchlintError):
+    """The report could not be written to where the user asked."""

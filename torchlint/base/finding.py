@@ -1,0 +1,170 @@
+"""What torchlint says about a place in a file, as plain picklable values.
+
+The command line, JSON, SARIF, the cache and the editor all speak in these.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from dataclasses import dataclass
+
+from torchlint.base.span import Position, Span
+
+
+class Severity(enum.Enum):
+    """How much a finding matters (design §5): wrong results, hot-path cost, or a hint."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+    @property
+    def rank(self) -> int:
+        """0 for info, 1 for warning, 2 for error."""
+        return _RANK[self]
+
+
+_RANK = {Severity.INFO: 0, Severity.WARNING: 1, Severity.ERROR: 2}
+
+
+class Safety(enum.Enum):
+    """What applying a fix may change (design §5)."""
+
+    SAFE = "safe"
+    """Bit-for-bit the same values, RNG streams, dtype, device, requires_grad and exceptions."""
+    UNSAFE = "unsafe"
+    """May change something, and the fix says what."""
+    SUGGESTION = "suggestion"
+    """Shown as a patch, never applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace ``text[span.start:span.end]`` by `text`; both ends also as positions for reports."""
+
+    span: Span
+    text: str
+    start: Position
+    end: Position
+
+
+@dataclass(frozen=True, slots=True)
+class TextFix:
+    """A fix as text edits that apply together or not at all.
+
+    `title` says what is done; `note` (unsafe fixes) what it changes. `withheld`, where set, is the reason why
+    the engine will not apply it although it is offered (a comment inside the edited span, say).
+    """
+
+    safety: Safety
+    title: str
+    edits: tuple[Edit, ...]
+    note: str = ""
+    withheld: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One link of the chain that explains why a line is hot: words, and the place they speak of."""
+
+    text: str
+    filename: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding. `code` is a rule code, or one of the engine's own: see `ENGINE_CODES`.
+
+    `filename` is the path as the user should see it. `statement` is the first physical row of the statement
+    that holds the finding and `statement_end` its last: suppression comments on either count.
+    """
+
+    code: str
+    name: str
+    message: str
+    severity: Severity
+    filename: str
+    start: Position
+    end: Position
+    statement: int
+    statement_end: int
+    fingerprint: str = ""
+    fix: TextFix | None = None
+    why_hot: tuple[Reason, ...] = ()
+    cell: int | None = None
+    help: str = ""
+
+    @property
+    def sort_key(self) -> tuple[str, int, int, str]:
+        """Order of findings in every report: file, row, column, code."""
+        return (self.filename, self.start.row, self.start.column, self.code)
+
+
+INVALID_SYNTAX = "invalid-syntax"
+UNREADABLE = "unreadable"
+NOT_ANALYSED = "not-analysed"
+UNUSED_SUPPRESSION = "TL001"
+ENGINE_CODES = (INVALID_SYNTAX, UNREADABLE, NOT_ANALYSED, UNUSED_SUPPRESSION)
+"""Codes that the engine itself reports; no rule may use them."""
+
+
+class NoteKind(enum.Enum):
+    """Why a file, or part of the work on it, was left out."""
+
+    SKIPPED = "skipped"
+    """Left out by a limit or because our parser does not support this valid file: does not fail the run."""
+    FAILED = "failed"
+    """The tool itself failed on the file (crash, timeout, memory, a bug): exit code 2."""
+    UNWRITTEN = "unwritten"
+    """A fix that could not be written, or was refused because the file changed: exit code 1."""
+    WITHHELD = "withheld"
+    """A fix that was not applied, with the reason: does not fail the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One line on something that was not done, so that nothing is skipped silently."""
+
+    kind: NoteKind
+    filename: str
+    message: str
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FileReport:
+    """All that is known about one file after a run.
+
+    `before` and `after` are its decoded text and the fixed text, both empty strings unless a fix run changed it.
+    `applied` counts the fixes applied; `source` holds excerpt lines for the `full` format, keyed by row.
+    """
+
+    filename: str
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[Note, ...] = ()
+    applied: int = 0
+    before: str = ""
+    after: str = ""
+    source: tuple[tuple[int, str], ...] = ()
+
+
+def normalised(statement: str) -> str:
+    """Return a statement's text with comments and runs of white space folded, for fingerprints."""
+    lines = [line.partition("#")[0] if "'" not in line and '"' not in line else line for line in statement.split("\n")]
+    return " ".join(" ".join(lines).split())
+
+
+def fingerprint(code: str, posix_path: str, cell: int | None, statement: str, ordinal: int) -> str:
+    """Return the identity of a finding: 16 hex digits that survive line shifts (design §5).
+
+    Args:
+        code: the rule's code.
+        posix_path: the file's path under the project root, with forward slashes.
+        cell: the notebook cell's number, or None.
+        statement: the statement's source text; it is normalised here.
+        ordinal: 0 for the first finding with all of these equal, 1 for the second, and so on.
+    """
+    parts = (code, posix_path, "" if cell is None else str(cell), normalised(statement), str(ordinal))
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
