@@ -1,0 +1,95 @@
+"""The words of suppression comments: ``# torchlint: ignore[TL101] reason``, ``# noqa: TL101`` and their kin."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torchlint.base.span import Span
+from torchlint.source.comments import Comment
+
+IGNORE, DISABLE, ENABLE, FILE_IGNORE, NOQA = "ignore", "disable", "enable", "file-ignore", "noqa"
+_VERBS = (IGNORE, DISABLE, ENABLE, FILE_IGNORE)
+
+_PRAGMA = re.compile(
+    r"#\s*(?:torchlint\s*:\s*(?P<verb>[a-z][\w-]*)[ \t]*(?P<list>\[(?P<own>[^\]#]*)(?P<close>\])?)?"
+    r"|noqa(?:(?P<colon>\s*:)\s*(?P<codes>[a-z]+\d+(?:[,\s]+[a-z]+\d+)*)?)?(?![\w-]))",
+    re.IGNORECASE,
+)
+_NEXT_REMARK = re.compile(r"(?<=\s)#(?!\d)")
+"""Another remark in the same comment; ``#12`` is an issue's number."""
+_WORD = re.compile(r"[^,\s]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One code, prefix or rule name of a pragma, with its offsets in the file."""
+
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Pragma:
+    """One suppression.
+
+    Args:
+        verb: one of the constants of this module.
+        entries: what it names; none for a blanket ``# noqa`` and for a malformed one.
+        span: the whole remark with its reason, without other remarks of the same comment.
+        comment: the comment that holds it.
+        problem: what is wrong with its form; it is not honoured then.
+    """
+
+    verb: str
+    entries: tuple[Entry, ...]
+    span: Span
+    comment: Comment
+    problem: str = ""
+
+    @property
+    def blanket(self) -> bool:
+        """Whether this is a ``# noqa`` for everything."""
+        return self.verb == NOQA and not self.entries
+
+    @property
+    def whole_comment(self) -> bool:
+        """Whether nothing else stands in its comment."""
+        return self.span == Span(self.comment.start, self.comment.start + len(self.comment.text))
+
+
+def pragmas(comment: Comment) -> Iterator[Pragma]:
+    """Yield the suppressions in one comment."""
+    text = comment.text.rstrip()
+    for found in _PRAGMA.finditer(text):
+        after = _NEXT_REMARK.search(text, found.end())
+        end = len(text[: after.start()].rstrip()) if after else len(comment.text)
+        span = Span(comment.start + found.start(), comment.start + end)
+        verb = found["verb"]
+        if verb is None:
+            if found["codes"] or not found["colon"]:
+                yield Pragma(NOQA, _entries(found, "codes", comment.start), span, comment)
+            continue
+        entries = _entries(found, "own", comment.start)
+        problem = _problem(verb.lower(), found["close"] is not None and bool(entries))
+        if problem is not None:
+            yield Pragma(verb.lower(), () if problem else entries, span, comment, problem)
+
+
+def _entries(found: re.Match[str], group: str, start: int) -> tuple[Entry, ...]:
+    if found[group] is None:
+        return ()
+    words = _WORD.finditer(found.string, *found.span(group))
+    return tuple(Entry(word[0], Span(start + word.start(), start + word.end())) for word in words)
+
+
+def _problem(verb: str, has_codes: bool) -> str | None:
+    """Return what is wrong with a torchlint pragma, "" if nothing, None if it is mere prose."""
+    if verb in _VERBS:
+        if has_codes:
+            return ""
+        return f"suppression without codes is not honoured; write '# torchlint: {verb}[TL101]'"
+    close = difflib.get_close_matches(verb[:40], _VERBS, 1, 0.7)
+    return f"unknown suppression '{verb}'; did you mean '{close[0]}'?" if close else None
