@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+
+import pytest
+
+from torchlint.base.finding import FileReport, Finding, Note, NoteKind, Safety, Severity, TextFix
+from torchlint.report import counts
+from torchlint.report.run_report import RunReport
+from torchlint.report.summary import summary
+
+Findings = Callable[..., Finding]
+Runs = Callable[..., RunReport]
+
+
+@pytest.fixture
+def mixed(make_finding: Findings, safe_fix: TextFix) -> list[Finding]:
+    """Two safe fixes, one unsafe, one withheld, one suggestion."""
+    return [
+        make_finding(),
+        make_finding(filename="b.py", severity=Severity.ERROR),
+        make_finding(fix=dataclasses.replace(safe_fix, safety=Safety.UNSAFE, note="n")),
+        make_finding(fix=dataclasses.replace(safe_fix, withheld="comment"), severity=Severity.INFO),
+        make_finding(fix=dataclasses.replace(safe_fix, safety=Safety.SUGGESTION)),
+    ]
+
+
+def test_counts_findings_and_fixes(mixed: list[Finding], make_run: Runs) -> None:
+    assert summary(make_run(*mixed)) == (
+        "Found 5 findings (1 error, 3 warnings, 1 info) in 2 files.\n"
+        "[*] 2 fixable with `torchlint fix --apply` (1 more with `--unsafe-fixes`).\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("chosen", "unsafe_fixes", "line"),
+    [
+        ([0], False, "[*] 1 fixable with `torchlint fix --apply`."),
+        ([2], False, "[~] 1 fixable with `torchlint fix --apply --unsafe-fixes`."),
+        ([0, 2], True, "[*] 2 fixable with `torchlint fix --apply --unsafe-fixes`."),
+        ([3, 4], False, None),
+        ([3, 4], True, None),
+    ],
+)
+def test_fixable_line(
+    mixed: list[Finding], make_run: Runs, chosen: list[int], unsafe_fixes: bool, line: str | None
+) -> None:
+    lines = summary(make_run(*(mixed[at] for at in chosen), unsafe_fixes=unsafe_fixes)).splitlines()
+    assert lines[1:] == ([] if line is None else [line])
+
+
+def test_clean_run(make_run: Runs) -> None:
+    assert summary(make_run(files_checked=3)) == "All checks passed.\n"
+
+
+def test_a_run_over_nothing_does_not_claim_success(make_run: Runs) -> None:
+    assert summary(make_run()) == "No files were checked.\n"
+
+
+def test_all_that_was_not_done_is_listed(make_run: Runs) -> None:
+    notes = (
+        Note(NoteKind.WITHHELD, "w.py", "a comment stands inside", 3),
+        Note(NoteKind.UNWRITTEN, "ro.py", "read-only\x1b"),
+        Note(NoteKind.FAILED, "z\n.py", "rule TL101 crashed", 12),
+        Note(NoteKind.FAILED, "z\n.py", "rule TL102 crashed", 2),
+        Note(NoteKind.SKIPPED, "::big.py", "larger than 1 MB"),
+    )
+    assert summary(make_run(notes=notes)) == (
+        "No findings, but not everything was done.\n"
+        "2 files not analysed:\n"
+        "  ./::big.py: larger than 1 MB\n"
+        "  z\\n.py:2: rule TL102 crashed\n"
+        "  z\\n.py:12: rule TL101 crashed\n"
+        "1 fix not written:\n"
+        "  ro.py: read-only\\x1b\n"
+        "1 fix withheld:\n"
+        "  w.py:3: a comment stands inside\n"
+    )
+
+
+def test_a_withheld_fix_alone_does_not_spoil_a_clean_run(make_run: Runs) -> None:
+    assert summary(make_run(notes=(Note(NoteKind.WITHHELD, "w.py", "why"),))).startswith("All checks passed.")
+
+
+def test_applied_fixes_are_counted(make_run: Runs) -> None:
+    files = (FileReport("a.py", applied=2), FileReport("b.py", applied=1), FileReport("c.py"))
+    assert summary(make_run(files=files, fix_applied=3)) == (
+        "Fixed 3 findings in 2 files.\nAll checks passed.\n"
+    )
+
+
+def test_statistics(mixed: list[Finding], make_finding: Findings, make_run: Runs) -> None:
+    found = [*mixed, make_finding(code="TL001", name="unused-suppression")]
+    found += [make_finding(code="TL9", name="other", fix=None)] * 10
+    assert counts.render(make_run(*found)) == (
+        "10\tTL9  \t[ ] other\n 5\tTL102\t[-] cpu-then-move\n 1\tTL001\t[*] unused-suppression\n"
+    )
+    assert json.loads(counts.render_json(make_run(*found)))[1] == {
+        "code": "TL102",
+        "name": "cpu-then-move",
+        "count": 5,
+        "fixable": False,
+        "fixable_count": 2,
+        "unsafe_count": 1,
+        "severity": "error",
+    }
+
+
+def test_statistics_count_unsafe_fixes_where_they_are_allowed(mixed: list[Finding], make_run: Runs) -> None:
+    (one,) = json.loads(counts.render_json(make_run(*mixed[:3], unsafe_fixes=True)))
+    assert (one["fixable"], one["fixable_count"]) == (True, 3)
+
+
+def test_statistics_of_nothing(make_run: Runs) -> None:
+    assert counts.render(make_run()) == ""
+    assert counts.render_json(make_run()) == "[]\n"

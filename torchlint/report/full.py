@@ -1,0 +1,109 @@
+"""The `full` format: each finding with its source lines, the reason why the line is hot, and the fix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from torchlint.base.finding import FileReport, Finding, Reason, Safety, TextFix
+from torchlint.report.layout import clip, shown_line
+from torchlint.report.patch import patch_lines
+from torchlint.report.run_report import RunReport, report_order
+from torchlint.report.style import BOLD, CYAN, GUTTER, SEVERITY, paint
+from torchlint.report.text import marker, place, shown_code, visible, visible_path
+
+CONTEXT = 2
+"""Rows shown before and after the row of a finding."""
+
+
+def render(run: RunReport) -> str:
+    """Return one block of lines per finding, with an empty line after each."""
+    files = sorted(run.files, key=lambda file: file.filename)
+    return "".join(block for file in files for block in _blocks(file, run.color))
+
+
+def _blocks(file: FileReport, color: bool) -> Iterator[str]:
+    source = dict(file.source)
+    for finding in sorted(file.findings, key=report_order):
+        # Rows of a notebook count per cell, so that the file's rows cannot tell which cell they are of.
+        rows = source if finding.cell is None else {}
+        yield "\n".join([*_finding(finding, rows, color), "", ""])
+
+
+def _finding(finding: Finding, source: Mapping[int, str], color: bool) -> Iterator[str]:
+    width = len(str(_last_row(finding)))
+    words = [
+        paint(shown_code(finding), SEVERITY[finding.severity], color),
+        paint(marker(finding), CYAN, color),
+        paint(visible(finding.message), BOLD, color),
+    ]
+    yield " ".join(word for word in words if word)
+    yield f"{' ' * width}{paint('-->', GUTTER, color)} {place(finding)}"
+    yield from _excerpt(finding, source, width, color)
+    if finding.why_hot:
+        yield _labelled("why", " <- ".join(_reason(reason) for reason in finding.why_hot), color)
+    if finding.help:
+        yield _labelled("help", visible(finding.help), color)
+    if finding.fix is not None:
+        yield from _fix(finding.fix, source, width, color)
+
+
+def _last_row(finding: Finding) -> int:
+    edits = finding.fix.edits if finding.fix is not None else ()
+    return max(
+        [finding.start.row + CONTEXT, *(edit.end.row + edit.text.count("\n") + CONTEXT for edit in edits)]
+    )
+
+
+def _excerpt(finding: Finding, source: Mapping[int, str], width: int, color: bool) -> Iterator[str]:
+    row = finding.start.row
+    if row not in source:
+        return
+    before = [at for at in range(row - CONTEXT, row) if at in source]
+    after = [at for at in range(row + 1, row + CONTEXT + 1) if at in source]
+    while before and not source[before[0]].strip():
+        del before[0]
+    while after and not source[after[-1]].strip():
+        del after[-1]
+    bar = paint(f"{' ' * width} |", GUTTER, color)
+    yield bar
+    for at in [*before, row, *after]:
+        column = finding.start.column if at == row else 1
+        text = shown_line(clip(source[at], column)[0]).text
+        yield f"{paint(f'{at:>{width}} |', GUTTER, color)} {text}".rstrip()
+        if at == row:
+            blank, carets = _underline(finding, source[row])
+            yield f"{bar} {blank}{paint(carets, SEVERITY[finding.severity], color)}"
+    yield bar
+
+
+def _underline(finding: Finding, source: str) -> tuple[str, str]:
+    """Return blanks and carets that stand under the finding's part of its first row."""
+    text, cut = clip(source, finding.start.column)
+    columns = shown_line(text).columns
+    one_row = finding.end.row == finding.start.row
+    end = finding.end.column if one_row else len(source.rstrip()) + 1
+    from_column, to_column = (
+        columns[min(column - 1 - cut, len(text))] for column in (finding.start.column, end)
+    )
+    return " " * from_column, "^" * max(1, to_column - from_column)
+
+
+def _reason(reason: Reason) -> str:
+    return f"{visible(reason.text)} ({visible_path(reason.filename)}:{reason.line})"
+
+
+def _fix(fix: TextFix, source: Mapping[int, str], width: int, color: bool) -> Iterator[str]:
+    yield _labelled("help", visible(fix.title), color)
+    yield from patch_lines(fix, source, width, color)
+    if fix.safety is Safety.UNSAFE:
+        yield _labelled("note", f"unsafe fix: {visible(fix.note)}", color)
+    elif fix.note:
+        yield _labelled("note", visible(fix.note), color)
+    if fix.safety is Safety.SUGGESTION:
+        yield _labelled("note", "a suggestion: never applied, for you to judge", color)
+    elif fix.withheld:
+        yield _labelled("note", f"not applied: {visible(fix.withheld)}", color)
+
+
+def _labelled(label: str, text: str, color: bool) -> str:
+    return f"{paint(label, BOLD, color)}: {text}"

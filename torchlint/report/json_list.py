@@ -1,0 +1,98 @@
+"""The `json` format: a bare list with ruff's keys, so that tools that read ruff's reports can read ours.
+
+Keys that ruff lacks: ``fingerprint`` and ``why_hot`` of an entry, ``note`` of a fix.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchlint.base.finding import (
+    INVALID_SYNTAX,
+    NOT_ANALYSED,
+    UNREADABLE,
+    Edit,
+    Finding,
+    Note,
+    NoteKind,
+    Safety,
+    Severity,
+    TextFix,
+)
+from torchlint.base.span import Position
+from torchlint.report.ascii_json import dump
+from torchlint.report.run_report import UNANALYSED, RunReport
+
+_APPLICABILITY = {Safety.SAFE: "safe", Safety.UNSAFE: "unsafe", Safety.SUGGESTION: "display"}
+_NO_COMMENT_HELPS = frozenset({INVALID_SYNTAX, UNREADABLE})
+
+
+def render(run: RunReport) -> str:
+    """Return the list: every finding, then an entry ``not-analysed`` for each file that was left out."""
+    entries = [_finding(run, finding) for finding in run.findings()]
+    entries += [_note(run, note) for note in run.notes(*UNANALYSED)]
+    return dump(entries)
+
+
+def _finding(run: RunReport, finding: Finding) -> dict[str, Any]:
+    rule = run.rules.get(finding.code)
+    return {
+        "cell": finding.cell,
+        "code": finding.code,
+        "end_location": _location(finding.end),
+        "filename": run.absolute(finding.filename),
+        "fingerprint": finding.fingerprint,
+        "fix": None if finding.fix is None else _fix(finding.fix),
+        "location": _location(finding.start),
+        "message": finding.message,
+        "name": finding.name,
+        # The statement's last row: a comment there is never inside a string or behind a backslash.
+        "noqa_row": None if finding.code in _NO_COMMENT_HELPS else finding.statement_end,
+        "severity": finding.severity.value,
+        "url": rule.url or None if rule else None,
+        "why_hot": [
+            {"text": reason.text, "filename": run.absolute(reason.filename), "line": reason.line}
+            for reason in finding.why_hot
+        ],
+    }
+
+
+def _note(run: RunReport, note: Note) -> dict[str, Any]:
+    place = _location(Position(max(note.line, 1), 1))
+    severity = Severity.ERROR if note.kind is NoteKind.FAILED else Severity.WARNING
+    return {
+        "cell": None,
+        "code": NOT_ANALYSED,
+        "end_location": place,
+        "filename": run.absolute(note.filename),
+        "fingerprint": "",
+        "fix": None,
+        "location": place,
+        "message": note.message,
+        "name": NOT_ANALYSED,
+        "noqa_row": None,
+        "severity": severity.value,
+        "url": None,
+        "why_hot": [],
+    }
+
+
+def _fix(fix: TextFix) -> dict[str, Any]:
+    return {
+        "applicability": "display" if fix.withheld else _APPLICABILITY[fix.safety],
+        "edits": [_edit(edit) for edit in fix.edits],
+        "message": fix.title,
+        "note": fix.withheld or fix.note,
+    }
+
+
+def _edit(edit: Edit) -> dict[str, Any]:
+    return {
+        "content": edit.text,
+        "end_location": _location(edit.end),
+        "location": _location(edit.start),
+    }
+
+
+def _location(position: Position) -> dict[str, int]:
+    return {"column": position.column, "row": position.row}

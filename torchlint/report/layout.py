@@ -1,0 +1,61 @@
+"""A source line as a terminal shows it: tabs, wide characters, spelled-out controls, very long lines."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torchlint.report.text import visible
+
+TAB = 4
+"""Width of a tab stop, in terminal columns."""
+LONGEST = 180
+"""Code points of a longer line that are shown: generated files have lines of a megabyte."""
+_CUT = "..."
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A shown line; ``columns[i]`` is the terminal column, from 0, of the source's code point `i`.
+
+    `columns` has one more entry than there are code points, for the end of the line.
+    """
+
+    text: str
+    columns: Sequence[int]
+
+
+def shown_line(source: str) -> Line:
+    """Return `source`, one line without its newline, as text without tabs or control characters."""
+    if source.isascii() and source.isprintable():  # most lines: each character is one column
+        return Line(source, range(len(source) + 1))
+    pieces: list[str] = []
+    columns = [0]
+    for character in source:
+        at = columns[-1]
+        piece = " " * (TAB - at % TAB) if character == "\t" else visible(character)
+        pieces.append(piece)
+        columns.append(at + (_width(character) if piece == character else len(piece)))
+    return Line("".join(pieces), tuple(columns))
+
+
+def clip(source: str, column: int) -> tuple[str, int]:
+    """Cut a very long line to a window around 1-based `column`.
+
+    Returns:
+        The window, and what to subtract from a column of `source` to get the column in the window.
+    """
+    if len(source) <= LONGEST:
+        return source, 0
+    begin = max(0, min(column - 1 - LONGEST // 3, len(source) - LONGEST))
+    end = begin + LONGEST
+    before, after = (_CUT if begin else ""), (_CUT if end < len(source) else "")
+    return f"{before}{source[begin:end]}{after}", begin - len(before)
+
+
+def _width(character: str) -> int:
+    """Return 2 for East Asian wide characters, 0 for those that add to the one before, else 1."""
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1

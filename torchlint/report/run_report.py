@@ -1,0 +1,93 @@
+"""What a whole run found: the one value that every format prints."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from torchlint.base.finding import FileReport, Finding, Note, NoteKind, Safety, Severity
+
+UNANALYSED = frozenset({NoteKind.SKIPPED, NoteKind.FAILED})
+"""The kinds of note that say that a file was not analysed, or not in full."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleMeta:
+    """What a report says about a rule.
+
+    `title` is its one line, `help_markdown` its manual page, `url` the page on the web or an empty string,
+    and `default` whether it is on when nothing is selected.
+    """
+
+    code: str
+    name: str
+    title: str
+    severity: Severity
+    family: str
+    help_markdown: str = ""
+    url: str = ""
+    default: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """The result of one run over many files.
+
+    Args:
+        files: one report per file that has anything to say. For the `full` format its `source` holds two rows
+            around each finding and every row that an edit touches, with one more on either side.
+        version: torchlint's own version.
+        rules: the rules that were on, by code.
+        root: absolute posix path of the project root; SARIF's paths are relative to it.
+        files_checked: how many files were analysed or taken from the cache.
+        fix_applied: how many fixes were applied.
+        color: whether the text may hold ANSI colours.
+        unsafe_fixes: whether the user allows unsafe fixes.
+        cwd: absolute path of the folder that relative file names start from; the root where empty.
+    """
+
+    files: tuple[FileReport, ...]
+    version: str
+    rules: Mapping[str, RuleMeta]
+    root: str
+    files_checked: int = 0
+    fix_applied: int = 0
+    color: bool = False
+    unsafe_fixes: bool = False
+    cwd: str = ""
+
+    def findings(self) -> list[Finding]:
+        """Return all findings in report order: file, notebook cell, row, column, code."""
+        return sorted((finding for file in self.files for finding in file.findings), key=report_order)
+
+    def notes(self, *kinds: NoteKind) -> Iterator[Note]:
+        """Yield the notes of these kinds, or all notes, in the order of their files and lines."""
+        notes = (note for file in self.files for note in file.notes if not kinds or note.kind in kinds)
+        return iter(sorted(notes, key=lambda note: (note.filename, note.line)))
+
+    def absolute(self, filename: str) -> str:
+        """Return the absolute posix path of a file named as the user sees it."""
+        return PurePath(os.path.normpath(PurePath(self.cwd or self.root, filename))).as_posix()
+
+    def relative(self, filename: str, base: str = "") -> str | None:
+        """Return the posix path under `base` (the project root by default), or None for a file outside it."""
+        try:
+            return PurePath(self.absolute(filename)).relative_to(base or self.root).as_posix()
+        except ValueError:
+            return None
+
+
+def report_order(finding: Finding) -> tuple[str, int, int, int, str]:
+    """Return the sort key of a finding: `Finding.sort_key` with the notebook cell in its place."""
+    filename, row, column, code = finding.sort_key
+    return (filename, finding.cell or 0, row, column, code)
+
+
+def applicable(finding: Finding) -> Safety | None:
+    """Return the safety of a fix that the engine would write, or None: no fix, a suggestion, or withheld."""
+    fix = finding.fix
+    if fix is None or fix.withheld or fix.safety is Safety.SUGGESTION:
+        return None
+    return fix.safety

@@ -1,0 +1,171 @@
+"""The `sarif` format: SARIF 2.1.0, for code scanning and editors."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from torchlint.base.finding import Finding, Note, NoteKind, Severity, TextFix
+from torchlint.base.span import Position
+from torchlint.report.ascii_json import dump
+from torchlint.report.run_report import RuleMeta, RunReport, applicable, report_order
+from torchlint.report.text import path_bytes
+
+MOST_RESULTS = 25_000
+"""Results per run that GitHub takes; it refuses a longer file as a whole."""
+_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+_NOTE_LEVELS = {
+    NoteKind.SKIPPED: "warning",
+    NoteKind.FAILED: "error",
+    NoteKind.UNWRITTEN: "error",
+    NoteKind.WITHHELD: "note",
+}
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_ROOT = "%SRCROOT%"
+
+
+def render(run: RunReport) -> str:
+    """Return the log with one run.
+
+    Above `MOST_RESULTS` the least severe findings are left out, and a notification says so.
+    """
+    findings = run.findings()
+    kept = findings
+    if len(findings) > MOST_RESULTS:
+        by_rank = sorted(findings, key=lambda finding: -finding.severity.rank)
+        kept = sorted(by_rank[:MOST_RESULTS], key=report_order)
+    rules = _rules(run, kept)
+    index = {rule["id"]: at for at, rule in enumerate(rules)}
+    log = {
+        "$schema": _SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": {"name": "torchlint", "version": run.version, "rules": rules}},
+                "columnKind": "unicodeCodePoints",
+                "originalUriBaseIds": {_ROOT: {"description": {"text": "The root of the project."}}},
+                "invocations": [_invocation(run, len(findings) - len(kept))],
+                "results": [_result(run, finding, index[finding.code]) for finding in kept],
+            }
+        ],
+    }
+    return dump(log)
+
+
+def _rules(run: RunReport, findings: list[Finding]) -> list[dict[str, Any]]:
+    """Describe the rules that were on, and the engine's own codes where they occur."""
+    metas = dict(run.rules)
+    for finding in findings:
+        if finding.code not in metas:
+            title = finding.name.replace("-", " ").capitalize()
+            metas[finding.code] = RuleMeta(finding.code, finding.name, title, finding.severity, "engine")
+    return [_rule(metas[code]) for code in sorted(metas)]
+
+
+def _rule(meta: RuleMeta) -> dict[str, Any]:
+    rule: dict[str, Any] = {
+        "id": meta.code,
+        "name": meta.name,
+        "shortDescription": {"text": meta.title},
+        "help": {"text": meta.title},
+        "defaultConfiguration": {"enabled": meta.default, "level": _LEVELS[meta.severity]},
+        "properties": {"tags": ["performance", "pytorch", meta.family]},
+    }
+    if meta.help_markdown:
+        rule["help"] = {"text": meta.help_markdown, "markdown": meta.help_markdown}
+    if meta.url:
+        rule["helpUri"] = meta.url
+    return rule
+
+
+def _invocation(run: RunReport, left_out: int) -> dict[str, Any]:
+    notifications = [_notification(run, note) for note in run.notes()]
+    if left_out:
+        text = f"{left_out} findings are left out: a SARIF run holds at most {MOST_RESULTS}."
+        notifications.append(
+            {"level": "warning", "message": {"text": text}, "descriptor": {"id": "too-many-findings"}}
+        )
+    failed = any(run.notes(NoteKind.FAILED))
+    return {"executionSuccessful": not failed, "toolExecutionNotifications": notifications}
+
+
+def _notification(run: RunReport, note: Note) -> dict[str, Any]:
+    physical: dict[str, Any] = {"artifactLocation": _artifact(run, note.filename)}
+    if note.line:
+        physical["region"] = {"startLine": note.line}
+    return {
+        "level": _NOTE_LEVELS[note.kind],
+        "message": {"text": note.message},
+        "descriptor": {"id": note.kind.value},
+        "locations": [{"physicalLocation": physical}],
+    }
+
+
+def _result(run: RunReport, finding: Finding, index: int) -> dict[str, Any]:
+    location: dict[str, Any] = {
+        "physicalLocation": {
+            "artifactLocation": _artifact(run, finding.filename),
+            "region": _region(finding.start, finding.end),
+        }
+    }
+    text = finding.message
+    if finding.cell is not None:
+        location["logicalLocations"] = [{"name": f"cell {finding.cell}"}]
+        text = f"cell {finding.cell}: {text}"
+    result: dict[str, Any] = {
+        "ruleId": finding.code,
+        "ruleIndex": index,
+        "level": _LEVELS[finding.severity],
+        "message": {"text": text},
+        "locations": [location],
+    }
+    if finding.fingerprint:
+        result["partialFingerprints"] = {"torchlint/v1": finding.fingerprint}
+    if finding.why_hot:
+        result["relatedLocations"] = [
+            {
+                "message": {"text": reason.text},
+                "physicalLocation": {
+                    "artifactLocation": _artifact(run, reason.filename),
+                    "region": {"startLine": max(reason.line, 1)},
+                },
+            }
+            for reason in finding.why_hot
+        ]
+    # A cell's rows are not the rows of the .ipynb file, and a suggestion is not for a tool to apply.
+    if finding.fix is not None and finding.cell is None and applicable(finding):
+        result["fixes"] = [_fix(run, finding, finding.fix)]
+    return result
+
+
+def _fix(run: RunReport, finding: Finding, fix: TextFix) -> dict[str, Any]:
+    replacements = []
+    for edit in fix.edits:
+        replacement: dict[str, Any] = {"deletedRegion": _region(edit.start, edit.end)}
+        if edit.text:
+            replacement["insertedContent"] = {"text": edit.text}
+        replacements.append(replacement)
+    note = f" ({fix.safety.value}: {fix.note})" if fix.note else ""
+    return {
+        "description": {"text": fix.title + note},
+        "artifactChanges": [
+            {"artifactLocation": _artifact(run, finding.filename), "replacements": replacements}
+        ],
+    }
+
+
+def _region(start: Position, end: Position) -> dict[str, int]:
+    return {
+        "startLine": start.row,
+        "startColumn": start.column,
+        "endLine": end.row,
+        "endColumn": end.column,
+    }
+
+
+def _artifact(run: RunReport, filename: str) -> dict[str, Any]:
+    """Return a percent-encoded URI under the root; a file outside it gets an absolute one without a base."""
+    relative = run.relative(filename)
+    if relative is not None:
+        return {"uri": quote(path_bytes(relative)), "uriBaseId": _ROOT}
+    return {"uri": "file://" + quote(path_bytes("/" + run.absolute(filename).lstrip("/")))}

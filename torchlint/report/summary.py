@@ -1,0 +1,72 @@
+"""The last lines of a run: how much was found, what can be fixed, and all that was not done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchlint.base.finding import Finding, Note, NoteKind, Safety, Severity
+from torchlint.report.run_report import UNANALYSED, RunReport, applicable
+from torchlint.report.style import CYAN, paint
+from torchlint.report.text import pluralise, visible, visible_path
+
+_COMMAND = "`torchlint fix --apply`"
+
+
+def summary(run: RunReport) -> str:
+    """Return the closing lines; what was not analysed, not written or withheld is always among them."""
+    lines = [*_fixed(run), _found(run), *_fixable(run), *_undone(run)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _fixed(run: RunReport) -> Iterator[str]:
+    if run.fix_applied:
+        files = sum(1 for file in run.files if file.applied)
+        yield f"Fixed {pluralise(run.fix_applied, 'finding')} in {pluralise(files, 'file')}."
+
+
+def _found(run: RunReport) -> str:
+    findings = run.findings()
+    if findings:
+        files = pluralise(len({finding.filename for finding in findings}), "file")
+        return f"Found {pluralise(len(findings), 'finding')} ({_graded(findings)}) in {files}."
+    if any(note.kind is not NoteKind.WITHHELD for note in run.notes()):
+        return "No findings, but not everything was done."
+    return "All checks passed." if run.files_checked else "No files were checked."
+
+
+def _graded(findings: list[Finding]) -> str:
+    grades = [finding.severity for finding in findings]
+    return ", ".join(
+        pluralise(grades.count(grade), grade.value)
+        for grade in (Severity.ERROR, Severity.WARNING, Severity.INFO)
+    )
+
+
+def _fixable(run: RunReport) -> Iterator[str]:
+    kinds = [applicable(finding) for finding in run.findings()]
+    safe, unsafe = kinds.count(Safety.SAFE), kinds.count(Safety.UNSAFE)
+    if run.unsafe_fixes or (unsafe and not safe):
+        if safe + unsafe:
+            mark = paint("[*]" if safe else "[~]", CYAN, run.color)
+            yield f"{mark} {safe + unsafe} fixable with `torchlint fix --apply --unsafe-fixes`."
+    elif safe:
+        more = f" ({unsafe} more with `--unsafe-fixes`)" if unsafe else ""
+        yield f"{paint('[*]', CYAN, run.color)} {safe} fixable with {_COMMAND}{more}."
+
+
+def _undone(run: RunReport) -> Iterator[str]:
+    unanalysed = list(run.notes(*UNANALYSED))
+    if unanalysed:
+        files = len({note.filename for note in unanalysed})
+        yield f"{pluralise(files, 'file')} not analysed:"
+        yield from map(_noted, unanalysed)
+    for kind, title in ((NoteKind.UNWRITTEN, "not written"), (NoteKind.WITHHELD, "withheld")):
+        notes = list(run.notes(kind))
+        if notes:
+            yield f"{pluralise(len(notes), 'fix')} {title}:"
+            yield from map(_noted, notes)
+
+
+def _noted(note: Note) -> str:
+    line = f":{note.line}" if note.line else ""
+    return f"  {visible_path(note.filename)}{line}: {visible(note.message)}"
