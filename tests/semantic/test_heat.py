@@ -1,0 +1,167 @@
+"""Heat, guards and autograd: how often a line runs, and under what."""
+
+from __future__ import annotations
+
+import libcst as cst
+import pytest
+
+from tests.semantic.test_values import module
+from torchlint.semantic.module import Grade, Module
+
+
+def probe(source: str, filename: str = "train.py") -> tuple[Module, cst.Call]:
+    """Return the module and its (first) call of ``probe()``."""
+    found = module(source, filename)
+    for call in found.nodes(cst.Call):
+        if isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and call.func.value == "probe":
+            return found, call
+    raise AssertionError("no probe")
+
+
+def grade(source: str) -> Grade:
+    found, call = probe(source)
+    return found.heat(call).grade
+
+
+TRAIN = """
+def train(model, loader, optimizer, crit, epochs, rank, verbose, log_interval):
+    for epoch in range(epochs):
+        for step, (x, y) in enumerate(loader):
+            loss = crit(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            {}
+        {}
+    {}
+"""
+
+
+def test_step_epoch_and_cold() -> None:
+    assert grade(TRAIN.format("probe()", "pass", "pass")) is Grade.TRAIN
+    assert grade(TRAIN.format("pass", "probe()", "pass")) is Grade.EPOCH
+    assert grade(TRAIN.format("pass", "pass", "probe()")) is Grade.COLD
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "step % 50 == 0",
+        "step % log_interval == 0 and rank == 0",
+        "step == 0",
+        "step == len(loader) - 1",
+        "step in (0, 10)",
+        "not step % 10",
+        "time.time() - last > 10",
+        "is_last_batch",
+        "should_log(step)",
+        "step < 5",
+        "debug",
+    ],
+)
+def test_intervals_throttle(test: str) -> None:
+    source = "import time\n" + TRAIN.format(f"if {test}: probe()", "pass", "pass")
+    assert grade(source) is Grade.COLD
+
+
+@pytest.mark.parametrize("test", ["rank == 0", "verbose", "log_interval > 0", "loss is not None", "step > 5"])
+def test_other_guards_do_not(test: str) -> None:
+    assert grade(TRAIN.format(f"if {test}: probe()", "pass", "pass")) is Grade.TRAIN
+
+
+def test_an_early_continue_throttles() -> None:
+    source = TRAIN.format("if step % 50: continue\n            probe()", "pass", "pass")
+    assert grade(source) is Grade.COLD
+
+
+def test_heat_flows_into_helpers_with_its_reasons() -> None:
+    source = "def helper():\n    probe()\n" + TRAIN.format("helper()", "pass", "pass")
+    found, call = probe(source)
+    heat = found.heat(call)
+    assert heat.grade is Grade.TRAIN
+    assert [why.text for why in heat.why] == ["helper() is called", "every training step of the loop"]
+
+
+def test_a_throttled_call_leaves_the_helper_cold() -> None:
+    source = "def helper():\n    probe()\n" + TRAIN.format("if step % 9 == 0: helper()", "pass", "pass")
+    assert grade(source) is Grade.COLD
+
+
+def test_methods_inherit_heat_from_a_base_class_loop() -> None:
+    source = """
+    class Engine:
+        def run(self, loader):
+            for batch in loader:
+                self.train_one(batch)
+        def train_one(self, batch):
+            raise NotImplementedError
+    class Mine(Engine):
+        def train_one(self, batch):
+            loss = self.model(batch)
+            loss.backward()
+            self.optimizer.step()
+            probe()
+    """
+    assert grade(source) is Grade.TRAIN
+
+
+def test_evaluation_loops_and_other_loops() -> None:
+    source = "def evaluate(model, loader):\n    model.eval()\n    for x, y in loader:\n        out = model(x)\n        probe()"
+    assert grade(source) is Grade.EVAL
+    assert grade("def f(names):\n    for n in names:\n        probe()") is Grade.COLD
+
+
+def test_a_loop_over_optimizers_is_not_the_step_loop() -> None:
+    source = TRAIN.format("for opt in optimizers:\n                opt.step()\n            probe()", "pass", "pass")
+    assert grade(source) is Grade.TRAIN
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("class A(nn.Module):\n    def forward(self, x):\n        probe()", Grade.FORWARD),
+        ("class A(nn.Module):\n    def __init__(self):\n        probe()", Grade.COLD),
+        ("class A(object):\n    def forward(self, x):\n        probe()", Grade.COLD),
+        ("def dice_loss(pred, target):\n    d = torch.sum(pred)\n    probe()", Grade.FORWARD),
+        ("def plot_losses(ax, values):\n    probe()", Grade.COLD),
+        ("class D(torch.utils.data.Dataset):\n    def __getitem__(self, i):\n        probe()", Grade.SAMPLE),
+        ("def collate_fn(batch):\n    probe()", Grade.SAMPLE),
+        ("import lightning as L\nclass A(L.LightningModule):\n    def training_step(self, b, i):\n        probe()", Grade.TRAIN),
+    ],
+)
+def test_roles(source: str, expected: Grade) -> None:
+    assert grade(source) is expected
+
+
+def test_assume_hot() -> None:
+    text = "def act():\n    probe()\n"
+    found = Module(cst.parse_module(text), text, "a.py", assume_hot=("act*",))
+    assert found.heat(found.nodes(cst.Call)[0]).grade is Grade.TRAIN
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("def f():\n    with torch.no_grad():\n        probe()", True),
+        ("@torch.no_grad()\ndef f():\n    probe()", True),
+        ("@torch.inference_mode()\ndef f():\n    probe()", True),
+        ("def f():\n    probe()", False),
+        ("def f():\n    torch.set_grad_enabled(False)\n    probe()", True),
+        ("def f():\n    with torch.no_grad():\n        with torch.enable_grad():\n            probe()", False),
+        ("def f(train):\n    with torch.set_grad_enabled(train):\n        probe()", None),
+        ("def g():\n    probe()\ndef f():\n    with torch.no_grad():\n        g()", True),
+        ("def g():\n    probe()\ndef f():\n    with torch.no_grad():\n        g()\n    g()", None),
+    ],
+)
+def test_no_grad(source: str, expected: bool | None) -> None:
+    found, call = probe(source)
+    assert found.no_grad(call) is expected
+
+
+@pytest.mark.parametrize(
+    ("filename", "expected"),
+    [("bench/bench_step.py", True), ("tests/test_model.py", True), ("src/train.py", False), ("latest/model.py", False)],
+)
+def test_bench_files(filename: str, expected: bool) -> None:
+    found, call = probe("def f():\n    probe()", filename)
+    assert found.bench(call) is expected

@@ -1,0 +1,191 @@
+"""The door: all that a rule file needs.
+
+A rule file is one module under ``torchlint/rules/<family>/``. Its docstring is its manual, it binds one
+`Rule` to the name ``rule``, and its checks are plain functions marked with ``@rule.on(node_type)`` that take
+``(node, module)`` and yield `Hit`. Checks keep no state and ask only the `Module`.
+
+The parent process reads a rule file with `ast` and never imports it, so every argument of ``Rule(...)`` is a
+literal (design §4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import libcst as cst
+
+from torchlint.base.errors import CatalogError
+from torchlint.base.finding import Safety, Severity
+from torchlint.semantic.module import Module, Why
+
+__all__ = [
+    "Append",
+    "Fix",
+    "Hit",
+    "InsertAfter",
+    "InsertBefore",
+    "Module",
+    "NeedImport",
+    "Prepend",
+    "Remove",
+    "Replace",
+    "Rule",
+    "Safety",
+    "Severity",
+    "Why",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Put the code of `new` in the place of `node` (an expression, or a statement by a statement)."""
+
+    node: cst.CSTNode
+    new: cst.CSTNode
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Delete a whole simple statement line, or one small statement of a ``a; b`` line.
+
+    Where the statement is the only one of its block, the engine writes ``pass``.
+    """
+
+    node: cst.CSTNode
+
+
+@dataclass(frozen=True, slots=True)
+class InsertBefore:
+    """Put statement source `code` on lines of its own before `statement`, indented like it."""
+
+    statement: cst.CSTNode
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class InsertAfter:
+    """Put statement source `code` on lines of its own after `statement`, indented like it.
+
+    Of a compound statement (a loop), that is after its whole body.
+    """
+
+    statement: cst.CSTNode
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Put the text `code` straight behind the expression `node`: ``x`` becomes ``x.detach()``."""
+
+    node: cst.CSTNode
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prepend:
+    """Put the text `code` straight in front of the expression or decorator `node`."""
+
+    node: cst.CSTNode
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class NeedImport:
+    """Make sure that ``import {module}`` (or ``import {module} as {alias}``) is in effect at module level."""
+
+    module: str
+    alias: str | None = None
+
+
+NodeEdit = Replace | Remove | InsertBefore | InsertAfter | Append | Prepend | NeedImport
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """Node edits that belong together, and how safe they are.
+
+    `title` says in the imperative what is done ("Pass device= to the factory"). `note` is demanded for unsafe
+    fixes: one sentence on what may change.
+    """
+
+    edits: tuple[NodeEdit, ...]
+    safety: Safety
+    title: str
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if self.safety is Safety.UNSAFE and not self.note:
+            raise CatalogError("an unsafe fix must say in one sentence what may change")
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A place that a rule objects to.
+
+    Args:
+        node: the expression or statement; its first character is where the finding points.
+        args: values for the placeholders of the rule's message.
+        fix: what could be done, if anything.
+        severity: overrides the rule's own, where the catalogue grades by context.
+        message: replaces the rule's message, where the catalogue gives another sentence for a row.
+        why_hot: the chain that makes this place hot (`Module.heat(node).why`).
+    """
+
+    node: cst.CSTNode
+    args: Mapping[str, str] = field(default_factory=dict)
+    fix: Fix | None = None
+    severity: Severity | None = None
+    message: str | None = None
+    why_hot: tuple[Why, ...] = ()
+
+
+Check = Callable[[Any, Module], Iterator[Hit]]
+C = TypeVar("C", bound=Check)
+
+
+class Rule:
+    """What a rule is called, when it runs, and its checks.
+
+    Args:
+        module_name: ``__name__`` of the rule file.
+        manual: ``__doc__`` of the rule file.
+        code: ``TL`` and three digits; the first digit is the family's.
+        message: the finding's one line; ``{placeholders}`` are filled from `Hit.args`.
+        severity: ``"error"``, ``"warning"`` or ``"info"``.
+        default: whether the rule is on when nothing is selected.
+        triggers: byte strings of which a file must hold at least one for the rule to find anything.
+        yields_to: codes of more specific rules; where one of them hits the same expression, this rule is silent.
+    """
+
+    def __init__(
+        self,
+        module_name: str,
+        manual: str | None,
+        *,
+        code: str,
+        message: str,
+        severity: str,
+        default: bool,
+        triggers: tuple[bytes, ...],
+        yields_to: tuple[str, ...] = (),
+    ) -> None:
+        self.name = module_name.rpartition(".")[2].replace("_", "-")
+        self.manual = manual or ""
+        self.code = code
+        self.message = message
+        self.severity = Severity(severity)
+        self.default = default
+        self.triggers = triggers
+        self.yields_to = yields_to
+        self.checks: list[tuple[type[cst.CSTNode], Check]] = []
+
+    def on(self, *node_types: type[cst.CSTNode]) -> Callable[[C], C]:
+        """Mark a function as a check of these node types (exact types, no subclasses)."""
+
+        def mark(check: C) -> C:
+            self.checks.extend((node_type, check) for node_type in node_types)
+            return check
+
+        return mark

@@ -1,0 +1,123 @@
+"""Running sums: a number that one loop adds to, and that nothing looks at before the loop has ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.tree import LOOPS
+
+if TYPE_CHECKING:
+    from torchlint.semantic.module import Module
+
+_FRAME_READERS = frozenset("builtins." + name for name in ("locals", "globals", "vars", "eval", "exec", "dir"))
+_SWALLOWERS = frozenset(("contextlib.suppress", "pytest.raises"))
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulator:
+    """A plain name that starts as a number literal and grows by one ``+=`` in a loop.
+
+    Args:
+        name: the variable.
+        loop: the outermost loop between the literal and the ``+=``.
+        start: ``int`` or ``float``: the kind of the literal.
+    """
+
+    name: str
+    loop: cst.For | cst.While
+    start: str
+
+
+def accumulator(module: Module, step: cst.AugAssign) -> Accumulator | None:
+    """Return the accumulator that ``name += …`` feeds, or None where anything could see it inside the loop.
+
+    The literal dominates the loop, the loop binds the name only here and never reads it, no other function sees
+    it, and no ``try`` of the same function could carry a half-finished sum out of the loop.
+    """
+    if not isinstance(step.operator, cst.AddAssign) or not isinstance(step.target, cst.Name):
+        return None
+    name = step.target.value
+    found = _start(module, step, name)
+    if found is None:
+        return None
+    loop, start = found
+    if module.reads(loop, name) or module.writes(loop, name) != [step.target]:
+        return None
+    return None if _seen_elsewhere(module, loop, name) else Accumulator(name, loop, start)
+
+
+def _start(module: Module, step: cst.AugAssign, name: str) -> tuple[cst.For | cst.While, str] | None:
+    loop: cst.For | cst.While | None = None
+    child: cst.CSTNode = step
+    for above in module.ancestors(step):
+        if isinstance(above, (cst.IndentedBlock, cst.Module)):
+            before = [s for s in above.body if module.before(s, child) and s is not child]
+            binding = next((s for s in reversed(before) if module.writes(s, name)), None)
+            if binding is not None:
+                kind = _literal(binding, name)
+                return (loop, kind) if loop is not None and kind is not None else None
+        elif isinstance(above, LOOPS):
+            loop = above
+        elif isinstance(above, cst.With):
+            if any(module.name(_callee(item.item)) in _SWALLOWERS for item in above.items):
+                return None
+        elif not isinstance(above, (cst.If, cst.Else, cst.SimpleStatementLine)):
+            return None
+        child = above
+    return None
+
+
+def _callee(node: cst.BaseExpression) -> cst.BaseExpression:
+    return node.func if isinstance(node, cst.Call) else node
+
+
+def _literal(statement: cst.CSTNode, name: str) -> str | None:
+    """Return the kind of number that a plain assignment statement gives to `name`, or None."""
+    if not isinstance(statement, cst.SimpleStatementLine):
+        return None
+    found = None
+    for small in statement.body:
+        if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name) and small.target.value == name:
+            found = small.value
+        elif isinstance(small, cst.Assign):
+            for target in small.targets:
+                found = _assigned(target.target, small.value, name) or found
+    return {cst.Integer: "int", cst.Float: "float"}.get(type(found))
+
+
+def _assigned(target: cst.CSTNode, value: cst.BaseExpression, name: str) -> cst.BaseExpression | None:
+    if isinstance(target, cst.Name):
+        return value if target.value == name else None
+    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple) and len(target.elements) == len(value.elements):
+        for left, right in zip(target.elements, value.elements, strict=True):
+            if isinstance(left.value, cst.Name) and left.value.value == name:
+                return right.value
+    return None
+
+
+def _seen_elsewhere(module: Module, loop: cst.For | cst.While, name: str) -> bool:
+    owner = module.tree.owners[loop]
+    function = module.function(loop)
+    if module.class_of(loop) is not None and function is None:
+        return True
+    if function is not None and module.binds_globally(function, name):
+        return True
+    if any(isinstance(above, (cst.Try, cst.TryStar)) for above in _upto(module, loop, owner)):
+        return True
+    everywhere = [*module.reads(owner, name), *module.writes(owner, name)]
+    if any(module.tree.owners[node] is not owner for node in everywhere):
+        return True
+    calls = [c for c in module.within(loop, cst.Call, nested=True) if isinstance(c, cst.Call)]
+    return any(module.name(call.func) in _FRAME_READERS for call in calls)
+
+
+def _upto(module: Module, node: cst.CSTNode, owner: cst.CSTNode) -> list[cst.CSTNode]:
+    out = []
+    for above in module.ancestors(node):
+        if above is owner:
+            break
+        out.append(above)
+    return out

@@ -1,0 +1,146 @@
+"""Conditions that decide how often a line runs: intervals, last batches, elapsed time, debug flags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.semantic.names import Names, dotted_text
+from torchlint.semantic.tree import FUNCTIONS, Tree
+
+_COUNTER = re.compile(
+    r"(^|_)(i|j|it|iter(ation)?s?|itr|step|steps|global_?step|batch(_?(idx|i|id|num|index))?|idx|epoch|epochs|n_?iter|ni|"
+    r"cur_?iter|counter|count|num_updates|update_?num|trial|nb|ibatch|bidx|current_step|epoch_?(idx|num))$",
+    re.IGNORECASE,
+)
+_INTERVAL_NAME = re.compile(
+    r"(should|need|want|time_to|ready)_|(^|_)do_?(log|print|eval|save|report|plot|vis)|is_?(last|first|final|log|print|eval|save)|"
+    r"(last|first|final)_?(batch|step|iter|epoch)|(log|print|eval|save|report)_(now|step|this|due)|every|periodic|"
+    r"_?(stop|early_stop(ping)?|best|improved|new_best)$",
+    re.IGNORECASE,
+)
+_DEBUG_NAME = re.compile(r"(^|[._])(debug\w*|__debug__|dry_run|sanity\w*|profile\w*|benchmark\w*)$", re.IGNORECASE)
+_ELAPSED = frozenset(("time.time", "time.perf_counter", "time.monotonic", "datetime.datetime.now"))
+
+
+class Guards:
+    """Questions about the conditions around a node."""
+
+    def __init__(self, tree: Tree, names: Names) -> None:
+        self.tree = tree
+        self.names = names
+
+    def tests(self, node: cst.CSTNode, until: cst.CSTNode | None) -> Iterator[tuple[cst.BaseExpression, bool]]:
+        """Yield each condition that decides whether `node` runs inside `until`, with the truth it needs.
+
+        Counts ``if`` and conditional expressions around it, ``and`` operands before it, and earlier
+        ``if test: continue`` (or break, return, raise) in the same blocks, whose truth needed is False.
+        """
+        child = node
+        for above in self.tree.ancestors(node):
+            if (isinstance(above, cst.If) and child is not above.test) or (
+                isinstance(above, cst.IfExp) and child is not above.test
+            ):
+                yield above.test, child is above.body
+            elif (
+                isinstance(above, cst.BooleanOperation) and isinstance(above.operator, cst.And) and child is above.right
+            ):
+                yield above.left, True
+            elif isinstance(above, (cst.IndentedBlock, cst.Module)):
+                yield from self._exits(above, child)
+            if above is until or (until is None and isinstance(above, FUNCTIONS)):
+                return
+            child = above
+
+    def _exits(
+        self, block: cst.IndentedBlock | cst.Module, child: cst.CSTNode
+    ) -> Iterator[tuple[cst.BaseExpression, bool]]:
+        for statement in block.body:
+            if statement is child:
+                return
+            if isinstance(statement, cst.If) and statement.orelse is None and self.leaves(statement.body):
+                yield statement.test, False
+
+    def leaves(self, suite: cst.BaseSuite) -> bool:
+        """Say whether a block always ends in continue, break, return or raise."""
+        last: cst.CSTNode | None = suite.body[-1] if suite.body else None
+        if isinstance(last, cst.SimpleStatementLine):
+            last = last.body[-1]
+        return isinstance(last, (cst.Continue, cst.Break, cst.Return, cst.Raise))
+
+    def error_path(self, node: cst.CSTNode) -> bool:
+        """Say whether `node` runs only on the way to an exception, or after one.
+
+        That is in a ``raise``, the message of an ``assert``, an ``except`` block, or a block that ends in ``raise``.
+        """
+        child = node
+        for above in self.tree.ancestors(node):
+            if isinstance(above, FUNCTIONS):
+                return False
+            if isinstance(above, (cst.Raise, cst.ExceptHandler)):
+                return True
+            if isinstance(above, cst.Assert) and child is above.msg:
+                return True
+            if isinstance(above, (cst.If, cst.Else)) and child is above.body and self._raises(above.body):
+                return True
+            child = above
+        return False
+
+    def _raises(self, suite: cst.BaseSuite) -> bool:
+        last: cst.CSTNode | None = suite.body[-1] if suite.body else None
+        return isinstance(last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last, cst.Raise)
+
+    def throttled(self, node: cst.CSTNode, until: cst.CSTNode | None) -> bool:
+        """Say whether a condition between `node` and `until` makes it run only now and then.
+
+        A step counter tested with ``%``, equality or membership, elapsed time, and "last batch" throttle.
+        ``rank == 0``, ``interval > 0`` and ``verbose`` do not.
+        """
+        return any(self.is_interval(test) or self.is_debug(test) for test, _ in self.tests(node, until))
+
+    def is_interval(self, test: cst.CSTNode) -> bool:
+        """Say whether a test is true only for some steps."""
+        if isinstance(test, cst.BooleanOperation):
+            return self.is_interval(test.left) or self.is_interval(test.right)
+        if isinstance(test, cst.UnaryOperation):
+            return self.is_interval(test.expression)
+        for node in self.tree.within(test, cst.BinaryOperation):
+            if (
+                isinstance(node, cst.BinaryOperation)
+                and isinstance(node.operator, cst.Modulo)
+                and not isinstance(node.left, (cst.SimpleString, cst.FormattedString, cst.ConcatenatedString))
+            ):
+                return True
+        for node in self.tree.within(test, cst.Call):
+            if isinstance(node, cst.Call) and self.names.name(node.func) in _ELAPSED:
+                return True
+        if isinstance(test, cst.Comparison):
+            return self._counter_comparison(test)
+        if isinstance(test, cst.Call):
+            return bool(_INTERVAL_NAME.search((dotted_text(test.func) or "").rpartition(".")[2]))
+        text = dotted_text(test)
+        return text is not None and bool(_INTERVAL_NAME.search(text.rpartition(".")[2]))
+
+    def _counter_comparison(self, test: cst.Comparison) -> bool:
+        operators = tuple(type(c.operator) for c in test.comparisons)
+        sides = [test.left, *(c.comparator for c in test.comparisons)]
+        if not any(self._is_counter(side) for side in sides):
+            return False
+        if any(op in (cst.Equal, cst.In) for op in operators):
+            return True
+        # ``step < 10``: only the first steps; ``step > 10`` is most of them.
+        return operators == (cst.LessThan,) and self._is_counter(test.left) and isinstance(sides[1], cst.Integer)
+
+    def _is_counter(self, node: cst.CSTNode) -> bool:
+        if isinstance(node, cst.BinaryOperation):
+            return self._is_counter(node.left) or self._is_counter(node.right)
+        text = dotted_text(node)
+        return text is not None and bool(_COUNTER.search(text.rpartition(".")[2]))
+
+    def is_debug(self, test: cst.CSTNode) -> bool:
+        """Say whether a test reads a debug or profiling flag."""
+        if isinstance(test, cst.BooleanOperation):
+            return self.is_debug(test.left) or self.is_debug(test.right)
+        return bool(_DEBUG_NAME.search(dotted_text(test) or ""))

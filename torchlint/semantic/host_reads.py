@@ -1,0 +1,161 @@
+"""Where the host waits for a value on the device: reads of one scalar, and copies of whole tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.values.value import CPU
+
+if TYPE_CHECKING:
+    from torchlint.semantic.module import Module
+
+_CASTS = frozenset(["builtins.float", "builtins.int", "builtins.bool", "builtins.complex"])
+_SIZE_METHODS = frozenset(("view reshape expand repeat new_zeros new_ones new_empty unflatten narrow").split())
+_SIZE_FACTORIES = frozenset(
+    "torch." + name for name in ("zeros ones empty full rand randn randperm arange linspace eye").split()
+)
+# What may stand between a copy and the scalar read that it serves: ``loss.cpu().detach().numpy().item()``.
+_PLAIN_STEPS = frozenset(
+    ("detach data numpy cpu to float double half squeeze clone flatten view reshape contiguous").split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HostRead:
+    """One place where Python waits for the device.
+
+    Args:
+        node: the expression that waits.
+        tensor: the expression on the device.
+        how: ``item``, ``float``, ``int``, ``bool``, ``complex``, ``math``, ``range``, ``slice``, ``index``, ``size``,
+            ``format`` or ``print`` for scalar reads; ``cpu``, ``to`` or ``tolist`` for copies.
+    """
+
+    node: cst.BaseExpression
+    tensor: cst.BaseExpression
+    how: str
+
+
+class HostReads:
+    """Finds the host reads of one file; asks the `Module` where a value lives."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+
+    # -- scalars ------------------------------------------------------------------------------------------------
+
+    def scalars(self, node: cst.CSTNode) -> Iterator[HostRead]:
+        """Yield the scalar reads that a call, slice, index, f-string or ``%`` format makes itself."""
+        if isinstance(node, cst.Call):
+            yield from self._of_call(node)
+        elif isinstance(node, cst.Subscript):
+            yield from self._of_subscript(node)
+        elif isinstance(node, cst.FormattedString):
+            for part in node.parts:
+                if isinstance(part, cst.FormattedStringExpression) and self._waits(part.expression):
+                    yield HostRead(node, part.expression, "format")
+        elif isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
+            yield from self._of_percent(node)
+
+    def _of_call(self, call: cst.Call) -> Iterator[HostRead]:
+        func = call.func
+        if isinstance(func, cst.Attribute) and func.attr.value == "item" and not call.args:
+            tensor = self.source(func.value)
+            if tensor is not None:
+                yield HostRead(call, tensor, "item")
+            return
+        name = self.module.name(func) or ""
+        if name in _CASTS and len(call.args) == 1 and not call.args[0].star:
+            tensor = self.source(call.args[0].value)
+            if tensor is not None:
+                yield HostRead(call, tensor, name.rpartition(".")[2])
+        elif name.startswith("math.") or name in ("builtins.range", "builtins.print"):
+            found = next((arg.value for arg in call.args if not arg.star and self._waits(arg.value)), None)
+            if found is not None:
+                yield HostRead(call, found, name.partition(".")[0] if name[0] == "m" else name.rpartition(".")[2])
+        elif name in _SIZE_FACTORIES or (isinstance(func, cst.Attribute) and func.attr.value in _SIZE_METHODS):
+            yield from self._of_sizes(call)
+        elif isinstance(func, cst.Attribute) and func.attr.value == "format":
+            if isinstance(func.value, (cst.SimpleString, cst.ConcatenatedString)):
+                found = next((arg.value for arg in call.args if self._waits(arg.value)), None)
+                if found is not None:
+                    yield HostRead(call, found, "format")
+
+    def _of_sizes(self, call: cst.Call) -> Iterator[HostRead]:
+        for arg in call.args:
+            if arg.keyword is None and not arg.star:
+                parts = [e.value for e in arg.value.elements] if isinstance(arg.value, cst.Tuple) else [arg.value]
+                for part in parts:
+                    if self._waits(part) and self.module.value(part).rank == 0:
+                        yield HostRead(call, part, "size")
+                        return
+
+    def _of_subscript(self, node: cst.Subscript) -> Iterator[HostRead]:
+        in_list = self.module.value(node.value).kind in ("list", "tuple")
+        for item in node.slice:
+            part = item.slice
+            if isinstance(part, cst.Slice):
+                for bound in (part.lower, part.upper, part.step):
+                    if bound is not None and self._waits(bound):
+                        yield HostRead(node, bound, "slice")
+                        return
+            elif isinstance(part, cst.Index) and in_list and self._waits(part.value):
+                yield HostRead(node, part.value, "index")
+                return
+
+    def _of_percent(self, node: cst.BinaryOperation) -> Iterator[HostRead]:
+        if self.module.value(node.left).kind != "str":
+            return
+        right = node.right
+        parts = [e.value for e in right.elements] if isinstance(right, cst.Tuple) else [right]
+        found = next((part for part in parts if self._waits(part)), None)
+        if found is not None:
+            yield HostRead(node, found, "format")
+
+    def _waits(self, node: cst.BaseExpression) -> bool:
+        return self.module.value(node).tensor and self.module.on_device(node) is True
+
+    def source(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """Return the device tensor that an expression is or, through plain copies and views, was; else None."""
+        if self._waits(node):
+            return node
+        at: cst.CSTNode = node
+        while True:
+            if isinstance(at, cst.Call) and isinstance(at.func, cst.Attribute) and at.func.attr.value in _PLAIN_STEPS:
+                at = at.func.value
+            elif isinstance(at, cst.Attribute) and at.attr.value in _PLAIN_STEPS:
+                at = at.value
+            else:
+                return None
+            if self._waits(at):
+                return at
+
+    def _moved(self, call: cst.Call, receiver: cst.BaseExpression) -> bool:
+        # Where nothing is known of the receiver, the author's ``.cpu()`` itself says that it may be on the device.
+        value = self.module.value(receiver)
+        unknown = value.kind == "?" or (value.tensor and value.device is None)
+        return unknown and value.origin != "batch" and self.module.accel and not call.args
+
+    # -- copies -------------------------------------------------------------------------------------------------
+
+    def copy(self, call: cst.Call) -> HostRead | None:
+        """Return the copy of a device tensor to host memory that a method call makes, or None.
+
+        Only what moves data counts: ``.numpy()`` behind ``.cpu()`` is free, and on a tensor that was not moved it
+        proves that the tensor is on the CPU, as it raises for any other.
+        """
+        func = call.func
+        if not isinstance(func, cst.Attribute):
+            return None
+        method = func.attr.value
+        if not self._waits(func.value):
+            return HostRead(call, func.value, method) if method == "cpu" and self._moved(call, func.value) else None
+        if method in ("cpu", "tolist") or (method == "to" and self.module.value(call).device == CPU):
+            return HostRead(call, func.value, method)
+        return None
+
+

@@ -1,0 +1,45 @@
+"""Where the names that an import binds are used, and as what."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.semantic.flow import Flow
+from torchlint.semantic.names import Names, dotted_text
+from torchlint.semantic.tree import Tree
+
+Import = cst.Import | cst.ImportFrom
+
+
+def import_of(node: cst.CSTNode, names: Names) -> cst.Import | cst.ImportFrom | None:
+    """Return the one import statement that binds the first name of ``a.b.c``, or None."""
+    while isinstance(node, cst.Attribute):
+        node = node.value
+    if not isinstance(node, cst.Name):
+        return None
+    _, bindings = names.bindings(node.value, node)
+    found = bindings[0].node if len(bindings) == 1 and bindings[0].kind == "import" else None
+    return found if isinstance(found, (cst.Import, cst.ImportFrom)) else None
+
+
+def reads_of(home: cst.Import | cst.ImportFrom, names: Names, flow: Flow, tree: Tree) -> list[cst.Name]:
+    """Return the reads of all names that an import statement binds; those in annotations are left out."""
+    if isinstance(home.names, cst.ImportStar):
+        return []
+    local = [dotted_text(a.asname.name if a.asname is not None else a.name) or "" for a in home.names]
+    return [
+        read
+        for name in local
+        for read in flow.reads(tree.root, name.partition(".")[0])
+        if import_of(read, names) is home and not any(isinstance(a, cst.Annotation) for a in tree.ancestors(read))
+    ]
+
+
+def use_of(node: cst.CSTNode, tree: Tree) -> cst.BaseExpression | None:
+    """Return the call, or the bare decorator, in which a reference ends; None for any other use."""
+    above = tree.parents.get(node)
+    while isinstance(above, cst.Attribute) and above.value is node:
+        node, above = above, tree.parents.get(above)
+    if isinstance(above, cst.Decorator):
+        return above.decorator
+    return above if isinstance(above, cst.Call) and above.func is node else None

@@ -1,0 +1,249 @@
+"""Which name binds what, and the one dotted name of an expression.
+
+``name(expr)`` is a fully qualified dotted name such as ``torch.utils.data.DataLoader``, or None where the origin
+is not certain: a name with two different origins has none. Names from relative imports start with a dot, so
+that they never equal a name of torch; unbound names are ``builtins.*``.
+"""
+
+from __future__ import annotations
+
+import builtins
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.semantic import torch_api
+from torchlint.semantic.tree import COMPREHENSIONS, FUNCTIONS, Tree
+
+_BUILTINS = frozenset(dir(builtins))
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One place that gives a name its value.
+
+    `kind` is import, assign, unpack, param, def, class, loop, with, except, augment, global or comprehension; `value`
+    the expression assigned where there is one, `dotted` the imported name.
+    """
+
+    kind: str
+    node: cst.CSTNode
+    value: cst.BaseExpression | None = None
+    dotted: str = ""
+
+
+def dotted_text(node: cst.CSTNode | None) -> str | None:
+    """Return ``a.b.c`` for a chain of plain names, else None."""
+    parts: list[str] = []
+    while isinstance(node, cst.Attribute):
+        parts.append(node.attr.value)
+        node = node.value
+    if isinstance(node, cst.Name):
+        parts.append(node.value)
+        return ".".join(reversed(parts))
+    return None
+
+
+class Names:
+    """The name tables of one file."""
+
+    def __init__(self, tree: Tree, filename: str = "") -> None:
+        self.tree = tree
+        self.filename = filename.replace("\\", "/")
+        self.tables: dict[cst.CSTNode, dict[str, list[Binding]]] = {}
+        self.outer: dict[cst.CSTNode, set[str]] = {}
+        self.stars: list[str] = []
+        self._memo: dict[cst.CSTNode, str | None] = {}
+        self._busy: set[cst.CSTNode] = set()
+        self._collect()
+
+    # -- building -----------------------------------------------------------------------------------------------
+
+    def scope(self, node: cst.CSTNode) -> cst.CSTNode:
+        """Return the function, class body or module in which a name bound at `node` lives."""
+        child = node
+        for above in self.tree.ancestors(node):
+            if isinstance(above, FUNCTIONS):
+                # Decorators, annotations and the function's own name live outside of it.
+                if isinstance(child, (cst.Decorator, cst.Annotation, cst.Name)) and isinstance(above, cst.FunctionDef):
+                    child = above
+                    continue
+                return above
+            if isinstance(above, cst.ClassDef) and isinstance(child, cst.BaseSuite):
+                return above
+            child = above
+        return self.tree.root
+
+    def _add(self, name: str, binding: Binding, scope: cst.CSTNode) -> None:
+        if name in self.outer.get(scope, ()):
+            scope = self.tree.root
+        self.tables.setdefault(scope, {}).setdefault(name, []).append(binding)
+
+    def _collect(self) -> None:
+        tree = self.tree
+        for node in tree.nodes(cst.Global, cst.Nonlocal):
+            assert isinstance(node, (cst.Global, cst.Nonlocal))
+            self.outer.setdefault(self.scope(node), set()).update(item.name.value for item in node.names)
+        for node in tree.nodes(cst.Import, cst.ImportFrom):
+            self._imports(node)
+        for node in tree.nodes(cst.FunctionDef, cst.ClassDef):
+            assert isinstance(node, (cst.FunctionDef, cst.ClassDef))
+            kind = "def" if isinstance(node, cst.FunctionDef) else "class"
+            self._add(node.name.value, Binding(kind, node), self.scope(node))
+        for node in tree.nodes(cst.Param):
+            assert isinstance(node, cst.Param)
+            owner = tree.owners[node]
+            self._add(node.name.value, Binding("param", node), owner)
+        self._statements()
+
+    def _statements(self) -> None:
+        for node in self.tree.nodes(cst.Assign, cst.AnnAssign, cst.AugAssign, cst.NamedExpr):
+            if isinstance(node, cst.Assign):
+                for target in node.targets:
+                    self._target(target.target, Binding("assign", node, node.value))
+            elif isinstance(node, (cst.AnnAssign, cst.NamedExpr)):
+                if node.value is not None:
+                    self._target(node.target, Binding("assign", node, node.value))
+            elif isinstance(node, cst.AugAssign):
+                self._target(node.target, Binding("augment", node, node.value))
+        for node in self.tree.nodes(cst.For, cst.CompFor, cst.WithItem, cst.ExceptHandler):
+            if isinstance(node, cst.For):
+                self._target(node.target, Binding("loop", node))
+            elif isinstance(node, cst.CompFor):
+                self._target(node.target, Binding("comprehension", node))
+            elif isinstance(node, cst.WithItem) and node.asname is not None:
+                self._target(node.asname.name, Binding("with", node))
+            elif isinstance(node, cst.ExceptHandler) and node.name is not None:
+                self._target(node.name.name, Binding("except", node))
+
+    def _target(self, target: cst.CSTNode, binding: Binding) -> None:
+        if isinstance(target, cst.Name):
+            # A comprehension's target lives in the comprehension; we file it under that node.
+            scope = self.scope(binding.node) if binding.kind != "comprehension" else self._comprehension(binding.node)
+            self._add(target.value, binding, scope)
+        elif isinstance(target, (cst.Tuple, cst.List)):
+            inner = Binding("unpack", binding.node) if binding.kind == "assign" else binding
+            for element in target.elements:
+                self._target(element.value, inner)
+        elif isinstance(target, cst.StarredElement):
+            self._target(target.value, Binding("unpack", binding.node))
+
+    def _comprehension(self, node: cst.CSTNode) -> cst.CSTNode:
+        for above in self.tree.ancestors(node):
+            if isinstance(above, COMPREHENSIONS):
+                return above
+        return self.scope(node)
+
+    def _imports(self, node: cst.CSTNode) -> None:
+        scope = self.scope(node)
+        if isinstance(node, cst.Import):
+            for item in node.names:
+                full = dotted_text(item.name) or ""
+                if item.asname is not None and isinstance(item.asname.name, cst.Name):
+                    self._add(item.asname.name.value, Binding("import", node, dotted=full), scope)
+                else:
+                    first = full.partition(".")[0]
+                    self._add(first, Binding("import", node, dotted=first), scope)
+        elif isinstance(node, cst.ImportFrom):
+            base = "." * len(node.relative) + (dotted_text(node.module) or "")
+            if isinstance(node.names, cst.ImportStar):
+                self.stars.append(base)
+                return
+            for item in node.names:
+                name = dotted_text(item.name) or ""
+                local = item.asname.name.value if item.asname and isinstance(item.asname.name, cst.Name) else name
+                full = base + name if base.endswith(".") else f"{base}.{name}"
+                self._add(local, Binding("import", node, dotted=full), scope)
+
+    # -- asking -------------------------------------------------------------------------------------------------
+
+    def bindings(self, name: str, at: cst.CSTNode) -> tuple[cst.CSTNode | None, list[Binding]]:
+        """Return the scope in which `name`, used at `at`, is bound, and its bindings there."""
+        child = at
+        first = True
+        for above in self.tree.ancestors(at):
+            table = self.tables.get(above)
+            if isinstance(above, cst.ClassDef):
+                visible = first and isinstance(child, cst.BaseSuite)
+            elif isinstance(above, cst.FunctionDef):
+                visible = not isinstance(child, (cst.Decorator, cst.Annotation, cst.Name))
+                visible = visible and name not in self.outer.get(above, ())
+                first = False if visible else first
+            else:
+                visible = True
+            if visible and table is not None and name in table:
+                return above, table[name]
+            child = above
+        return None, []
+
+    def name(self, node: cst.CSTNode | None) -> str | None:
+        """Return the one dotted name of an expression, canonical for torch's re-exports, or None."""
+        if node is None:
+            return None
+        if node in self._memo:
+            return self._memo[node]
+        if node in self._busy:
+            return None
+        self._busy.add(node)
+        found = self._name(node)
+        self._busy.discard(node)
+        if found is not None:
+            found = torch_api.canonical(found)
+        self._memo[node] = found
+        return found
+
+    def _name(self, node: cst.CSTNode) -> str | None:
+        if isinstance(node, cst.Attribute):
+            if self.is_this_module(node.value):
+                origins = {self._origin(b) for b in self.tables.get(self.tree.root, {}).get(node.attr.value, ())}
+                return origins.pop() if len(origins) == 1 else None
+            base = self.name(node.value)
+            return f"{base}.{node.attr.value}" if base is not None else None
+        if not isinstance(node, cst.Name):
+            return None
+        scope, bindings = self.bindings(node.value, node)
+        if scope is None:
+            return self._unbound(node.value)
+        origins = {self._origin(b) for b in bindings if not self._placeholder(b)}
+        return origins.pop() if len(origins) == 1 else None
+
+    def is_this_module(self, node: cst.CSTNode) -> bool:
+        """Say whether an expression is a name for the file's own module.
+
+        That is ``this = sys.modules[__name__]``, or ``from package import this`` in ``package/this.py``.
+        """
+        if not isinstance(node, cst.Name):
+            return False
+        _, bindings = self.bindings(node.value, node)
+        if len(bindings) != 1:
+            return False
+        if bindings[0].kind == "import":
+            path = bindings[0].dotted.replace(".", "/")
+            return "/" in path and f"/{self.filename}".endswith((f"/{path}.py", f"/{path}/__init__.py"))
+        value = bindings[0].value
+        index = value.slice[0].slice if isinstance(value, cst.Subscript) else None
+        return (
+            isinstance(value, cst.Subscript)
+            and dotted_text(value.value) == "sys.modules"
+            and isinstance(index, cst.Index)
+            and dotted_text(index.value) == "__name__"
+        )
+
+    def _unbound(self, name: str) -> str | None:
+        for star in self.stars:
+            if torch_api.exports(star, name):
+                return f"{star}.{name}"
+        return f"builtins.{name}" if name in _BUILTINS and not self.stars else None
+
+    def _origin(self, binding: Binding) -> str | None:
+        if binding.kind == "import":
+            return binding.dotted
+        if binding.kind == "assign" and isinstance(binding.value, (cst.Name, cst.Attribute)):
+            return self.name(binding.value)
+        return None
+
+    def _placeholder(self, binding: Binding) -> bool:
+        """Say whether a binding is the ``torch = None`` of a failed optional import."""
+        if binding.kind != "assign" or not isinstance(binding.value, cst.Name) or binding.value.value != "None":
+            return False
+        return any(isinstance(above, cst.ExceptHandler) for above in self.tree.ancestors(binding.node))

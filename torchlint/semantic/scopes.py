@@ -1,0 +1,254 @@
+"""Classes and functions of a file: hierarchies, roles, decorators, and where autograd is off."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.semantic import torch_api
+from torchlint.semantic.names import Names, dotted_text
+from torchlint.semantic.tree import FUNCTIONS, Tree
+
+_NO_GRAD_WORDS = re.compile(r"no_?grad|inference_?mode|disable_?grad", re.IGNORECASE)
+_MODULE_WORDS = re.compile(
+    r"(Module|Model|Net|Network|Layer|Block|Loss|Encoder|Decoder|Head|Backbone|Transformer|Attention)$"
+)
+_BENCH_WORDS = re.compile(r"(^|[_/\-.])(bench(mark)?s?|profil(e|er|ing)|perf|timing|speed_?test)([_/\-.0-9]|$)")
+_TEST_PATH = re.compile(r"(^|/)(tests?/|conftest\.py$|test_[^/]*\.py$|[^/]*_test\.py$)")
+
+
+def is_bench_path(filename: str) -> bool:
+    """Say whether a path names a benchmark, a profiling script or a test."""
+    path = filename.replace("\\", "/")
+    tail = "/".join(path.split("/")[-3:])
+    return bool(_TEST_PATH.search(tail) or _BENCH_WORDS.search(path.rpartition("/")[2]))
+
+
+def is_bench_name(name: str) -> bool:
+    """Say whether a function's name says that it measures time or tests."""
+    return bool(_BENCH_WORDS.search(name)) or name.startswith("test_")
+
+
+class Scopes:
+    """Questions about the classes and functions of one file."""
+
+    def __init__(self, tree: Tree, names: Names) -> None:
+        self.tree = tree
+        self.names = names
+        self._module: dict[cst.ClassDef, bool] = {}
+        self._lineage: dict[cst.ClassDef, list[cst.ClassDef]] = {}
+
+    # -- classes ------------------------------------------------------------------------------------------------
+
+    def class_of(self, node: cst.CSTNode) -> cst.ClassDef | None:
+        """Return the class whose method holds `node` (also from nested functions), or None."""
+        for above in self.tree.ancestors(node):
+            if isinstance(above, cst.ClassDef):
+                return above
+        return None
+
+    def local_class(self, expr: cst.CSTNode | None) -> cst.ClassDef | None:
+        """Return the class of this file that an expression names."""
+        if isinstance(expr, cst.Attribute) and self.names.is_this_module(expr.value):
+            bindings = self.names.tables.get(self.tree.root, {}).get(expr.attr.value, [])
+        elif isinstance(expr, cst.Name):
+            _, bindings = self.names.bindings(expr.value, expr)
+        else:
+            return None
+        found = [b.node for b in bindings if b.kind == "class"]
+        return found[0] if len(found) == len(bindings) == 1 and isinstance(found[0], cst.ClassDef) else None
+
+    def bases(self, node: cst.ClassDef) -> Iterator[cst.BaseExpression]:
+        """Yield the base class expressions."""
+        for arg in node.bases:
+            if arg.star == "":
+                value = arg.value
+                yield value.value if isinstance(value, cst.Subscript) else value
+
+    def lineage(self, node: cst.ClassDef) -> list[cst.ClassDef]:
+        """Return the class and its bases within this file, nearest first."""
+        if node in self._lineage:
+            return self._lineage[node]
+        out: list[cst.ClassDef] = []
+        todo = [node]
+        while todo:
+            at = todo.pop(0)
+            if at in out:
+                continue
+            out.append(at)
+            todo.extend(c for b in self.bases(at) if (c := self.local_class(b)) is not None)
+        self._lineage[node] = out
+        return out
+
+    def subclasses(self, node: cst.ClassDef) -> list[cst.ClassDef]:
+        """Return the classes of this file that inherit from `node`, without itself."""
+        every = [c for c in self.tree.nodes(cst.ClassDef) if isinstance(c, cst.ClassDef) and c is not node]
+        return [c for c in every if node in self.lineage(c)]
+
+    def base_names(self, node: cst.ClassDef) -> list[str]:
+        """Return the dotted names of all bases outside this file, of the whole lineage."""
+        out = []
+        for member in self.lineage(node):
+            for base in self.bases(member):
+                if self.local_class(base) is None:
+                    out.append(self.names.name(base) or dotted_text(base) or "")
+        return out
+
+    def own_method(self, node: cst.ClassDef, name: str) -> cst.FunctionDef | None:
+        """Return the method that the class itself defines under `name`."""
+        if not isinstance(node.body, cst.IndentedBlock):
+            return None
+        for item in node.body.body:
+            if isinstance(item, cst.FunctionDef) and item.name.value == name:
+                return item
+        return None
+
+    def method(self, node: cst.ClassDef, name: str) -> cst.FunctionDef | None:
+        """Return the method that an instance of the class finds under `name` in this file."""
+        for member in self.lineage(node):
+            found = self.own_method(member, name)
+            if found is not None:
+                return found
+        return None
+
+    def methods(self, node: cst.ClassDef) -> list[cst.FunctionDef]:
+        """Return the functions defined directly in the class body."""
+        if not isinstance(node.body, cst.IndentedBlock):
+            return []
+        return [item for item in node.body.body if isinstance(item, cst.FunctionDef)]
+
+    def is_module(self, node: cst.ClassDef | None) -> bool:
+        """Say whether the class is an nn.Module: by its bases, or by a forward method and a module-like base."""
+        if node is None:
+            return False
+        if node not in self._module:
+            self._module[node] = self._is_module(node)
+        return self._module[node]
+
+    def _is_module(self, node: cst.ClassDef) -> bool:
+        names = self.base_names(node)
+        for name in names:
+            if name in torch_api.MODULE_BASES or name.startswith(("torch.nn.", "torchvision.models.")):
+                return True
+            if name.startswith("torch.") and not name.startswith("torch.nn"):
+                return False
+        if any(_MODULE_WORDS.search(name) for name in names):
+            return self.method(node, "forward") is not None
+        return any(name.startswith(".") for name in names) and self.method(node, "forward") is not None
+
+    def is_lightning(self, node: cst.ClassDef | None) -> bool:
+        """Say whether the class is a LightningModule."""
+        if node is None:
+            return False
+        names = self.base_names(node)
+        return any(n in torch_api.LIGHTNING_BASES or n.endswith("LightningModule") for n in names)
+
+    def is_dataset(self, node: cst.ClassDef | None) -> bool:
+        """Say whether the class is a dataset: by its bases, or because it has ``__getitem__`` and ``__len__``."""
+        if node is None or self.is_module(node):
+            return False
+        if any(n in torch_api.DATASET_BASES or n.endswith("Dataset") for n in self.base_names(node)):
+            return True
+        return self.own_method(node, "__getitem__") is not None and self.own_method(node, "__len__") is not None
+
+    # -- functions ----------------------------------------------------------------------------------------------
+
+    def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
+        """Return the innermost ``def`` that holds `node` (lambdas passed through), or None at module level."""
+        owner = self.tree.owners.get(node)
+        while isinstance(owner, cst.Lambda):
+            owner = self.tree.owners.get(owner)
+        return owner if isinstance(owner, cst.FunctionDef) else None
+
+    def is_method(self, node: cst.FunctionDef) -> bool:
+        """Say whether the function is defined directly in a class body."""
+        above = self.tree.parents.get(node)
+        return isinstance(above, cst.IndentedBlock) and isinstance(self.tree.parents.get(above), cst.ClassDef)
+
+    def decorators(self, node: cst.FunctionDef) -> list[tuple[cst.BaseExpression, str]]:
+        """Return each decorator's callee expression with its dotted name, or its plain text where unknown."""
+        out = []
+        for decorator in node.decorators:
+            expr = decorator.decorator
+            callee = expr.func if isinstance(expr, cst.Call) else expr
+            out.append((expr, self.names.name(callee) or dotted_text(callee) or ""))
+        return out
+
+    # -- autograd -----------------------------------------------------------------------------------------------
+
+    def lexical_no_grad(self, node: cst.CSTNode) -> bool | None:
+        """Say whether ``no_grad`` holds at `node` by the text around it: True, False (``enable_grad``), or None."""
+        for above in self.tree.ancestors(node):
+            if isinstance(above, cst.With):
+                for item in above.items:
+                    if item is node or self.tree.is_within(node, item):
+                        continue
+                    verdict = self._context(item.item)
+                    if verdict is not None:
+                        return verdict
+            elif isinstance(above, cst.FunctionDef):
+                if self.function(node) is not above and not self.tree.is_within(node, above.body):
+                    continue
+                for expr, name in self.decorators(above):
+                    verdict = self._named(name, expr)
+                    if verdict is not None:
+                        return verdict
+                if self._switched_off(above, node):
+                    return True
+        return None
+
+    def _context(self, expr: cst.BaseExpression) -> bool | None:
+        callee = expr.func if isinstance(expr, cst.Call) else expr
+        name = self.names.name(callee) or dotted_text(callee) or ""
+        return self._named(name, expr)
+
+    def _named(self, name: str, expr: cst.BaseExpression) -> bool | None:
+        if name in torch_api.NO_GRAD:
+            return True
+        if name == "torch.enable_grad":
+            return False
+        if name == "torch.set_grad_enabled" and isinstance(expr, cst.Call) and expr.args:
+            value = expr.args[0].value
+            if isinstance(value, cst.Name) and value.value in ("True", "False"):
+                return value.value == "False"
+            return None
+        if _NO_GRAD_WORDS.search(name.rpartition(".")[2]):
+            return True
+        return None
+
+    def conditional_grad(self, node: cst.CSTNode) -> bool:
+        """Say whether a ``set_grad_enabled(<expression>)`` context around `node` decides about autograd at run time."""
+        for above in self.tree.ancestors(node):
+            if not isinstance(above, cst.With):
+                continue
+            for item in above.items:
+                call = item.item
+                if isinstance(call, cst.Call) and call.args:
+                    name = self.names.name(call.func)
+                    constant = isinstance(call.args[0].value, cst.Name) and call.args[0].value.value in (
+                        "True",
+                        "False",
+                    )
+                    if name == "torch.set_grad_enabled" and not constant:
+                        return True
+        return False
+
+    def _switched_off(self, function: cst.CSTNode, node: cst.CSTNode) -> bool:
+        for call in self.tree.within(function, cst.Call):
+            assert isinstance(call, cst.Call)
+            if self.tree.order[call] > self.tree.order[node] or not call.args:
+                continue
+            value = call.args[0].value
+            if isinstance(value, cst.Name) and value.value == "False":
+                statement = self.tree.parents.get(call)
+                if isinstance(statement, cst.Expr) and self.names.name(call.func) == "torch.set_grad_enabled":
+                    return True
+        return False
+
+    def enclosing_functions(self, node: cst.CSTNode) -> Iterator[cst.FunctionDef]:
+        """Yield the ``def`` that holds `node`, the ``def`` that holds that one, and so on."""
+        for above in self.tree.ancestors(node):
+            if isinstance(above, FUNCTIONS) and isinstance(above, cst.FunctionDef):
+                yield above

@@ -1,0 +1,222 @@
+"""Facts about torch, NumPy, Lightning, Accelerate and transformers, as tables. Data only.
+
+Sources: torch 2.13 signatures (checked by running, see the catalogue's [V] marks), the PyTorch documentation pages
+named beside the tables, and the frameworks' own documentation.
+"""
+
+from __future__ import annotations
+
+_CANONICAL = {
+    "torch.utils.data.dataloader.DataLoader": "torch.utils.data.DataLoader",
+    "torch.utils.data.dataset.TensorDataset": "torch.utils.data.TensorDataset",
+    "torch.utils.data.dataset.Dataset": "torch.utils.data.Dataset",
+    "torch.nn.parallel.DataParallel": "torch.nn.DataParallel",
+    "torch.nn.parallel.data_parallel.DataParallel": "torch.nn.DataParallel",
+    "torch.nn.parallel.distributed.DistributedDataParallel": "torch.nn.parallel.DistributedDataParallel",
+    "torch.nn.modules.module.Module": "torch.nn.Module",
+    "torch.nn.modules.Module": "torch.nn.Module",
+    "torch.nn.parameter.Parameter": "torch.nn.Parameter",
+    "torch.nn.modules.loss._Loss": "torch.nn.Module",
+    "torch.nn.modules.loss._WeightedLoss": "torch.nn.Module",
+    "torch.autograd.no_grad": "torch.no_grad",
+    "torch.autograd.grad_mode.no_grad": "torch.no_grad",
+    "torch.autograd.inference_mode": "torch.inference_mode",
+    "torch.autograd.set_grad_enabled": "torch.set_grad_enabled",
+    "torch.cuda.memory.empty_cache": "torch.cuda.empty_cache",
+    "torch.cuda.amp.autocast_mode.autocast": "torch.cuda.amp.autocast",
+    "torch.cuda.amp.autocast_mode.custom_fwd": "torch.cuda.amp.custom_fwd",
+    "torch.cuda.amp.autocast_mode.custom_bwd": "torch.cuda.amp.custom_bwd",
+    "torch.cuda.amp.grad_scaler.GradScaler": "torch.cuda.amp.GradScaler",
+    "torch.concat": "torch.cat",
+    "torch.concatenate": "torch.cat",
+    "torch.autograd.variable.Variable": "torch.autograd.Variable",
+}
+_PREFIXES = (
+    ("pytorch_lightning.", "lightning.pytorch."),
+    ("torch.functional.", "torch."),
+    ("numpy.core.", "numpy."),
+)
+
+
+def canonical(name: str) -> str:
+    """Return the documented spelling of a dotted name that torch or a framework exports twice."""
+    found = _CANONICAL.get(name)
+    if found is not None:
+        return found
+    if name == "pytorch_lightning":
+        return "lightning.pytorch"
+    for prefix, target in _PREFIXES:
+        if name.startswith(prefix):
+            return target + name[len(prefix) :]
+    return name
+
+
+_STAR_EXPORTS = {
+    "torch": frozenset(
+        ("tensor zeros ones empty full arange cat stack randn rand from_numpy no_grad device Tensor").split()
+    ),
+    "torch.nn": frozenset(("Module Linear Conv2d BatchNorm2d Parameter Sequential ModuleList DataParallel").split()),
+    "torch.utils.data": frozenset(["DataLoader", "Dataset", "TensorDataset", "Subset", "IterableDataset"]),
+}
+
+
+def exports(package: str, name: str) -> bool:
+    """Say whether ``from package import *`` is known to bind `name`."""
+    return name in _STAR_EXPORTS.get(package, ())
+
+
+# Factories that accept device= and those of them whose result does not depend on the device (rules.md TL102).
+FACTORIES = frozenset(
+    "torch." + n
+    for n in (
+        "rand randn randint randperm zeros ones full empty arange linspace logspace eye range tril_indices "
+        "triu_indices empty_strided empty_permuted rand_like randn_like randint_like zeros_like ones_like "
+        "full_like empty_like hann_window hamming_window blackman_window bartlett_window kaiser_window "
+        "scalar_tensor sparse_coo_tensor normal fft.fftfreq fft.rfftfreq"
+    ).split()
+)
+DATA_FACTORIES = frozenset(
+    "torch." + n
+    for n in (
+        "tensor as_tensor asarray from_numpy frombuffer Tensor FloatTensor LongTensor DoubleTensor IntTensor "
+        "ByteTensor BoolTensor HalfTensor"
+    ).split()
+)
+NEW_METHODS = frozenset(["new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "new"])
+
+# Positional parameters of the calls whose arguments rules read. None stands for *args.
+SIGNATURES: dict[str, tuple[str, ...]] = {
+    "torch.utils.data.DataLoader": (
+        "dataset",
+        "batch_size",
+        "shuffle",
+        "sampler",
+        "batch_sampler",
+        "num_workers",
+        "collate_fn",
+        "pin_memory",
+        "drop_last",
+        "timeout",
+        "worker_init_fn",
+        "multiprocessing_context",
+        "generator",
+    ),
+    "torch.cuda.amp.autocast": ("enabled", "dtype", "cache_enabled"),
+    "torch.cpu.amp.autocast": ("enabled", "dtype", "cache_enabled"),
+    "torch.cuda.amp.GradScaler": (
+        "init_scale",
+        "growth_factor",
+        "backoff_factor",
+        "growth_interval",
+        "enabled",
+    ),
+    "torch.cpu.amp.GradScaler": (
+        "init_scale",
+        "growth_factor",
+        "backoff_factor",
+        "growth_interval",
+        "enabled",
+    ),
+    "torch.cuda.amp.custom_fwd": ("fwd",),
+    "torch.cuda.amp.custom_bwd": ("bwd",),
+    "torch.nn.DataParallel": ("module", "device_ids", "output_device", "dim"),
+    "torch.full": ("size", "fill_value"),
+    "torch.cat": ("tensors", "dim"),
+    "torch.stack": ("tensors", "dim"),
+    "torch.vstack": ("tensors",),
+    "torch.hstack": ("tensors",),
+    "Tensor.to": ("device", "dtype", "non_blocking", "copy"),
+    "Tensor.cuda": ("device", "non_blocking"),
+}
+
+# Attributes and methods of a tensor whose value lives on the host and costs no wait.
+HOST_ATTRIBUTES = frozenset(
+    (
+        "shape ndim dtype device requires_grad is_leaf is_cuda grad_fn names layout itemsize nbytes is_sparse "
+        "is_quantized is_meta is_contiguous element_size storage_offset stride"
+    ).split()
+)
+HOST_METHODS = frozenset(
+    (
+        "size dim numel nelement ndimension stride is_contiguous is_floating_point is_complex element_size "
+        "data_ptr get_device storage_offset type dim_order is_pinned is_shared has_names __len__ "
+        "register_hook is_signed"
+    ).split()
+)
+# Methods that only tensors have: a name on which they are called is a tensor.
+TENSOR_ONLY_METHODS = frozenset(
+    (
+        "detach detach_ backward requires_grad_ unsqueeze unsqueeze_ permute contiguous masked_fill "
+        "masked_fill_ scatter scatter_ scatter_add_ gather index_select index_add_ new_zeros new_ones "
+        "new_tensor new_full clamp clamp_ clamp_min clamp_max expand expand_as view_as type_as "
+        "is_floating_point numel nelement softmax log_softmax sigmoid tanh relu bmm addmm matmul mm cumsum "
+        "narrow chunk masked_select topk argsort nonzero unbind transpose_ zero_ fill_ copy_ mul_ add_ sub_ "
+        "div_ register_hook retain_grad is_contiguous half bfloat16 norm pow logsumexp logical_not "
+        "logical_and eq ne gt lt ge le pin_memory item"
+    ).split()
+)
+TENSOR_ATTRIBUTES = frozenset(["requires_grad", "grad_fn", "is_cuda", "is_leaf", "mT"])
+# Functions under torch that do not return a tensor.
+NOT_TENSOR = frozenset(
+    "torch." + n
+    for n in (
+        "is_tensor is_floating_point is_complex is_grad_enabled get_default_dtype set_default_dtype "
+        "set_default_device manual_seed seed initial_seed load save compile no_grad enable_grad "
+        "inference_mode set_grad_enabled device Generator get_rng_state set_rng_state numel set_num_threads "
+        "get_num_threads set_printoptions use_deterministic_algorithms typename finfo iinfo autocast Size "
+        "set_float32_matmul_precision dtype Tensor broadcast_shapes result_type equal allclose is_storage jit "
+        "export version vmap func compiler overrides package hub onnx are_deterministic_algorithms_enabled"
+    ).split()
+)
+BOOL_RESULT = frozenset(
+    ("torch.equal", "torch.allclose", "torch.is_tensor", "torch.is_floating_point", "torch.is_complex")
+)
+# torch.* reductions and tensor methods whose result is 0-dim when called without dim.
+REDUCTIONS = frozenset(
+    (
+        "sum mean max min prod std var norm median amax amin any all nansum nanmean logsumexp dist argmax "
+        "argmin count_nonzero"
+    ).split()
+)
+BOOL_METHODS = frozenset(
+    (
+        "any all eq ne gt lt ge le isnan isinf isfinite logical_and logical_or logical_not logical_xor bool "
+        "isclose isin signbit"
+    ).split()
+)
+INT_METHODS = frozenset(("argmax argmin argsort long int nonzero count_nonzero bincount").split())
+LOSS_FUNCTIONS = frozenset(
+    "torch.nn.functional." + n
+    for n in (
+        "cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy "
+        "binary_cross_entropy_with_logits kl_div ctc_loss hinge_embedding_loss margin_ranking_loss "
+        "cosine_embedding_loss triplet_margin_loss poisson_nll_loss gaussian_nll_loss multi_margin_loss "
+        "soft_margin_loss multilabel_margin_loss multilabel_soft_margin_loss"
+    ).split()
+)
+
+NO_GRAD = frozenset(("torch.no_grad", "torch.inference_mode", "torch.autograd.inference_mode"))
+MODULE_BASES = frozenset(
+    (
+        "torch.nn.Module",
+        "lightning.pytorch.LightningModule",
+        "lightning.LightningModule",
+        "transformers.PreTrainedModel",
+        "lightning.pytorch.core.LightningModule",
+        "torch.jit.ScriptModule",
+        "transformers.modeling_utils.PreTrainedModel",
+    )
+)
+LIGHTNING_BASES = frozenset(
+    (
+        "lightning.pytorch.LightningModule",
+        "lightning.LightningModule",
+        "lightning.pytorch.core.LightningModule",
+        "lightning.pytorch.core.lightning.LightningModule",
+    )
+)
+DATASET_BASES = frozenset(("torch.utils.data.Dataset", "torch.utils.data.IterableDataset"))
+STEP_METHODS = frozenset(("training_step", "validation_step", "test_step", "predict_step"))
+
+# Bytes without which a file cannot hold anything for us (design §4, prefilter).
+IMPORT_BYTES = (b"torch", b"lightning", b"transformers", b"accelerate", b"datasets", b"ignite", b"fastai")

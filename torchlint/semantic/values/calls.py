@@ -1,0 +1,189 @@
+"""What a call gives: functions of the same file, classes, modules and methods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.names import dotted_text
+from torchlint.semantic.values import methods
+from torchlint.semantic.values.functions import PASS_THROUGH, Functions, has_keyword
+from torchlint.semantic.values.value import (
+    ACCEL,
+    CPU,
+    CUDA,
+    STR,
+    UNKNOWN,
+    Value,
+    join_all,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+class Calls(Functions):
+    """The part of the evaluator that knows what calls return."""
+
+    def call(self, node: cst.Call) -> Value:
+        """Evaluate a call."""
+        arguments = [self.eval(arg.value) for arg in node.args]
+        func = node.func
+        dotted = self.values.names.name(func)
+        receiver = (
+            self.eval(func.value) if isinstance(func, cst.Attribute) and (dotted is None or "." not in dotted) else None
+        )
+        if dotted is not None:
+            found = self.dotted_call(dotted, node, arguments)
+            if found is not None:
+                return found
+        if isinstance(func, cst.Attribute):
+            if receiver is None:
+                receiver = self.eval(func.value)
+            return self._method(node, func, receiver, arguments)
+        local = self._local(node)
+        if local is not None:
+            return local
+        return self._called(node, self.eval(func), arguments)
+
+    # -- functions, classes and modules -------------------------------------------------------------------------
+
+    def _local(self, node: cst.Call) -> Value | None:
+        callees = self.values.flow.callees(node)
+        if not callees:
+            return None
+        if len(callees) == 1 and isinstance(callees[0], cst.Lambda) and self.fuel > 0:
+            return self._inlined(callees[0], node)
+        found = join_all([self.values.summary(callee, self.fuel - 1) for callee in callees])
+        if found.kind == "none" and len(callees) == 1 and self.values.is_abstract(callees[0]):
+            return UNKNOWN
+        return found if found.kind != "?" else None
+
+    def _inlined(self, function: cst.Lambda, node: cst.Call) -> Value | None:
+        """Evaluate a lambda's body with the values of this call's positional arguments."""
+        outer = self.env
+        names = [p.name.value for p in function.params.params]
+        given = [self.recorded.get(arg.value, UNKNOWN) for arg in node.args if arg.keyword is None and not arg.star]
+        self.env = {**outer, **dict.fromkeys(names, UNKNOWN), **dict(zip(names, given, strict=False))}
+        self.fuel -= 1
+        found = self.eval(function.body)
+        self.fuel += 1
+        self.env = outer
+        return found if found.kind != "?" else None
+
+    def _called(self, node: cst.Call, func: Value, args: list[Value]) -> Value:
+        if func.kind == "class" and isinstance(func.node, cst.ClassDef):
+            return self._instance(node, func.node)
+        if isinstance(node.func, cst.Name):
+            cls = self.values.scopes.local_class(node.func)
+            if cls is not None:
+                return self._instance(node, cls)
+            if node.func.value in PASS_THROUGH and args:
+                return args[0]
+        if func.kind == "module":
+            return self.module_call(node, func, args)
+        return UNKNOWN
+
+    def _instance(self, node: cst.Call, cls: cst.ClassDef) -> Value:
+        bases = self.values.scopes.base_names(cls)
+        if self.values.scopes.is_module(cls):
+            name = next((b for b in bases if b.startswith("torch.nn.") and b.endswith("Loss")), cls.name.value)
+            return Value("module", node=cls, name=name)
+        if "torch.utils.data.DataLoader" in bases:
+            return Value("loader", node=node, name=cls.name.value)
+        if any(b.startswith("torch.optim.") for b in bases):
+            return Value("optimizer", node=node)
+        return Value("object", node=cls, name=cls.name.value)
+
+    def module_call(self, node: cst.Call, module: Value, args: list[Value]) -> Value:
+        """Return what calling a module gives: its forward's summary, a loss, or a model output."""
+        operands = [a for a in args if a.kind in ("tensor", "batch", "accumulated")]
+        device = module.device or next((a.device for a in operands if a.device in (CUDA, ACCEL)), None)
+        if device is None:
+            device = CPU if operands and all(a.device == CPU for a in operands) else ACCEL
+        graph = self.graph(node)
+        forward = self.values.scopes.method(module.node, "forward") if isinstance(module.node, cst.ClassDef) else None
+        if forward is not None:
+            found = self.values.summary(forward, self.fuel - 1)
+            if found.tensor:
+                return found.but(device=device, grad=graph, node=None, origin=found.origin or "model")
+            if found.kind not in ("?", "none"):
+                return found
+        if _is_loss(module, node):
+            # A second positional argument may be ``reduce`` or ``reduction``.
+            reduced = (
+                isinstance(module.node, cst.Call)
+                and len(module.node.args) <= 1
+                and not has_keyword(module.node, "reduction", "reduce", "size_average")
+                and not (module.name or "").endswith("SoftmaxWithLoss")
+            )
+            return Value("tensor", device=device, origin="loss", grad=graph, rank=0 if reduced else None, dtype="float")
+        loose = not (module.name or "").startswith("torch.nn.")
+        return Value("tensor", device=device, origin="model", grad=graph, loose=loose)
+
+    # -- methods ------------------------------------------------------------------------------------------------
+
+    def _method(self, node: cst.Call, func: cst.Attribute, receiver: Value, args: list[Value]) -> Value:
+        name = func.attr.value
+        local = self._local(node)
+        if local is not None:
+            return local
+        if receiver.kind in ("tensor", "accumulated", "batch"):
+            return methods.tensor_method(self, receiver, name, node, args)
+        if receiver.kind == "module":
+            return self._module_method(node, receiver, name, args)
+        found = methods.plain_method(self, receiver, name, node, args)
+        if found is not None:
+            return found
+        if isinstance(receiver.node, cst.ClassDef):
+            method = self.values.scopes.method(receiver.node, name)
+            if method is not None:
+                return self.values.summary(method, self.fuel - 1)
+        if name == "prepare" and args:
+            return (
+                Value("tuple", items=tuple(a.but(device=ACCEL) for a in args))
+                if len(args) > 1
+                else args[0].but(device=ACCEL)
+            )
+        if name in PASS_THROUGH and args:
+            return args[0]
+        called = self.eval(func)
+        if called.kind == "module":
+            return self.module_call(node, called, args)
+        return methods.by_method_name(self, receiver, name, node, args)
+
+    def _module_method(self, node: cst.Call, module: Value, name: str, args: list[Value]) -> Value:
+        if name in ("to", "cuda", "cpu"):
+            where = {"cuda": CUDA, "cpu": CPU}.get(name) or methods.target_device(self, node, args)
+            return module.but(device=where or module.device)
+        if name in (
+            "eval",
+            "train",
+            "half",
+            "float",
+            "double",
+            "bfloat16",
+            "requires_grad_",
+            "apply",
+            "type",
+        ):
+            return module
+        if name in ("parameters", "buffers"):
+            return Value("iterator", item=Value("tensor", device=ACCEL, origin="param", grad=name == "parameters"))
+        if name in ("named_parameters", "named_buffers"):
+            return Value("iterator", item=Value("tuple", items=(STR, Value("tensor", device=ACCEL, origin="param"))))
+        if name in ("forward", "generate", "__call__"):
+            return self.module_call(node, module, args)
+        if isinstance(module.node, cst.ClassDef):
+            method = self.values.scopes.method(module.node, name)
+            if method is not None:
+                return self.values.summary(method, self.fuel - 1)
+        if self.values.is_submodule(module, name):
+            return self.module_call(node, Value("module"), args)
+        return UNKNOWN
+
+
+def _is_loss(module: Value, node: cst.Call) -> bool:
+    name = module.name or ""
+    return name == "loss" or name.endswith("Loss") or "criterion" in (dotted_text(node.func) or "")

@@ -1,0 +1,261 @@
+"""Evaluates expressions to abstract values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from torchlint.semantic.names import dotted_text
+from torchlint.semantic.tree import children
+from torchlint.semantic.values.parts import TENSORLIKE, Parts
+from torchlint.semantic.values.value import (
+    BOOL,
+    FLOAT,
+    INT,
+    NDARRAY,
+    NONE,
+    NUMBER,
+    STR,
+    UNKNOWN,
+    Value,
+    join,
+    join_all,
+    mix,
+)
+
+if TYPE_CHECKING:
+    from torchlint.semantic.values.facts import Values
+
+
+class Expressions(Parts):
+    """Evaluation of every kind of expression; results are recorded by node."""
+
+    def __init__(self, values: Values, owner: cst.CSTNode, fuel: int) -> None:
+        self.values = values
+        self.owner = owner
+        self.fuel = fuel
+        self.env: dict[str, Value] = {}
+        self.recorded: dict[cst.CSTNode, Value] = {}
+        self.yields: list[Value] = []
+
+    def eval(self, node: cst.CSTNode) -> Value:
+        """Evaluate an expression and record its value."""
+        method = _EXPRESSIONS.get(type(node))
+        value = method(self, node) if method is not None else self._other(node)
+        self.recorded[node] = value
+        return value
+
+    def _other(self, node: cst.CSTNode) -> Value:
+        for child in children(node):
+            self.eval(child)
+        return UNKNOWN
+
+    def _name(self, node: cst.Name) -> Value:
+        name = node.value
+        if name in ("True", "False"):
+            return BOOL
+        if name == "None":
+            return NONE
+        found = self.env.get(name)
+        if found is None:
+            found = self.values.free_name(node, self.fuel)
+        if found.tensor and found.device is None:
+            return self.values.trained(self.owner, name, found)
+        return found if found.kind != "?" else self.values.name_evidence(self.owner, name, found)
+
+    def _attribute(self, node: cst.Attribute) -> Value:
+        holder = self.eval(node.value)
+        attr = node.attr.value
+        text = dotted_text(node)
+        if text is not None and text in self.env:
+            return self.env[text]
+        dotted = self.values.names.name(node)
+        if dotted is not None and dotted.startswith("torch."):
+            return Value("dtype", name=dotted) if dotted in _DTYPES else Value("function", name=dotted)
+        found = self.part(holder, attr)
+        if found is None:
+            found = self.values.attribute(node, holder, attr, self.fuel)
+        return found if found.kind != "?" else self.values.named(attr, text)
+
+    def _slice(self, node: cst.Index | cst.Slice) -> Value:
+        if isinstance(node, cst.Index):
+            return self.eval(node.value)
+        for part in (node.lower, node.upper, node.step):
+            if part is not None:
+                self.eval(part)
+        return UNKNOWN
+
+    def _binary(self, node: cst.BinaryOperation) -> Value:
+        left, right = self.eval(node.left), self.eval(node.right)
+        kinds = {left.kind, right.kind}
+        if kinds & set(TENSORLIKE):
+            return self._arithmetic(node, mix([left, right]))
+        if "ndarray" in kinds:
+            return NDARRAY
+        if "str" in kinds:
+            return STR
+        if kinds <= {"number", "bool"}:
+            if left.dtype == right.dtype == "int" and not isinstance(node.operator, (cst.Divide, cst.Power)):
+                return INT
+            return FLOAT if isinstance(node.operator, cst.Divide) or "float" in (left.dtype, right.dtype) else NUMBER
+        if kinds == {"list"} or kinds == {"tuple"}:
+            return join(left.but(items=None), right.but(items=None))
+        return UNKNOWN
+
+    def _arithmetic(self, node: cst.BinaryOperation, result: Value) -> Value:
+        if isinstance(node.operator, cst.MatrixMultiply):
+            return result.but(rank=None)
+        if isinstance(node.operator, cst.Divide) and result.dtype in ("int", "bool"):
+            return result.but(dtype="float")
+        return result
+
+    def _unary(self, node: cst.UnaryOperation) -> Value:
+        value = self.eval(node.expression)
+        return BOOL if isinstance(node.operator, cst.Not) else value.but(node=None)
+
+    def _comparison(self, node: cst.Comparison) -> Value:
+        operands = [self.eval(node.left), *(self.eval(c.comparator) for c in node.comparisons)]
+        words = (cst.Is, cst.IsNot, cst.In, cst.NotIn)
+        if any(isinstance(c.operator, words) for c in node.comparisons):
+            return BOOL
+        if any(v.kind in TENSORLIKE for v in operands) and len(operands) == 2:
+            if any(v.kind in ("none", "str") for v in operands):
+                return BOOL
+            return mix(operands).but(dtype="bool", grad=False)
+        if any(v.kind == "ndarray" for v in operands):
+            return NDARRAY
+        return BOOL
+
+    def _boolean(self, node: cst.BooleanOperation) -> Value:
+        return join(self.eval(node.left), self.eval(node.right))
+
+    def _if_exp(self, node: cst.IfExp) -> Value:
+        self.eval(node.test)
+        body, orelse = self.eval(node.body), self.eval(node.orelse)
+        if body.kind == orelse.kind == "str" and {body.name and body.name[:4], orelse.name} == {"cuda", "cpu"}:
+            return body  # ``"cuda" if torch.cuda.is_available() else "cpu"``
+        return join(body, orelse)
+
+    def _string(self, node: cst.SimpleString) -> Value:
+        return Value("str", name=node.raw_value)
+
+    def _formatted(self, node: cst.CSTNode) -> Value:
+        for child in children(node):
+            self._embedded(child)
+        return STR
+
+    def _embedded(self, node: cst.CSTNode) -> None:
+        if isinstance(node, cst.BaseExpression):
+            self.eval(node)
+        else:
+            for child in children(node):
+                self._embedded(child)
+
+    def _sequence(self, node: cst.Tuple | cst.List | cst.Set) -> Value:
+        values = []
+        starred = False
+        for element in node.elements:
+            value = self.eval(element.value)
+            starred = starred or isinstance(element, cst.StarredElement)
+            values.append(self.element(value) if isinstance(element, cst.StarredElement) else value)
+        kind = "tuple" if isinstance(node, cst.Tuple) else "list"
+        items = tuple(values) if not starred and len(values) <= 16 else None
+        return Value(kind, items=items, item=join_all(values) if values else None, node=node)
+
+    def _dict(self, node: cst.Dict) -> Value:
+        values = []
+        for element in node.elements:
+            if isinstance(element, cst.DictElement):
+                self.eval(element.key)
+                values.append(self.eval(element.value))
+            else:
+                values.append(self.element(self.eval(element.value)))
+        return Value("dict", item=join_all(values) if values else None, node=node)
+
+    def _comprehension(self, node: cst.ListComp | cst.SetComp | cst.GeneratorExp | cst.DictComp) -> Value:
+        outer = dict(self.env)
+        self._comp_for(node.for_in)
+        if isinstance(node, cst.DictComp):
+            self.eval(node.key)
+            item = self.eval(node.value)
+        else:
+            item = self.eval(node.elt)
+        self.env = outer
+        kind = {cst.DictComp: "dict", cst.GeneratorExp: "iterator"}.get(type(node), "list")
+        return Value(kind, item=item, node=node)
+
+    def _comp_for(self, node: cst.CompFor) -> None:
+        self.bind(node.target, self.element(self.eval(node.iter)))
+        for condition in node.ifs:
+            self.eval(condition.test)
+        if node.inner_for_in is not None:
+            self._comp_for(node.inner_for_in)
+
+    def _lambda(self, node: cst.Lambda) -> Value:
+        outer = dict(self.env)
+        for param in (*node.params.params, *node.params.kwonly_params):
+            self.env[param.name.value] = UNKNOWN
+        self.eval(node.body)
+        self.env = outer
+        return Value("function", node=node)
+
+    def _walrus(self, node: cst.NamedExpr) -> Value:
+        value = self.eval(node.value)
+        self.bind(node.target, value)
+        return value
+
+    def _yield(self, node: cst.Yield) -> Value:
+        if isinstance(node.value, cst.From):
+            self.yields.append(self.element(self.eval(node.value.item)))
+        else:
+            self.yields.append(self.eval(node.value) if node.value is not None else NONE)
+        return UNKNOWN
+
+    def _await(self, node: cst.Await) -> Value:
+        return self.eval(node.expression)
+
+    def bind(self, target: cst.CSTNode, value: Value) -> None:
+        """Bind a target; the interpreter of statements knows how."""
+        raise NotImplementedError
+
+
+_DTYPES = frozenset(
+    "torch." + n
+    for n in (
+        "float float16 float32 float64 double half bfloat16 int int8 int16 int32 int64 long short bool uint8 "
+        "uint16 uint32 uint64 complex64 complex128"
+    ).split()
+)
+_EXPRESSIONS: dict[type, Callable[[Any, Any], Value]] = {
+    cst.Name: Expressions._name,
+    cst.Attribute: Expressions._attribute,
+    cst.Call: Expressions.call,
+    cst.Subscript: Expressions.subscript,
+    cst.Index: Expressions._slice,
+    cst.Slice: Expressions._slice,
+    cst.BinaryOperation: Expressions._binary,
+    cst.UnaryOperation: Expressions._unary,
+    cst.Comparison: Expressions._comparison,
+    cst.BooleanOperation: Expressions._boolean,
+    cst.IfExp: Expressions._if_exp,
+    cst.Integer: lambda self, node: INT,
+    cst.Float: lambda self, node: FLOAT,
+    cst.Imaginary: lambda self, node: NUMBER,
+    cst.SimpleString: Expressions._string,
+    cst.ConcatenatedString: Expressions._formatted,
+    cst.FormattedString: Expressions._formatted,
+    cst.Tuple: Expressions._sequence,
+    cst.List: Expressions._sequence,
+    cst.Set: Expressions._sequence,
+    cst.Dict: Expressions._dict,
+    cst.ListComp: Expressions._comprehension,
+    cst.SetComp: Expressions._comprehension,
+    cst.GeneratorExp: Expressions._comprehension,
+    cst.DictComp: Expressions._comprehension,
+    cst.Lambda: Expressions._lambda,
+    cst.NamedExpr: Expressions._walrus,
+    cst.Yield: Expressions._yield,
+    cst.Await: Expressions._await,
+}

@@ -1,0 +1,252 @@
+"""The values of one file: asked for by expression, computed once, with a bounded depth across functions.
+
+An analysis of a function has *fuel*: with none left, parameters are known by annotation and use alone and calls of
+local functions give nothing. With more, parameters take the join of their call sites and calls take the callee's
+summary, each analysed with one unit less. So results do not depend on the order of questions.
+"""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torchlint.semantic.flow import Flow
+from torchlint.semantic.names import Names, dotted_text
+from torchlint.semantic.scopes import Scopes
+from torchlint.semantic.tree import Tree
+from torchlint.semantic.values import backprop, evidence, params
+from torchlint.semantic.values.interpreter import Interpreter
+from torchlint.semantic.values.value import ACCEL, CPU, UNKNOWN, Value, join_all
+
+FUEL = 3
+_FRAMEWORK = re.compile(r"(^|\n)\s*(import|from) (accelerate|lightning|pytorch_lightning|ignite|fastai|deepspeed)\b")
+_DEFAULT_DEVICE = re.compile(r"set_default_device|set_default_tensor_type|with torch\.device\(")
+
+
+class Values:
+    """Abstract values of the expressions of one file."""
+
+    def __init__(self, tree: Tree, names: Names, scopes: Scopes, flow: Flow, text: str) -> None:
+        self.tree = tree
+        self.names = names
+        self.scopes = scopes
+        self.flow = flow
+        self.framework = bool(_FRAMEWORK.search(text))
+        self._default_device = bool(_DEFAULT_DEVICE.search(text))
+        self._runs: dict[tuple[cst.CSTNode, int], Interpreter] = {}
+        self._attributes: dict[tuple[cst.ClassDef, str, int], Value] = {}
+        self._uses: dict[cst.CSTNode, dict[str, Value]] = {}
+        self._assigned: dict[cst.ClassDef, params.Assignments] = {}
+        self._buffers: dict[cst.ClassDef, frozenset[str]] = {}
+
+    # -- asking -------------------------------------------------------------------------------------------------
+
+    def value(self, node: cst.CSTNode, fuel: int = FUEL) -> Value:
+        """Return what is known of an expression (or of the target an assignment binds)."""
+        owner = self.tree.owners.get(node, self.tree.root)
+        while isinstance(owner, cst.Lambda):
+            owner = self.tree.owners[owner]
+        return self.run(owner, fuel).recorded.get(node, UNKNOWN)
+
+    def run(self, owner: cst.CSTNode, fuel: int) -> Interpreter:
+        """Return the finished analysis of a function or of the module's top level."""
+        key = (owner, fuel)
+        found = self._runs.get(key)
+        if found is None:
+            found = Interpreter(self, owner, fuel)
+            self._runs[key] = found
+            found.run(params.environment(self, owner, fuel) if isinstance(owner, cst.FunctionDef) else {})
+        return found
+
+    def summary(self, function: cst.CSTNode, fuel: int) -> Value:
+        """Return what a call of a local function gives; unknown without fuel."""
+        if fuel < 0:
+            return UNKNOWN
+        if isinstance(function, cst.Lambda):
+            return self.value(function.body, fuel)
+        if not isinstance(function, cst.FunctionDef):
+            return UNKNOWN
+        declared = self.annotation(function.returns.annotation) if function.returns is not None else UNKNOWN
+        found = self.run(function, fuel).result()
+        if function.asynchronous is not None:
+            return UNKNOWN
+        return declared if found.kind in ("?", "none") and declared.kind != "?" else found
+
+    def annotation(self, node: cst.CSTNode | None) -> Value:
+        """Return what a type annotation says; ``Optional[X]`` and ``X | None`` say X."""
+        if isinstance(node, cst.Subscript):
+            name = (self.names.name(node.value) or dotted_text(node.value) or "").rpartition(".")[2]
+            inner = [s.slice.value for s in node.slice if isinstance(s.slice, cst.Index)]
+            if name == "Optional" and inner:
+                return self.annotation(inner[0])
+            if name in ("List", "list", "Sequence", "Iterable", "Iterator") and inner:
+                return Value("list", item=self.annotation(inner[0]))
+            if name in ("Tuple", "tuple") and inner:
+                return Value("tuple", items=tuple(self.annotation(i) for i in inner))
+            if name in ("Dict", "dict", "Mapping") and len(inner) == 2:
+                return Value("dict", item=self.annotation(inner[1]))
+            return self.annotation(node.value)
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.BitOr):
+            sides = [self.annotation(s) for s in (node.left, node.right) if dotted_text(s) != "None"]
+            return join_all(sides)
+        if isinstance(node, cst.SimpleString):
+            return evidence.by_annotation(
+                {"torch.Tensor": "torch.Tensor", "Tensor": "torch.Tensor"}.get(str(node.raw_value))
+            )
+        cls = self.scopes.local_class(node)
+        if cls is not None:
+            return Value("module" if self.scopes.is_module(cls) else "object", node=cls, name=cls.name.value)
+        return evidence.by_annotation(self.names.name(node) or dotted_text(node))
+
+    # -- names --------------------------------------------------------------------------------------------------
+
+    def free_name(self, node: cst.Name, fuel: int) -> Value:
+        """Return the value of a name that the function itself has not bound so far."""
+        scope, bindings = self.names.bindings(node.value, node)
+        if scope is None or not bindings:
+            return UNKNOWN
+        if bindings[0].kind in ("def", "class") and len(bindings) == 1:
+            return Value("function" if bindings[0].kind == "def" else "class", node=bindings[0].node)
+        if not isinstance(scope, (cst.FunctionDef, cst.Module)) or fuel <= 0:
+            return UNKNOWN
+        key = (scope, fuel - 1)
+        if key in self._runs and not self._runs[key].recorded:
+            return UNKNOWN
+        return self.run(scope, fuel - 1).env.get(node.value, UNKNOWN)
+
+    def name_evidence(self, owner: cst.CSTNode, name: str, found: Value) -> Value:
+        """Return what the uses of a name in its function, or else its spelling, say."""
+        uses = self.uses(owner)
+        if name in uses:
+            value = uses[name]
+            return value.but(device=found.device or value.device)
+        named = evidence.by_name(name)
+        return named if found.device is None or named.kind == "?" else named.but(device=found.device)
+
+    def uses(self, owner: cst.CSTNode) -> dict[str, Value]:
+        """Return the names of a function that its own code treats as tensors."""
+        if owner not in self._uses:
+            calls = list(self.tree.within(owner, cst.Call))
+            attributes = list(self.tree.within(owner, cst.Attribute))
+            trained = backprop.trained_names(self.tree, self.names, owner)
+            self._uses[owner] = evidence.tensor_names(calls, attributes, trained)
+        return self._uses[owner]
+
+    def trained(self, owner: cst.CSTNode, name: str, found: Value) -> Value:
+        """Return a tensor of unknown place as one that lives with the model, where it flows into the loss."""
+        use = self.uses(owner).get(name)
+        if use is None or use.origin is None or found.device is not None or found.origin not in (None, "factory"):
+            return found
+        return found.but(origin=use.origin)
+
+    def named(self, attr: str, text: str | None) -> Value:
+        """Return what the spelling of an attribute says (``self.model``, ``args.device``)."""
+        return evidence.by_name(attr)
+
+    # -- attributes ---------------------------------------------------------------------------------------------
+
+    def attribute(self, node: cst.Attribute, holder: Value, attr: str, fuel: int) -> Value:
+        """Return ``self.attr`` gathered over the whole class, or an attribute of an instance of a local class."""
+        cls: cst.ClassDef | None = None
+        if isinstance(node.value, cst.Name) and node.value.value == "self":
+            cls = self.scopes.class_of(node)
+        elif isinstance(holder.node, cst.ClassDef) and holder.kind in ("module", "object"):
+            cls = holder.node
+        if cls is None:
+            return Value("module") if holder.kind == "module" and evidence.is_model_name(attr) else UNKNOWN
+        return self.class_attribute(cls, attr, fuel)
+
+    def class_attribute(self, cls: cst.ClassDef, attr: str, fuel: int) -> Value:
+        """Return the join of everything that the class and its relatives in this file assign to ``self.attr``."""
+        key = (cls, attr, fuel)
+        if key not in self._attributes:
+            self._attributes[key] = UNKNOWN
+            self._attributes[key] = self._class_attribute(cls, attr, fuel)
+        return self._attributes[key]
+
+    def _class_attribute(self, cls: cst.ClassDef, attr: str, fuel: int) -> Value:
+        family = [*self.scopes.lineage(cls), *self.scopes.subclasses(cls)]
+        method = self.scopes.method(cls, attr)
+        if method is not None:
+            if any(name.endswith("property") for _, name in self.scopes.decorators(method)):
+                return self.summary(method, fuel - 1)
+            return Value("function", node=method)
+        found: list[Value] = []
+        for member in family:
+            for expression in self._assignments(member).get(attr, []):
+                found.append(self.value(expression, fuel - 1) if fuel > 0 else UNKNOWN)
+            if attr in self._registered(member):
+                found.append(Value("tensor", device=ACCEL, origin="buffer", grad=False))
+        known = [v for v in found if v.kind != "none"] or found
+        return join_all(known) if known else UNKNOWN
+
+    def _assignments(self, cls: cst.ClassDef) -> params.Assignments:
+        if cls not in self._assigned:
+            self._assigned[cls] = params.self_assignments(self.tree, cls)
+        return self._assigned[cls]
+
+    def _registered(self, cls: cst.ClassDef) -> frozenset[str]:
+        if cls not in self._buffers:
+            self._buffers[cls] = params.registered_buffers(self.tree, cls)
+        return self._buffers[cls]
+
+    # -- torch --------------------------------------------------------------------------------------------------
+
+    def default_device(self, node: cst.CSTNode) -> bool:
+        """Say whether a default device other than the CPU may hold at `node` (judged for the whole file)."""
+        return self._default_device
+
+    def batch_device(self, loader: Value) -> str | None:
+        """Return where a loader's batches live: on the CPU, unless a framework may move them."""
+        if loader.device is not None:
+            return loader.device
+        return CPU if loader.node is not None and not self.framework else None
+
+    def is_abstract(self, function: cst.CSTNode) -> bool:
+        """Say whether a function's body does nothing (pass, docstring, raise NotImplementedError)."""
+        if not isinstance(function, cst.FunctionDef) or not isinstance(function.body, cst.IndentedBlock):
+            return False
+        for line in function.body.body:
+            if not isinstance(line, cst.SimpleStatementLine):
+                return False
+            for small in line.body:
+                plain = isinstance(small, (cst.Pass, cst.Raise)) or (
+                    isinstance(small, cst.Expr) and not isinstance(small.value, cst.Call)
+                )
+                if not plain:
+                    return False
+        return True
+
+    def is_submodule(self, module: Value, attr: str) -> bool:
+        """Say whether ``module.attr`` is a module itself: by its class in this file, or by its name."""
+        if isinstance(module.node, cst.ClassDef):
+            return self.class_attribute(module.node, attr, 1).kind == "module"
+        return evidence.is_model_name(attr)
+
+    def loader_of(self, node: cst.CSTNode) -> bool:
+        """Say whether iterating over an expression goes through a data loader's batches."""
+        value = self.value(node)
+        return value.kind == "loader" or value.name == "loader"
+
+    def is_model_call(self, call: cst.Call) -> bool:
+        """Say whether a call runs a model: a module that is not a loss, or a method of one that runs it."""
+        func = call.func
+        if isinstance(func, cst.Attribute) and func.attr.value in (
+            "forward",
+            "generate",
+            "predict_on_batch",
+            "forward_features",
+        ):
+            return self.value(func.value).kind in ("module", "?") and dotted_text(func.value) is not None
+        if (
+            isinstance(func, cst.Attribute)
+            and self.names.name(func) is None
+            and self.value(func.value).kind == "tensor"
+        ):
+            return False
+        callee = self.value(func)
+        return callee.kind == "module" and callee.name != "loss" and not (callee.name or "").endswith("Loss")
+
+
+__all__ = ("ACCEL CPU CUDA FUEL STR Binding Values join torch_api").split()

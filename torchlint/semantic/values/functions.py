@@ -1,0 +1,294 @@
+"""What functions of torch, NumPy and the builtins give, by their dotted names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic import torch_api
+from torchlint.semantic.values import methods
+from torchlint.semantic.values.value import (
+    ACCEL,
+    BOOL,
+    CPU,
+    CUDA,
+    FLOAT,
+    INT,
+    META,
+    NDARRAY,
+    NONE,
+    NUMBER,
+    STR,
+    UNKNOWN,
+    Value,
+    join_all,
+    mix,
+)
+
+if TYPE_CHECKING:
+    from torchlint.semantic.values.facts import Values
+
+PASS_THROUGH = frozenset(
+    ("tqdm trange track progress_bar islice log_every prefetch autonotebook cycle chain progress").split()
+)
+_SPLITTERS = frozenset(
+    (
+        "unbind split chunk meshgrid topk sort unique max min kthvalue mode cummax cummin broadcast_tensors "
+        "tensor_split"
+    ).split()
+)
+
+
+class Functions:
+    """The part of the evaluator that knows functions by name, devices, and the elements of containers."""
+
+    values: Values
+    owner: cst.CSTNode
+    fuel: int
+    env: dict[str, Value]
+    recorded: dict[cst.CSTNode, Value]
+
+    def eval(self, node: cst.CSTNode) -> Value:
+        """Evaluate an expression; the evaluator of expressions knows how."""
+        raise NotImplementedError
+
+    # -- functions by dotted name -------------------------------------------------------------------------------
+
+    def dotted_call(self, name: str, node: cst.Call, args: list[Value]) -> Value | None:
+        root, _, rest = name.partition(".")
+        last = name.rpartition(".")[2]
+        if root == "builtins":
+            return self._builtin(rest, args)
+        if root == "torch":
+            return self._torch(name, last, node, args)
+        if root == "numpy":
+            return NDARRAY
+        if root == "math":
+            return INT if last in ("ceil", "floor") else FLOAT
+        if root == "time":
+            return FLOAT
+        if name in ("copy.deepcopy", "copy.copy") and args:
+            return args[0]
+        if last in PASS_THROUGH and args and root in ("tqdm", "itertools", "rich", "fastprogress", "torchlint"):
+            return args[0]
+        return None
+
+    def _builtin(self, name: str, args: list[Value]) -> Value | None:
+        simple = {
+            "len": INT,
+            "int": INT,
+            "float": FLOAT,
+            "bool": BOOL,
+            "str": STR,
+            "repr": STR,
+            "isinstance": BOOL,
+            "hasattr": BOOL,
+            "round": NUMBER,
+            "print": NONE,
+            "id": INT,
+            "ord": INT,
+            "callable": BOOL,
+            "input": STR,
+            "format": STR,
+        }
+        if name in simple:
+            return simple[name]
+        if name == "range":
+            return Value("iterator", item=INT, name="range")
+        if not args:
+            return {"list": Value("list"), "dict": Value("dict"), "tuple": Value("tuple")}.get(name)
+        first = args[0]
+        if name == "enumerate":
+            return Value("iterator", item=Value("tuple", items=(INT, self.element(first))), name=_passed(first))
+        if name == "zip":
+            return Value(
+                "iterator",
+                item=Value("tuple", items=tuple(self.element(a) for a in args)),
+                name=_passed(*args),
+            )
+        if name in ("list", "tuple", "sorted", "reversed", "iter", "set"):
+            kind = "iterator" if name in ("iter", "reversed") else "tuple" if name == "tuple" else "list"
+            return Value(kind, item=self.element(first), name=_passed(first))
+        if name == "next":
+            return self.element(first)
+        if name in ("sum", "max", "min", "abs"):
+            return self._reduced(name, args)
+        return None
+
+    def _reduced(self, name: str, args: list[Value]) -> Value:
+        if name in ("max", "min") and len(args) > 1:
+            return mix(args) if any(a.tensor for a in args) else join_all(args)
+        if args[0].tensor:
+            return args[0].but(rank=None)
+        return UNKNOWN if name != "abs" and args[0].item is None else (args[0].item or args[0])
+
+    def _torch(self, name: str, last: str, node: cst.Call, args: list[Value]) -> Value | None:
+        if name in torch_api.FACTORIES:
+            return self._factory(name, last, node, args)
+        if name in torch_api.DATA_FACTORIES:
+            return self._from_data(name, node, args)
+        if name in torch_api.LOSS_FUNCTIONS:
+            return self._loss(node, args)
+        if name == "torch.device":
+            return Value("device", device=self.device_of(args[0]) if args else None)
+        if name == "torch.nn.Parameter":
+            return (args[0] if args and args[0].tensor else Value("tensor")).but(
+                device=ACCEL, origin="param", grad=True
+            )
+        if name in ("torch.utils.data.DataLoader", "torch_geometric.loader.DataLoader"):
+            return Value("loader", node=node, name=name)
+        if last == "GradScaler":
+            return Value("scaler", node=node)
+        if name.startswith("torch.cuda.") and last.endswith("Tensor"):
+            return Value("tensor", device=CUDA, origin="factory")
+        if name in torch_api.BOOL_RESULT or name == "torch.cuda.is_available":
+            return BOOL
+        if name == "torch.autograd.Variable":
+            return args[0] if args else UNKNOWN
+        if name.startswith("torch.nn.utils.rnn.pack"):
+            return Value("packed", device=args[0].device if args else None)
+        if last == "clip_grad_norm_":
+            return Value("tensor", device=ACCEL, rank=0, origin="model", dtype="float")
+        if last[:1].isupper():
+            return self._torch_class(name, node)
+        return self._torch_function(name, last, node, args)
+
+    def _torch_class(self, name: str, node: cst.Call) -> Value:
+        if name.startswith("torch.nn."):
+            return Value("module", node=node, name=name)
+        if name.startswith("torch.optim.lr_scheduler."):
+            return Value("scheduler", node=node, name=name)
+        if name.startswith("torch.optim."):
+            return Value("optimizer", node=node, name=name)
+        return Value("object", node=node, name=name)
+
+    def _torch_function(self, name: str, last: str, node: cst.Call, args: list[Value]) -> Value:
+        area = name.split(".")[1]
+        if name in torch_api.NOT_TENSOR or area in (
+            "cuda",
+            "utils",
+            "backends",
+            "distributed",
+            "profiler",
+            "jit",
+            "multiprocessing",
+            "hub",
+            "onnx",
+            "amp",
+            "autograd",
+            "compiler",
+            "accelerator",
+            "mps",
+            "xpu",
+            "overrides",
+            "testing",
+            "random",
+        ):
+            return UNKNOWN
+        plain = [self.element(a) if a.kind in ("list", "tuple") else a for a in args]
+        result = mix(plain)
+        if last in _SPLITTERS and (len(args) > 1 or last in ("unbind", "split", "chunk", "topk", "sort")):
+            if last in ("max", "min") and args[1].tensor:
+                return result
+            return Value("tuple", item=result)
+        if last in torch_api.REDUCTIONS and len(args) == 1 and not has_keyword(node, "dim", "axis", "keepdim"):
+            result = result.but(rank=0)
+        elif last not in methods.SAME_RANK or area in ("linalg", "nn"):
+            result = result.but(rank=None)
+        result = result.but(dtype=None if has_keyword(node, "dtype") else methods.computed_dtype(result.dtype, last))
+        if last in torch_api.BOOL_METHODS:
+            result = result.but(dtype="bool", grad=False)
+        elif last in torch_api.INT_METHODS:
+            result = result.but(dtype="int", grad=False)
+        return result
+
+    def _factory(self, name: str, last: str, node: cst.Call, args: list[Value]) -> Value:
+        device = _keyword(node, args, "device")
+        if device is not None and device.kind != "none":
+            where = self.device_of(device)
+        elif last.endswith("_like"):
+            where = args[0].device if args else None
+        else:
+            where = None if self.values.default_device(node) else CPU
+        counted = last in ("arange", "randint", "randperm", "tril_indices", "triu_indices")
+        whole = counted and not has_keyword(node, "dtype") and all(a.dtype == "int" for a in args if a.kind == "number")
+        dtype = "int" if whole else None
+        return Value("tensor", device=where, dtype=dtype, origin="factory", grad=False, node=node)
+
+    def _from_data(self, name: str, node: cst.Call, args: list[Value]) -> Value:
+        device = _keyword(node, args, "device")
+        first = args[0] if args else UNKNOWN
+        if device is not None and device.kind != "none":
+            where = self.device_of(device)
+        elif name in ("torch.as_tensor", "torch.tensor", "torch.asarray") and first.kind in ("tensor", "?"):
+            where = first.device
+        else:
+            where = None if self.values.default_device(node) else CPU
+        rank = 0 if first.kind in ("number", "bool") and name == "torch.tensor" else None
+        return Value(
+            "tensor",
+            device=where,
+            rank=rank,
+            dtype=first.dtype if rank == 0 else None,
+            origin="factory",
+            grad=False,
+            node=node,
+        )
+
+    def _loss(self, node: cst.Call, args: list[Value]) -> Value:
+        # A fourth positional argument may be ``reduce`` or ``reduction``.
+        rank = None if has_keyword(node, "reduction", "reduce", "size_average") or len(node.args) > 3 else 0
+        return mix(args).but(rank=rank, dtype="float", origin="loss", grad=self.graph(node))
+
+    def graph(self, node: cst.CSTNode) -> bool | None:
+        held = self.values.scopes.lexical_no_grad(node)
+        if held is None:
+            return None if self.values.scopes.conditional_grad(node) else True
+        return not held
+
+    # -- devices and elements -----------------------------------------------------------------------------------
+
+    def device_of(self, value: Value) -> str | None:
+        """Return the device that a device-like argument names, or None where it names none for certain."""
+        if value.kind == "device":
+            return value.device or ACCEL
+        if value.kind == "str" and value.name is not None:
+            return CUDA if value.name.startswith("cuda") else {"cpu": CPU, "meta": META}.get(value.name, ACCEL)
+        if value.kind == "number" and value.dtype in ("int", None):
+            return CUDA
+        if value.tensor:
+            return value.device
+        return None
+
+    def element(self, value: Value) -> Value:
+        """Return what iterating over a value gives."""
+        if value.kind == "loader":
+            return Value("batch", device=self.values.batch_device(value), origin="batch", loose=True)
+        if value.kind == "batch":
+            return Value("tensor", device=value.device, origin="batch", loose=True, grad=False)
+        if value.kind in ("tensor", "accumulated"):
+            rank = value.rank - 1 if value.rank else None
+            return value.but(rank=rank, node=None) if not value.loose or value.origin != "batch" else value
+        if value.kind == "ndarray":
+            return NDARRAY
+        if value.kind == "shape":
+            return INT
+        if value.items:
+            return join_all(list(value.items))
+        return value.item if value.item is not None else UNKNOWN
+
+
+def _passed(*values: Value) -> str | None:
+    return "loader" if any(v.kind == "loader" or v.name == "loader" for v in values) else None
+
+
+def _keyword(node: cst.Call, args: list[Value], name: str) -> Value | None:
+    for arg, value in zip(node.args, args, strict=True):
+        if arg.keyword is not None and arg.keyword.value == name:
+            return value
+    return None
+
+
+def has_keyword(node: cst.Call, *names: str) -> bool:
+    return any(arg.star == "**" or (arg.keyword is not None and arg.keyword.value in names) for arg in node.args)

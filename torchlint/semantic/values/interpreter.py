@@ -1,0 +1,257 @@
+"""Runs one function over abstract values: statements, branches and loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from torchlint.semantic.names import dotted_text
+from torchlint.semantic.values.expressions import Expressions
+from torchlint.semantic.values.value import CPU, NONE, UNKNOWN, Value, join, join_all, mix
+
+if TYPE_CHECKING:
+    from torchlint.semantic.values.facts import Values
+
+Env = dict[str, Value]
+
+
+class Interpreter(Expressions):
+    """Abstract interpretation of one function body (or of the module's top level).
+
+    Branches join, loops run to a fixed point (their body twice), and a branch that leaves does not join. The value
+    recorded for an expression is that of its last, joined visit.
+    """
+
+    def __init__(self, values: Values, owner: cst.CSTNode, fuel: int) -> None:
+        super().__init__(values, owner, fuel)
+        self.returns: list[Value] = []
+        self._quick = False
+
+    def run(self, env: Env) -> None:
+        """Interpret the owner's body from `env`."""
+        self.env = env
+        body = self.owner.body if isinstance(self.owner, (cst.FunctionDef, cst.Module)) else None
+        if isinstance(body, cst.BaseSuite):
+            self.suite(body)
+        elif body is not None:
+            for statement in body:
+                self.statement(statement)
+
+    def suite(self, suite: cst.BaseSuite) -> bool:
+        """Interpret a block; return whether control always leaves it (return, raise, continue, break)."""
+        for statement in suite.body:
+            if self.statement(statement):
+                return True
+        return False
+
+    def statement(self, node: cst.CSTNode) -> bool:
+        """Interpret one statement; return whether control leaves."""
+        method = _STATEMENTS.get(type(node))
+        return bool(method(self, node)) if method is not None else False
+
+    def _line(self, node: cst.SimpleStatementLine | cst.SimpleStatementSuite) -> bool:
+        return any([self.statement(small) for small in node.body])
+
+    def _assign(self, node: cst.Assign) -> None:
+        value = self.eval(node.value)
+        for target in node.targets:
+            self.bind(target.target, value)
+
+    def _ann_assign(self, node: cst.AnnAssign) -> None:
+        value = self.eval(node.value) if node.value is not None else UNKNOWN
+        declared = self.values.annotation(node.annotation.annotation)
+        self.bind(node.target, declared if value.kind in ("?", "none") and declared.kind != "?" else value)
+
+    def _aug_assign(self, node: cst.AugAssign) -> None:
+        old = self.eval(node.target)
+        value = self.eval(node.value)
+        new = mix([old, value]) if old.tensor or value.tensor else join(old, value)
+        if value.tensor and not old.tensor and old.kind not in ("number", "accumulated", "?"):
+            new = UNKNOWN
+        self.recorded[node] = new
+        self.bind(node.target, new)
+
+    def bind(self, target: cst.CSTNode, value: Value) -> None:
+        """Bind an assignment target to a value, unpacking tuples."""
+        if isinstance(target, cst.Name):
+            if target.value == "batch_sizes" and value.tensor:
+                value = value.but(device=CPU)  # A PackedSequence keeps them on the host.
+            self.env[target.value] = value
+            self.recorded[target] = value
+        elif isinstance(target, cst.Attribute):
+            self.recorded[target] = value
+            text = dotted_text(target)
+            if text is not None:
+                self.env[text] = value
+        elif isinstance(target, (cst.Tuple, cst.List)):
+            self._unpack(target, value)
+        elif isinstance(target, cst.StarredElement):
+            self.bind(target.value, Value("list", item=value))
+        elif isinstance(target, cst.Subscript):
+            self._store(target, value)
+
+    def _unpack(self, target: cst.Tuple | cst.List, value: Value) -> None:
+        elements = target.elements
+        exact = value.items is not None and len(value.items) == len(elements)
+        for index, element in enumerate(elements):
+            part = value.items[index] if exact and value.items is not None else self.element(value)
+            self.bind(element if isinstance(element, cst.StarredElement) else element.value, part)
+
+    def _store(self, target: cst.Subscript, value: Value) -> None:
+        holder = self.eval(target.value)
+        for item in target.slice:
+            self.eval(item.slice)
+        text = dotted_text(target.value)
+        if text is not None and holder.kind in ("list", "dict"):
+            old = holder.item
+            self.env[text] = holder.but(item=value if old is None else join(old, value), items=None)
+
+    def _if(self, node: cst.If) -> bool:
+        self.eval(node.test)
+        before = dict(self.env)
+        left = self.suite(node.body)
+        after, self.env = self.env, before
+        other = False
+        if isinstance(node.orelse, cst.If):
+            other = self._if(node.orelse)
+        elif isinstance(node.orelse, cst.Else):
+            other = self.suite(node.orelse.body)
+        if left and not other:
+            return False
+        if other and not left:
+            self.env = after
+            return False
+        self.env = _join_env(after, self.env)
+        return left and other
+
+    def _for(self, node: cst.For) -> None:
+        iterated = self.eval(node.iter)
+        self._loop(node, self.element(iterated))
+
+    def _while(self, node: cst.While) -> None:
+        self._loop(node, None)
+
+    def _loop(self, node: cst.For | cst.While, element: Value | None) -> None:
+        before = dict(self.env)
+        outer_quick = self._quick
+        for last in (True,) if outer_quick else (False, True):
+            self._quick = outer_quick or not last
+            if isinstance(node, cst.While):
+                self.eval(node.test)
+            elif element is not None:
+                self.bind(node.target, element)
+            self.suite(node.body)
+            self.env = _join_env(before, self.env)
+        self._quick = outer_quick
+        if node.orelse is not None:
+            self.suite(node.orelse.body)
+
+    def _with(self, node: cst.With) -> bool:
+        for item in node.items:
+            value = self.eval(item.item)
+            if item.asname is not None:
+                self.bind(item.asname.name, value if value.kind in ("loader", "iterator") else UNKNOWN)
+        return self.suite(node.body)
+
+    def _try(self, node: cst.Try) -> bool:
+        before = dict(self.env)
+        leaves = self.suite(node.body)
+        if node.orelse is not None:
+            leaves = self.suite(node.orelse.body) or leaves
+        results = [] if leaves else [self.env]
+        for handler in node.handlers:
+            self.env = _join_env(before, dict(results[0] if results else before))
+            if not self.suite(handler.body):
+                results.append(self.env)
+        self.env = results[0] if results else before
+        for other in results[1:]:
+            self.env = _join_env(self.env, other)
+        if node.finalbody is not None:
+            self.suite(node.finalbody.body)
+        return not results
+
+    def _return(self, node: cst.Return) -> bool:
+        self.returns.append(self.eval(node.value) if node.value is not None else NONE)
+        return True
+
+    def _leave(self, node: cst.CSTNode) -> bool:
+        if isinstance(node, cst.Raise) and node.exc is not None:
+            self.eval(node.exc)
+        return True
+
+    def _expr(self, node: cst.Expr) -> None:
+        self.eval(node.value)
+
+    def _assert(self, node: cst.Assert) -> None:
+        self.eval(node.test)
+        if node.msg is not None:
+            self.eval(node.msg)
+
+    def _function(self, node: cst.FunctionDef) -> None:
+        self.env[node.name.value] = Value("function", node=node)
+        for decorator in node.decorators:
+            self.eval(decorator.decorator)
+
+    def _class(self, node: cst.ClassDef) -> None:
+        outer = dict(self.env)
+        self.suite(node.body)
+        self.env = outer
+        self.env[node.name.value] = Value("class", node=node)
+
+    def _match(self, node: cst.Match) -> None:
+        self.eval(node.subject)
+        before = dict(self.env)
+        result = before
+        for case in node.cases:
+            self.env = dict(before)
+            if not self.suite(case.body):
+                result = _join_env(result, self.env)
+        self.env = result
+
+    def result(self) -> Value:
+        """Return what a call of the function gives."""
+        if self.yields:
+            return Value("iterator", item=join_all(self.yields))
+        return join_all(self.returns) if self.returns else NONE
+
+
+def _join_env(a: Env, b: Env) -> Env:
+    if a is b:
+        return a
+    out = {}
+    for name in a.keys() | b.keys():
+        left, right = a.get(name), b.get(name)
+        if left is None or right is None:
+            found = left if left is not None else right
+            if found is not None:
+                # Bound on one path only: a use that runs at all sees this value.
+                out[name] = found
+        else:
+            out[name] = left if left is right else join(left, right)
+    return out
+
+
+_STATEMENTS: dict[type, Callable[[Any, Any], bool | None]] = {
+    cst.SimpleStatementLine: Interpreter._line,
+    cst.SimpleStatementSuite: Interpreter._line,
+    cst.Assign: Interpreter._assign,
+    cst.AnnAssign: Interpreter._ann_assign,
+    cst.AugAssign: Interpreter._aug_assign,
+    cst.If: Interpreter._if,
+    cst.For: Interpreter._for,
+    cst.While: Interpreter._while,
+    cst.With: Interpreter._with,
+    cst.Try: Interpreter._try,
+    cst.TryStar: Interpreter._try,
+    cst.Return: Interpreter._return,
+    cst.Raise: Interpreter._leave,
+    cst.Continue: Interpreter._leave,
+    cst.Break: Interpreter._leave,
+    cst.Expr: Interpreter._expr,
+    cst.Assert: Interpreter._assert,
+    cst.FunctionDef: Interpreter._function,
+    cst.ClassDef: Interpreter._class,
+    cst.Match: Interpreter._match,
+}

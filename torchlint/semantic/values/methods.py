@@ -1,0 +1,243 @@
+"""What methods of tensors, arrays, containers and loaders give."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic import torch_api
+from torchlint.semantic.names import dotted_text
+from torchlint.semantic.values.value import (
+    ACCEL,
+    CPU,
+    CUDA,
+    INT,
+    NDARRAY,
+    NONE,
+    NUMBER,
+    SHAPE,
+    STR,
+    UNKNOWN,
+    Value,
+    join,
+    mix,
+)
+
+if TYPE_CHECKING:
+    from torchlint.semantic.values.calls import Calls
+
+_TUPLES = frozenset(["split", "chunk", "unbind", "topk", "sort", "tensor_split"])
+_DIM_TUPLES = frozenset(["max", "min", "median", "mode", "kthvalue", "cummax", "cummin"])
+_DTYPE_METHODS = {
+    "float": "float",
+    "double": "double",
+    "half": "half",
+    "bfloat16": "half",
+    "long": "int",
+    "int": "int",
+    "bool": "bool",
+    "short": "int",
+    "byte": "int",
+}
+SAME_RANK = frozenset(
+    (
+        "detach clone contiguous detach_ requires_grad_ abs exp log sqrt neg neg_ clamp clamp_ float double "
+        "half long int bool sigmoid tanh relu item_ mul div add sub mul_ div_ add_ sub_ square pow bfloat16 "
+        "pin_memory"
+    ).split()
+)
+
+
+def target_device(calls: Calls, node: cst.Call, args: list[Value]) -> str | None:
+    """Return the device named by the arguments of ``.to(...)``, or None (a dtype only, or unknown)."""
+    for arg, value in zip(node.args, args, strict=True):
+        if arg.keyword is not None:
+            if arg.keyword.value in ("device", "other"):
+                return calls.device_of(value)
+        elif arg.star == "" and value.kind != "dtype":
+            found = calls.device_of(value)
+            if found is None and value.kind == "?" and _rank_name(arg.value):
+                return CUDA
+            return found
+    return None
+
+
+def _rank_name(node: cst.CSTNode) -> bool:
+    text = (dotted_text(node) or "").rpartition(".")[2]
+    return text in ("rank", "local_rank", "gpu", "gpu_id", "gpu_idx", "LOCAL_RANK")
+
+
+def tensor_method(calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[Value]) -> Value:
+    """Return what a method of a tensor (or of a batch of tensors) gives."""
+    if name in ("to", "cuda", "cpu"):
+        return _moved(calls, receiver, name, node, args)
+    if name == "numpy":
+        return NDARRAY
+    if name == "item":
+        return Value("number", dtype=receiver.dtype)
+    if name == "tolist":
+        return Value("list", item=Value("number", dtype=receiver.dtype))
+    if name in ("size", "shape"):
+        return INT if node.args else SHAPE
+    if name in torch_api.HOST_METHODS:
+        return INT if name != "type" else receiver.but(node=None, dtype=None)
+    if name == "backward":
+        return NONE
+    if receiver.kind == "batch":
+        return _batch_method(receiver, name)
+    if receiver.loose and name in ("items", "keys", "values", "get", "pop"):
+        return _batch_method(receiver, name)
+    if name in ("detach", "detach_"):
+        return receiver.but(grad=False, node=None)
+    if name in _DTYPE_METHODS:
+        return receiver.but(dtype=_DTYPE_METHODS[name], node=None)
+    if name in torch_api.NEW_METHODS:
+        where = next(
+            (
+                calls.device_of(v)
+                for a, v in zip(node.args, args, strict=True)
+                if a.keyword and a.keyword.value == "device"
+            ),
+            receiver.device,
+        )
+        return Value("tensor", device=where, origin="factory", grad=False)
+    return _computed(receiver, name, node, args)
+
+
+def _computed(receiver: Value, name: str, node: cst.Call, args: list[Value]) -> Value:
+    result = mix([receiver, *[a for a in args if a.tensor]]).but(dtype=computed_dtype(receiver.dtype, name))
+    if name in _TUPLES or (name in _DIM_TUPLES and (node.args and not (args and args[0].tensor))):
+        return Value("tuple", item=result.but(rank=None, node=None))
+    if name in torch_api.REDUCTIONS and not node.args:
+        result = result.but(rank=0)
+    elif name not in SAME_RANK or any(a.kind not in ("tensor", "number", "bool") for a in args):
+        result = result.but(rank=None)
+    if name in torch_api.BOOL_METHODS:
+        return result.but(dtype="bool", grad=False, node=None)
+    if name in torch_api.INT_METHODS:
+        return result.but(dtype="int", grad=False, node=None)
+    return result.but(node=None)
+
+
+_WHOLE_RESULT = frozenset(
+    (
+        "abs neg clamp max min amax amin cumsum sum prod nansum view reshape squeeze unsqueeze flatten permute "
+        "transpose contiguous clone detach detach_ expand repeat gather index_select masked_select flip roll t cat stack"
+    ).split()
+)
+
+
+def computed_dtype(dtype: str | None, name: str) -> str | None:
+    """Return the kind of dtype that an operation on a tensor of such a dtype gives."""
+    if dtype not in ("int", "bool"):
+        return None if name in ("type_as", "view_as_complex", "heaviside") else dtype
+    if name not in _WHOLE_RESULT:
+        return None
+    return "int" if name in ("sum", "prod", "cumsum", "nansum") else dtype
+
+
+def _moved(calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[Value]) -> Value:
+    if name == "cpu":
+        return receiver.but(device=CPU, node=None)
+    if name == "cuda":
+        return receiver.but(device=CUDA, node=None)
+    where = target_device(calls, node, args)
+    if where is None and node.args and all(v.kind == "dtype" for v in args):
+        where = receiver.device
+    moved = len(args) == 1 and args[0].kind in ("device", "str", "number")
+    return receiver.but(device=where, dtype=receiver.dtype if moved else None, node=None)
+
+
+def _batch_method(receiver: Value, name: str) -> Value:
+    tensor = Value("tensor", device=receiver.device, origin=receiver.origin, loose=True, grad=receiver.grad)
+    if name == "items":
+        return Value("iterator", item=Value("tuple", items=(STR, tensor)))
+    if name == "keys":
+        return Value("iterator", item=STR)
+    if name == "values":
+        return Value("iterator", item=tensor)
+    return tensor
+
+
+def plain_method(calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[Value]) -> Value | None:
+    """Return what a method of an array, number, string, list, dict or loader gives; None where unknown."""
+    kind = receiver.kind
+    if kind == "ndarray":
+        return {"item": NUMBER, "tolist": Value("list", item=NUMBER)}.get(name, NDARRAY)
+    if kind == "number":
+        return NUMBER
+    if kind == "str":
+        return Value("list", item=STR) if name in ("split", "splitlines") else STR
+    if kind == "shape":
+        return INT
+    if kind == "packed":
+        return receiver
+    if kind == "list":
+        return _list_method(calls, receiver, name, node, args)
+    if kind == "dict":
+        return _dict_method(receiver, name)
+    if kind in ("optimizer", "scaler", "scheduler"):
+        if kind == "scaler" and name == "scale" and args:
+            return args[0]
+        return UNKNOWN
+    return None
+
+
+def _list_method(calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[Value]) -> Value:
+    assert isinstance(node.func, cst.Attribute)
+    text = dotted_text(node.func.value)
+    if name in ("append", "extend", "insert") and args and text is not None:
+        new = calls.element(args[-1]) if name == "extend" else args[-1]
+        old = receiver.item
+        calls.env[text] = receiver.but(item=new if old is None else join(old, new), items=None)
+        return NONE
+    if name == "pop":
+        return receiver.item or UNKNOWN
+    return receiver if name == "copy" else UNKNOWN
+
+
+def _dict_method(receiver: Value, name: str) -> Value:
+    item = receiver.item or UNKNOWN
+    if name == "items":
+        return Value("iterator", item=Value("tuple", items=(UNKNOWN, item)))
+    if name == "values":
+        return Value("iterator", item=item)
+    return item if name in ("get", "pop", "setdefault") else UNKNOWN
+
+
+_TENSOR_MAKERS = frozenset(("detach unsqueeze squeeze permute masked_fill scatter_ index_select type_as").split())
+
+
+def by_method_name(calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[Value]) -> Value:
+    """Return what a method of an unknown receiver gives, where its name alone decides."""
+    if name == "numpy" and receiver.kind == "?" and not args:
+        return NDARRAY
+    if name == "tolist":
+        return Value("list", item=NUMBER)
+    if name in ("item", "numel", "dim"):
+        return NUMBER
+    if name == "size" and len(args) <= 1:
+        return INT if args else SHAPE
+    if name == "cuda":
+        return Value("?", device=CUDA)
+    if name in ("cpu",) and not args:
+        return Value("tensor", device=CPU)
+    if (
+        name in ("squeeze", "unsqueeze", "permute", "masked_fill", "index_select", "type_as", "contiguous")
+        and receiver.kind == "?"
+    ):
+        return Value("tensor", device=receiver.device)
+    if name == "detach":
+        return Value("tensor", device=receiver.device, grad=False)
+    if name in (
+        "train_dataloader",
+        "val_dataloader",
+        "test_dataloader",
+        "get_train_dataloader",
+        "get_eval_dataloader",
+    ):
+        return Value("loader", origin="name")
+    if name == "to" and target_device(calls, node, args) in (CUDA, ACCEL):
+        return Value("?", device=target_device(calls, node, args))
+    return UNKNOWN

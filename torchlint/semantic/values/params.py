@@ -1,0 +1,202 @@
+"""What a function's parameters hold when it starts, and what a class's methods assign to ``self``."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic import torch_api
+from torchlint.semantic.tree import Tree
+from torchlint.semantic.values.value import ACCEL, BOOL, FLOAT, INT, STR, UNKNOWN, Value, join_all
+
+if TYPE_CHECKING:
+    from torchlint.semantic.values.facts import Values
+
+_NOT_A_TENSOR = re.compile(
+    r"(^|_)(size|sizes|shape|shapes|len|num|n|mode|name|names|idx|index|epoch|step|steps|scale_factor|level|flag|cfg|config|eps|k|dim|dims|"
+    r"kwargs|args|cls|key|path|dtype|device|generator|reduction|ratio|prob|p|h|w|spatial_shape|return\w*|use|is|do|type|fn|func|callback|"
+    r"verbose|training|max_len\w*|min_len\w*|patch_size|kernel_size|stride|padding|loader|model|net|optimizer|criterion)$|^(return|use|is|do|num|n)_",
+)
+_MAX_SITES = 12
+
+
+def environment(values: Values, function: cst.FunctionDef, fuel: int) -> dict[str, Value]:
+    """Return the values of a function's parameters: by annotation, else call sites, else use, default and name."""
+    method = values.scopes.is_method(function)
+    params = [*function.params.posonly_params, *function.params.params, *function.params.kwonly_params]
+    device = _role_device(values, function)
+    used = _used_as_tensor(values, function)
+    sites = _from_sites(values, function, fuel) if fuel > 0 else {}
+    env: dict[str, Value] = {}
+    for position, param in enumerate(params):
+        name = param.name.value
+        if position == 0 and method and name in ("self", "cls", "ctx"):
+            continue
+        env[name] = _parameter(values, function, param, device, used, sites.get(name, UNKNOWN))
+    return env
+
+
+def _parameter(
+    values: Values,
+    function: cst.FunctionDef,
+    param: cst.Param,
+    device: str | None,
+    used: frozenset[str],
+    site: Value,
+) -> Value:
+    name = param.name.value
+    declared = values.annotation(param.annotation.annotation) if param.annotation is not None else UNKNOWN
+    if site.kind not in ("?", "none"):
+        return site if declared.kind == "?" or site.kind == declared.kind else declared
+    if declared.kind != "?":
+        return declared.but(device=device, origin="forward" if device else None) if declared.tensor else declared
+    default = _default(param.default)
+    if default.kind != "?":
+        return default
+    if name in used and not _NOT_A_TENSOR.search(name):
+        use = values.uses(function).get(name, Value("tensor"))
+        return use.but(device=device, origin=use.origin or ("forward" if device else None))
+    return UNKNOWN
+
+
+def _default(node: cst.BaseExpression | None) -> Value:
+    if isinstance(node, cst.Integer):
+        return INT
+    if isinstance(node, cst.Float):
+        return FLOAT
+    if isinstance(node, (cst.SimpleString, cst.ConcatenatedString)):
+        return STR
+    if isinstance(node, cst.Name) and node.value in ("True", "False"):
+        return BOOL
+    if isinstance(node, cst.UnaryOperation):
+        return _default(node.expression)
+    return UNKNOWN
+
+
+def _role_device(values: Values, function: cst.FunctionDef) -> str | None:
+    """Return `ACCEL` where tensors that come in live with a module: its methods but the constructor, and losses."""
+    if values.scopes.is_method(function):
+        cls = values.scopes.class_of(function)
+        if function.name.value == "__init__" or not values.scopes.is_module(cls):
+            if cls is not None and any(b.startswith("torch.autograd.") for b in values.scopes.base_names(cls)):
+                return ACCEL
+            return None
+        return ACCEL
+    return ACCEL if re.search(r"(^|_)loss(es)?(_|$)", function.name.value) else None
+
+
+def _used_as_tensor(values: Values, function: cst.FunctionDef) -> frozenset[str]:
+    """Return the plain names that a function passes to torch functions or to modules on ``self``."""
+    out = set(values.uses(function))
+    for call in values.tree.within(function, cst.Call):
+        assert isinstance(call, cst.Call)
+        name = values.names.name(call.func)
+        torch_function = (
+            name is not None and name.startswith("torch.") and name not in torch_api.NOT_TENSOR and not _factory(name)
+        )
+        if torch_function or _self_module(values, call):
+            out.update(arg.value.value for arg in call.args if isinstance(arg.value, cst.Name) and arg.keyword is None)
+    for node in values.tree.within(function, cst.Attribute):
+        assert isinstance(node, cst.Attribute)
+        if isinstance(node.value, cst.Name) and node.attr.value in (
+            "device",
+            "dtype",
+            "view",
+            "reshape",
+            "size",
+            "unsqueeze",
+            "detach",
+        ):
+            out.add(node.value.value)
+    return frozenset(out)
+
+
+def _factory(name: str) -> bool:
+    return (
+        (name in torch_api.FACTORIES and not name.endswith("_like"))
+        or name in torch_api.DATA_FACTORIES
+        or name.startswith(("torch.utils.", "torch.distributed.", "torch.cuda.", "torch.backends."))
+    )
+
+
+def _self_module(values: Values, call: cst.Call) -> bool:
+    func = call.func
+    if not (isinstance(func, cst.Attribute) and isinstance(func.value, cst.Name) and func.value.value == "self"):
+        return False
+    cls = values.scopes.class_of(call)
+    return cls is not None and values.scopes.is_module(cls) and values.scopes.method(cls, func.attr.value) is None
+
+
+def _from_sites(values: Values, function: cst.FunctionDef, fuel: int) -> dict[str, Value]:
+    """Return for each parameter the join of what the file's calls pass, where every call is understood."""
+    sites = values.flow.sites(function)
+    if not sites or len(sites) > _MAX_SITES:
+        return {}
+    passed: dict[str, list[Value]] = {}
+    for site in sites:
+        for name, expr in bind(function, site, values.scopes.is_method(function)).items():
+            passed.setdefault(name, []).append(values.value(expr, fuel - 1))
+    return {name: join_all(found) for name, found in passed.items()}
+
+
+def bind(function: cst.FunctionDef, call: cst.Call, method: bool) -> dict[str, cst.BaseExpression]:
+    """Return which argument expression each parameter gets; stops at ``*args``."""
+    names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
+    static = any(isinstance(d.decorator, cst.Name) and d.decorator.value == "staticmethod" for d in function.decorators)
+    if method and not static and names and isinstance(call.func, cst.Attribute):
+        names = names[1:]
+    out: dict[str, cst.BaseExpression] = {}
+    position = 0
+    for arg in call.args:
+        if arg.star:
+            position = len(names)
+        elif arg.keyword is not None:
+            out[arg.keyword.value] = arg.value
+        elif position < len(names):
+            out[names[position]] = arg.value
+            position += 1
+    return out
+
+
+Assignments = dict[str, list[cst.CSTNode]]
+"""By attribute name, the expressions assigned to ``self.name``; an unpacked target stands for itself."""
+
+
+def self_assignments(tree: Tree, cls: cst.ClassDef) -> Assignments:
+    """Return what a class's code assigns to attributes of ``self``."""
+    out: Assignments = {}
+
+    def add(target: cst.CSTNode, value: cst.CSTNode) -> None:
+        if isinstance(target, (cst.Tuple, cst.List)):
+            given = value.elements if isinstance(value, (cst.Tuple, cst.List)) else ()
+            for index, element in enumerate(target.elements):
+                add(element.value, given[index].value if len(given) == len(target.elements) else element.value)
+        elif isinstance(target, cst.Attribute) and isinstance(target.value, cst.Name) and target.value.value == "self":
+            out.setdefault(target.attr.value, []).append(value)
+
+    for node in tree.within(cls.body, cst.Assign, cst.AnnAssign, nested=True):
+        if isinstance(node, cst.Assign):
+            for each in node.targets:
+                add(each.target, node.value)
+        elif isinstance(node, cst.AnnAssign) and node.value is not None:
+            add(node.target, node.value)
+    return out
+
+
+def registered_buffers(tree: Tree, cls: cst.ClassDef) -> frozenset[str]:
+    """Return the names given to ``self.register_buffer`` and ``register_parameter`` in a class."""
+    out = set()
+    for call in tree.within(cls.body, cst.Call, nested=True):
+        assert isinstance(call, cst.Call)
+        func = call.func
+        if (
+            isinstance(func, cst.Attribute)
+            and func.attr.value in ("register_buffer", "register_parameter")
+            and call.args
+        ):
+            first = call.args[0].value
+            if isinstance(first, cst.SimpleString):
+                out.add(str(first.raw_value))
+    return frozenset(out)

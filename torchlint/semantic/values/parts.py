@@ -1,0 +1,98 @@
+"""Attributes and items of tensors, batches, arrays and containers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic import torch_api
+from torchlint.semantic.values.calls import Calls
+from torchlint.semantic.values.value import (
+    ACCEL,
+    BOOL,
+    CPU,
+    CUDA,
+    INT,
+    NDARRAY,
+    SHAPE,
+    UNKNOWN,
+    Value,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+TENSORLIKE = ("tensor", "accumulated")
+
+
+class Parts(Calls):
+    """The part of the evaluator that knows what ``x.attr`` and ``x[i]`` are."""
+
+    def part(self, holder: Value, attr: str) -> Value | None:
+        """Return an attribute of a tensor, batch or array, or None where the holder does not decide."""
+        if holder.kind in TENSORLIKE or holder.kind == "batch":
+            if attr == "shape":
+                return SHAPE
+            if attr == "device":
+                return Value("device", device=holder.device if holder.device in (CUDA, ACCEL, CPU) else ACCEL)
+            if attr == "dtype":
+                return Value("dtype")
+            if attr in ("ndim", "nbytes", "itemsize", "batch_size", "num_graphs"):
+                return INT
+            if attr in torch_api.HOST_ATTRIBUTES:
+                return BOOL
+            if attr in ("data", "T", "mT", "H", "grad", "real", "imag"):
+                return holder.but(grad=False if attr in ("data", "grad") else holder.grad, rank=None, loose=False)
+            if holder.kind == "batch" or holder.loose:
+                return Value("tensor", device=holder.device, origin=holder.origin, grad=holder.grad, loose=True)
+            return UNKNOWN
+        if holder.kind == "ndarray":
+            return {"shape": SHAPE, "size": INT, "ndim": INT, "T": NDARRAY}.get(attr, NDARRAY)
+        if holder.kind == "packed":
+            return Value(
+                "tensor",
+                device=CPU if attr == "batch_sizes" else holder.device,
+                dtype="int" if attr == "batch_sizes" else None,
+            )
+        return None
+
+    def subscript(self, node: cst.Subscript) -> Value:
+        holder = self.eval(node.value)
+        indices = [self.eval(item.slice) for item in node.slice]
+        single = node.slice[0].slice if len(node.slice) == 1 else None
+        index = single.value if isinstance(single, cst.Index) else None
+        if holder.kind in TENSORLIKE:
+            return self._tensor_item(holder, node, index, indices)
+        if holder.kind == "batch":
+            return Value("tensor", device=holder.device, origin="batch", loose=True)
+        if holder.kind == "shape":
+            return INT if index is not None else SHAPE
+        if holder.kind == "ndarray":
+            return NDARRAY
+        if holder.items is not None and isinstance(index, cst.Integer):
+            position = int(index.value, 0)
+            return holder.items[position] if position < len(holder.items) else UNKNOWN
+        if holder.kind in ("list", "tuple", "dict", "iterator"):
+            if index is None and single is not None:
+                return holder.but(items=None)
+            return holder.item if holder.item is not None else UNKNOWN
+        return UNKNOWN
+
+    def _tensor_item(
+        self, holder: Value, node: cst.Subscript, index: cst.BaseExpression | None, indices: list[Value]
+    ) -> Value:
+        if holder.loose and isinstance(index, cst.SimpleString):
+            return Value("tensor", device=holder.device, origin=holder.origin, grad=holder.grad, loose=True)
+        rank = None
+        if (
+            holder.rank is not None
+            and not holder.loose
+            and all(
+                isinstance(item.slice, cst.Index) and value.kind == "number"
+                for item, value in zip(node.slice, indices, strict=True)
+            )
+        ):
+            rank = max(holder.rank - len(indices), 0)
+        return holder.but(rank=rank, node=None, item=None)

@@ -1,0 +1,160 @@
+"""Abstract values: what the analysis knows about what an expression evaluates to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import libcst as cst
+
+CUDA = "cuda"
+"""On a CUDA device by evidence: ``.cuda()``, ``"cuda:0"``, ``"cuda" if available else "cpu"``."""
+ACCEL = "accel"
+"""On the program's device: ``.to(device)``, ``x.device``, with the model; CUDA in a file that uses CUDA."""
+CPU = "cpu"
+META = "meta"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One abstract value. Every field but `kind` may be None for unknown.
+
+    Args:
+        kind: tensor, module, loader, batch, optimizer, scaler, scheduler, ndarray, number, bool, str, none, shape,
+            list, tuple, dict, device, dtype, function, class, object, or ``?`` for unknown.
+        device: where a tensor, batch or module lives: `CUDA`, `ACCEL`, `CPU`, `META` or None.
+        dtype: float, double, half, int, bool or None.
+        rank: number of dimensions, where certain.
+        origin: batch, model, loss, param, forward, factory, buffer or None: where a tensor came from.
+        grad: whether a tensor carries an autograd graph.
+        loose: a model's output or a batch, whose attributes and items are tensors too.
+        item: what iterating over or indexing a container gives.
+        items: the elements of a tuple or list literal.
+        node: the expression or definition that made it.
+        name: dotted name of the class of an instance, or of a function or class.
+    """
+
+    kind: str = "?"
+    device: str | None = None
+    dtype: str | None = None
+    rank: int | None = None
+    origin: str | None = None
+    grad: bool | None = None
+    loose: bool = False
+    item: Value | None = None
+    items: tuple[Value, ...] | None = None
+    node: cst.CSTNode | None = None
+    name: str | None = None
+
+    @property
+    def tensor(self) -> bool:
+        """Is certainly a tensor."""
+        return self.kind == "tensor"
+
+    @property
+    def host(self) -> bool:
+        """Is certainly a plain host value: reading it waits for nothing."""
+        return self.kind in _HOST or (self.kind in ("tensor", "batch") and self.device == CPU)
+
+    def but(self, **changes: object) -> Value:
+        """Return a copy with some fields changed."""
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+
+_HOST = frozenset(("number", "bool", "str", "none", "shape", "ndarray", "device", "dtype"))
+UNKNOWN = Value()
+NONE = Value("none")
+NUMBER = Value("number")
+INT = Value("number", dtype="int")
+FLOAT = Value("number", dtype="float")
+BOOL = Value("bool")
+STR = Value("str")
+SHAPE = Value("shape", item=INT)
+NDARRAY = Value("ndarray")
+
+
+def join(a: Value, b: Value) -> Value:
+    """Return what is known when a value is one of two; an optional tensor (``x = None`` first) stays a tensor."""
+    if a is b or a == b:
+        return a
+    if a.kind == "none":
+        return b
+    if b.kind == "none":
+        return a
+    if a.kind != b.kind:
+        if {a.kind, b.kind} == {"number", "bool"}:
+            return NUMBER
+        if {a.kind, b.kind} == {"number", "tensor"}:
+            return _accumulated(a, b)
+        return UNKNOWN
+    return Value(
+        a.kind,
+        device=_device(a.device, b.device),
+        dtype=a.dtype if a.dtype == b.dtype else None,
+        rank=a.rank if a.rank == b.rank else None,
+        origin=a.origin if a.origin == b.origin else None,
+        grad=a.grad if a.grad == b.grad else None,
+        loose=a.loose and b.loose,
+        item=None if a.item is None or b.item is None else join(a.item, b.item),
+        items=_items(a.items, b.items),
+        node=a.node if a.node is b.node else None,
+        name=a.name if a.name == b.name else None,
+    )
+
+
+def _accumulated(a: Value, b: Value) -> Value:
+    # ``total = 0`` before the loop and ``total + loss`` in it: a number or a tensor, so certain of neither.
+    tensor = a if a.tensor else b
+    return Value("accumulated", device=tensor.device, origin=tensor.origin, grad=tensor.grad)
+
+
+def _device(a: str | None, b: str | None) -> str | None:
+    if a == b:
+        return a
+    return ACCEL if {a, b} == {CUDA, ACCEL} else None
+
+
+def _items(a: tuple[Value, ...] | None, b: tuple[Value, ...] | None) -> tuple[Value, ...] | None:
+    if a is None or b is None or len(a) != len(b):
+        return None
+    return tuple(join(x, y) for x, y in zip(a, b, strict=True))
+
+
+def join_all(values: list[Value]) -> Value:
+    """Return what is known of one of several values; unknown for none."""
+    return reduce(join, values) if values else UNKNOWN
+
+
+def mix(operands: list[Value]) -> Value:
+    """Return the tensor that an elementwise operation over these operands gives."""
+    tensors = [v for v in operands if v.kind in ("tensor", "accumulated")]
+    devices = {v.device for v in tensors}
+    if CUDA in devices:
+        device: str | None = CUDA
+    elif ACCEL in devices:
+        device = ACCEL
+    else:
+        # A CPU operand decides only where all are on the CPU: 0-dim CPU tensors mix with any device.
+        device = CPU if devices == {CPU} else None
+    origins = [v.origin for v in tensors if v.origin]
+    order = ("loss", "model", "forward", "batch", "param", "buffer", "factory")
+    origin = next((o for o in order if o in origins), None)
+    grads = {v.grad for v in tensors}
+    grad = True if True in grads else (False if grads == {False} else None)
+    ranks = {v.rank for v in tensors}
+    certain = all(v.kind in ("tensor", "number", "bool") for v in operands) and None not in ranks
+    rank = max((r for r in ranks if r is not None), default=0) if certain else None
+    return Value("tensor", device=device, dtype=_promoted(operands), rank=rank, origin=origin, grad=grad)
+
+
+def _promoted(operands: list[Value]) -> str | None:
+    # Python numbers change a tensor's dtype only where their kind is higher: bool < int < float.
+    tensors = {v.dtype for v in operands if v.kind == "tensor"}
+    numbers = {"bool" if v.kind == "bool" else v.dtype for v in operands if v.kind != "tensor"}
+    if not all(v.kind in ("tensor", "number", "bool") for v in operands) or not tensors:
+        return None
+    if tensors <= {"float", "double", "half"}:
+        return tensors.pop() if len(tensors) == 1 else None
+    if None in tensors | numbers:
+        return None
+    return "float" if "float" in tensors | numbers else "int" if "int" in tensors | numbers else tensors.pop()
