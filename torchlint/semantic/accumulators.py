@@ -1,4 +1,4 @@
-"""Running sums: a number that one loop adds to, and that nothing looks at before the loop has ended."""
+"""What one loop gathers, and nothing looks at before the loop has ended: running sums, and lists of results."""
 
 from __future__ import annotations
 
@@ -40,52 +40,71 @@ def accumulator(module: Module, step: cst.AugAssign) -> Accumulator | None:
     if not isinstance(step.operator, cst.AddAssign) or not isinstance(step.target, cst.Name):
         return None
     name = step.target.value
-    found = _start(module, step, name)
-    if found is None:
+    loop, binding = _start(module, step, name)
+    literal = _assigned_by(binding, name)
+    if loop is None or not isinstance(literal, (cst.Integer, cst.Float)):
         return None
-    loop, start = found
+    start = "int" if isinstance(literal, cst.Integer) else "float"
     if module.reads(loop, name) or module.writes(loop, name) != [step.target]:
         return None
     return None if _seen_elsewhere(module, loop, name) else Accumulator(name, loop, start)
 
 
-def _start(module: Module, step: cst.AugAssign, name: str) -> tuple[cst.For | cst.While, str] | None:
+def gathered(module: Module, append: cst.Call) -> list[cst.Name] | None:
+    """Return the reads, all behind the loop, of a list that starts empty and grows only by ``name.append(…)`` in it.
+
+    None where the list could be seen inside the loop, or was not made by ``[]`` just for it.
+    """
+    func = append.func
+    if not isinstance(func, cst.Attribute) or not isinstance(func.value, cst.Name) or func.attr.value != "append":
+        return None
+    name = func.value.value
+    loop, binding = _start(module, append, name)
+    start = _assigned_by(binding, name)
+    if loop is None or not isinstance(start, cst.List) or start.elements or _seen_elsewhere(module, loop, name):
+        return None
+    if module.writes(loop, name) or module.reads(loop, name) != [func.value]:
+        return None
+    reads = module.reads(module.tree.owners[loop], name)
+    return [r for r in reads if r is not func.value] if all(not module.before(r, loop) for r in reads) else None
+
+
+def _start(module: Module, step: cst.CSTNode, name: str) -> tuple[cst.For | cst.While | None, cst.BaseStatement | None]:
+    """Return the outermost loop around `step` in which nothing binds `name` before it, and the binding before that."""
     loop: cst.For | cst.While | None = None
-    child: cst.CSTNode = step
+    child = step
     for above in module.ancestors(step):
         if isinstance(above, (cst.IndentedBlock, cst.Module)):
-            before = [s for s in above.body if module.before(s, child) and s is not child]
-            binding = next((s for s in reversed(before) if module.writes(s, name)), None)
+            before = [s for s in above.body if isinstance(s, cst.BaseStatement) and module.before(s, child)]
+            binding = next((s for s in reversed(before) if s is not child and module.writes(s, name)), None)
             if binding is not None:
-                kind = _literal(binding, name)
-                return (loop, kind) if loop is not None and kind is not None else None
+                return loop, binding
         elif isinstance(above, LOOPS):
             loop = above
         elif isinstance(above, cst.With):
             if any(module.name(_callee(item.item)) in _SWALLOWERS for item in above.items):
-                return None
-        elif not isinstance(above, (cst.If, cst.Else, cst.SimpleStatementLine)):
-            return None
+                return None, None
+        elif isinstance(above, (cst.BaseCompoundStatement, cst.ExceptHandler, cst.Finally)):
+            if not isinstance(above, cst.If):
+                return None, None
         child = above
-    return None
+    return None, None
 
 
 def _callee(node: cst.BaseExpression) -> cst.BaseExpression:
     return node.func if isinstance(node, cst.Call) else node
 
 
-def _literal(statement: cst.CSTNode, name: str) -> str | None:
-    """Return the kind of number that a plain assignment statement gives to `name`, or None."""
-    if not isinstance(statement, cst.SimpleStatementLine):
-        return None
+def _assigned_by(statement: cst.CSTNode | None, name: str) -> cst.BaseExpression | None:
+    """Return the expression that a plain assignment statement gives to `name`, or None."""
     found = None
-    for small in statement.body:
+    for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
         if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name) and small.target.value == name:
             found = small.value
         elif isinstance(small, cst.Assign):
             for target in small.targets:
                 found = _assigned(target.target, small.value, name) or found
-    return {cst.Integer: "int", cst.Float: "float"}.get(type(found))
+    return found
 
 
 def _assigned(target: cst.CSTNode, value: cst.BaseExpression, name: str) -> cst.BaseExpression | None:

@@ -24,6 +24,9 @@ _PLAIN_STEPS = frozenset(
 )
 
 
+_HOST_LIBRARIES = frozenset(("numpy", "scipy", "sklearn", "math", "builtins", "pandas", "cv2"))
+
+
 @dataclass(frozen=True, slots=True)
 class HostRead:
     """One place where Python waits for the device.
@@ -125,6 +128,8 @@ class HostReads:
             return node
         at: cst.CSTNode = node
         while True:
+            if isinstance(at, (cst.Call, cst.Subscript)) and self._made_of_device(at):
+                return at
             if isinstance(at, cst.Call) and isinstance(at.func, cst.Attribute) and at.func.attr.value in _PLAIN_STEPS:
                 at = at.func.value
             elif isinstance(at, cst.Attribute) and at.attr.value in _PLAIN_STEPS:
@@ -138,7 +143,20 @@ class HostReads:
         # Where nothing is known of the receiver, the author's ``.cpu()`` itself says that it may be on the device.
         value = self.module.value(receiver)
         unknown = value.kind == "?" or (value.tensor and value.device is None)
-        return unknown and value.origin != "batch" and self.module.accel and not call.args
+        plain = not call.args and not self.module.callees(call)
+        return plain and unknown and value.origin != "batch" and self.module.accel
+
+    def _made_of_device(self, node: cst.Call | cst.Subscript) -> bool:
+        # ``accuracy(output, target)[0]``: an unknown function of device tensors whose result has ``.item()``.
+        call = node.value if isinstance(node, cst.Subscript) else node
+        if not isinstance(call, cst.Call) or self.module.value(node).kind != "?":
+            return False
+        if (
+            self.module.value(call).kind != "?"
+            or (self.module.name(call.func) or "").partition(".")[0] in _HOST_LIBRARIES
+        ):
+            return False
+        return any(self._waits(arg.value) for arg in call.args)
 
     # -- copies -------------------------------------------------------------------------------------------------
 
@@ -157,5 +175,3 @@ class HostReads:
         if method in ("cpu", "tolist") or (method == "to" and self.module.value(call).device == CPU):
             return HostRead(call, func.value, method)
         return None
-
-

@@ -43,3 +43,24 @@ def use_of(node: cst.CSTNode, tree: Tree) -> cst.BaseExpression | None:
     if isinstance(above, cst.Decorator):
         return above.decorator
     return above if isinstance(above, cst.Call) and above.func is node else None
+
+
+def is_exported(home: cst.Import | cst.ImportFrom, tree: Tree, filename: str) -> bool:
+    """Say whether other files may use a name that an import binds: an ``__init__.py``, or a name in quotes."""
+    strings = {s.raw_value for s in tree.nodes(cst.SimpleString) if isinstance(s, cst.SimpleString)}
+    names = () if isinstance(home.names, cst.ImportStar) else home.names
+    bound = {dotted_text(a.asname.name if a.asname is not None else a.name) for a in names}
+    return filename.endswith("__init__.py") or bool(bound & strings)
+
+
+def stays(call: cst.BaseExpression, names: Names, flow: Flow, tree: Tree) -> bool:
+    """Say whether a new object is only seen by its own function or script: bound to one name, used for its methods."""
+    home, owner = tree.small_statement(call), tree.owners[call]
+    target = home.targets[0].target if isinstance(home, cst.Assign) and len(home.targets) == 1 else None
+    if not isinstance(target, cst.Name) or target.value in names.outer.get(owner, ()):
+        return False
+    reads = flow.reads(owner, target.value)
+    # A global name that only functions read may as well be imported by another file.
+    if owner is tree.root and all(tree.owners[read] is not tree.root for read in reads):
+        return False
+    return all(isinstance(tree.parents.get(r), (cst.Attribute, cst.Comparison, cst.If)) for r in reads)

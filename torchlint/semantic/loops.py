@@ -169,10 +169,15 @@ class Loops:
         if nested or any(self.trains(callee) for callee in callees):
             return LoopKind.EPOCH
         if isinstance(loop, cst.For) and (
-            self._feeds_model(loop) or (self.values.loader_of(loop.iter) and self.has_model_call(loop))
+            self._feeds_model(loop) or (self._over_batches(loop) and self.has_model_call(loop))
         ):
             return LoopKind.EVAL
         return LoopKind.OTHER
+
+    def _over_batches(self, loop: cst.For) -> bool:
+        """Say whether a loop goes over a loader's batches; ``for loader in loaders`` goes over loaders."""
+        targets = [n for n in self.tree.within(loop.target, cst.Name)]
+        return self.values.loader_of(loop.iter) and not any(self.values.value(n).kind == "loader" for n in targets)
 
     def _feeds_model(self, loop: cst.For) -> bool:
         """Say whether a loop unpacks pairs and gives them to a model, as only a loop over batches does."""

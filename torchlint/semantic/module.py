@@ -7,24 +7,24 @@ is on by default.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.semantic import compat, imports
+from torchlint.semantic import compat, gradients, loaders, transfers
 from torchlint.semantic import scopes as scope_facts
-from torchlint.semantic import torch_api
-from torchlint.semantic.accumulators import Accumulator, accumulator
-from torchlint.semantic.flow import Flow
-from torchlint.semantic.guards import Guards
+from torchlint.semantic.accumulators import Accumulator, accumulator, gathered
+from torchlint.semantic.autograd import Autograd
+from torchlint.semantic.consumers import Use, furthest
 from torchlint.semantic.heat import Grade, Heat, HeatMap, Why
 from torchlint.semantic.host_reads import HostRead, HostReads
 from torchlint.semantic.iterations import Goes, Iterations
 from torchlint.semantic.loops import LoopKind, Loops
-from torchlint.semantic.names import Names, dotted_text
-from torchlint.semantic.scopes import Scopes
-from torchlint.semantic.tree import COMPREHENSIONS, LOOPS, Comprehension, Function, Loop, Tree
+from torchlint.semantic.names import dotted_text
+from torchlint.semantic.places import Arguments, Places
+from torchlint.semantic.round_trips import RoundTrip, round_trip
+from torchlint.semantic.transfers import Transfer
+from torchlint.semantic.tree import COMPREHENSIONS, LOOPS, Comprehension, Function, Loop
 from torchlint.semantic.values import ACCEL, CPU, CUDA, META, Value, Values
 
 __all__ = [
@@ -43,30 +43,22 @@ __all__ = [
     "Loop",
     "LoopKind",
     "Module",
+    "RoundTrip",
+    "Transfer",
+    "Use",
     "Value",
     "Why",
     "dotted_text",
 ]
 
+_TORCH = re.compile(r"^\s*(import|from)\s+(torch|lightning|pytorch_lightning)", re.MULTILINE)
+_OTHER = re.compile(r"^\s*(import|from)\s+(mxnet|jax|tensorflow|paddle|mindspore)\b", re.MULTILINE)
 _ACCEL = re.compile(r"cuda|\bdevice\b|\bgpus?\b|accelerat|\bmps\b|LightningModule|\bTrainer\b", re.IGNORECASE)
 _TIMING = ("torch.cuda.Event", "torch.utils.benchmark.Timer")
 _ORIGIN_ON_DEVICE = ("model", "loss", "forward")
 
 
-@dataclass(frozen=True, slots=True)
-class Arguments:
-    """The arguments of one call by parameter name; `open` where ``*args`` or ``**kwargs`` may add more."""
-
-    named: Mapping[str, cst.Arg]
-    open: bool
-
-    def value(self, name: str) -> cst.BaseExpression | None:
-        """Return the expression given for a parameter, or None."""
-        arg = self.named.get(name)
-        return arg.value if arg is not None else None
-
-
-class Module:
+class Module(Places):
     """One parsed file with all that the analysis knows about it."""
 
     def __init__(
@@ -79,16 +71,10 @@ class Module:
         accelerator: str = "auto",
         assume_hot: tuple[str, ...] = (),
     ) -> None:
-        self.root = root
+        super().__init__(root, filename)
         self.text = text
-        self.filename = filename
         self.target_torch = target_torch
         self.accelerator = accelerator
-        self.tree = Tree(root)
-        self._names = Names(self.tree, filename)
-        self._scopes = Scopes(self.tree, self._names)
-        self._flow = Flow(self.tree, self._names, self._scopes)
-        self._guards = Guards(self.tree, self._names)
         self._values = Values(self.tree, self._names, self._scopes, self._flow, text)
         self._loops = Loops(self.tree, self._names, self._scopes, self._flow, self._values)
         self._iterations = Iterations(self.tree, self._names, self._flow, self._values)
@@ -96,149 +82,20 @@ class Module:
             self.tree, self._scopes, self._flow, self._guards, self._loops, assume_hot, self._takes_tensors
         )
         self._reads = HostReads(self)
-        self._no_grad: dict[cst.CSTNode, bool | None] = {}
+        self._autograd = Autograd(self._scopes, self._flow)
         self._accel: bool | None = None
+        self._consumers: dict[cst.Call, list[cst.For | cst.CompFor]] | None = None
         self._bench_file = scope_facts.is_bench_path(filename)
 
-    # -- places -------------------------------------------------------------------------------------------------
-
-    def nodes(self, *types: type[cst.CSTNode]) -> list[cst.CSTNode]:
-        """Return all nodes of exactly these types in source order."""
-        return self.tree.nodes(*types)
-
-    def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        """Return the node that holds `node`."""
-        return self.tree.parents.get(node)
-
-    def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """Yield the parent, its parent, and so on up to the module."""
-        return self.tree.ancestors(node)
-
-    def within(self, node: cst.CSTNode, *types: type[cst.CSTNode], nested: bool = False) -> Iterator[cst.CSTNode]:
-        """Yield `node` and its descendants of these types; bodies of inner functions only if `nested`."""
-        return self.tree.within(node, *types, nested=nested)
-
-    def is_within(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
-        """Say whether `node` is `outer` or lies inside it."""
-        return self.tree.is_within(node, outer)
-
-    def before(self, a: cst.CSTNode, b: cst.CSTNode) -> bool:
-        """Say whether `a` comes before `b` in the file."""
-        return self.tree.order[a] < self.tree.order[b]
-
-    def statement(self, node: cst.CSTNode) -> cst.CSTNode:
-        """Return the statement (simple line or compound) that holds `node`."""
-        return self.tree.statement(node)
-
-    def small_statement(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        """Return the small statement that holds `node`, or None inside a compound statement's header."""
-        return self.tree.small_statement(node)
-
-    def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
-        """Return the ``def`` that holds `node`, or None at module level."""
-        return self._scopes.function(node)
-
-    def class_of(self, node: cst.CSTNode) -> cst.ClassDef | None:
-        """Return the class whose body or methods hold `node`."""
-        return self._scopes.class_of(node)
-
-    def loops(self, node: cst.CSTNode) -> list[cst.For | cst.While]:
-        """Return the loops of the same function whose body repeats `node`, innermost first."""
-        out: list[cst.For | cst.While] = []
-        child = node
-        for above in self.tree.ancestors(node):
-            if isinstance(above, (cst.FunctionDef, cst.ClassDef)):
-                break
-            if isinstance(above, LOOPS) and (
-                child is above.body or (isinstance(above, cst.While) and child is above.test)
-            ):
-                out.append(above)
-            child = above
-        return out
-
-    # -- names and calls ----------------------------------------------------------------------------------------
-
-    def name(self, node: cst.CSTNode | None) -> str | None:
-        """Return the one dotted name of an expression (``torch.utils.data.DataLoader``), or None."""
-        return self._names.name(node)
-
-    def arguments(self, call: cst.Call, signature: str) -> Arguments:
-        """Bind a call's arguments to the parameters of a signature named in `torch_api.SIGNATURES`.
-
-        Raises:
-            KeyError: there is no such signature.
-        """
-        params = torch_api.SIGNATURES[signature]
-        named: dict[str, cst.Arg] = {}
-        position, is_open = 0, False
-        for arg in call.args:
-            if arg.star:
-                is_open = True
-                position = len(params) if arg.star == "*" else position
-            elif arg.keyword is not None:
-                named[arg.keyword.value] = arg
-            elif position < len(params):
-                named[params[position]] = arg
-                position += 1
-        return Arguments(named, is_open)
-
-    def keyword(self, call: cst.Call, name: str) -> cst.BaseExpression | None:
-        """Return the expression of a keyword argument, or None."""
-        return next((a.value for a in call.args if a.keyword is not None and a.keyword.value == name), None)
-
-    def callees(self, call: cst.Call) -> tuple[Function, ...]:
-        """Return the functions of this file that a call may reach."""
-        return self._flow.callees(call)
-
-    def call_sites(self, function: cst.CSTNode) -> list[cst.Call]:
-        """Return the calls in this file that may reach a function."""
-        return self._flow.sites(function)
-
-    def local_class(self, node: cst.CSTNode | None) -> cst.ClassDef | None:
-        """Return the class of this file that an expression names."""
-        return self._scopes.local_class(node)
-
-    def base_names(self, cls: cst.ClassDef) -> list[str]:
-        """Return the dotted names of a class's bases outside this file."""
-        return self._scopes.base_names(cls)
-
-    def method(self, cls: cst.ClassDef, name: str) -> cst.FunctionDef | None:
-        """Return what an instance of the class finds under `name` in this file."""
-        return self._scopes.method(cls, name)
-
-    def reads(self, scope: cst.CSTNode, name: str) -> list[cst.Name]:
-        """Return the reads of a plain name inside `scope` (nested functions included)."""
-        return self._flow.reads(scope, name)
-
-    def writes(self, scope: cst.CSTNode, name: str) -> list[cst.Name]:
-        """Return the places inside `scope` that bind a plain name."""
-        return self._flow.writes(scope, name)
-
-    def binds_globally(self, function: cst.CSTNode, name: str) -> bool:
-        """Say whether a function declares `name` global or nonlocal."""
-        return name in self._names.outer.get(function, ())
+    # -- values -------------------------------------------------------------------------------------------------
 
     def definition(self, node: cst.CSTNode | None) -> cst.BaseExpression | None:
         """Return the expression that a plain name is assigned in its one and only binding, or None."""
         return self._iterations.definition(node)
 
-    def import_of(self, node: cst.CSTNode) -> cst.Import | cst.ImportFrom | None:
-        """Return the one import statement that binds the first name of ``a.b.c``, or None."""
-        return imports.import_of(node, self._names)
-
-    def import_reads(self, home: cst.Import | cst.ImportFrom) -> list[cst.Name]:
-        """Return the reads of all names that an import statement binds; those in annotations are left out."""
-        return imports.reads_of(home, self._names, self._flow, self.tree)
-
-    def use(self, node: cst.CSTNode) -> cst.BaseExpression | None:
-        """Return the call, or the bare decorator, in which a reference ends; None for any other use."""
-        return imports.use_of(node, self.tree)
-
     def version_guarded(self, node: cst.CSTNode) -> bool:
         """Say whether `node` is one branch of code for several versions of a library."""
         return compat.version_guarded(node, self.tree, self._guards, self._iterations)
-
-    # -- values -------------------------------------------------------------------------------------------------
 
     def value(self, node: cst.CSTNode) -> Value:
         """Return the abstract value of an expression, of an assigned target, or of an augmented assignment."""
@@ -260,7 +117,9 @@ class Module:
     def accel(self) -> bool:
         """Whether the file (or the configuration) shows that the code runs on an accelerator."""
         if self._accel is None:
-            if self.accelerator == "auto":
+            if _OTHER.search(self.text) and not _TORCH.search(self.text):
+                self._accel = False  # Another framework's arrays.
+            elif self.accelerator == "auto":
                 self._accel = bool(_ACCEL.search(self.text)) or any(
                     self._scopes.is_module(c) for c in self.nodes(cst.ClassDef) if isinstance(c, cst.ClassDef)
                 )
@@ -287,9 +146,17 @@ class Module:
         """Return the copy of a device tensor to the host that a method call makes, or None."""
         return self._reads.copy(call)
 
+    def round_trip(self, back: cst.Call) -> RoundTrip | None:
+        """Return the trip to the host that ends in `back`, a call that brings host data to a device again."""
+        return round_trip(self, back)
+
     def accumulator(self, step: cst.AugAssign) -> Accumulator | None:
         """Return the running sum that ``name += …`` feeds, where nothing sees it before its loop has ended."""
         return accumulator(self, step)
+
+    def gathered(self, append: cst.Call) -> list[cst.Name] | None:
+        """Return the reads of a list that one loop fills by this ``append``, where all come after the loop."""
+        return gathered(self, append)
 
     def code(self, node: cst.CSTNode, limit: int = 60) -> str:
         """Return the source of an expression on one line, cut after `limit` characters, for a message."""
@@ -307,6 +174,56 @@ class Module:
         while isinstance(owner, cst.Lambda):
             owner = self.tree.owners[owner]
         return owner
+
+    def transfer(self, call: cst.Call) -> Transfer | None:
+        """Return the copy to the accelerator that ``.to``, ``.cuda`` or ``.type_as`` asks for, or None."""
+        return transfers.transfer(self, call)
+
+    def factories(self, node: cst.BaseExpression, filled: bool = False) -> list[cst.Call]:
+        """Return the factory calls a tensor's values come from; with `filled` also if the host writes elements."""
+        return transfers.factories(self, node, filled)
+
+    def cached(self, node: cst.CSTNode) -> bool:
+        """Say whether what a statement stores is kept, and a condition spares later calls the work."""
+        return transfers.cached(self, node)
+
+    def loader_loops(self, loader: cst.Call) -> list[cst.For | cst.CompFor]:
+        """Return the loops and comprehensions of this file that go over the loader that a call makes."""
+        if self._consumers is None:
+            self._consumers = loaders.consumers(self)
+        return self._consumers.get(loader, [])
+
+    def loader_role(self, loader: cst.Call) -> str:
+        """Return what a loader feeds: ``train``, ``eval``, ``other`` (no model there), or ``unseen`` in this file."""
+        return loaders.role(self, loader, self.loader_loops(loader))
+
+    def feeding(self, node: cst.CSTNode) -> list[cst.Call]:
+        """Return the calls that may have made the loader whose batches are at hand at `node`."""
+        return loaders.feeding(self, node)
+
+    def moves_batches(self, node: cst.CSTNode) -> str | None:
+        """Return the device to which code inside `node`, or a function it calls, brings batches; None for none."""
+        return loaders.moves(self, node)
+
+    def sample_cost(self, loader: cst.Call) -> bool | None:
+        """Say whether fetching a loader's sample reads, decodes or augments (True) or only indexes memory (False)."""
+        return loaders.sample_cost(self, loader)
+
+    def cuda_samples(self, loader: cst.Call) -> bool:
+        """Say whether a loader's dataset or collate function puts samples on the device itself."""
+        return loaders.cuda_samples(self, loader)
+
+    def pins(self, loader: cst.Call) -> bool | None:
+        """Say whether a loader pins its batches; None where that is decided elsewhere."""
+        return loaders.pins(self, loader)
+
+    def certainly_tensor(self, node: cst.BaseExpression) -> bool:
+        """Say whether the code uses what is moved, or the move's result, as nothing but a tensor can be."""
+        return transfers.certainly_tensor(self, node)
+
+    def changed_later(self, node: cst.BaseExpression) -> bool:
+        """Say whether a tensor that is moved is written in place afterwards, under the same name."""
+        return transfers.changed_later(self, node)
 
     def is_model_call(self, call: cst.Call) -> bool:
         """Say whether a call runs a model (not a loss)."""
@@ -380,30 +297,6 @@ class Module:
         """Say whether a model runs inside `node`, or in a local function called from there."""
         return self._loops.has_model_call(node)
 
-    def throttled(self, node: cst.CSTNode, until: cst.CSTNode | None = None) -> bool:
-        """Say whether a condition makes `node` run only now and then inside `until` (default: its function)."""
-        return self._guards.throttled(node, until)
-
-    def tests(self, node: cst.CSTNode, until: cst.CSTNode | None = None) -> Iterator[tuple[cst.BaseExpression, bool]]:
-        """Yield the conditions on which `node` runs inside `until`, with the truth each needs."""
-        return self._guards.tests(node, until)
-
-    def error_path(self, node: cst.CSTNode) -> bool:
-        """Say whether `node` runs only on the way to an exception: in a raise, an assert's message, a handler."""
-        return self._guards.error_path(node)
-
-    def is_interval(self, test: cst.CSTNode) -> bool:
-        """Say whether a test is true only for some steps."""
-        return self._guards.is_interval(test)
-
-    def is_debug(self, test: cst.CSTNode) -> bool:
-        """Say whether a test reads a debug flag."""
-        return self._guards.is_debug(test)
-
-    def leaves(self, suite: cst.BaseSuite) -> bool:
-        """Say whether a block ends in continue, break, return or raise."""
-        return self._guards.leaves(suite)
-
     def bench(self, node: cst.CSTNode) -> bool:
         """Say whether `node` is benchmark or test code: by path, by function name, or by CUDA timing events."""
         if self._bench_file:
@@ -439,32 +332,23 @@ class Module:
 
     def no_grad(self, node: cst.CSTNode) -> bool | None:
         """Say whether autograd is off at `node`: by the text around it, or as every caller in the file has it off."""
-        held = self._scopes.lexical_no_grad(node)
-        if held is not None:
-            return held
-        if self._scopes.conditional_grad(node):
-            return None
-        function = self._scopes.function(node)
-        return self._function_no_grad(function) if function is not None else False
+        return self._autograd.no_grad(node)
 
-    def _function_no_grad(self, function: cst.FunctionDef) -> bool | None:
-        if function not in self._no_grad:
-            self._no_grad[function] = None
-            self._no_grad[function] = self._callers_no_grad(function)
-        return self._no_grad[function]
+    def furthest(self, read: cst.CSTNode) -> tuple[Use, cst.CSTNode]:
+        """Return how far the value of an expression gets, and where; assigned names are followed."""
+        return furthest(read, self)
 
-    def _callers_no_grad(self, function: cst.FunctionDef) -> bool | None:
-        if self.is_lightning(function) and function.name.value in (
-            "validation_step",
-            "test_step",
-            "predict_step",
-        ):
-            return True
-        sites = [s for s in self._flow.sites(function) if self._scopes.function(s) is not function]
-        verdicts = {self.no_grad(site) for site in sites}
-        if not verdicts:
-            return False
-        return verdicts.pop() if len(verdicts) == 1 else None
+    def differentiates(self, place: cst.CSTNode) -> bool:
+        """Say whether code inside `place` asks autograd for something: a backward pass, a gradient, a hook."""
+        return gradients.differentiates(place, self)
+
+    def frozen(self, model: cst.CSTNode) -> bool:
+        """Say whether the file switches off the gradients of a model's parameters, under its name at `model`."""
+        return gradients.frozen(model, self)
+
+    def proves_no_grad(self, function: cst.CSTNode) -> bool:
+        """Say whether a function would raise if a graph were recorded (``model(x).numpy()``)."""
+        return gradients.proves_no_grad(function, self)
 
     # -- file ---------------------------------------------------------------------------------------------------
 

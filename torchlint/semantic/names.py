@@ -159,22 +159,20 @@ class Names:
 
     def bindings(self, name: str, at: cst.CSTNode) -> tuple[cst.CSTNode | None, list[Binding]]:
         """Return the scope in which `name`, used at `at`, is bound, and its bindings there."""
-        child = at
-        first = True
-        for above in self.tree.ancestors(at):
-            table = self.tables.get(above)
-            if isinstance(above, cst.ClassDef):
-                visible = first and isinstance(child, cst.BaseSuite)
-            elif isinstance(above, cst.FunctionDef):
-                visible = not isinstance(child, (cst.Decorator, cst.Annotation, cst.Name))
-                visible = visible and name not in self.outer.get(above, ())
-                first = False if visible else first
-            else:
-                visible = True
-            if visible and table is not None and name in table:
-                return above, table[name]
-            child = above
-        return None, []
+        scopes, tables = self.tree.scopes, self.tables
+        scope = scopes[at]
+        passed_function = False
+        while True:
+            table = tables.get(scope)
+            kind = type(scope)
+            # A class body's names are visible in the body itself, not in its methods.
+            hidden = kind is cst.ClassDef and passed_function
+            if table is not None and name in table and not hidden and name not in self.outer.get(scope, ()):
+                return scope, table[name]
+            if kind is cst.Module:
+                return None, []
+            passed_function = passed_function or kind in FUNCTIONS
+            scope = scopes[scope]
 
     def name(self, node: cst.CSTNode | None) -> str | None:
         """Return the one dotted name of an expression, canonical for torch's re-exports, or None."""

@@ -12,6 +12,8 @@ from torchlint.semantic.names import Names, dotted_text
 from torchlint.semantic.tree import FUNCTIONS, Tree
 
 _NO_GRAD_WORDS = re.compile(r"no_?grad|inference_?mode|disable_?grad", re.IGNORECASE)
+_GRAD_WORDS = re.compile(r"no_?grad|grad_?(enabled|mode|ctx|context)|enable_?grad|inference|eval", re.IGNORECASE)
+_NO_GRAD_CODE = re.compile(r"no_grad|inference_mode|set_grad_enabled")
 _MODULE_WORDS = re.compile(
     r"(Module|Model|Net|Network|Layer|Block|Loss|Encoder|Decoder|Head|Backbone|Transformer|Attention)$"
 )
@@ -219,21 +221,41 @@ class Scopes:
         return None
 
     def conditional_grad(self, node: cst.CSTNode) -> bool:
-        """Say whether a ``set_grad_enabled(<expression>)`` context around `node` decides about autograd at run time."""
+        """Say whether a context or decorator around `node` may decide about autograd in a way that is not known.
+
+        That is ``set_grad_enabled(<expression>)``, ``no_grad() if test else nullcontext()``, and contexts whose name or
+        definition in this file speaks of evaluation or ``no_grad``.
+        """
         for above in self.tree.ancestors(node):
-            if not isinstance(above, cst.With):
+            if isinstance(above, cst.With):
+                around = [item.item for item in above.items if not self.tree.is_within(node, item)]
+            elif isinstance(above, cst.FunctionDef) and self.tree.is_within(node, above.body):
+                around = [expr for expr, _ in self.decorators(above)]
+            else:
                 continue
-            for item in above.items:
-                call = item.item
-                if isinstance(call, cst.Call) and call.args:
-                    name = self.names.name(call.func)
-                    constant = isinstance(call.args[0].value, cst.Name) and call.args[0].value.value in (
-                        "True",
-                        "False",
-                    )
-                    if name == "torch.set_grad_enabled" and not constant:
-                        return True
+            if any(self._unclear(expr) for expr in around):
+                return True
         return False
+
+    def _unclear(self, expr: cst.BaseExpression) -> bool:
+        if self._context(expr) is not None:
+            return False
+        words = [n.value for n in self.tree.within(expr, cst.Name) if isinstance(n, cst.Name)]
+        if any(_GRAD_WORDS.search(word) for word in words):
+            return True
+        callee = expr.func if isinstance(expr, cst.Call) else expr
+        return any(_NO_GRAD_CODE.search(self.tree.root.code_for_node(n)) for n in self._made_by(callee))
+
+    def _made_by(self, callee: cst.BaseExpression) -> list[cst.CSTNode]:
+        """Return the definitions or assignments in this file that a name, or a method of ``self``, may stand for."""
+        if isinstance(callee, cst.Name):
+            _, bindings = self.names.bindings(callee.value, callee)
+            return [b.node for b in bindings if b.kind in ("def", "class", "assign")]
+        cls = self.class_of(callee)
+        if isinstance(callee, cst.Attribute) and dotted_text(callee.value) == "self" and cls is not None:
+            found = self.method(cls, callee.attr.value)
+            return [found] if found is not None else []
+        return []
 
     def _switched_off(self, function: cst.CSTNode, node: cst.CSTNode) -> bool:
         for call in self.tree.within(function, cst.Call):

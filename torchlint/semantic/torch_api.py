@@ -168,6 +168,18 @@ NOT_TENSOR = frozenset(
         "export version vmap func compiler overrides package hub onnx are_deterministic_algorithms_enabled"
     ).split()
 )
+# The kind of number that a dtype holds, in the words of `Value.dtype`.
+DTYPE_KINDS = {
+    f"torch.{name}": kind
+    for kind, names in {
+        "bool": "bool",
+        "int": "int int8 int16 int32 int64 long short uint8",
+        "float": "float float32",
+        "double": "double float64",
+        "half": "half float16 bfloat16",
+    }.items()
+    for name in names.split()
+}
 BOOL_RESULT = frozenset(
     ("torch.equal", "torch.allclose", "torch.is_tensor", "torch.is_floating_point", "torch.is_complex")
 )

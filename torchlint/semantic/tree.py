@@ -74,6 +74,7 @@ class Tree:
         self.root = root
         self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
         self.owners: dict[cst.CSTNode, Owner] = {}
+        self.scopes: dict[cst.CSTNode, cst.CSTNode] = {}
         self.by_type: dict[type, list[cst.CSTNode]] = {}
         self.order: dict[cst.CSTNode, int] = {}
         self.ends: dict[cst.CSTNode, int] = {}
@@ -81,19 +82,27 @@ class Tree:
         self._walk(root)
 
     def _walk(self, root: cst.Module) -> None:
-        stack: list[tuple[cst.CSTNode, Owner]] = [(root, root)]
-        parents, owners, by_type, order = self.parents, self.owners, self.by_type, self.order
+        stack: list[tuple[cst.CSTNode, Owner, cst.CSTNode]] = [(root, root, root)]
+        parents, owners, by_type, order, scopes = self.parents, self.owners, self.by_type, self.order, self.scopes
         while stack:
-            node, owner = stack.pop()
+            node, owner, scope = stack.pop()
+            kind = type(node)
             owners[node] = owner
+            scopes[node] = scope
             order[node] = len(order)
-            by_type.setdefault(type(node), []).append(node)
-            below = node if isinstance(node, FUNCTIONS) else owner
+            by_type.setdefault(kind, []).append(node)
+            is_function = kind in FUNCTIONS
+            below = node if is_function else owner
+            inside = node if is_function or kind in COMPREHENSIONS else scope
             for child in reversed(children(node)):
                 parents[child] = node
-                # Decorators, defaults and annotations are evaluated where the function is defined.
-                inner = owner if isinstance(child, (cst.Decorator, cst.Annotation)) else below
-                stack.append((child, inner))
+                # Decorators, annotations and a function's own name are evaluated where it is defined.
+                if is_function and type(child) in (cst.Decorator, cst.Annotation, cst.Name):
+                    stack.append((child, owner, scope))
+                elif kind is cst.ClassDef and child is node.body:  # type: ignore[attr-defined]
+                    stack.append((child, below, node))  # type: ignore[arg-type]
+                else:
+                    stack.append((child, below, inside))  # type: ignore[arg-type]
         ends = self.ends
         for node in reversed(order):
             ends.setdefault(node, order[node])

@@ -173,14 +173,15 @@ class Calls(Functions):
             return Value("iterator", item=Value("tensor", device=ACCEL, origin="param", grad=name == "parameters"))
         if name in ("named_parameters", "named_buffers"):
             return Value("iterator", item=Value("tuple", items=(STR, Value("tensor", device=ACCEL, origin="param"))))
-        if name in ("forward", "generate", "__call__"):
+        if name in ("forward", "generate", "__call__") or (name.startswith("forward_") and module.node is None):
             return self.module_call(node, module, args)
         if isinstance(module.node, cst.ClassDef):
             method = self.values.scopes.method(module.node, name)
             if method is not None:
                 return self.values.summary(method, self.fuel - 1)
         if self.values.is_submodule(module, name):
-            return self.module_call(node, Value("module"), args)
+            part = self.eval(node.func)
+            return self.module_call(node, part if part.kind == "module" else Value("module"), args)
         return UNKNOWN
 
 

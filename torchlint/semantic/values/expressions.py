@@ -90,6 +90,8 @@ class Expressions(Parts):
     def _binary(self, node: cst.BinaryOperation) -> Value:
         left, right = self.eval(node.left), self.eval(node.right)
         kinds = {left.kind, right.kind}
+        if left.kind == "str":
+            return STR
         if kinds & set(TENSORLIKE):
             return self._arithmetic(node, mix([left, right]))
         if "ndarray" in kinds:

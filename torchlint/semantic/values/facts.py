@@ -232,11 +232,8 @@ class Values:
     def is_model_call(self, call: cst.Call) -> bool:
         """Say whether a call runs a model: a module that is not a loss, or a method of one that runs it."""
         func = call.func
-        if isinstance(func, cst.Attribute) and func.attr.value in (
-            "forward",
-            "generate",
-            "predict_on_batch",
-            "forward_features",
+        if isinstance(func, cst.Attribute) and (
+            func.attr.value in ("forward", "generate", "predict_on_batch") or func.attr.value.startswith("forward_")
         ):
             return self.value(func.value).kind in ("module", "?") and dotted_text(func.value) is not None
         if (

@@ -213,7 +213,8 @@ class Functions:
             where = None if self.values.default_device(node) else CPU
         counted = last in ("arange", "randint", "randperm", "tril_indices", "triu_indices")
         whole = counted and not has_keyword(node, "dtype") and all(a.dtype == "int" for a in args if a.kind == "number")
-        dtype = "int" if whole else None
+        given = _keyword(node, args, "dtype")
+        dtype = torch_api.DTYPE_KINDS.get(given.name or "") if given is not None else "int" if whole else None
         return Value("tensor", device=where, dtype=dtype, origin="factory", grad=False, node=node)
 
     def _from_data(self, name: str, node: cst.Call, args: list[Value]) -> Value:

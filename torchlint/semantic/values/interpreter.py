@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from torchlint.semantic.names import dotted_text
+from torchlint.semantic.values import evidence
 from torchlint.semantic.values.expressions import Expressions
 from torchlint.semantic.values.value import CPU, NONE, UNKNOWN, Value, join, join_all, mix
 
@@ -78,6 +79,8 @@ class Interpreter(Expressions):
         if isinstance(target, cst.Name):
             if target.value == "batch_sizes" and value.tensor:
                 value = value.but(device=CPU)  # A PackedSequence keeps them on the host.
+            if value.origin == "batch" and evidence.is_loader_name(target.value):
+                value = evidence.by_name(target.value)  # ``for loader in val_loaders``: not a batch, but a loader.
             self.env[target.value] = value
             self.recorded[target] = value
         elif isinstance(target, cst.Attribute):

@@ -47,6 +47,15 @@ SAME_RANK = frozenset(
         "pin_memory"
     ).split()
 )
+_TENSOR_METHODS = (
+    torch_api.TENSOR_ONLY_METHODS | torch_api.REDUCTIONS | torch_api.BOOL_METHODS | torch_api.INT_METHODS | SAME_RANK
+) | frozenset(
+    (
+        "view reshape squeeze transpose flatten t split chunk unbind topk sort size type repeat repeat_interleave roll "
+        "flip tril triu new_empty round floor ceil sign softmax log_softmax index_fill cumprod diag einsum dot mv "
+        "type_as unfold fold where erf sin cos tan rsqrt reciprocal squeeze_ view_as baddbmm bmm outer"
+    ).split()
+)
 
 
 def target_device(calls: Calls, node: cst.Call, args: list[Value]) -> str | None:
@@ -102,6 +111,9 @@ def tensor_method(calls: Calls, receiver: Value, name: str, node: cst.Call, args
             receiver.device,
         )
         return Value("tensor", device=where, origin="factory", grad=False)
+    if not name.islower() or (receiver.loose and name not in _TENSOR_METHODS):
+        # Not a method of tensors: the "tensor" is some other thing that a model or a batch holds.
+        return UNKNOWN
     return _computed(receiver, name, node, args)
 
 
@@ -122,8 +134,8 @@ def _computed(receiver: Value, name: str, node: cst.Call, args: list[Value]) -> 
 
 _WHOLE_RESULT = frozenset(
     (
-        "abs neg clamp max min amax amin cumsum sum prod nansum view reshape squeeze unsqueeze flatten permute "
-        "transpose contiguous clone detach detach_ expand repeat gather index_select masked_select flip roll t cat stack"
+        "abs neg clamp max min amax amin cumsum sum prod nansum view reshape squeeze unsqueeze flatten permute t "
+        "transpose contiguous clone detach detach_ expand repeat gather index_select masked_select flip roll cat stack"
     ).split()
 )
 
@@ -167,6 +179,10 @@ def plain_method(calls: Calls, receiver: Value, name: str, node: cst.Call, args:
         return {"item": NUMBER, "tolist": Value("list", item=NUMBER)}.get(name, NDARRAY)
     if kind == "number":
         return NUMBER
+    if kind == "bool" and (name in _DTYPE_METHODS or name == "type_as"):
+        # ``(labels == c).float()`` of operands not known: no Python bool has such a method.
+        like = args[0] if name == "type_as" and args else UNKNOWN
+        return Value("tensor", device=like.device, dtype=_DTYPE_METHODS.get(name, like.dtype), origin=like.origin)
     if kind == "str":
         return Value("list", item=STR) if name in ("split", "splitlines") else STR
     if kind == "shape":

@@ -20,6 +20,7 @@ _NOT_A_TENSOR = re.compile(
     r"verbose|training|max_len\w*|min_len\w*|patch_size|kernel_size|stride|padding|loader|model|net|optimizer|criterion)$|^(return|use|is|do|num|n)_",
 )
 _MAX_SITES = 12
+_TENSOR_USES = frozenset(("device", "dtype", "view", "reshape", "size", "unsqueeze", "detach"))
 
 
 def environment(values: Values, function: cst.FunctionDef, fuel: int) -> dict[str, Value]:
@@ -50,6 +51,8 @@ def _parameter(
     declared = values.annotation(param.annotation.annotation) if param.annotation is not None else UNKNOWN
     if site.kind not in ("?", "none"):
         return site if declared.kind == "?" or site.kind == declared.kind else declared
+    if device and declared.kind in ("?", "dict") and declared.item is None and name in _keyed(values, function):
+        return Value("batch", device=device, origin="forward", loose=True)
     if declared.kind != "?":
         return declared.but(device=device, origin="forward" if device else None) if declared.tensor else declared
     default = _default(param.default)
@@ -59,6 +62,18 @@ def _parameter(
         use = values.uses(function).get(name, Value("tensor"))
         return use.but(device=device, origin=use.origin or ("forward" if device else None))
     return UNKNOWN
+
+
+def _keyed(values: Values, function: cst.FunctionDef) -> set[str]:
+    """Return the names that a function subscripts with string literals: dicts of features."""
+    out = set()
+    for node in values.tree.within(function, cst.Subscript):
+        assert isinstance(node, cst.Subscript)
+        index = node.slice[0].slice
+        literal = isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)
+        if isinstance(node.value, cst.Name) and literal:
+            out.add(node.value.value)
+    return out
 
 
 def _default(node: cst.BaseExpression | None) -> Value:
@@ -75,8 +90,11 @@ def _default(node: cst.BaseExpression | None) -> Value:
     return UNKNOWN
 
 
-def _role_device(values: Values, function: cst.FunctionDef) -> str | None:
-    """Return `ACCEL` where tensors that come in live with a module: its methods but the constructor, and losses."""
+def _role_device(values: Values, function: cst.FunctionDef, depth: int = 2) -> str | None:
+    """Return `ACCEL` where tensors that come in live with a module.
+
+    So they do in its methods but the constructor, in losses, and in functions that only these call.
+    """
     if values.scopes.is_method(function):
         cls = values.scopes.class_of(function)
         if function.name.value == "__init__" or not values.scopes.is_module(cls):
@@ -84,7 +102,12 @@ def _role_device(values: Values, function: cst.FunctionDef) -> str | None:
                 return ACCEL
             return None
         return ACCEL
-    return ACCEL if re.search(r"(^|_)loss(es)?(_|$)", function.name.value) else None
+    if re.search(r"(^|_)loss(es)?(_|$)", function.name.value):
+        return ACCEL
+    callers = [values.scopes.function(site) for site in values.flow.sites(function)] if depth else []
+    if callers and all(c is not None and c is not function and _role_device(values, c, depth - 1) for c in callers):
+        return ACCEL
+    return None
 
 
 def _used_as_tensor(values: Values, function: cst.FunctionDef) -> frozenset[str]:
@@ -98,16 +121,12 @@ def _used_as_tensor(values: Values, function: cst.FunctionDef) -> frozenset[str]
         )
         if torch_function or _self_module(values, call):
             out.update(arg.value.value for arg in call.args if isinstance(arg.value, cst.Name) and arg.keyword is None)
+    # Arrays have a shape too, but no array is the input of a module.
+    forward = values.scopes.is_method(function) and values.scopes.is_module(values.scopes.class_of(function))
     for node in values.tree.within(function, cst.Attribute):
         assert isinstance(node, cst.Attribute)
-        if isinstance(node.value, cst.Name) and node.attr.value in (
-            "device",
-            "dtype",
-            "view",
-            "reshape",
-            "size",
-            "unsqueeze",
-            "detach",
+        if isinstance(node.value, cst.Name) and (
+            node.attr.value in _TENSOR_USES or (forward and node.attr.value == "shape")
         ):
             out.add(node.value.value)
     return frozenset(out)

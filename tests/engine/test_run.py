@@ -1,0 +1,278 @@
+"""Workers: what a bad file may cost, and what it may not."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import os
+import resource
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from torchlint.base.finding import INVALID_SYNTAX, FileReport, Note, NoteKind
+from torchlint.engine import run as run_module
+from torchlint.engine.job import Job
+from torchlint.engine.run import RunOptions, run
+from torchlint.source.document import Document
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs fork")
+
+FAST = RunOptions(timeout=1.0, quarantine_timeout=0.5)
+
+
+def job(name: str, text: str = "", data: bytes | None = None) -> Job:
+    return Job(
+        Document(name, "", text, "utf-8", False, text.encode() if data is None else data), name, frozenset()
+    )
+
+
+def behave(job: Job) -> FileReport:
+    """Do what the file's text says."""
+    faulthandler.disable()  # pytest enables it, and it would write to the terminal
+    name, what = job.document.filename, job.document.text
+    if what == "segfault":
+        ctypes.string_at(0)
+    elif what == "exit 0":
+        os._exit(0)
+    elif what == "exit 3":
+        os._exit(3)
+    elif what == "abort":
+        os.abort()
+    elif what == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif what.startswith("hang"):
+        time.sleep(60)
+    elif what == "memory":
+        bytearray(8 * 2**30)
+    elif what == "memory error":
+        raise MemoryError
+    elif what == "recursion":
+        recurse(10**9)
+    elif what == "deep":
+        assert recurse(15_000) == 15_000
+    elif what == "error":
+        raise ValueError("two\nlines")
+    elif what == "exit":
+        raise SystemExit(0)
+    elif what == "unpicklable":
+        return FileReport(name, notes=(Note(NoteKind.FAILED, name, lambda: 0),))  # type: ignore[arg-type]
+    elif what == "noise":
+        os.write(1, b"noise")
+        os.write(2, b"noise")
+    elif what == "pid":
+        return FileReport(name, applied=os.getpid())
+    elif what == "core":
+        return FileReport(name, applied=resource.getrlimit(resource.RLIMIT_CORE)[0])
+    return FileReport(name, applied=1)
+
+
+def recurse(depth: int) -> int:
+    return 1 + recurse(depth - 1) if depth else 0
+
+
+def messages(report: FileReport) -> list[str]:
+    return [note.message for note in report.notes if note.kind is NoteKind.FAILED]
+
+
+def reports(*texts: str, options: RunOptions = FAST) -> list[FileReport]:
+    return list(run((job(f"{number}.py", text) for number, text in enumerate(texts)), options, behave))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("segfault", "crashed (SIGSEGV)"),
+        ("abort", "crashed (SIGABRT)"),
+        ("kill", "crashed (SIGKILL)"),
+        ("exit 3", "crashed (exit code 3)"),
+        ("exit 0", "timed out after 1 s"),  # pebble takes this for a worker that left in peace
+        ("hang", "timed out after 1 s"),
+        ("memory", "out of memory"),
+        ("memory error", "out of memory"),
+        ("recursion", "nested too deeply"),
+        ("error", "internal error: ValueError: two lines (test_run.py:"),
+        ("exit", "internal error: SystemExit: 0 (test_run.py:"),
+        ("unpicklable", ""),
+    ],
+)
+def test_a_bad_file_costs_itself_alone(text: str, message: str) -> None:
+    found = reports("", "", text, "", "")
+    assert [report.filename for report in found] == ["0.py", "1.py", "2.py", "3.py", "4.py"]
+    assert [report.applied for report in found] == [1, 1, 0, 1, 1]
+    assert len(messages(found[2])) == 1
+    assert messages(found[2])[0].startswith(message)
+
+
+def test_many_bad_files() -> None:
+    found = reports(*["segfault", "", "error", "", "abort", "", "kill"] * 3)
+    assert [report.applied for report in found] == [0, 1, 0, 1, 0, 1, 0] * 3
+
+
+def test_deep_recursion_has_room() -> None:
+    assert reports("deep")[0].applied == 1
+
+
+def test_no_core_dumps() -> None:
+    assert reports("core")[0].applied == 0
+
+
+def test_quarantined_file_gets_less_time() -> None:
+    found = reports("hang\n" + "case ((((a,),),),):\n")
+    assert messages(found[0]) == ["timed out after 0.5 s"]
+
+
+def test_too_deep_is_refused_without_a_worker() -> None:
+    found = reports("\n" + "(" * 201 + ")" * 201, "")
+    (finding,) = found[0].findings
+    assert (finding.code, finding.message, finding.start.row) == (
+        INVALID_SYNTAX,
+        "too many nested parentheses",
+        2,
+    )
+    assert found[1].applied == 1
+
+
+def test_small_run_uses_one_worker() -> None:
+    assert len({report.applied for report in reports(*["pid"] * 40)}) == 1
+
+
+def test_large_run_uses_more_workers_but_no_more_than_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "cpu_count", lambda: 2)
+
+    def pids(jobs: int | None) -> int:
+        padding = b" " * (run_module.SMALL_RUN // 4)
+        many = (job(f"{number}.py", "pid", padding) for number in range(400))
+        return len({report.applied for report in run(many, RunOptions(jobs=jobs), behave)})
+
+    assert pids(1) == 1
+    assert pids(None) == 2
+
+
+def test_jobs_are_read_on_demand() -> None:
+    taken = 0
+
+    def many() -> Iterator[Job]:
+        nonlocal taken
+        for number in range(2_000):
+            taken += 1
+            yield job(f"{number}.py")
+
+    stream = run(many(), FAST, behave)
+    assert next(stream).filename == "0.py"
+    assert taken < 1_000
+    assert len(list(stream)) == 1_999
+
+
+def test_no_files() -> None:
+    assert reports() == []
+
+
+def test_pool_that_breaks_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file at the head is run again by itself, the others are scheduled again."""
+    from pebble.pool.process import BrokenProcessPool, PoolManager
+
+    calls = 0
+    original = PoolManager.update_workers
+
+    def breaking(self: PoolManager) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise BrokenProcessPool("All workers expired")
+        original(self)
+
+    monkeypatch.setattr(PoolManager, "update_workers", breaking)
+    assert [report.applied for report in reports("", "", "")] == [1, 1, 1]
+    assert calls > 1
+
+
+def test_no_worker_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> int:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", refuse)
+    found = reports("", "")
+    assert [message.partition(":")[0] for report in found for message in messages(report)] == [
+        "no worker could be started"
+    ] * 2
+
+
+SCRIPT = """
+    import sys
+    sys.path[:0] = {path!r}
+    from test_run import FAST, RunOptions, behave, job
+    from torchlint.engine.run import run
+    padding = b" " * 300_000
+    jobs = [job(f"{{n}}.py", text, padding) for n, text in enumerate({texts!r})]
+    for report in run(jobs, RunOptions(timeout={timeout}), behave):
+        print(report.filename, flush=True)
+"""
+
+
+def script(tmp_path: Path, *texts: str, timeout: float = 30) -> list[str]:
+    path = [str(Path(__file__).parent), str(Path(run_module.__file__).parents[2])]
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(SCRIPT.format(path=path, texts=texts, timeout=timeout)))
+    return [sys.executable, str(program)]
+
+
+def children(pid: int) -> list[int]:
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except FileNotFoundError:
+        return []
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def wait_for(condition: object, seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < end, "timed out"
+        time.sleep(0.02)
+
+
+def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        script(tmp_path, "", "hang", "hang", "hang"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        workers = children(process.pid)
+        assert workers
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=20)
+    assert not any(map(alive, workers))
+
+
+def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
+    with subprocess.Popen(script(tmp_path, "", "hang", timeout=0.5), stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        workers = children(process.pid)
+        assert workers
+        process.kill()
+        process.wait(timeout=20)
+    wait_for(lambda: not any(map(alive, workers)))
+
+
+def test_nothing_leaks_from_a_worker(tmp_path: Path) -> None:
+    done = subprocess.run(script(tmp_path, "noise"), capture_output=True, timeout=60, check=True)
+    assert (done.stdout, done.stderr) == (b"0.py\n", b"")
+
+
+def test_the_parent_never_imports_the_parser(tmp_path: Path) -> None:
+    program = "import sys, torchlint.engine.run; sys.exit('libcst' in sys.modules or 'pebble' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(run_module.__file__).parents[2])

@@ -1,0 +1,248 @@
+"""Writing: all or nothing, never over someone else's edit, and nothing but the content changes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from torchlint.base.errors import WriteError
+from torchlint.engine import write as write_module
+from torchlint.engine.write import remove_stale, write
+from torchlint.source.document import Document, read
+
+ROOT = Path(write_module.__file__).parents[2]
+POSIX = pytest.mark.skipif(os.name == "nt", reason="needs POSIX modes and links")
+
+
+def document(path: Path) -> Document:
+    return read(str(path), path.name, 0)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "a.py"
+    path.write_bytes(b"old\r\nline")
+    return path
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_replaces_the_content_byte_for_byte(file: Path) -> None:
+    write(document(file), "new\r\n\x0cé")
+    assert file.read_bytes() == "new\r\n\x0cé".encode()
+    assert names(file.parent) == ["a.py"]
+
+
+@pytest.mark.parametrize("data", [b"\xef\xbb\xbfa\r\n", "# coding: latin-1\né".encode("latin-1")])
+def test_keeps_encoding_and_bom(file: Path, data: bytes) -> None:
+    file.write_bytes(data)
+    found = document(file)
+    write(found, found.text + "\nb")
+    assert file.read_bytes() == data + b"\nb"
+
+
+def test_text_that_the_codec_cannot_hold(file: Path) -> None:
+    file.write_bytes(b"# coding: latin-1\n")
+    with pytest.raises(WriteError, match=r"a\.py.*cannot hold"):
+        write(document(file), "\u20ac")
+    assert file.read_bytes() == b"# coding: latin-1\n"
+
+
+def test_same_text_touches_nothing(file: Path) -> None:
+    os.utime(file, ns=(1, 1))
+    found = document(file)
+    write(found, found.text)
+    assert file.stat().st_mtime_ns == 1
+
+
+@POSIX
+@pytest.mark.parametrize("mode", [0o644, 0o755, 0o600, 0o664])
+def test_keeps_the_mode(file: Path, mode: int) -> None:
+    file.chmod(mode)
+    write(document(file), "new")
+    assert stat.S_IMODE(file.stat().st_mode) == mode
+
+
+@POSIX
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root gives files away")
+def test_keeps_the_owner(file: Path) -> None:
+    os.chown(file, 12345, 23456)
+    write(document(file), "new")
+    assert (file.stat().st_uid, file.stat().st_gid) == (12345, 23456)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs extended attributes")
+def test_keeps_extended_attributes(file: Path) -> None:
+    try:
+        os.setxattr(file, "user.note", b"mine")
+    except OSError:
+        pytest.skip("the file system has none")
+    write(document(file), "new")
+    assert os.getxattr(file, "user.note") == b"mine"
+
+
+@POSIX
+def test_follows_a_link_and_keeps_it(file: Path) -> None:
+    link = file.parent / "b.py"
+    link.symlink_to(file)
+    write(document(link), "new")
+    assert link.is_symlink()
+    assert file.read_text() == "new"
+
+
+@POSIX
+@pytest.mark.parametrize("text", ["n", "new and longer than before"])
+def test_hard_links_stay_together(file: Path, text: str) -> None:
+    other = file.parent / "b.py"
+    other.hardlink_to(file)
+    write(document(file), text)
+    assert other.read_text() == text
+    assert other.samefile(file)
+
+
+@POSIX
+@pytest.mark.parametrize("linked", [False, True])
+def test_an_edit_made_meanwhile_stays(file: Path, linked: bool) -> None:
+    if linked:
+        (file.parent / "b.py").hardlink_to(file)
+    found = document(file)
+    file.write_text("mine")
+    with pytest.raises(WriteError, match=r"a\.py: changed while fixing"):
+        write(found, "new")
+    assert file.read_text() == "mine"
+    assert not [name for name in names(file.parent) if name.endswith(".tmp")]
+
+
+def test_file_is_gone(file: Path) -> None:
+    found = document(file)
+    file.unlink()
+    with pytest.raises(WriteError, match=r"a\.py: cannot be written: No such file"):
+        write(found, "new")
+    assert names(file.parent) == []
+
+
+@POSIX
+def test_read_only_means_do_not_even_for_root(file: Path) -> None:
+    file.chmod(0o444)
+    with pytest.raises(WriteError, match="read-only"):
+        write(document(file), "new")
+    assert file.read_bytes() == b"old\r\nline"
+
+
+@POSIX
+@pytest.mark.parametrize("linked", [False, True])
+def test_full_disk_leaves_the_old_text(file: Path, monkeypatch: pytest.MonkeyPatch, linked: bool) -> None:
+    if linked:
+        (file.parent / "b.py").hardlink_to(file)
+    before = names(file.parent)
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate" if linked else "write", full, raising=False)
+    with pytest.raises(WriteError, match="No space left"):
+        write(document(file), "new and longer than before")
+    assert file.read_bytes() == b"old\r\nline"
+    assert names(file.parent) == before
+
+
+AS_USER = """
+    import os, sys
+    sys.path.insert(0, {root!r})
+    from torchlint.base.errors import WriteError
+    from torchlint.engine.write import write
+    from torchlint.source.document import read
+    if os.geteuid() == 0:
+        os.setgid(65534); os.setuid(65534)
+    try:
+        write(read({path!r}, "a.py", 0), {text!r})
+    except WriteError as error:
+        sys.exit(str(error))
+"""
+
+
+def as_user(path: Path, text: str) -> str:
+    """Write as somebody who is not root; return what went wrong."""
+    for folder in path.parents:  # pytest's folders are the owner's alone
+        if os.access(folder, os.W_OK) and folder.stat().st_uid == os.getuid() and "pytest" in str(folder):
+            folder.chmod(folder.stat().st_mode | 0o055)
+    program = textwrap.dedent(AS_USER.format(root=str(ROOT), path=str(path), text=text))
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd="/", check=False
+    )
+    if "PermissionError" in done.stderr or "ModuleNotFoundError" in done.stderr:
+        pytest.skip("another user cannot run this Python")
+    return done.stderr.strip()
+
+
+@POSIX
+def test_folder_that_takes_no_files_is_written_in_place(file: Path) -> None:
+    file.chmod(0o666)
+    file.parent.chmod(0o555)
+    try:
+        inode = file.stat().st_ino
+        assert as_user(file, "new") == ""
+        assert (file.read_text(), file.stat().st_ino) == ("new", inode)
+    finally:
+        file.parent.chmod(0o755)
+
+
+@POSIX
+def test_file_of_somebody_else(file: Path) -> None:
+    file.chmod(0o644)
+    if os.geteuid() != 0:
+        file.chmod(0o444)
+    assert as_user(file, "new") == "a.py: is read-only, not fixed"
+    assert file.read_bytes() == b"old\r\nline"
+
+
+KILLED = """
+    import sys
+    sys.path.insert(0, {root!r})
+    from torchlint.engine.write import write
+    from torchlint.source.document import read
+    print("ready", flush=True)
+    while True:
+        for text in {texts!r}:
+            write(read({path!r}, "a.py", 0), text * 200_000)
+"""
+
+
+@POSIX
+def test_killed_at_any_moment_the_file_is_old_or_new(file: Path) -> None:
+    texts = ["old\n", "something new\n"]
+    file.write_text(texts[1] * 200_000)
+    program = textwrap.dedent(KILLED.format(root=str(ROOT), path=str(file), texts=texts))
+    for attempt in range(8):
+        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(0.011 * attempt)
+            process.send_signal(signal.SIGKILL)
+        assert file.read_text() in [text * 200_000 for text in texts]
+
+
+def test_stale_temporary_files_are_removed_and_others_are_not(tmp_path: Path) -> None:
+    old = time.time() - 3700
+    for name in (".torchlint-old.tmp", ".torchlint-young.tmp", ".torchlint.toml", "mine.tmp"):
+        (tmp_path / name).write_text("")
+        if "young" not in name:
+            os.utime(tmp_path / name, (old, old))
+    (tmp_path / ".torchlint-folder.tmp").mkdir()
+    os.utime(tmp_path / ".torchlint-folder.tmp", (old, old))
+    remove_stale(str(tmp_path))
+    assert names(tmp_path) == [".torchlint-folder.tmp", ".torchlint-young.tmp", ".torchlint.toml", "mine.tmp"]
+
+
+def test_remove_stale_in_no_folder(tmp_path: Path) -> None:
+    remove_stale(str(tmp_path / "none"))

@@ -1,0 +1,246 @@
+"""From configuration files and command-line options to `Settings`.
+
+The nearest configuration file alone holds for a file, together with what that one extends; options win over it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import tomli
+
+from torchlint.base.errors import ConfigError, TorchlintError, UsageError
+from torchlint.base.finding import Severity
+from torchlint.engine.catalog import Catalog, load_catalog
+from torchlint.engine.config_file import find_config, read_chain, read_toml
+from torchlint.engine.options import OPTIONS, check_option
+from torchlint.engine.versions import lowest_torch
+from torchlint.source.discover import DEFAULT_EXCLUDE, DEFAULT_INCLUDE
+from torchlint.source.globs import bad_globs, matches
+
+__all__ = [
+    "Overrides",
+    "Settings",
+    "codes_for",
+    "find_config",
+    "find_root",
+    "load_settings",
+    "parse_inline",
+    "severities",
+]
+
+Overrides = Mapping[str, object]
+"""Options of the command line by their kebab-case keys; None stands for one that was not given."""
+DEFAULT_TORCH = (2, 4)
+_FILES_ONLY = ("extend", "required-version")
+_SELECTORS = ("select", "extend-select", "ignore")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All that is configured, resolved; hashable.
+
+    Args:
+        root: the project root, absolute, links resolved: fingerprints, globs and imports are relative to it.
+        config: the configuration file, absolute, or empty.
+        select: selectors that replace the default rules; empty for the defaults.
+        ignore: selectors of rules that are off.
+        extend_select: selectors of rules that are on beside the selected ones.
+        per_file_ignores: (glob, selectors) of rules that are off in the files that the glob matches.
+        include: globs of the files to take from a directory.
+        exclude: globs of what to leave out, ``extend-exclude`` included.
+        respect_gitignore: whether git's ignore files count.
+        force_exclude: whether excludes also hold for paths that are named.
+        target_torch: the lowest torch that fixes must work on, as (major, minor).
+        accelerator: ``"auto"``, ``"cuda"``, ``"mps"`` or ``"cpu"``.
+        assume_hot: globs of the names of functions that are hot.
+        fail_on: the lowest severity that makes a run fail.
+        output_format: the name of a report format.
+        max_file_size: in bytes; 0 for no limit.
+        timeout: seconds of work on one file.
+        jobs: worker processes at most; 0 for one a core.
+        unsafe_fixes: whether unsafe fixes are applied too.
+        severity: (selector, severity) that replace the rules' own; see `severities`.
+    """
+
+    root: str
+    config: str = ""
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    extend_select: tuple[str, ...] = ()
+    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    include: tuple[str, ...] = DEFAULT_INCLUDE
+    exclude: tuple[str, ...] = DEFAULT_EXCLUDE
+    respect_gitignore: bool = True
+    force_exclude: bool = False
+    target_torch: tuple[int, int] = DEFAULT_TORCH
+    accelerator: str = "auto"
+    assume_hot: tuple[str, ...] = ()
+    fail_on: Severity = Severity.WARNING
+    output_format: str = "full"
+    max_file_size: int = 1_000_000
+    timeout: float = 30.0
+    jobs: int = 0
+    unsafe_fixes: bool = False
+    severity: tuple[tuple[str, Severity], ...] = ()
+
+
+def find_root(config: str | None, start: str) -> str:
+    """Return the project root: the folder of `config`, else the git root above `start`, else the folder `start`.
+
+    Args:
+        config: what `find_config` gave.
+        start: a file or folder; need not exist.
+    """
+    if config:
+        return os.path.realpath(os.path.dirname(config))
+    try:
+        start = os.path.realpath(start)
+    except OSError:  # the current directory was deleted
+        return os.path.abspath(os.sep)
+    folder = first = start if os.path.isdir(start) else os.path.dirname(start)
+    while not os.path.lexists(os.path.join(folder, ".git")):  # a file in a worktree or submodule
+        if os.path.dirname(folder) == folder:
+            return first
+        folder = os.path.dirname(folder)
+    return folder
+
+
+def load_settings(
+    config: str | None,
+    overrides: Overrides = MappingProxyType({}),
+    *,
+    start: str = os.curdir,
+    root: str | None = None,
+    catalog: Catalog | None = None,
+) -> Settings:
+    """Read a configuration file with what it extends, and put the options on top.
+
+    Args:
+        config: the file, from `find_config` or named by the user; None for defaults and options only.
+        overrides: options of the command line.
+        start: the path that is checked, for the root where there is no file.
+        root: the root where it is not the folder of `config`, as for a file that the user named.
+        catalog: for the names of rules; by default that of all installed rules.
+
+    Raises:
+        ConfigError: the file, or one that it extends, cannot be used; the message names file, line and key.
+        UsageError: an override cannot be used; the message names the option.
+    """
+    catalog = catalog or load_catalog()
+    layers = read_chain(config) if config else []
+    merged: dict[str, object] = {}
+    for layer in layers:
+        _check_rules(layer.values, layer.place, catalog, ConfigError)
+        merged = _merged(merged, layer.values)
+    given = {key: _checked_override(key, value) for key, value in overrides.items() if value is not None}
+    _check_rules(given, lambda key: "--", catalog, UsageError)
+    merged = _merged(merged, given)
+    root = os.path.realpath(root) if root else find_root(config, start)
+    if "target-torch" not in merged:
+        merged["target-torch"] = _declared_torch(config, root) or DEFAULT_TORCH
+    merged["exclude"] = (*_items(merged, "exclude", DEFAULT_EXCLUDE), *_items(merged, "extend-exclude"))
+    known = Settings.__dataclass_fields__.keys()
+    values = {field: value for key, value in merged.items() if (field := key.replace("-", "_")) in known}
+    return Settings(root=root, config=os.path.abspath(config) if config else "", **values)  # type: ignore[arg-type]
+
+
+def _checked_override(key: str, value: object) -> object:
+    if key in _FILES_ONLY:
+        raise UsageError(f"{key} can stand in a configuration file only")
+    return check_option(key, value, "--" if key in OPTIONS else "", UsageError)
+
+
+def parse_inline(text: str) -> dict[str, object]:
+    """Return the overrides in a ``key = value`` of the command line, which is a line of TOML.
+
+    Raises:
+        UsageError: not TOML.
+    """
+    try:
+        return tomli.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"--config {text[:60]!r}: neither a file nor a line of TOML: {error}") from None
+
+
+def _items(merged: Mapping[str, object], key: str, default: tuple[str, ...] = ()) -> tuple[Any, ...]:
+    value = merged.get(key, default)
+    assert isinstance(value, tuple)
+    return value
+
+
+def _merged(base: Mapping[str, object], upper: Mapping[str, object]) -> dict[str, object]:
+    """Put one layer on another. A later word on a rule wins over an earlier one, as in ruff:
+
+    ``select`` starts anew, without it ``ignore`` and ``extend-select`` add up, less what the upper layer takes back.
+    """
+    merged = {**base, **upper}
+    merged["extend-exclude"] = _items(base, "extend-exclude") + _items(upper, "extend-exclude")
+    merged["severity"] = _items(base, "severity") + _items(upper, "severity")
+    for key, other in (("ignore", "extend-select"), ("extend-select", "ignore")):
+        kept = () if "select" in upper else _items(base, key)
+        taken_back = _items(upper, other)
+        merged[key] = (*(item for item in kept if item not in taken_back), *_items(upper, key))
+    return merged
+
+
+def _check_rules(
+    values: Mapping[str, object], place: Callable[[str], str], catalog: Catalog, error: type[TorchlintError]
+) -> None:
+    """Refuse selectors that stand for nothing, and globs of ``per-file-ignores`` that match nothing."""
+    for key in _SELECTORS:
+        catalog.resolve(_items(values, key), f"{place(key)}{key}", error)
+    where = f"{place('severity')}severity"
+    catalog.resolve((selector for selector, _ in _items(values, "severity")), where, error)
+    where = f"{place('per-file-ignores')}per-file-ignores"
+    for glob, selectors in _items(values, "per-file-ignores"):
+        catalog.resolve(selectors, where, error)
+        for _, reason in bad_globs((glob,)):
+            raise error(f"{where}: the glob {glob!r} can match nothing: {reason}")
+
+
+def _declared_torch(config: str | None, root: str) -> tuple[int, int] | None:
+    """Return the lower bound of torch in the dependencies of our pyproject.toml, or of the one in the root."""
+    own = config if config and os.path.basename(config) == "pyproject.toml" else None
+    try:
+        data, _ = read_toml(own or os.path.join(root, "pyproject.toml"))
+    except (
+        ConfigError
+    ):  # there is none, or it is broken; as it does not configure us, that is not ours to say
+        return None
+    project = data.get("project")
+    requirements = project.get("dependencies") if isinstance(project, Mapping) else None
+    return lowest_torch(requirements) if isinstance(requirements, list) else None
+
+
+def codes_for(settings: Settings, catalog: Catalog, relative_path: str) -> frozenset[str]:
+    """Return the codes that are on for one file.
+
+    Args:
+        settings: where the selectors come from.
+        catalog: what they mean.
+        relative_path: the file's path under the root, with forward slashes.
+
+    Raises:
+        ConfigError: a selector stands for nothing.
+    """
+    codes = catalog.enabled(settings.select, settings.ignore, settings.extend_select)
+    for glob, selectors in settings.per_file_ignores:
+        if matches(relative_path, (glob,)):
+            codes -= catalog.resolve(selectors, f"{settings.config}: per-file-ignores")
+    return codes
+
+
+def severities(settings: Settings, catalog: Catalog) -> dict[str, Severity]:
+    """Return the configured severity by code; of several selectors the most specific decides, then the last."""
+    found: dict[str, tuple[int, Severity]] = {}
+    for selector, severity in settings.severity:
+        strength = catalog.strength(selector)
+        for code in catalog.resolve((selector,), f"{settings.config}: severity"):
+            if code not in found or strength >= found[code][0]:
+                found[code] = (strength, severity)
+    return {code: severity for code, (_, severity) in found.items()}

@@ -1,0 +1,192 @@
+"""Fixes into text, round by round to a fixed point.
+
+Each round applies fixes that do not touch each other, and checks that the result still parses and that no
+statement changed which no edit touched. A fix that breaks the file, or a set of fixes that never comes to
+rest, is taken back and reported as our bug.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from torchlint.base.finding import Edit, Finding, Note, NoteKind, TextFix
+from torchlint.engine.sound import Verdict
+
+MAX_ROUNDS = 10
+
+_IMPORT = re.compile(r"\s*import [\w.]+(?: as \w+)?\s*")
+
+Check = Callable[[str], tuple[Finding, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class FixOutcome:
+    """What came of fixing one text.
+
+    `applied` counts the fixes applied per rule code; `findings` are those of the final `text`; `notes` say
+    what was not applied and why. A note of kind FAILED is our bug.
+    """
+
+    text: str
+    applied: tuple[tuple[str, int], ...]
+    findings: tuple[Finding, ...]
+    notes: tuple[Note, ...]
+
+    @property
+    def count(self) -> int:
+        """The number of fixes applied."""
+        return sum(number for _, number in self.applied)
+
+
+@dataclass(slots=True)
+class _Run:
+    """The state of one call of `apply_fixes`."""
+
+    allowed: Callable[[TextFix], bool]
+    verdict: Verdict
+    encoding: str
+    applied: Counter[str] = field(default_factory=Counter)
+    refused: set[tuple[str, ...]] = field(default_factory=set)
+    notes: list[Note] = field(default_factory=list)
+
+    def fixable(self, findings: Sequence[Finding]) -> list[Finding]:
+        """Return the findings whose fix may be applied, outer before inner, else in text order."""
+        usable = [found for found in findings if self._reason(found) == ""]
+        return sorted(
+            usable, key=lambda found: (found.start, (-found.end.row, -found.end.column), found.code)
+        )
+
+    def _reason(self, found: Finding) -> str | None:
+        """Return why a fix is not applied: "" if it is, None where there is nothing to say about it."""
+        if (
+            found.fix is None
+            or not found.fix.edits
+            or not self.allowed(found.fix)
+            or _key(found) in self.refused
+        ):
+            return None
+        if found.fix.withheld:
+            return found.fix.withheld
+        try:
+            "".join(edit.text for edit in found.fix.edits).encode(self.encoding)
+        except UnicodeEncodeError:
+            return f"its text cannot be written in {self.encoding}"
+        return ""
+
+    def withheld(self, findings: Sequence[Finding]) -> list[Note]:
+        """Return a note for each fix that is allowed but not applied."""
+        return [
+            Note(
+                NoteKind.WITHHELD, found.filename, f"{found.code}: fix not applied, {reason}", found.start.row
+            )
+            for found in findings
+            if (reason := self._reason(found))
+        ]
+
+    def round(self, text: str, findings: Sequence[Finding]) -> str:
+        """Return `text` with this round's fixes; those that break it alone are refused from now on."""
+        chosen = _independent(self.fixable(findings))
+        kept = self._sound(text, [], chosen)
+        for found in chosen:
+            if found not in kept and not self._holds(text, [found]):
+                self.refused.add(_key(found))
+                self.notes.append(_bug(found, "its fix would break the file; please report this"))
+        self.applied.update(found.code for found in kept)
+        return _spliced(text, kept)
+
+    def _sound(self, text: str, kept: list[Finding], more: list[Finding]) -> list[Finding]:
+        """Return `kept` with those of `more` that can be added, by halving."""
+        if not more or self._holds(text, kept + more):
+            return kept + more
+        if len(more) == 1:
+            return kept
+        middle = len(more) // 2
+        return self._sound(text, self._sound(text, kept, more[:middle]), more[middle:])
+
+    def _holds(self, text: str, chosen: list[Finding]) -> bool:
+        return self.verdict.holds(text, _edits(chosen), _spliced(text, chosen))
+
+
+def apply_fixes(
+    text: str, check: Check, allowed: Callable[[TextFix], bool], encoding: str = "utf-8"
+) -> FixOutcome:
+    """Apply fixes until none is left.
+
+    Args:
+        text: the decoded text.
+        check: analyses a text and returns its findings.
+        allowed: whether a fix may be applied (its safety).
+        encoding: the file's codec; a fix whose text it cannot hold is withheld.
+    """
+    run = _Run(allowed, Verdict(text), encoding)
+    findings = first = check(text)
+    now = text
+    for _ in range(MAX_ROUNDS):
+        if not run.fixable(findings):
+            break
+        fixed = run.round(now, findings)
+        if fixed != now:
+            now, findings = fixed, check(fixed)
+    left = run.fixable(findings)
+    if left:
+        bugs = [
+            _bug(found, "its fixes do not come to rest; please report this") for found in _one_per_code(left)
+        ]
+        return FixOutcome(text, (), first, (*run.notes, *bugs))
+    notes = (*run.notes, *run.withheld(findings))
+    return FixOutcome(now, tuple(sorted(run.applied.items())), findings, notes)
+
+
+def _bug(found: Finding, words: str) -> Note:
+    return Note(
+        NoteKind.FAILED, found.filename, f"{found.code} in line {found.start.row}: {words}", found.start.row
+    )
+
+
+def _one_per_code(findings: Sequence[Finding]) -> list[Finding]:
+    return list({found.code: found for found in reversed(findings)}.values())[::-1]
+
+
+def _key(found: Finding) -> tuple[str, ...]:
+    """Return what makes a fix the same one in a later round, whatever its place."""
+    texts = tuple(edit.text for edit in found.fix.edits) if found.fix else ()
+    return (found.code, found.fingerprint, found.message, *texts)
+
+
+def _independent(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings whose fixes neither touch each other nor stand inside each other's code."""
+    taken: list[Finding] = []
+    edits: list[Edit] = []
+    for found in findings:
+        mine = _edits([found])
+        nested = any(found.start < other.end and other.start < found.end for other in taken)
+        if not nested and not any(_touch(edit, other) for edit in mine for other in edits):
+            taken.append(found)
+            edits.extend(mine)
+    return taken
+
+
+def _touch(one: Edit, other: Edit) -> bool:
+    """Say whether two edits meet; the same import from two fixes is written once and does not count."""
+    if one.span == other.span and one.text == other.text and _IMPORT.fullmatch(one.text):
+        return False
+    return one.span.start <= other.span.end and other.span.start <= one.span.end
+
+
+def _edits(findings: Sequence[Finding]) -> list[Edit]:
+    """Return the edits of these findings' fixes in text order, equal imports once."""
+    found = {(edit.span, edit.text): edit for one in findings if one.fix for edit in one.fix.edits}
+    return [found[key] for key in sorted(found, key=lambda key: key[0])]
+
+
+def _spliced(text: str, findings: Sequence[Finding]) -> str:
+    """Return `text` with the edits of these findings' fixes."""
+    parts: list[str] = []
+    at = 0
+    for edit in _edits(findings):
+        parts += (text[at : edit.span.start], edit.text)
+        at = edit.span.end
+    return "".join((*parts, text[at:]))

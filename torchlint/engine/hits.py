@@ -1,0 +1,155 @@
+"""Runs the rules over one parsed file and turns their hits into findings."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePath
+
+import libcst as cst
+
+from torchlint.base.finding import Finding, Note, NoteKind, Reason, TextFix
+from torchlint.base.span import LineIndex, Span
+from torchlint.engine.edits import EditContext, text_fix
+from torchlint.engine.job import Job
+from torchlint.engine.positions import Layout
+from torchlint.rule import Hit, Module, Rule
+
+_COMPOUND = (cst.BaseCompoundStatement, cst.Else, cst.Finally, cst.ExceptHandler)
+
+
+def collect(tree: cst.Module, text: str, job: Job, rules: list[Rule]) -> Collected:
+    """Run `rules` over a parsed file. A check that crashes costs a note that names it, and only its own findings."""
+    module = Module(
+        tree,
+        text,
+        job.relative,
+        target_torch=job.target_torch,
+        accelerator=job.accelerator,
+        assume_hot=job.assume_hot,
+    )
+    hits: list[tuple[Rule, Hit]] = []
+    crashes: list[tuple[Rule, cst.CSTNode, str]] = []
+    for rule in rules:
+        for node_type, check in rule.checks:
+            for node in module.nodes(node_type):
+                try:
+                    hits.extend((rule, hit) for hit in check(node, module))
+                except (RecursionError, MemoryError):
+                    raise
+                except Exception as error:
+                    crashes.append((rule, node, _crash(error)))
+    return Collected(tree, text, job, module, hits, crashes)
+
+
+def _crash(error: Exception) -> str:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({PurePath(frame.filename).name}:{frame.lineno})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    rule: Rule
+    hit: Hit
+    span: Span
+    compound: bool
+
+
+class Collected:
+    """The hits of one file; positions are worked out only if there are any."""
+
+    def __init__(
+        self,
+        tree: cst.Module,
+        text: str,
+        job: Job,
+        module: Module,
+        hits: list[tuple[Rule, Hit]],
+        crashes: list[tuple[Rule, cst.CSTNode, str]],
+    ) -> None:
+        self.job = job
+        self.text = text
+        self.module = module
+        self._hits = hits
+        if hits or crashes:
+            self.index = LineIndex(text)
+            self.layout = Layout(tree, text)
+            self.context = EditContext(tree, text, self.index, self.layout, module.parent)
+        self.notes = tuple(self._crash_note(*crash) for crash in crashes)
+
+    def _crash_note(self, rule: Rule, node: cst.CSTNode, error: str) -> Note:
+        line = self._row(node)
+        words = f"{rule.code} failed on line {line}: {error}; this is a bug in torchlint, please report it"
+        return Note(NoteKind.FAILED, self.job.document.filename, words, line)
+
+    def _row(self, node: cst.CSTNode) -> int:
+        span = self.layout.span(node)
+        return self.index.position(span.start).row if span is not None else 0
+
+    def findings(self, wanted: frozenset[str]) -> Iterator[Finding]:
+        """Yield a finding for each hit of a wanted rule that yields to no other hit."""
+        if not self._hits:
+            return
+        placed = [found for rule, hit in self._hits if (found := self._place(rule, hit)) is not None]
+        seen: set[tuple[str, Span]] = set()
+        for each in placed:
+            key = (each.rule.code, each.span)
+            if each.rule.code not in wanted or key in seen or self._yields(each, placed):
+                continue
+            seen.add(key)
+            yield self._finding(each)
+
+    def _place(self, rule: Rule, hit: Hit) -> _Placed | None:
+        span = self.layout.span(hit.node)
+        return _Placed(rule, hit, span, isinstance(hit.node, _COMPOUND)) if span is not None else None
+
+    def _yields(self, weak: _Placed, placed: list[_Placed]) -> bool:
+        for strong in placed:
+            if strong.rule.code not in weak.rule.yields_to:
+                continue
+            if strong.span == weak.span:
+                return True
+            if weak.compound or strong.compound:
+                continue
+            low, high = (weak.span, strong.span) if weak.span.start >= strong.span.start else (strong.span, weak.span)
+            if high.start <= low.start and low.end <= high.end:
+                return True
+        return False
+
+    def _finding(self, placed: _Placed) -> Finding:
+        rule, hit, span = placed.rule, placed.hit, placed.span
+        first, last = self._statement_rows(hit.node, span)
+        template = hit.message if hit.message is not None else rule.message
+        return Finding(
+            code=rule.code,
+            name=rule.name,
+            message=template.format_map(dict(hit.args)),
+            severity=hit.severity or rule.severity,
+            filename=self.job.document.filename,
+            start=self.index.position(span.start),
+            end=self.index.position(span.end),
+            statement=first,
+            statement_end=last,
+            fix=self._fix(hit),
+            why_hot=tuple(Reason(why.text, self.job.document.filename, self._row(why.node)) for why in hit.why_hot),
+        )
+
+    def _statement_rows(self, node: cst.CSTNode, span: Span) -> tuple[int, int]:
+        statement = self.module.statement(node)
+        whole = self.layout.span(statement)
+        if whole is None:
+            return self.index.position(span.start).row, self.index.position(span.end).row
+        if isinstance(statement, _COMPOUND):
+            # Of a compound statement only the header counts; its body holds statements of its own.
+            first = self.index.position(whole.start).row
+            return first, max(first, self.index.position(span.end).row if span.end < whole.end else first)
+        return self.index.position(whole.start).row, self.index.position(whole.end).row
+
+    def _fix(self, hit: Hit) -> TextFix | None:
+        if hit.fix is None:
+            return None
+        made = text_fix(hit.fix, self.context)
+        if isinstance(made, str):
+            return TextFix(hit.fix.safety, hit.fix.title, (), hit.fix.note, withheld=made)
+        return made

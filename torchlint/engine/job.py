@@ -1,0 +1,32 @@
+"""What one worker is asked to do for one file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torchlint.source.document import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One file with the settings that hold for it; plain values, so that it can cross a process boundary.
+
+    Args:
+        document: the file.
+        relative: its posix path under the project root, for fingerprints.
+        codes: the rule codes that are on for this file, per-file ignores applied; may hold engine codes.
+        target_torch: the lowest torch version that fixes must work on, as (major, minor).
+        accelerator: ``"auto"``, ``"cuda"``, ``"mps"`` or ``"cpu"``: what the code is known to run on.
+        assume_hot: glob patterns of function names that are hot whatever the analysis thinks.
+        fix: ``""`` to check only, ``"safe"`` or ``"unsafe"`` to also apply fixes up to that safety.
+        show_source: whether the report needs source lines around each finding.
+    """
+
+    document: Document
+    relative: str
+    codes: frozenset[str]
+    target_torch: tuple[int, int] = (2, 4)
+    accelerator: str = "auto"
+    assume_hot: tuple[str, ...] = ()
+    fix: str = ""
+    show_source: bool = False

@@ -1,0 +1,279 @@
+"""Many files: isolated workers, reports in the order of the jobs.
+
+The analysis runs in worker processes always, even for one file (design §4): a worker that crashes, hangs or runs out of
+memory costs its one file. This module never imports libcst, so that a forked worker starts in milliseconds.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import warnings
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from concurrent import futures
+from dataclasses import dataclass, field
+from itertools import chain
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from torchlint.base.finding import INVALID_SYNTAX, FileReport, Finding, Severity
+from torchlint.base.span import Position
+from torchlint.engine.guard import inspect
+from torchlint.engine.job import Job
+from torchlint.engine.worker import OUT_OF_MEMORY, Analyse, analyse_job, failed, prepare, work
+
+if TYPE_CHECKING:
+    from pebble import ProcessFuture, ProcessPool
+
+SMALL_RUN = 200_000
+"""Bytes of source up to which a second worker costs more than it brings."""
+_WINDOW_FILES = 256
+_WINDOW_BYTES = 16_000_000
+"""How far reading runs ahead of the file whose report is next."""
+_POLL = 1.0
+"""Seconds between looks at whether the pool is alive."""
+_TERM = 0.2
+"""Seconds that pebble waits for a worker to end before it kills it; its 3 would make Ctrl-C slow."""
+_SLEEP = 0.02
+"""Seconds between pebble's looks at its workers; its 0.1 would make every small run longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How to run.
+
+    Args:
+        jobs: the most workers to use; the number of usable CPUs where None.
+        timeout: seconds that one file may take.
+        quarantine_timeout: the same for a file that looks like one that the parser hangs on.
+        memory: bytes that a worker may take for one file; 0 for no limit.
+    """
+
+    jobs: int | None = None
+    timeout: float = 30.0
+    quarantine_timeout: float = 10.0
+    memory: int = 2 * 2**30
+
+
+@dataclass(slots=True)
+class _Slot:
+    """A job on its way: its report where that is known already, else the future that will bring it."""
+
+    job: Job
+    timeout: float = 0.0
+    report: FileReport | None = None
+    future: ProcessFuture[FileReport] | None = None
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.size = len(self.job.document.data)
+
+
+def run(
+    jobs: Iterable[Job], options: RunOptions, analyse: Analyse = analyse_job
+) -> Generator[FileReport, None, None]:
+    """Yield the report of each job, in the order of `jobs`, as soon as it and all before it are there.
+
+    `jobs` is read on demand, a bounded number of files ahead. On every exit, Ctrl-C too, all workers are stopped.
+
+    Args:
+        jobs: the files with their settings.
+        options: limits.
+        analyse: what a worker does with a job; for tests.
+    """
+    source = iter(jobs)
+    head: list[Job] = []
+    size = 0
+    for job in source:
+        head.append(job)
+        size += len(job.document.data)
+        if size > SMALL_RUN or len(head) == _WINDOW_FILES:
+            break
+    small = size <= SMALL_RUN
+    with _Workers(1 if small else min(options.jobs or cpu_count(), cpu_count()), options, analyse) as workers:
+        yield from _reports(chain(head, source), options, workers)
+
+
+def cpu_count() -> int:
+    """Return the number of CPUs that this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _reports(jobs: Iterator[Job], options: RunOptions, workers: _Workers) -> Iterator[FileReport]:
+    window: deque[_Slot] = deque()
+    size = 0
+    exhausted = False
+    while True:
+        while not exhausted and len(window) < _WINDOW_FILES and size < _WINDOW_BYTES:
+            job = next(jobs, None)
+            if job is None:
+                exhausted = True
+                break
+            slot = _slot(job, options)
+            if slot.report is None:
+                workers.submit(slot)
+            window.append(slot)
+            size += slot.size
+        if not window:
+            return
+        slot = window.popleft()
+        size -= slot.size
+        yield slot.report or workers.finish(slot, window)
+
+
+def _slot(job: Job, options: RunOptions) -> _Slot:
+    document = job.document
+    # The text, not the bytes as read: in some encodings the second byte of a character looks like a bracket.
+    guard = inspect(document.text.encode("utf-8", "surrogatepass"))
+    if guard.refuse:
+        start = Position(guard.line, 1)
+        finding = Finding(
+            INVALID_SYNTAX,
+            INVALID_SYNTAX,
+            guard.refuse,
+            Severity.ERROR,
+            document.filename,
+            start,
+            start,
+            guard.line,
+            guard.line,
+        )
+        return _Slot(job, report=FileReport(document.filename, (finding,)))
+    timeout = min(options.timeout, options.quarantine_timeout) if guard.quarantine else options.timeout
+    return _Slot(job, timeout)
+
+
+class _Workers:
+    """pebble's pool, started anew where it breaks.
+
+    Only one pool lives at a time: a worker that inherited another pool's pipes would keep that pool's workers from
+    noticing that the parent is gone.
+    """
+
+    def __init__(self, count: int, options: RunOptions, analyse: Analyse) -> None:
+        self.count = count
+        self.options = options
+        self.analyse = analyse
+        self.pool: ProcessPool | None = None
+        self.trouble = ""
+
+    def __enter__(self) -> _Workers:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def submit(self, slot: _Slot) -> None:
+        """Schedule a slot's job; where no worker can be started, the slot has no future."""
+        if self.pool is None:
+            self.pool = _new_pool(self.count)
+        arguments = (self.analyse, slot.job, slot.timeout, self.options.memory)
+        try:
+            slot.future = self.pool.schedule(work, args=arguments, timeout=slot.timeout)
+        except (OSError, RuntimeError) as error:  # no process, no pipe, no semaphore; or a pool that broke
+            slot.future = None
+            self.trouble = str(error.__cause__ or error)
+
+    def finish(self, slot: _Slot, behind: Iterable[_Slot]) -> FileReport:
+        """Wait for a slot's report.
+
+        Where the pool breaks, nobody knows which file was to blame: this one is run once more by itself, and then
+        those `behind` it are scheduled again.
+        """
+        report = self.outcome(slot)
+        if report is None:
+            report = self.alone(slot)
+            for other in behind:
+                if other.report is None and _lost(other.future):
+                    self.submit(other)
+        return report
+
+    def alone(self, slot: _Slot) -> FileReport:
+        self.stop()
+        self.count = max(1, self.count // 2)  # fewer, in case the system has no room for more
+        self.submit(slot)
+        report = self.outcome(slot)
+        if report is None:
+            self.stop()
+            message = f"no worker could be started: {self.trouble}" if slot.future is None else "crashed"
+            report = failed(slot.job.document.filename, message)
+        return report
+
+    def outcome(self, slot: _Slot) -> FileReport | None:
+        """Return what became of a slot, or None where the pool broke."""
+        from pebble import ProcessExpired
+
+        future, name = slot.future, slot.job.document.filename
+        if future is None or not self.awaited(future):
+            return None
+        try:
+            return future.result()
+        except futures.TimeoutError:
+            return failed(name, f"timed out after {slot.timeout:g} s")
+        except ProcessExpired as error:
+            return failed(name, _death(error.exitcode))
+        except (RuntimeError, futures.CancelledError):  # BrokenProcessPool is one
+            return None
+        except Exception as error:  # a report that cannot cross the process boundary
+            return failed(name, f"internal error: {type(error).__name__}: {error}")
+
+    def awaited(self, future: ProcessFuture[FileReport]) -> bool:
+        """Wait until `future` is done; return False where the pool has died without saying so."""
+        while not futures.wait((future,), timeout=_POLL).done:
+            if self.pool is None or not self.pool.active:
+                return future.done()
+        return True
+
+    def stop(self) -> None:
+        """End all workers now."""
+        if self.pool is not None:
+            pool, self.pool = self.pool, None
+            pool.stop()  # type: ignore[no-untyped-call]
+            pool.join()
+
+
+def _lost(future: ProcessFuture[FileReport] | None) -> bool:
+    """Say whether nothing can be learnt from `future` as its pool broke."""
+    if future is None or not future.done() or future.cancelled():
+        return True
+    return isinstance(future.exception(), RuntimeError)
+
+
+def _new_pool(count: int) -> ProcessPool:
+    from pebble import CONSTS, ProcessPool
+
+    _occupy_standard_streams()
+    CONSTS.term_timeout = _TERM
+    CONSTS.sleep_unit = _SLEEP
+    # Python 3.12 and later warn about a fork beside threads. What runs after ours touches none of their locks.
+    warnings.filterwarnings("ignore", r".*multi-threaded.*fork", DeprecationWarning)
+    method = "fork" if sys.platform == "linux" else None
+    context: Any = multiprocessing.get_context(method)
+    return ProcessPool(max_workers=count, initializer=prepare, context=context)
+
+
+def _occupy_standard_streams() -> None:
+    """Open what of descriptors 0 to 2 is closed: pebble's pipes would get them, and workers silence them."""
+    descriptor = 0
+    while descriptor <= 2:
+        descriptor = os.open(os.devnull, os.O_RDWR)
+    os.close(descriptor)
+
+
+def _death(code: int | None) -> str:
+    """Say how a worker ended, given its exit code: minus a signal's number, or what it passed to exit."""
+    if code == OUT_OF_MEMORY:
+        return "out of memory"
+    if code is not None and code < 0:
+        try:
+            return f"crashed ({signal.Signals(-code).name})"
+        except ValueError:
+            return f"crashed (signal {-code})"
+    return f"crashed (exit code {code})"

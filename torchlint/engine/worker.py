@@ -1,0 +1,145 @@
+"""What happens inside a worker process: limits, silence, and one analysis at a time on a large stack.
+
+libcst can hang, fill the memory or overflow the stack on small inputs. A worker is set up so that all of these end the
+worker alone: the system kills it when it asks for too much memory, and an alarm with its default action kills it when
+it is late, even when the parent is gone and native code holds the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from torchlint.base.finding import FileReport, Note, NoteKind
+from torchlint.engine.job import Job
+
+Analyse = Callable[[Job], FileReport]
+
+OUT_OF_MEMORY = 86
+"""Exit code of a worker that ran out of memory; it ends, as its heap is of no more use."""
+GRACE = 5
+"""Seconds after the timeout at which a worker that nobody stopped dies by itself."""
+_RECURSION_LIMIT = 20_000
+_STACKS = (256 * 2**20, 64 * 2**20)
+"""Stack sizes of the analysing thread in bytes; the smaller one where the system refuses the larger."""
+
+
+def analyse_job(job: Job) -> FileReport:
+    """Analyse a job for real. Imports the engine on first use, which is why it is called only in workers."""
+    from torchlint.engine.check import analyse
+
+    return analyse(job)
+
+
+def prepare() -> None:
+    """Set up a fresh worker process; see the module's docstring."""
+    # A stuck worker never gets back to the interpreter, so only default actions can end it.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "SIGALRM"):
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    sys.setrecursionlimit(_RECURSION_LIMIT)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):  # Rust writes to 2 when it runs out of memory
+        os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+    if sys.platform != "win32":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+def work(analyse: Analyse, job: Job, timeout: float, memory: int) -> FileReport:
+    """Run `analyse` on `job` under all limits.
+
+    Args:
+        analyse: what to run; a function that can be found by its module and name.
+        job: the file.
+        timeout: seconds after which the parent stops this process.
+        memory: bytes of address space that the analysis may take on top of what is in use; 0 for no limit.
+
+    Returns:
+        The analysis' report, or one that says how it failed. Where memory runs out, the process exits.
+    """
+    _limit_memory(memory)
+    _alarm(math.ceil(timeout) + GRACE)
+    try:
+        return _on_large_stack(analyse, job)
+    except MemoryError:
+        os._exit(OUT_OF_MEMORY)
+    finally:
+        _alarm(0)
+
+
+def failed(filename: str, message: str) -> FileReport:
+    """Return the report of a file that the tool failed on."""
+    return FileReport(filename, notes=(Note(NoteKind.FAILED, filename, message),))
+
+
+def _alarm(seconds: int) -> None:
+    if hasattr(signal, "alarm"):
+        signal.alarm(seconds)
+
+
+def _limit_memory(memory: int) -> None:
+    """Limit the address space to `memory` more bytes than now, where the system can (Linux)."""
+    if not memory or sys.platform != "linux":
+        return
+    import resource
+
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+    wanted = pages * resource.getpagesize() + memory
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
+
+
+def _on_large_stack(analyse: Analyse, job: Job) -> FileReport:
+    """Run `analyse` in a thread with a large stack, which the recursion of libcst and of our own visitors needs."""
+    outcome: list[FileReport | BaseException] = []
+
+    def target() -> None:
+        try:
+            outcome.append(_tried(analyse, job))
+        except MemoryError as error:
+            outcome.append(error)
+
+    for size in _STACKS:
+        threading.stack_size(size)
+        thread = threading.Thread(target=target, name="torchlint-analysis", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no room for such a stack
+            continue
+        thread.join()
+        break
+    if not outcome or isinstance(outcome[0], BaseException):
+        raise MemoryError
+    return outcome[0]
+
+
+def _tried(analyse: Analyse, job: Job) -> FileReport:
+    name = job.document.filename
+    try:
+        return analyse(job)
+    except MemoryError:
+        raise
+    except RecursionError:
+        return failed(name, "nested too deeply")
+    except BaseException as error:  # whatever goes wrong costs this file only, and is said
+        return failed(name, f"internal error: {_described(error)}")
+
+
+def _described(error: BaseException) -> str:
+    """Return class, words and innermost place of an error on one line."""
+    words = " ".join(str(error).split())
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}{': ' * bool(words)}{words}{place}"

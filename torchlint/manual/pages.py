@@ -1,0 +1,101 @@
+"""Pages on rules, all printed from the rule files: markdown for the site, text for the terminal, the README table."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from torchlint.base.errors import CatalogError
+from torchlint.base.finding import Safety
+from torchlint.engine.catalog import Catalog, RuleInfo
+from torchlint.engine.manual_sections import HEADINGS
+
+MEASURED = Path(__file__).parent / "measured.json"
+"""Rule code → lines of markdown on what was measured, with machine and versions; written by measuring, not by hand."""
+NOT_MEASURED = "Not measured here."
+_FIX_WORDS = {
+    Safety.SAFE: "safe fix",
+    Safety.UNSAFE: "unsafe fix",
+    Safety.SUGGESTION: "suggested fix",
+}
+
+
+@lru_cache(maxsize=1)
+def measurements() -> Mapping[str, tuple[str, ...]]:
+    """Return what was measured by rule code; empty where nothing was.
+
+    Raises:
+        CatalogError: `MEASURED` is damaged.
+    """
+    try:
+        data = json.loads(MEASURED.read_text(encoding="utf-8"))
+        return {str(code): tuple(str(line) for line in lines) for code, lines in data.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise CatalogError(f"{MEASURED}: {error}") from None
+
+
+def fix_words(info: RuleInfo) -> str:
+    """Return in words which fixes a rule has: ``"safe fix, unsafe fix"`` or ``"no fix"``."""
+    return ", ".join(_FIX_WORDS[safety] for safety in info.fixes) or "no fix"
+
+
+def meta_line(info: RuleInfo) -> str:
+    """Return severity, default and fixes in one line."""
+    return f"{info.severity.value} · {'on' if info.default else 'off'} by default · {fix_words(info)}"
+
+
+def sections(info: RuleInfo, measured: Mapping[str, tuple[str, ...]] | None = None) -> list[tuple[str, str]]:
+    """Return (heading, markdown) in the order of a page; Measure holds how it is measured and the results."""
+    results = (measurements() if measured is None else measured).get(info.code) or (NOT_MEASURED,)
+    how = info.sections.get("Measure", "")
+    found = [(heading, info.sections[heading]) for heading in HEADINGS[:-1] if heading in info.sections]
+    return [*found, ("Measure", "\n".join((how, "", *results)).strip())]
+
+
+def page(info: RuleInfo, measured: Mapping[str, tuple[str, ...]] | None = None) -> str:
+    """Return a rule's page as markdown, ending with a newline.
+
+    Args:
+        info: the rule.
+        measured: what was measured by code; by default `measurements`.
+    """
+    parts = [f"# {info.name} ({info.code})", meta_line(info), info.title, f"> {info.message}"]
+    for heading, text in sections(info, measured):
+        parts += [f"## {heading}", text]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def page_text(info: RuleInfo) -> str:
+    """Return a rule's page for a terminal: no markup, code indented by four blanks; ends with a newline."""
+    parts = [f"{info.name} ({info.code})", meta_line(info), info.title, f"Message: {info.message}"]
+    for heading, text in sections(info):
+        parts += [heading.upper(), _without_fences(text)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _without_fences(markdown: str) -> str:
+    lines: list[str] = []
+    inside = False
+    for line in markdown.split("\n"):
+        if line.startswith("```"):
+            inside = not inside
+        else:
+            lines.append(textwrap.indent(line, "    ") if inside else line)
+    return "\n".join(lines)
+
+
+def readme_table(catalog: Catalog) -> str:
+    """Return the README's table of all rules as markdown, ending with a newline."""
+    rows = ["| Code | Rule | What | Fix | Default | Severity |", "| --- | --- | --- | --- | --- | --- |"]
+    for info in catalog.rules:
+        fixes = ", ".join(safety.value for safety in info.fixes) or "–"
+        cells = (info.code, f"`{info.name}`", info.title, fixes, "on" if info.default else "off")
+        rows.append(
+            f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} | {info.severity.value} |"
+        )
+    return "\n".join(rows) + "\n"

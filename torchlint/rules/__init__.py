@@ -1,0 +1,1 @@
+"""Floor 5: one file is one rule; the folder is its family, the hundreds digit of its code."""

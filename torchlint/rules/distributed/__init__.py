@@ -1,0 +1,1 @@
+"""TL3xx: distributed and multi-GPU training."""

@@ -1,0 +1,1 @@
+"""TL7xx: memory and the caching allocator."""

@@ -1,0 +1,1 @@
+"""TL5xx: the training loop and autograd."""

@@ -1,0 +1,1 @@
+"""TL1xx: transfers between host and device, and the waits they cause."""

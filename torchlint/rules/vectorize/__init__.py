@@ -1,0 +1,1 @@
+"""TL6xx: Python control flow where a tensor operation belongs."""

@@ -1,0 +1,252 @@
+"""Copies that bring a tensor to the accelerator, and what they copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic import torch_api
+from torchlint.semantic.names import dotted_text
+from torchlint.semantic.values.evidence import is_device_name
+from torchlint.semantic.values.value import ACCEL, CUDA
+
+if TYPE_CHECKING:
+    from torchlint.semantic.module import Module
+
+_METHODS = frozenset(("to", "cuda", "type_as"))
+_RANKS = frozenset(("rank", "local_rank", "gpu", "gpu_id", "gpu_idx", "LOCAL_RANK"))
+_OF_OTHER = ("other", "non_blocking", "copy")
+_DEPTH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One call of ``.to``, ``.cuda`` or ``.type_as`` whose target is the accelerator.
+
+    Args:
+        call: the call.
+        source: the expression that is moved.
+        device: `CUDA` or `ACCEL`.
+        target: the expression that names the device, or the tensor (`like`) whose device and dtype are meant;
+            None for ``.cuda()``.
+        dtype: the dtype that the same call casts to, if any.
+        given: the names of all parameters that the call gives.
+    """
+
+    call: cst.Call
+    source: cst.BaseExpression
+    device: str
+    target: cst.BaseExpression | None
+    like: bool
+    dtype: cst.BaseExpression | None
+    given: frozenset[str]
+
+
+def transfer(module: Module, call: cst.Call) -> Transfer | None:
+    """Return the transfer to the accelerator that a method call asks for, or None where it asks for none."""
+    func = call.func
+    if not isinstance(func, cst.Attribute) or func.attr.value not in _METHODS:
+        return None
+    if module.name(func) is not None or any(arg.star for arg in call.args):
+        return None
+    if func.attr.value == "type_as":
+        return _like(module, call, func.value, call.args[0].value) if len(call.args) == 1 else None
+    if func.attr.value == "cuda":
+        bound = module.arguments(call, "Tensor.cuda")
+        given = frozenset(bound.named)
+        return Transfer(call, func.value, CUDA, bound.value("device"), False, None, given)
+    return _to(module, call, func.value)
+
+
+def _to(module: Module, call: cst.Call, source: cst.BaseExpression) -> Transfer | None:
+    first = call.args[0] if call.args else None
+    if first is None:
+        return None
+    keyword = first.keyword.value if first.keyword is not None else ""
+    if keyword == "other" or (not keyword and module.value(first.value).tensor):
+        return _like(module, call, source, first.value)
+    bound = module.arguments(call, "Tensor.to")
+    target, dtype = bound.value("device"), bound.value("dtype")
+    if target is None:
+        return None
+    device = module.devlike(target)
+    last = (dotted_text(target) or "").rpartition(".")[2]
+    if device is None and last in _RANKS:
+        device = CUDA
+    elif device is None and module.value(target).kind == "str" and is_device_name(last):
+        device = ACCEL
+    if device not in (CUDA, ACCEL):
+        return None
+    return Transfer(call, source, device, target, False, dtype, frozenset(bound.named))
+
+
+def _like(
+    module: Module, call: cst.Call, source: cst.BaseExpression, other: cst.BaseExpression
+) -> Transfer | None:
+    if module.on_device(other) is not True:
+        return None
+    device = module.value(other).device or ACCEL
+    given = {arg.keyword.value if arg.keyword else name for arg, name in zip(call.args, _OF_OTHER, strict=False)}
+    return Transfer(call, source, device, other, True, None, frozenset(given))
+
+
+# -- what is moved --------------------------------------------------------------------------------------------------
+
+_ELEMENT_WRITERS = frozenset(("numpy", "tolist", "item", "cpu", "share_memory_", "pin_memory", "data_ptr"))
+
+
+def factories(module: Module, node: cst.BaseExpression, filled: bool = False) -> list[cst.Call]:
+    """Return the factory calls of this function from which a tensor expression got its values, nearest first.
+
+    Unless `filled` ones are wanted, a tensor whose elements the host reads or writes on the way counts as made of
+    data, not by its factory.
+    """
+    return list(_factories(module, node, filled, _DEPTH))
+
+
+def _factories(module: Module, node: cst.BaseExpression, filled: bool, depth: int) -> Iterator[cst.Call]:
+    inner: list[cst.BaseExpression] = []
+    match node:
+        case cst.Call(func=func) if module.name(func) in torch_api.FACTORIES:
+            yield node
+        case cst.Call(func=cst.Attribute(value=receiver)) if module.value(receiver).tensor:
+            inner = [receiver]
+        case cst.Call(func=func) if (module.name(func) or "").startswith("torch."):
+            inner = [arg.value for arg in node.args if not arg.star and module.value(arg.value).tensor]
+        case cst.BinaryOperation(left=left, right=right):
+            inner = [left, right]
+        case cst.UnaryOperation(expression=operand) | cst.Subscript(value=operand):
+            inner = [operand]
+        case cst.Name():
+            definition = _last_definition(module, node)
+            if definition is not None and (filled or not _by_elements(module, node)):
+                inner = [definition]
+    if depth:
+        for each in inner:
+            yield from _factories(module, each, filled, depth - 1)
+
+
+def _last_definition(module: Module, node: cst.Name) -> cst.BaseExpression | None:
+    scope: cst.CSTNode = module.function(node) or module.root
+    for write in reversed([w for w in module.writes(scope, node.value) if module.before(w, node)]):
+        at = module.small_statement(write)
+        if at is not None and module.is_within(node, at):
+            continue  # ``x = x.to(d)`` binds after it has read.
+        if isinstance(at, cst.Assign) and len(at.targets) == 1 and at.targets[0].target is write:
+            return at.value
+        return None
+    return None
+
+
+def _by_elements(module: Module, name: cst.Name) -> bool:
+    """Say whether the function reads or writes single elements of a named tensor, or hands it to other code."""
+    scope: cst.CSTNode = module.function(name) or module.root
+    for read in module.reads(scope, name.value):
+        above = module.parent(read)
+        if isinstance(above, cst.Attribute) and above.attr.value in _ELEMENT_WRITERS:
+            return True
+        if isinstance(above, cst.Subscript) and isinstance(module.parent(above), (cst.AssignTarget, cst.AugAssign)):
+            return True
+    return False
+
+
+def cached(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether what a statement stores is kept, and a condition spares later calls the work."""
+    statement = module.small_statement(node)
+    if not isinstance(statement, cst.Assign):
+        return False
+    places = []
+    for target in statement.targets:
+        at: cst.CSTNode = target.target
+        while isinstance(at, cst.Subscript):
+            at = at.value
+        if isinstance(at, cst.Attribute):
+            places.append(at)
+    for test, _ in module.tests(node):
+        for place in places:
+            if module.same(test, place):
+                return True
+            if any(isinstance(s, cst.SimpleString) and s.raw_value == place.attr.value for s in
+                   module.within(test, cst.SimpleString)):
+                return True
+    return False
+
+
+# -- what is certainly a tensor -------------------------------------------------------------------------------------
+
+_TENSOR_FUNCTIONS = ("torch.",)
+_NOT_FUNCTIONS = ("torch.utils.", "torch.is_tensor", "torch.save", "torch.nn.Module")
+
+
+def certainly_tensor(module: Module, source: cst.BaseExpression) -> bool:
+    """Say whether the code uses what is moved, or what the move is assigned to, as nothing but a tensor can be.
+
+    A batch's elements may be any object with a ``.to``: graphs, nested tensors, encodings of a tokenizer.
+    """
+    scope: cst.CSTNode = module.function(source) or module.root
+    names = {source.value} if isinstance(source, cst.Name) else set()
+    names.update(_targets(module, source))
+    return any(_used_as_tensor(module, read, 2) for name in names for read in module.reads(scope, name))
+
+
+def _targets(module: Module, source: cst.BaseExpression) -> Iterator[str]:
+    """Yield the name to which the call that moves `source` is assigned, alone or as part of a tuple."""
+    statement = module.small_statement(source)
+    if not isinstance(statement, cst.Assign):
+        return
+    for target in statement.targets:
+        pairs = [(target.target, statement.value)]
+        if isinstance(target.target, cst.Tuple) and isinstance(statement.value, cst.Tuple):
+            pairs = [(a.value, b.value) for a, b in zip(target.target.elements, statement.value.elements, strict=False)]
+        for left, right in pairs:
+            moved = isinstance(right, cst.Call) and isinstance(right.func, cst.Attribute) and right.func.value is source
+            if isinstance(left, cst.Name) and moved:
+                yield left.value
+
+
+def _used_as_tensor(module: Module, read: cst.Name, depth: int) -> bool:
+    above = module.parent(read)
+    match above:
+        case cst.Attribute(value=value, attr=cst.Name(value=attr)) if value is read:
+            return attr in torch_api.TENSOR_ONLY_METHODS or attr in ("shape", "requires_grad", "is_cuda", "ndim")
+        case cst.Arg(star=""):
+            call = module.parent(above)
+            return isinstance(call, cst.Call) and _takes_tensor(module, call, above, depth)
+    return False
+
+
+def _takes_tensor(module: Module, call: cst.Call, arg: cst.Arg, depth: int) -> bool:
+    name = module.name(call.func) or ""
+    if name.startswith(_TENSOR_FUNCTIONS) and not name.startswith(_NOT_FUNCTIONS) and name not in torch_api.NOT_TENSOR:
+        return not name.startswith("torch.nn.") or name.startswith("torch.nn.functional.")
+    callee = module.value(call.func)
+    if callee.kind == "module" and (callee.name or "").startswith("torch.nn."):
+        return True
+    if not depth or callee.kind != "module" or not isinstance(callee.node, cst.ClassDef):
+        return False
+    forward = module.method(callee.node, "forward")
+    if forward is None or arg.keyword is not None:
+        return False
+    position = next(i for i, each in enumerate(call.args) if each is arg) + 1
+    params = forward.params.params
+    if position >= len(params):
+        return False
+    return any(_used_as_tensor(module, read, depth - 1) for read in module.reads(forward.body, params[position].name.value))
+
+
+def changed_later(module: Module, source: cst.BaseExpression) -> bool:
+    """Say whether the host's copy is written in place after the move, while the name still means that copy."""
+    if not isinstance(source, cst.Name) or source.value in _targets(module, source):
+        return False
+    for read in module.reads(module.function(source) or module.root, source.value):
+        if not module.before(source, read):
+            continue
+        above = module.parent(read)
+        if isinstance(above, cst.Subscript) and isinstance(module.parent(above), (cst.AssignTarget, cst.AugAssign)):
+            return True
+        if isinstance(above, cst.Attribute) and above.attr.value.endswith("_"):
+            return True
+    return False
