@@ -1,0 +1,161 @@
+"""``torchlint fix`` as a program: the preview, and what is written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Source = Callable[..., str]
+POSIX = pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "code"),
+    [
+        (("fine",), (), 0),
+        (("slow",), (), 1),
+        (("odd",), (), 0),
+        (("odd",), ("--unsafe-fixes",), 1),
+        (("hint",), ("--unsafe-fixes",), 0),
+        (("slow",), ("--apply",), 0),
+        (("odd",), ("--apply",), 0),
+        (("odd",), ("--apply", "--unsafe-fixes"), 0),
+        (("slow", "crash"), ("--apply",), 2),
+    ],
+)
+def test_exit_codes_and_what_is_written(
+    cli, source: Source, names: tuple[str, ...], options: tuple[str, ...], code: int
+) -> None:
+    path = cli.write("a.py", source(*names))
+    cli("fix", *options, code=code)
+    text = source(*names)
+    if "--apply" in options:
+        text = text.replace("slow", "fine")
+        if "--unsafe-fixes" in options:
+            text = text.replace("odd", "fine")
+    assert path.read_text() == text
+
+
+def test_says_what_it_did(cli, source: Source) -> None:
+    cli.write("a.py", source("slow", "slow", "odd"))
+    done = cli("fix", code=1)
+    assert done.stderr == "Would fix 2 findings in 1 file. 1 more fix with `--unsafe-fixes`.\n"
+    done = cli("fix", "--apply", code=0)
+    assert (done.stdout, done.stderr) == (
+        "",
+        "Fixed 2 findings in 1 file. 1 more fix with `--unsafe-fixes`.\n",
+    )
+    done = cli("fix", "--apply", "-q", code=0)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"import torch\ntorch.slow()\n",
+        b"import torch\r\ntorch.slow()\r\n",
+        b"import torch\ntorch.slow()",
+        b"\xef\xbb\xbfimport torch\ntorch.slow()\n",
+        b"# coding: latin-1\nimport torch\nx = '\xe9'\ntorch.slow()  # \xe9\n",
+    ],
+)
+def test_the_patch_applies_and_equals_apply(cli, data: bytes) -> None:
+    path = cli.write("sub/a.py", data)
+    patch = subprocess.run(
+        cli.command("fix"), capture_output=True, cwd=cli.cwd, env=cli.variables(), check=False
+    ).stdout
+    subprocess.run(["git", "init", "-q", "."], cwd=cli.cwd, check=True)
+    subprocess.run(["git", "apply", "-"], input=patch, cwd=cli.cwd, check=True, capture_output=True)
+    patched = path.read_bytes()
+    path.write_bytes(data)
+    cli("fix", "--apply", code=0)
+    assert path.read_bytes() == patched == data.replace(b"slow", b"fine")
+
+
+def test_a_second_time_changes_nothing(cli, source: Source) -> None:
+    path = cli.write("a.py", source("slow"))
+    cli("fix", "--apply", code=0)
+    os.utime(path, ns=(1, 1))
+    done = cli("fix", "--apply", code=0)
+    assert done.stderr == "Nothing to fix.\n"
+    assert path.stat().st_mtime_ns == 1
+
+
+def test_unreadable_and_broken_files_are_named(cli, source: Source) -> None:
+    cli.write("bad.py", "def (\n")
+    good = cli.write("good.py", source("slow"))
+    done = cli("fix", "--apply", ".", "none.py", code=1)
+    assert "bad.py:1:5: invalid-syntax" in done.stderr
+    assert "none.py:1:1: unreadable" in done.stderr
+    assert "fine" in good.read_text()
+
+
+@POSIX
+def test_read_only_file_is_said_and_fails(cli, source: Source) -> None:
+    path = cli.write("a.py", source("slow"))
+    path.chmod(0o444)
+    other = cli.write("b.py", source("slow"))
+    done = cli("fix", "--apply", code=1)
+    assert "a.py: not written: is read-only" in done.stderr
+    assert "Fixed 1 finding in 1 file." in done.stderr
+    assert path.read_text() == source("slow")
+    assert "fine" in other.read_text()
+    done = cli("check", "--fix", code=1)
+    assert "a.py: is read-only" in done.stdout
+
+
+@POSIX
+def test_two_links_to_one_file(cli, source: Source) -> None:
+    path = cli.write("a.py", source("slow"))
+    (cli.cwd / "b.py").symlink_to("a.py")
+    cli("fix", "--apply", code=0)
+    assert (cli.cwd / "b.py").is_symlink()
+    assert "fine" in path.read_text()
+
+
+def test_stale_temporary_files_go(cli, source: Source) -> None:
+    cli.write("a.py", source("slow"))
+    stale = cli.write(".torchlint-x.tmp", "")
+    os.utime(stale, (1, 1))
+    cli("fix", code=1)
+    assert stale.exists()
+    cli("fix", "--apply", code=0)
+    assert not stale.exists()
+
+
+def test_standard_input(cli, source: Source) -> None:
+    text = source("slow").encode()
+    assert "+torch.fine()" in cli("fix", "-", stdin=text, code=1).stdout
+    assert cli("fix", "-", "--apply", stdin=text, code=0).stdout == source("fine")
+    assert cli("fix", "-", "--apply", stdin=source("fine").encode(), code=0).stdout == source("fine")
+    done = cli("fix", "-", "--apply", stdin=b"def (\n", code=1)
+    assert done.stdout == "def (\n"
+
+
+def test_output_file_takes_the_patch(cli, source: Source) -> None:
+    cli.write("a.py", source("slow"))
+    done = cli("fix", "-o", "out.diff", code=1)
+    assert done.stdout == ""
+    assert "+torch.fine()" in (cli.cwd / "out.diff").read_text()
+    cli("fix", "-o", "a.py", code=2)
+
+
+def test_two_at_once(cli, source: Source) -> None:
+    paths = [cli.write(f"a{number}.py", source(*["slow"] * 50)) for number in range(20)]
+    running = [
+        subprocess.Popen(
+            cli.command("fix", "--apply"),
+            cwd=cli.cwd,
+            env=cli.variables(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for _ in range(2)
+    ]
+    assert all(process.wait(timeout=60) in (0, 1) for process in running)
+    assert {path.read_text() for path in paths} == {source(*["fine"] * 50)}
+    assert not list(Path(cli.cwd).glob(".torchlint*"))

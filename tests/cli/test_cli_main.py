@@ -1,0 +1,142 @@
+"""The command itself: start-up, argument files, help."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import torchlint
+from torchlint.base.errors import UsageError
+from torchlint.cli import progress as progress_module
+from torchlint.cli.arguments import expanded
+from torchlint.cli.options import wants_color
+from torchlint.cli.progress import Progress
+
+HEAVY = ("libcst", "torch", "pebble", "torchlint.engine.run", "multiprocessing")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "modules"),
+    [
+        (["--version"], (*HEAVY, "torchlint.engine")),
+        (["--help"], ("libcst", "torch", "pebble")),
+        (["rules"], ("libcst", "torch", "pebble")),
+        (["check", "--show-files"], ("libcst", "torch", "pebble")),
+    ],
+)
+def test_start_up_stays_light(cli, arguments: list[str], modules: tuple[str, ...]) -> None:
+    program = (
+        f"import sys; from torchlint.cli.main import run; code = run({arguments!r});"
+        f"print([name for name in {modules!r} if name in sys.modules], code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=cli.variables(),
+        cwd=cli.cwd,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "[] 0"
+
+
+def test_only_files_that_mention_torch_need_the_parser(cli, tmp_path: Path) -> None:
+    """A stand-in for libcst kills whoever imports it."""
+    trap = tmp_path / "trap"
+    trap.mkdir()
+    (trap / "libcst.py").write_text("import os\nos.kill(os.getpid(), 9)\n")
+    cli.environment = {"PYTHONPATH": os.pathsep.join((str(trap), str(cli.package)))}
+    cli.write("a.py", "x = 1\n")
+    cli("check", code=0)
+    cli.write("a.py", "import torch\ntorch.slow()\n")
+    cli("check", code=2)
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("stream", "shown"), [(_Terminal, True), (io.StringIO, False)])
+def test_progress_is_for_terminals_and_wiped(
+    monkeypatch: pytest.MonkeyPatch, stream: type[io.StringIO], shown: bool
+) -> None:
+    errors = stream()
+    monkeypatch.setattr(sys, "stderr", errors)
+    monkeypatch.setattr(progress_module, "_PATIENCE", 0.0)
+    with Progress(2, wanted=True) as progress:
+        progress.step()
+    assert ("1/2 files" in errors.getvalue()) is shown
+    assert errors.getvalue().endswith("\r\x1b[K") is shown
+
+
+@pytest.mark.parametrize(("patience", "wanted"), [(60.0, True), (0.0, False)])
+def test_no_progress_for_short_or_quiet_runs(
+    monkeypatch: pytest.MonkeyPatch, patience: float, wanted: bool
+) -> None:
+    errors = _Terminal()
+    monkeypatch.setattr(sys, "stderr", errors)
+    monkeypatch.setattr(progress_module, "_PATIENCE", patience)
+    with Progress(2, wanted) as progress:
+        progress.step()
+    assert errors.getvalue() == ""
+
+
+def test_version(cli) -> None:
+    assert cli("--version", code=0).stdout == f"torchlint {torchlint.__version__}\n"
+
+
+def test_nothing_asked_shows_help(cli) -> None:
+    done = cli(code=0)
+    for command in ("check", "fix", "rule", "rules"):
+        assert f"\n  {command} " in done.stdout
+
+
+def test_rule_and_rules(cli) -> None:
+    assert "TL101" in cli("rules", code=0).stdout
+    assert "Title of slow" in cli("rule", "TL101", code=0).stdout
+
+
+def test_argument_file(cli) -> None:
+    cli.write("a.py", "def (\n")
+    cli.write("b c.py", "def (\n")
+    cli.write("d.py", "def (\n")
+    cli.write("args.txt", "\ufeff--output-format\r\nconcise\r\n\r\na.py\r\nb c.py\r\n")
+    done = cli("check", "@args.txt", code=1)
+    assert [line.partition(":")[0] for line in done.stdout.splitlines()[:2]] == ["a.py", "b c.py"]
+    assert "d.py" not in done.stdout
+
+
+def test_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x").write_text("one\n@x\n")
+    assert list(expanded(["@x", "@none", "--", "@x"])) == ["one", "@x", "@none", "--", "@x"]
+
+    def refuse(*_: object) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(UsageError, match="@x: Permission denied"):
+        list(expanded(["@x"]))
+
+
+@pytest.mark.parametrize(
+    ("choice", "terminal", "environment", "wanted"),
+    [
+        ("auto", True, {}, True),
+        ("auto", False, {}, False),
+        ("auto", True, {"TERM": "dumb"}, False),
+        ("auto", True, {"NO_COLOR": "1"}, False),
+        ("auto", True, {"NO_COLOR": ""}, True),
+        ("auto", False, {"FORCE_COLOR": "0"}, False),
+        ("auto", False, {"CLICOLOR_FORCE": "1", "TERM": "dumb"}, True),
+        ("never", True, {"FORCE_COLOR": "1"}, False),
+    ],
+)
+def test_wants_color(choice: str, terminal: bool, environment: dict[str, str], wanted: bool) -> None:
+    assert wants_color(choice, terminal, environment) is wanted

@@ -1,0 +1,1 @@
+"""Floor 7: the command line, one file per command."""

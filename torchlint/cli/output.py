@@ -1,0 +1,134 @@
+"""Where words go: standard output, standard error, or a file, each of which can fail or be gone."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TextIO
+
+from torchlint.base.errors import OutputError
+from torchlint.base.finding import NoteKind
+from torchlint.report.run_report import RunReport
+from torchlint.report.text import visible, visible_path
+
+
+def make_lenient() -> None:
+    """Make the standard streams print what their encoding cannot hold as escapes, not as an error."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, ValueError, OSError):  # None, closed, or a stand-in of a test
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+
+
+def emit(text: str) -> None:
+    """Write to standard output. A reader that has gone away is no error.
+
+    Raises:
+        OutputError: the output takes no more (a full disk).
+    """
+    if sys.stdout is None or not text:
+        return
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except (OSError, ValueError) as error:
+        _failed(error)
+
+
+def emit_bytes(data: bytes) -> None:
+    """Write bytes to standard output as they are; errors as for `emit`."""
+    if sys.stdout is None or not data:
+        return
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except (OSError, ValueError) as error:
+        _failed(error)
+
+
+def complain(text: str) -> None:
+    """Write a line or more to standard error; where that fails, there is nobody left to tell."""
+    if sys.stderr is not None and text:
+        with suppress(OSError, ValueError):
+            sys.stderr.write(text if text.endswith("\n") else f"{text}\n")
+            sys.stderr.flush()
+
+
+def _failed(error: OSError | ValueError) -> None:
+    _silence(sys.stdout)
+    if isinstance(error, BrokenPipeError | ValueError):  # the latter: the stream was closed
+        return
+    reason = error.strerror or str(error)
+    raise OutputError(f"standard output cannot be written: {reason}") from error
+
+
+def _silence(stream: TextIO) -> None:
+    """Point a stream that cannot be written to nowhere: the interpreter flushes it once more at its exit."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+def check_output_file(path: str, inputs: Iterable[str]) -> None:
+    """Refuse an output file that cannot be meant, before any work is done.
+
+    Args:
+        path: what the user named.
+        inputs: real paths of the files that are checked.
+
+    Raises:
+        OutputError: it is one of the inputs, a directory, or lies in no directory.
+    """
+    real = os.path.realpath(path)
+    if real in inputs:
+        raise OutputError(f"--output-file {visible(path)}: is one of the files to check")
+    if os.path.isdir(real):
+        raise OutputError(f"--output-file {visible(path)}: is a directory")
+    if not os.path.isdir(os.path.dirname(real)):
+        raise OutputError(f"--output-file {visible(path)}: its directory does not exist")
+
+
+def write_output_file(path: str, data: bytes) -> None:
+    """Write a report to a file, all or nothing; to a device or pipe as it comes.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    from torchlint.engine.write import atomically, write_all
+
+    real = os.path.realpath(path)
+    try:
+        state = os.stat(real) if os.path.exists(real) else None
+        if state is not None and not stat.S_ISREG(state.st_mode):
+            Path(real).write_bytes(data)
+            return
+        with atomically(real, state) as descriptor:
+            write_all(descriptor, data)
+    except BrokenPipeError:
+        return
+    except OSError as error:
+        raise OutputError(f"--output-file {visible(path)}: {error.strerror or error}") from error
+
+
+def undone(run: RunReport, *kinds: NoteKind) -> str:
+    """Return a line for each thing that was not done, for standard error; all kinds where none is named."""
+    return "".join(f"{line}\n" for line in _undone(run, kinds))
+
+
+_TITLES = {
+    NoteKind.SKIPPED: "not analysed",
+    NoteKind.FAILED: "not analysed",
+    NoteKind.UNWRITTEN: "not written",
+    NoteKind.WITHHELD: "withheld",
+}
+
+
+def _undone(run: RunReport, kinds: tuple[NoteKind, ...]) -> Iterator[str]:
+    for note in run.notes(*kinds):
+        line = f":{note.line}" if note.line else ""
+        yield f"{visible_path(note.filename)}{line}: {_TITLES[note.kind]}: {visible(note.message)}"

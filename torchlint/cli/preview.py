@@ -1,0 +1,79 @@
+"""The patch that fixing would be: printed, never applied."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+
+from torchlint.base.finding import FileReport, NoteKind, Safety
+from torchlint.cli.options import Given, wants_color
+from torchlint.cli.output import complain, emit, emit_bytes, undone, write_output_file
+from torchlint.cli.progress import is_terminal
+from torchlint.cli.scope import Scope
+from torchlint.cli.session import BROKEN, Session, exit_code
+from torchlint.engine.catalog import Catalog
+from torchlint.report.concise import render
+from torchlint.report.diff import render_diff
+from torchlint.report.run_report import RunReport, applicable
+from torchlint.report.text import pluralise
+
+
+def preview(found: Scope, catalog: Catalog, given: Given) -> int:
+    """Print what fixes would change as a unified diff; return 1 where that is anything, else 0 (design §5)."""
+    fix = "unsafe" if found.settings.unsafe_fixes else "safe"
+    terminal = is_terminal(sys.stdout)
+    color = given["output_file"] is None and wants_color(given["color"], terminal)
+    session = Session(found, catalog, fix, progress=not given["quiet"], color=color)
+    run = session.execute()
+    differs = any(file.before != file.after for file in run.files)
+    if given["output_file"] is not None:
+        write_output_file(given["output_file"], _patch(session, run))
+    elif terminal or color:
+        emit(render_diff(run, for_eyes=True))
+    else:
+        emit_bytes(_patch(session, run))
+    complain(broken(run))
+    report_undone(run, given)
+    if not given["quiet"]:
+        complain(told(run, "Would fix"))
+    return exit_code(run, differs)
+
+
+def told(run: RunReport, verb: str) -> str:
+    """Return the closing line of `fix`: what was done, and what only unsafe fixes would do."""
+    files = sum(1 for file in run.files if file.applied)
+    line = "Nothing to fix."
+    if run.fix_applied:
+        line = f"{verb} {pluralise(run.fix_applied, 'finding')} in {pluralise(files, 'file')}."
+    unsafe = sum(1 for finding in run.findings() if applicable(finding) is Safety.UNSAFE)
+    if unsafe and not run.unsafe_fixes:
+        line += f" {pluralise(unsafe, 'more fix')} with `--unsafe-fixes`."
+    return line
+
+
+def broken(run: RunReport) -> str:
+    """Return the files that are no Python or cannot be read, a line each; other findings are not for `fix`."""
+    return render(dataclasses.replace(run, files=tuple(map(_only_broken, run.files)), color=False))
+
+
+def _only_broken(file: FileReport) -> FileReport:
+    return dataclasses.replace(file, findings=tuple(found for found in file.findings if found.code in BROKEN))
+
+
+def report_undone(run: RunReport, given: Given) -> None:
+    """Say on standard error what was not done; with ``--quiet`` only what changes the exit code."""
+    kinds = (NoteKind.FAILED, NoteKind.UNWRITTEN) if given["quiet"] else ()
+    complain(undone(run, *kinds))
+
+
+def _patch(session: Session, run: RunReport) -> bytes:
+    """Return the patch with each file's lines as the bytes that the file has, so that it applies."""
+    parts = []
+    for file in sorted(run.files, key=lambda file: file.filename):
+        if file.before != file.after:
+            document = session.documents[file.filename]
+            mark = "\ufeff" if document.bom else ""
+            whole = dataclasses.replace(file, before=mark + file.before, after=mark + file.after)
+            text = render_diff(dataclasses.replace(run, files=(whole,)), for_eyes=False)
+            parts.append(text.encode(document.encoding, "backslashreplace"))
+    return b"".join(parts)

@@ -1,0 +1,49 @@
+"""A line on standard error that counts files, for people who wait."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+
+_PATIENCE = 1.0
+"""Seconds before the line shows up."""
+_PAUSE = 0.1
+
+
+class Progress:
+    """Shows ``12/345 files`` while it is entered, once the run takes long; nothing unless a terminal looks on."""
+
+    def __init__(self, total: int, wanted: bool) -> None:
+        self.total = total
+        self.done = 0
+        self.next = time.monotonic() + _PATIENCE if wanted and is_terminal(sys.stderr) else float("inf")
+        self.shown = False
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    def step(self) -> None:
+        """Count one file."""
+        self.done += 1
+        now = time.monotonic()
+        if now >= self.next:
+            self.next = now + _PAUSE
+            self.shown = True
+            sys.stderr.write(f"\r\x1b[K{self.done}/{self.total} files")
+            sys.stderr.flush()
+
+
+def is_terminal(stream: object) -> bool:
+    """Say whether a stream, which may be closed or None, is a terminal."""
+    try:
+        return bool(stream.isatty())  # type: ignore[attr-defined]
+    except (AttributeError, ValueError):
+        return False

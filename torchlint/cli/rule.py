@@ -1,0 +1,63 @@
+"""``torchlint rule``: the manual of one rule, or of all."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from torchlint.base.errors import UsageError
+from torchlint.engine.catalog import RuleInfo, load_catalog
+from torchlint.manual.engine_codes import ENGINE_PAGES
+from torchlint.manual.pages import page_text, sections
+
+
+def as_json(info: RuleInfo) -> dict[str, object]:
+    """Return what the JSON formats of ``rule`` and ``rules`` say of a rule, less its manual."""
+    return {
+        "code": info.code,
+        "name": info.name,
+        "family": info.family,
+        "title": info.title,
+        "message": info.message,
+        "severity": info.severity.value,
+        "default": info.default,
+        "fixes": [safety.value for safety in info.fixes],
+        "yields_to": list(info.yields_to),
+    }
+
+
+def _with_manual(info: RuleInfo) -> dict[str, object]:
+    return {**as_json(info), "sections": dict(sections(info))}
+
+
+@click.command("rule")
+@click.argument("code_or_name", metavar="CODE|NAME", required=False)
+@click.option("--all", "all_rules", is_flag=True, help="Show every rule.")
+@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def rule_command(code_or_name: str | None, all_rules: bool, output_format: str) -> None:
+    """Explain a rule: why it matters, bad and good code, when it is silent, how safe its fix is."""
+    if all_rules == (code_or_name is not None):
+        raise UsageError("name one rule by code or name, or pass --all; 'torchlint rules' lists them")
+    catalog = load_catalog()
+    if all_rules:
+        if output_format == "json":
+            click.echo(json.dumps([_with_manual(info) for info in catalog.rules], indent=2))
+        else:
+            click.echo("\n\n".join(page_text(info) for info in catalog.rules), nl=False)
+        return
+    asked = code_or_name or ""
+    info = catalog.find(asked)
+    if info is None and asked in ENGINE_PAGES:
+        text = ENGINE_PAGES[asked]
+        click.echo(
+            json.dumps({"code": asked, "title": text.strip()}, indent=2) if output_format == "json" else text
+        )
+        return
+    if info is None:
+        catalog.resolve((asked,), "rule", UsageError)  # raises unless it is a prefix
+        raise UsageError(f"rule: {asked!r} stands for several rules; 'torchlint rules' lists them")
+    if output_format == "json":
+        click.echo(json.dumps(_with_manual(info), indent=2))
+    else:
+        click.echo(page_text(info), nl=False)

@@ -1,0 +1,38 @@
+"""``torchlint rules``: one line for each rule."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from torchlint.cli.rule import as_json
+from torchlint.engine.catalog import Catalog, load_catalog
+
+
+@click.command("rules")
+@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def rules_command(output_format: str) -> None:
+    """List all rules with severity, default and kinds of fix."""
+    catalog = load_catalog()
+    if output_format == "json":
+        click.echo(json.dumps([as_json(info) for info in catalog.rules], indent=2))
+    else:
+        click.echo(rules_text(catalog), nl=False)
+
+
+def rules_text(catalog: Catalog) -> str:
+    """Return the table of all rules, a line each; empty without rules."""
+    rows = [
+        (
+            info.code,
+            info.name,
+            info.severity.value,
+            "on" if info.default else "off",
+            ", ".join(safety.value for safety in info.fixes) or "-",
+            info.title,
+        )
+        for info in catalog.rules
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "".join("  ".join(map(str.ljust, row, widths)).rstrip() + "\n" for row in rows)

@@ -1,0 +1,163 @@
+"""Which files a command is about, and which settings hold for each."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchlint.base.errors import TooLargeError, UsageError
+from torchlint.cli.options import Given, overrides
+from torchlint.engine.catalog import Catalog
+from torchlint.engine.config import Settings, find_config, find_root, load_settings, parse_inline
+from torchlint.source.discover import DiscoverOptions, Found, SkipKind, Skipped, discover
+from torchlint.source.globs import matches
+
+STDIN = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A file to check with its settings; the path is empty for standard input."""
+
+    found: Found
+    settings: Settings
+
+    @property
+    def relative(self) -> str:
+        """The posix path under the project root; of a link, the place of the link counts."""
+        name = os.path.abspath(self.found.filename)
+        place = os.path.join(os.path.realpath(os.path.dirname(name)), os.path.basename(name))
+        try:
+            return Path(os.path.relpath(place, self.settings.root)).as_posix()
+        except ValueError:  # another drive
+            return os.path.basename(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a command is about.
+
+    Args:
+        settings: those of the first path; they decide what holds for the whole run.
+        targets: the files, sorted by name.
+        skipped: what was left out.
+    """
+
+    settings: Settings
+    targets: tuple[Target, ...]
+    skipped: tuple[Skipped, ...]
+
+
+class _Configured:
+    """Finds the settings of arguments and files; each configuration file is read once."""
+
+    def __init__(self, given: Given, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.isolated: bool = given["isolated"]
+        self.named: str | None = None
+        self.overrides: dict[str, object] = {}
+        self.memo: dict[str, str | None] = {}
+        self.by_config: dict[str, Settings] = {}
+        for config in given["configs"]:
+            if "=" in config and not os.path.exists(config):
+                self.overrides.update(parse_inline(config))
+            elif self.named is not None:
+                raise UsageError(f"--config: only one file can be used, not {self.named} and {config}")
+            elif self.isolated:
+                raise UsageError("--config FILE and --isolated cannot be used together")
+            else:
+                self.named = config
+        self.overrides.update((key, value) for key, value in overrides(given).items() if value is not None)
+
+    def of_argument(self, path: str) -> Settings:
+        """Return the settings that hold where `path` is: a file or folder, which need not exist."""
+        if self.named is not None or self.isolated:
+            root = find_root(None, path)
+            return load_settings(self.named, self.overrides, root=root, catalog=self.catalog)
+        config = find_config(path, self.memo)
+        if config is None:
+            return load_settings(None, self.overrides, start=path, catalog=self.catalog)
+        if config not in self.by_config:
+            self.by_config[config] = load_settings(config, self.overrides, catalog=self.catalog)
+        return self.by_config[config]
+
+    def of_file(self, filename: str, argument: Settings) -> Settings:
+        """Return the settings of a file that was found by an argument with the settings `argument`."""
+        if self.named is not None or self.isolated:
+            return argument
+        config = find_config(filename, self.memo)
+        if config is None or os.path.abspath(config) == argument.config:
+            return argument
+        return self.of_argument(filename)
+
+
+def scope(given: Given, catalog: Catalog) -> Scope:
+    """Find the files that a command's paths stand for.
+
+    Raises:
+        UsageError: paths or options that contradict each other.
+        ConfigError: a configuration cannot be used.
+    """
+    configured = _Configured(given, catalog)
+    paths: Sequence[str] = given["paths"] or (os.curdir,)
+    if STDIN in paths:
+        if len(paths) > 1:
+            raise UsageError("- (standard input) cannot be named together with other paths")
+        return _of_stdin(given["stdin_filename"], configured)
+    if given["stdin_filename"] is not None:
+        raise UsageError("--stdin-filename needs the path - (standard input)")
+    groups: dict[Settings, list[str]] = {}
+    for path in paths:
+        groups.setdefault(configured.of_argument(path), []).append(path)
+    targets: dict[str, Target] = {}
+    skipped: set[Skipped] = set()
+    for settings, group in groups.items():
+        discovery = discover(group, _discover_options(settings))
+        skipped.update(discovery.skipped)
+        for found in discovery.files:
+            if found.path not in targets:
+                targets[found.path] = Target(found, configured.of_file(found.filename, settings))
+    in_order = sorted(targets.values(), key=lambda target: target.found.filename)
+    return Scope(next(iter(groups)), tuple(in_order), tuple(sorted(skipped, key=lambda skip: skip.filename)))
+
+
+def _discover_options(settings: Settings) -> DiscoverOptions:
+    return DiscoverOptions(
+        root=settings.root,
+        include=settings.include,
+        exclude=settings.exclude,
+        respect_gitignore=settings.respect_gitignore,
+        force_exclude=settings.force_exclude,
+    )
+
+
+def _of_stdin(filename: str | None, configured: _Configured) -> Scope:
+    settings = configured.of_argument(filename or os.curdir)
+    target = Target(Found(filename or STDIN, ""), settings)
+    if filename is not None and settings.force_exclude:
+        parts = target.relative.split("/")
+        if any(matches("/".join(parts[: end + 1]), settings.exclude) for end in range(len(parts))):
+            return Scope(settings, (), (Skipped(filename, "excluded", SkipKind.EXCLUDED),))
+    return Scope(settings, (target,), ())
+
+
+def read_stdin(max_size: int, filename: str) -> bytes:
+    """Read standard input to its end.
+
+    Args:
+        max_size: the largest size allowed, in bytes; 0 for no limit.
+        filename: what to call it in messages.
+
+    Raises:
+        TooLargeError: there is more.
+        UsageError: there is no standard input.
+    """
+    if sys.stdin is None:
+        raise UsageError("standard input is closed")
+    data = sys.stdin.buffer.read(max_size + 1 if max_size else -1)
+    if max_size and len(data) > max_size:
+        raise TooLargeError(f"{filename}: is larger than {max_size} bytes (--max-file-size)")
+    return data

@@ -1,0 +1,228 @@
+"""One run of `check` or `fix`: from the files in scope to a report, with fixes written where asked."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections import deque
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from torchlint import __version__
+from torchlint.base.errors import SourceError, TooLargeError, WriteError
+from torchlint.base.finding import (
+    INVALID_SYNTAX,
+    UNREADABLE,
+    FileReport,
+    Finding,
+    Note,
+    NoteKind,
+    Severity,
+)
+from torchlint.base.span import Position
+from torchlint.cli.progress import Progress
+from torchlint.cli.scope import Scope, Target, read_stdin
+from torchlint.engine.catalog import Catalog
+from torchlint.engine.config import Settings, codes_for, severities
+from torchlint.engine.job import Job
+from torchlint.engine.run import RunOptions, run
+from torchlint.engine.write import remove_stale, write
+from torchlint.report.run_report import RuleMeta, RunReport
+from torchlint.source.discover import SkipKind
+from torchlint.source.document import Document, decode, read
+
+BROKEN = frozenset({INVALID_SYNTAX, UNREADABLE})
+"""Codes of findings that fail a run whatever their severity counts for."""
+
+
+@dataclass(slots=True)
+class Session:
+    """A run, before it and after it.
+
+    Args:
+        scope: the files.
+        catalog: the rules.
+        fix: ``""`` to check only, else ``"safe"`` or ``"unsafe"``: which fixes to work out.
+        apply: whether to write them to the files; standard input is never written.
+        progress: whether to show progress.
+        color: whether the report may hold colours.
+
+    `files`, `documents` and the counters are filled by `execute`. `documents` holds the changed files, by name;
+    for standard input its one document always.
+    """
+
+    scope: Scope
+    catalog: Catalog
+    fix: str = ""
+    apply: bool = False
+    progress: bool = False
+    color: bool = False
+    files: list[FileReport] = field(default_factory=list)
+    documents: dict[str, Document] = field(default_factory=dict)
+    checked: int = 0
+    gated: bool = False
+    _pending: deque[tuple[Document, Settings]] = field(default_factory=deque)
+    _tidied: set[str] = field(default_factory=set)
+    _severities: dict[Settings, dict[str, Severity]] = field(default_factory=dict)
+
+    def execute(self) -> RunReport:
+        """Check all files, and write fixes where asked."""
+        for skip in self.scope.skipped:
+            if skip.kind is SkipKind.ERROR:
+                self.files.append(_unreadable(skip.filename, skip.reason))
+            elif skip.kind is SkipKind.NOTE:
+                self._note(skip.filename, skip.reason)
+        settings = self.scope.settings
+        options = RunOptions(jobs=settings.jobs or None, timeout=settings.timeout)
+        with (
+            Progress(len(self.scope.targets), self.progress) as progress,
+            closing(run(self._jobs(), options)) as reports,
+        ):
+            for report in reports:
+                progress.step()
+                self._take(report)
+        return self.report()
+
+    def report(self) -> RunReport:
+        """Return what is known so far."""
+        settings = self.scope.settings
+        return RunReport(
+            files=tuple(self.files),
+            version=__version__,
+            rules=self._rules(),
+            root=settings.root,
+            files_checked=self.checked,
+            fix_applied=sum(file.applied for file in self.files),
+            color=self.color,
+            unsafe_fixes=settings.unsafe_fixes,
+            cwd=_cwd(),
+        )
+
+    def _jobs(self) -> Iterator[Job]:
+        """Read the files one by one; what cannot be read is reported at once."""
+        for target in self.scope.targets:
+            settings, name = target.settings, target.found.filename
+            try:
+                document = _read(target)
+            except TooLargeError as error:
+                self._note(name, _bare(error, name))
+                continue
+            except SourceError as error:
+                self.files.append(_unreadable(name, _bare(error, name)))
+                continue
+            self._pending.append((document, settings))
+            relative = target.relative
+            yield Job(
+                document,
+                relative,
+                codes_for(settings, self.catalog, relative),
+                settings.target_torch,
+                settings.accelerator,
+                settings.assume_hot,
+                self.fix,
+                self.scope.settings.output_format == "full",
+            )
+
+    def _take(self, report: FileReport) -> None:
+        """Take a file's report; `run` gives them in the order of the jobs."""
+        document, settings = self._pending.popleft()
+        self.checked += not any(note.kind in (NoteKind.FAILED, NoteKind.SKIPPED) for note in report.notes)
+        if settings.severity:
+            report = self._graded(report, settings)
+        if report.before != report.after or not document.path:
+            self.documents[document.filename] = document
+        if self.apply and document.path and report.before != report.after:
+            report = self._written(report, document)
+        self.gated = self.gated or any(
+            finding.severity.rank >= settings.fail_on.rank
+            for finding in report.findings
+            if finding.code not in BROKEN
+        )
+        if report.findings or report.notes or report.applied or report.before != report.after:
+            self.files.append(report)
+
+    def _graded(self, report: FileReport, settings: Settings) -> FileReport:
+        if settings not in self._severities:
+            self._severities[settings] = severities(settings, self.catalog)
+        grades = self._severities[settings]
+        findings = tuple(
+            dataclasses.replace(finding, severity=grades.get(finding.code, finding.severity))
+            for finding in report.findings
+        )
+        return dataclasses.replace(report, findings=findings)
+
+    def _written(self, report: FileReport, document: Document) -> FileReport:
+        directory = os.path.dirname(document.path)
+        if directory not in self._tidied:
+            self._tidied.add(directory)
+            remove_stale(directory)
+        try:
+            write(document, report.after)
+        except WriteError as error:
+            note = Note(NoteKind.UNWRITTEN, document.filename, _bare(error, document.filename))
+            return dataclasses.replace(report, notes=(*report.notes, note), applied=0)
+        return report
+
+    def _note(self, filename: str, message: str) -> None:
+        self.files.append(FileReport(filename, notes=(Note(NoteKind.SKIPPED, filename, message),)))
+
+    def _rules(self) -> dict[str, RuleMeta]:
+        settings = self.scope.settings
+        grades = severities(settings, self.catalog)
+        codes = self.catalog.enabled(settings.select, settings.ignore, settings.extend_select)
+        manual = settings.output_format == "sarif"
+        metas = {}
+        for info in self.catalog.rules:
+            if info.code in codes:
+                grade = grades.get(info.code, info.severity)
+                page = _page(info.code, self.catalog) if manual else ""
+                metas[info.code] = RuleMeta(
+                    info.code, info.name, info.title, grade, info.family, page, default=info.default
+                )
+        return metas
+
+
+def exit_code(run: RunReport, gated: bool) -> int:
+    """Return the exit code of design §5.
+
+    Args:
+        run: what came of the run.
+        gated: whether the command has a reason of its own to fail: findings to gate on, a diff.
+    """
+    if any(run.notes(NoteKind.FAILED)):
+        return 2
+    broken = any(finding.code in BROKEN for file in run.files for finding in file.findings)
+    return 1 if gated or broken or any(run.notes(NoteKind.UNWRITTEN)) else 0
+
+
+def _page(code: str, catalog: Catalog) -> str:
+    from torchlint.manual.pages import page
+
+    info = catalog.find(code)
+    return page(info) if info else ""
+
+
+def _read(target: Target) -> Document:
+    limit, name = target.settings.max_file_size, target.found.filename
+    if not target.found.path:
+        return decode(read_stdin(limit, name), "", name)
+    return read(target.found.path, name, limit)
+
+
+def _bare(error: Exception, filename: str) -> str:
+    """Return an error's words without the file's name, which every report puts in front."""
+    return str(error).removeprefix(f"{filename}: ")
+
+
+def _unreadable(filename: str, reason: str) -> FileReport:
+    start = Position(1, 1)
+    finding = Finding(UNREADABLE, UNREADABLE, reason, Severity.ERROR, filename, start, start, 1, 1)
+    return FileReport(filename, (finding,))
+
+
+def _cwd() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was deleted
+        return ""
