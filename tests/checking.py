@@ -28,7 +28,9 @@ def every_code() -> frozenset[str]:
     return frozenset(info.code for info in rules())
 
 
-def job(source: str, *, codes: frozenset[str] | None = None, fix: str = "", name: str = "train.py", **settings: object) -> Job:
+def job(
+    source: str, *, codes: frozenset[str] | None = None, fix: str = "", name: str = "train.py", **settings: object
+) -> Job:
     """Return the job of checking `source` with every rule, or only `codes`."""
     document = decode(source.encode(), f"/project/{name}", name)
     on = every_code() if codes is None else codes

@@ -18,11 +18,12 @@ import libcst as cst
 
 from torchlint.base.errors import CatalogError
 from torchlint.base.finding import Safety, Severity
-from torchlint.semantic.module import Module, Why
+from torchlint.semantic.module import Grade, Module, Transfer, Why
 
 __all__ = [
     "Append",
     "Fix",
+    "Grade",
     "Hit",
     "InsertAfter",
     "InsertBefore",
@@ -34,7 +35,9 @@ __all__ = [
     "Rule",
     "Safety",
     "Severity",
+    "Transfer",
     "Why",
+    "with_keyword",
 ]
 
 
@@ -189,3 +192,21 @@ class Rule:
             return check
 
         return mark
+
+
+def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Call:
+    """Return a call that passes ``name=value``: in the place of that keyword if it is there, else behind the rest."""
+    args = list(call.args)
+    for index, arg in enumerate(args):
+        if arg.keyword is not None and arg.keyword.value == name:
+            args[index] = arg.with_changes(value=value)
+            return call.with_changes(args=args)
+    new = cst.Arg(value, cst.Name(name), cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace("")))
+    if args:
+        # A trailing comma and the line break behind it stay at the end.
+        last = args[-1]
+        args[-1] = last.with_changes(
+            comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")), whitespace_after_arg=cst.SimpleWhitespace("")
+        )
+        new = new.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
+    return call.with_changes(args=[*args, new])

@@ -86,9 +86,7 @@ def test_wrong_usage_is_one_line_and_2(cli, arguments: tuple[str, ...]) -> None:
         ("# coding: none\n", "unreadable: unknown encoding"),
     ],
 )
-def test_file_that_is_no_python_fails_and_costs_only_itself(
-    cli, source: Source, text: str | bytes, words: str
-) -> None:
+def test_file_that_is_no_python_fails_and_costs_only_itself(cli, source: Source, text: str | bytes, words: str) -> None:
     cli.write("bad.py", text)
     cli.write("good.py", source("hint"))
     done = cli("check", "--output-format", "concise", "--exit-zero", code=1)
@@ -285,9 +283,7 @@ class TestOutputFile:
                 check=False,
             )
         assert done.returncode == 2
-        assert (
-            done.stderr == b"torchlint: error: standard output cannot be written: No space left on device\n"
-        )
+        assert done.stderr == b"torchlint: error: standard output cannot be written: No space left on device\n"
 
 
 @POSIX
@@ -326,9 +322,7 @@ def test_interrupt_with_a_stuck_worker(cli, source: Source, signal_number: int) 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs names that are no UTF-8")
-@pytest.mark.parametrize(
-    "name", [b"\xff.py", b"a\nb.py", b"\x1b[31m.py", b"-x.py", b"a b%#.py", "é🙂.py".encode()]
-)
+@pytest.mark.parametrize("name", [b"\xff.py", b"a\nb.py", b"\x1b[31m.py", b"-x.py", b"a b%#.py", "é🙂.py".encode()])
 @pytest.mark.parametrize("environment", [{}, {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}])
 def test_odd_file_names(cli, source: Source, name: bytes, environment: dict[str, str]) -> None:
     Path(os.fsdecode(os.fsencode(cli.cwd) + b"/" + name)).write_text(source("slow"))
@@ -363,9 +357,7 @@ def test_deleted_working_directory(cli, source: Source) -> None:
     gone = cli.cwd / "gone"
     gone.mkdir()
     script = f"cd {gone} && rmdir {gone} && exec {' '.join(cli.command('check', '--output-format=concise', str(path)))}"
-    done = subprocess.run(
-        ["bash", "-c", script], capture_output=True, text=True, env=cli.variables(), check=False
-    )
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=cli.variables(), check=False)
     assert done.returncode == 1, done.stderr
     assert "TL101" in done.stdout
 

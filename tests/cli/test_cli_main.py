@@ -76,9 +76,7 @@ def test_progress_is_for_terminals_and_wiped(
 
 
 @pytest.mark.parametrize(("patience", "wanted"), [(60.0, True), (0.0, False)])
-def test_no_progress_for_short_or_quiet_runs(
-    monkeypatch: pytest.MonkeyPatch, patience: float, wanted: bool
-) -> None:
+def test_no_progress_for_short_or_quiet_runs(monkeypatch: pytest.MonkeyPatch, patience: float, wanted: bool) -> None:
     errors = _Terminal()
     monkeypatch.setattr(sys, "stderr", errors)
     monkeypatch.setattr(progress_module, "_PATIENCE", patience)

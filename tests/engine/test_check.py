@@ -115,7 +115,9 @@ def test_a_crash_in_a_rule_names_rule_and_line_and_keeps_the_rest(monkeypatch: p
     monkeypatch.setattr(other.rule, "checks", [(node_type, crash)])
     report = check(BAD.format("") + "\nmodel = torch.nn.DataParallel(model)\n")
     assert "TL102" in [f.code for f in report.findings]
-    assert any(n.kind is NoteKind.FAILED and "TL301 failed on line" in n.message and "boom" in n.message for n in report.notes)
+    assert any(
+        n.kind is NoteKind.FAILED and "TL301 failed on line" in n.message and "boom" in n.message for n in report.notes
+    )
 
 
 def test_fix_modes() -> None:

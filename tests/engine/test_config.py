@@ -30,9 +30,7 @@ HEADER = "[tool.torchlint]\n"
 
 
 def info(code: str, name: str, default: bool = True) -> RuleInfo:
-    return RuleInfo(
-        code, name, "", "", "", Severity.WARNING, default, (b"x",), (), (), "", {}, name, f"{name}.py"
-    )
+    return RuleInfo(code, name, "", "", "", Severity.WARNING, default, (b"x",), (), (), "", {}, name, f"{name}.py")
 
 
 CATALOG = Catalog(
@@ -258,9 +256,9 @@ def test_every_key_in_a_pyproject(write: Write) -> None:
 
 
 def test_every_key_is_tried_above() -> None:
-    assert set(OPTIONS) == {
-        line.split()[0].strip("[]") for line in FULL.splitlines() if line[0] not in '"T'
-    } | {"extend"}
+    assert set(OPTIONS) == {line.split()[0].strip("[]") for line in FULL.splitlines() if line[0] not in '"T'} | {
+        "extend"
+    }
 
 
 @pytest.mark.parametrize(
@@ -318,10 +316,7 @@ def test_a_key_that_is_a_table_has_a_line_too(write: Write) -> None:
 
 
 def test_a_pyproject_must_have_a_table(write: Write) -> None:
-    assert (
-        failure(write("pyproject.toml", "[tool]\ntorchlint = 1\n"))
-        == "FILE:2: tool.torchlint must be a table"
-    )
+    assert failure(write("pyproject.toml", "[tool]\ntorchlint = 1\n")) == "FILE:2: tool.torchlint must be a table"
     assert failure(write("pyproject.toml", "tool = 1\n")) == "FILE: has no [tool.torchlint]"
 
 
@@ -563,9 +558,7 @@ def test_required_versions(specifier: str, version: str, met: bool) -> None:
     assert meets(version, specifier) is met
 
 
-@pytest.mark.parametrize(
-    "specifier", ["", ",", "=>1", "1.x", "~", ">= 1 2", "1" + "a." * 50_000, " " * 100_000]
-)
+@pytest.mark.parametrize("specifier", ["", ",", "=>1", "1.x", "~", ">= 1 2", "1" + "a." * 50_000, " " * 100_000])
 def test_what_is_no_specifier(specifier: str) -> None:
     with pytest.raises(ValueError, match="is not a version"):
         meets("1", specifier)

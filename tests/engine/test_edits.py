@@ -212,10 +212,7 @@ def test_edits_inside_an_f_string_are_withheld(text: str) -> None:
         lambda node: Append(node, ".y"),
         lambda node: Prepend(node, "-"),
     ):
-        assert (
-            fixed(text, lambda tree, edit=edit: [edit(call(tree))])
-            == "withheld: the code is inside an f-string"
-        )
+        assert fixed(text, lambda tree, edit=edit: [edit(call(tree))]) == "withheld: the code is inside an f-string"
 
 
 @pytest.mark.parametrize("text", ["x = hit(1,  # why\n  2)\n", "x = hit(  # why\n  )\n"])

@@ -22,9 +22,7 @@ def edit(text: str, start: int, end: int, new: str) -> Edit:
     return Edit(Span(start, end), new, index.position(start), index.position(end))
 
 
-def finding(
-    text: str, start: int, end: int, *edits: Edit, code: str = "TL101", withheld: str = ""
-) -> Finding:
+def finding(text: str, start: int, end: int, *edits: Edit, code: str = "TL101", withheld: str = "") -> Finding:
     index = LineIndex(text)
     row = index.position(start).row
     fix = TextFix(Safety.SAFE, "t", edits, withheld=withheld)
@@ -252,9 +250,7 @@ def test_fixes_that_are_not_allowed_stay_findings() -> None:
 def test_text_that_the_codec_cannot_hold_is_withheld() -> None:
     outcome = apply_fixes("old\n", substitute("old", "'\u20ac'"), lambda _: True, "latin-1")
     assert outcome.text == "old\n"
-    assert [note.message for note in outcome.notes] == [
-        "TL101: fix not applied, its text cannot be written in latin-1"
-    ]
+    assert [note.message for note in outcome.notes] == ["TL101: fix not applied, its text cannot be written in latin-1"]
     assert apply_fixes("old\n", substitute("old", "'\u20ac'"), lambda _: True).text == "'\u20ac'\n"
 
 

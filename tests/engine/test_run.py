@@ -28,9 +28,7 @@ FAST = RunOptions(timeout=1.0, quarantine_timeout=0.5)
 
 
 def job(name: str, text: str = "", data: bytes | None = None) -> Job:
-    return Job(
-        Document(name, "", text, "utf-8", False, text.encode() if data is None else data), name, frozenset()
-    )
+    return Job(Document(name, "", text, "utf-8", False, text.encode() if data is None else data), name, frozenset())
 
 
 def behave(job: Job) -> FileReport:

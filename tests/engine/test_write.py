@@ -177,9 +177,7 @@ def as_user(path: Path, text: str) -> str:
         if os.access(folder, os.W_OK) and folder.stat().st_uid == os.getuid() and "pytest" in str(folder):
             folder.chmod(folder.stat().st_mode | 0o055)
     program = textwrap.dedent(AS_USER.format(root=str(ROOT), path=str(path), text=text))
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd="/", check=False
-    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd="/", check=False)
     if "PermissionError" in done.stderr or "ModuleNotFoundError" in done.stderr:
         pytest.skip("another user cannot run this Python")
     return done.stderr.strip()

@@ -29,9 +29,7 @@ def test_every_format_ends_with_a_newline_and_hides_controls(
     text.encode()
 
 
-def test_table_leads_to_the_modules(
-    make_finding: Callable[..., Finding], make_run: Callable[..., RunReport]
-) -> None:
+def test_table_leads_to_the_modules(make_finding: Callable[..., Finding], make_run: Callable[..., RunReport]) -> None:
     run = make_run(make_finding())
     assert FORMATS["concise"](run) == concise.render(run)
 

@@ -100,9 +100,7 @@ def test_very_long_rows_around_the_finding_and_in_the_patch_are_cut(
 
 def test_blank_rows_at_the_edges_of_the_excerpt_are_left_out(make_finding: Findings, make_run: Runs) -> None:
     finding = make_finding(start=Position(3, 1), end=Position(3, 2), fix=None, why_hot=())
-    assert render(make_run(finding, text="\n\nx\n\ny\n")).endswith(
-        ":1\n  |\n3 | x\n  | ^\n4 |\n5 | y\n  |\n\n"
-    )
+    assert render(make_run(finding, text="\n\nx\n\ny\n")).endswith(":1\n  |\n3 | x\n  | ^\n4 |\n5 | y\n  |\n\n")
     assert render(make_run(finding, text="\n\nx\n \n\n")).endswith(":1\n  |\n3 | x\n  | ^\n  |\n\n")
 
 

@@ -57,8 +57,7 @@ def test_files_not_analysed(make_run: Runs) -> None:
         Note(NoteKind.WITHHELD, "w.py", "comment"),
     )
     assert render(make_run(notes=notes)).splitlines() == [
-        "::warning file=/project/big.py,line=1,title=torchlint (not-analysed)"
-        "::big.py: not-analysed: larger than 1 MB",
+        "::warning file=/project/big.py,line=1,title=torchlint (not-analysed)::big.py: not-analysed: larger than 1 MB",
         "::error file=/project/crash.py,line=12,title=torchlint (not-analysed)"
         "::crash.py: not-analysed: rule TL101 crashed",
     ]

@@ -106,9 +106,7 @@ def test_applicability(
 
 
 @pytest.mark.parametrize("code", ["invalid-syntax", "unreadable"])
-def test_engine_codes_take_no_comment_and_have_no_page(
-    make_finding: Findings, make_run: Runs, code: str
-) -> None:
+def test_engine_codes_take_no_comment_and_have_no_page(make_finding: Findings, make_run: Runs, code: str) -> None:
     (entry,) = json.loads(render(make_run(make_finding(code=code, name=code, fix=None))))
     check_keys(entry, EXTRA_ENTRY_KEYS, EXTRA_FIX_KEYS)
     assert (entry["code"], entry["noqa_row"], entry["url"]) == (code, None, None)
@@ -138,9 +136,7 @@ def test_rule_without_a_page_has_no_url(make_finding: Findings, make_run: Runs) 
 
 
 def test_names_are_joined_to_the_working_folder(make_finding: Findings, make_run: Runs) -> None:
-    run = make_run(
-        make_finding(filename="../a.py", fix=None), make_finding(filename="/abs/b.py"), cwd="/project/src"
-    )
+    run = make_run(make_finding(filename="../a.py", fix=None), make_finding(filename="/abs/b.py"), cwd="/project/src")
     names = [entry["filename"] for entry in json.loads(render(run))]
     assert names == ["/project/a.py", "/abs/b.py"]
 

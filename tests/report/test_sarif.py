@@ -118,9 +118,7 @@ def test_uri_of_a_name_that_no_file_system_holds(make_finding: Findings, make_ru
     assert uri == "%5Cud800%3A.py"
 
 
-def test_paths_are_relative_to_the_root_not_the_working_folder(
-    make_finding: Findings, make_run: Runs
-) -> None:
+def test_paths_are_relative_to_the_root_not_the_working_folder(make_finding: Findings, make_run: Runs) -> None:
     (result,) = log_of(make_run(make_finding(), cwd="/project/src"))["results"]
     assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "src/train.py"
 

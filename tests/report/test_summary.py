@@ -86,9 +86,7 @@ def test_a_withheld_fix_alone_does_not_spoil_a_clean_run(make_run: Runs) -> None
 
 def test_applied_fixes_are_counted(make_run: Runs) -> None:
     files = (FileReport("a.py", applied=2), FileReport("b.py", applied=1), FileReport("c.py"))
-    assert summary(make_run(files=files, fix_applied=3)) == (
-        "Fixed 3 findings in 2 files.\nAll checks passed.\n"
-    )
+    assert summary(make_run(files=files, fix_applied=3)) == ("Fixed 3 findings in 2 files.\nAll checks passed.\n")
 
 
 def test_statistics(mixed: list[Finding], make_finding: Findings, make_run: Runs) -> None:

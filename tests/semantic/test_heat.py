@@ -106,7 +106,7 @@ def test_methods_inherit_heat_from_a_base_class_loop() -> None:
 
 
 def test_evaluation_loops_and_other_loops() -> None:
-    source = "def evaluate(model, loader):\n    model.eval()\n    for x, y in loader:\n        out = model(x)\n        probe()"
+    source = "def evaluate(model, loader):\n    for x, y in loader:\n        out = model(x)\n        probe()"
     assert grade(source) is Grade.EVAL
     assert grade("def f(names):\n    for n in names:\n        probe()") is Grade.COLD
 
@@ -126,7 +126,10 @@ def test_a_loop_over_optimizers_is_not_the_step_loop() -> None:
         ("def plot_losses(ax, values):\n    probe()", Grade.COLD),
         ("class D(torch.utils.data.Dataset):\n    def __getitem__(self, i):\n        probe()", Grade.SAMPLE),
         ("def collate_fn(batch):\n    probe()", Grade.SAMPLE),
-        ("import lightning as L\nclass A(L.LightningModule):\n    def training_step(self, b, i):\n        probe()", Grade.TRAIN),
+        (
+            "import lightning as L\nclass A(L.LightningModule):\n    def training_step(self, b, i):\n        probe()",
+            Grade.TRAIN,
+        ),
     ],
 )
 def test_roles(source: str, expected: Grade) -> None:

@@ -70,18 +70,24 @@ def test_expression(expression: str, kind: str, device: str | None) -> None:
 
 def test_branches_join_and_two_kinds_are_unknown() -> None:
     assert value_of("def f(c):\n    x = torch.zeros(3).cuda()\n    if c:\n        x = 5\n    probe(x)").kind != "tensor"
-    assert value_of("def f(c):\n    x = None\n    if c:\n        x = torch.zeros(3).cuda()\n    probe(x)").device == CUDA
+    assert (
+        value_of("def f(c):\n    x = None\n    if c:\n        x = torch.zeros(3).cuda()\n    probe(x)").device == CUDA
+    )
     both = "def f(c):\n    x = torch.zeros(3).cuda()\n    if c:\n        x = x.cpu()\n    probe(x)"
     assert (value_of(both).kind, value_of(both).device) == ("tensor", None)
 
 
 def test_a_branch_that_leaves_does_not_join() -> None:
-    found = value_of("def f(c):\n    x = torch.zeros(3).cuda()\n    if c:\n        x = 5\n        return x\n    probe(x)")
+    found = value_of(
+        "def f(c):\n    x = torch.zeros(3).cuda()\n    if c:\n        x = 5\n        return x\n    probe(x)"
+    )
     assert found.device == CUDA
 
 
 def test_loops_reach_a_fixed_point() -> None:
-    found = value_of("def f(n):\n    x = torch.zeros(3).cuda()\n    for _ in range(n):\n        probe(x)\n        x = x.cpu()")
+    found = value_of(
+        "def f(n):\n    x = torch.zeros(3).cuda()\n    for _ in range(n):\n        probe(x)\n        x = x.cpu()"
+    )
     assert (found.kind, found.device) == ("tensor", None)
 
 
@@ -105,7 +111,9 @@ def test_batches_of_a_loader_are_host_tensors_until_moved() -> None:
 
 @pytest.mark.parametrize("wrapped", ["enumerate(loader)", "enumerate(tqdm.tqdm(loader))", "zip(range(9), loader)"])
 def test_wrapped_loaders_are_loaders(wrapped: str) -> None:
-    found = value_of(f"import tqdm\ndef f(ds):\n    loader = DataLoader(ds)\n    for i, b in {wrapped}:\n        probe(b)")
+    found = value_of(
+        f"import tqdm\ndef f(ds):\n    loader = DataLoader(ds)\n    for i, b in {wrapped}:\n        probe(b)"
+    )
     assert found.kind == "batch"
 
 

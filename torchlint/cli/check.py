@@ -108,8 +108,6 @@ def _print(session: Session, run: RunReport, given: Given) -> None:
 def fixed_stdin(session: Session, run: RunReport) -> bytes:
     """Return what standard input should become: its own bytes where nothing changed, nothing if unreadable."""
     for name, document in session.documents.items():
-        after = next(
-            (file.after for file in run.files if file.filename == name and file.before != file.after), None
-        )
+        after = next((file.after for file in run.files if file.filename == name and file.before != file.after), None)
         return document.data if after is None else encode(document, after)
     return b""

@@ -105,9 +105,7 @@ def _distrust_current_directory() -> None:
         here = os.path.realpath(os.getcwd())
     except OSError:  # it was deleted
         here = ""
-    sys.path[:] = [
-        entry for entry in sys.path if entry and (os.path.realpath(entry) != here or _is_library(here))
-    ]
+    sys.path[:] = [entry for entry in sys.path if entry and (os.path.realpath(entry) != here or _is_library(here))]
 
 
 def _is_library(directory: str) -> bool:

@@ -30,9 +30,7 @@ _SETTINGS = (
 _LISTS = ("select", "ignore", "extend-select")
 
 
-def _comma_list(
-    _context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]
-) -> tuple[str, ...] | None:
+def _comma_list(_context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...] | None:
     items = tuple(item for part in value for item in (piece.strip() for piece in part.split(",")) if item)
     return items if value else None
 
@@ -53,12 +51,8 @@ _COMMON: tuple[Callable[[Any], Any], ...] = (
         type=click.Choice(["auto", "cuda", "mps", "cpu"]),
         help="What the code is known to run on.",
     ),
-    click.option(
-        "--output-format", type=click.Choice(list(FORMATS)), help="How to print findings (default: full)."
-    ),
-    click.option(
-        "-o", "--output-file", metavar="FILE", help="Write the report to FILE instead of standard output."
-    ),
+    click.option("--output-format", type=click.Choice(list(FORMATS)), help="How to print findings (default: full)."),
+    click.option("-o", "--output-file", metavar="FILE", help="Write the report to FILE instead of standard output."),
     click.option(
         "--fail-on",
         type=click.Choice([severity.value for severity in Severity]),
@@ -72,9 +66,7 @@ _COMMON: tuple[Callable[[Any], Any], ...] = (
         metavar="BYTES",
         help="Leave out larger files (default: 1000000; 0: no limit).",
     ),
-    click.option(
-        "--stdin-filename", metavar="PATH", help="The name of what is read from standard input (-)."
-    ),
+    click.option("--stdin-filename", metavar="PATH", help="The name of what is read from standard input (-)."),
     click.option("--force-exclude", is_flag=True, default=None, help="Obey excludes for named paths too."),
     click.option(
         "--config",
@@ -84,9 +76,7 @@ _COMMON: tuple[Callable[[Any], Any], ...] = (
         help="Use this configuration file, or set one key (TOML). Repeatable.",
     ),
     click.option("--isolated", is_flag=True, help="Ignore all configuration files."),
-    click.option(
-        "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Use colours."
-    ),
+    click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Use colours."),
     click.option("-q", "--quiet", is_flag=True, help="Print findings only."),
     click.option("-v", "--verbose", is_flag=True, help="Also say what is left out, and why."),
     click.option("--show-files", is_flag=True, help="List the files that would be checked, and stop."),

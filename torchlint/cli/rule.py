@@ -50,9 +50,7 @@ def rule_command(code_or_name: str | None, all_rules: bool, output_format: str) 
     info = catalog.find(asked)
     if info is None and asked in ENGINE_PAGES:
         text = ENGINE_PAGES[asked]
-        click.echo(
-            json.dumps({"code": asked, "title": text.strip()}, indent=2) if output_format == "json" else text
-        )
+        click.echo(json.dumps({"code": asked, "title": text.strip()}, indent=2) if output_format == "json" else text)
         return
     if info is None:
         catalog.resolve((asked,), "rule", UsageError)  # raises unless it is a prefix

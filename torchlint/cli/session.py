@@ -135,9 +135,7 @@ class Session:
         if self.apply and document.path and report.before != report.after:
             report = self._written(report, document)
         self.gated = self.gated or any(
-            finding.severity.rank >= settings.fail_on.rank
-            for finding in report.findings
-            if finding.code not in BROKEN
+            finding.severity.rank >= settings.fail_on.rank for finding in report.findings if finding.code not in BROKEN
         )
         if report.findings or report.notes or report.applied or report.before != report.after:
             self.files.append(report)

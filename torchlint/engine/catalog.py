@@ -161,9 +161,7 @@ def load_catalog(
     """
     if roots is None and plugins is None:
         return _installed_catalog()
-    rules = [
-        info for folder, prefix in ((OWN_ROOT,) if roots is None else roots) for info in _walk(folder, prefix)
-    ]
+    rules = [info for folder, prefix in ((OWN_ROOT,) if roots is None else roots) for info in _walk(folder, prefix)]
     return Catalog((*rules, *(info for entry in plugins or () for info in _plugin_rules(entry))))
 
 
@@ -236,9 +234,7 @@ def _load(info: RuleInfo) -> Rule:
         raise CatalogError(f"{info.path}: module {info.module} binds no Rule to the name 'rule'")
     for name in _AGREEING:
         if getattr(rule, name) != getattr(info, name):
-            raise CatalogError(
-                f"{info.path}: {name} was read as {getattr(info, name)!r}, is {getattr(rule, name)!r}"
-            )
+            raise CatalogError(f"{info.path}: {name} was read as {getattr(info, name)!r}, is {getattr(rule, name)!r}")
     if not rule.checks:
         raise CatalogError(f"{info.path}: no check is marked with @rule.on(...)")
     return rule

@@ -208,9 +208,7 @@ def _declared_torch(config: str | None, root: str) -> tuple[int, int] | None:
     own = config if config and os.path.basename(config) == "pyproject.toml" else None
     try:
         data, _ = read_toml(own or os.path.join(root, "pyproject.toml"))
-    except (
-        ConfigError
-    ):  # there is none, or it is broken; as it does not configure us, that is not ours to say
+    except ConfigError:  # there is none, or it is broken; as it does not configure us, that is not ours to say
         return None
     project = data.get("project")
     requirements = project.get("dependencies") if isinstance(project, Mapping) else None

@@ -189,8 +189,7 @@ def _read_layer(path: str) -> Layer:
         raise ConfigError(f"{_place(path, text, 'tool')}write the keys without [tool.torchlint] here")
     _check_required_version(data, path, text)
     values = {
-        key: check_option(key, value, _place(path, text, key), ConfigError, section)
-        for key, value in data.items()
+        key: check_option(key, value, _place(path, text, key), ConfigError, section) for key, value in data.items()
     }
     return Layer(path, values, text)
 

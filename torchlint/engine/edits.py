@@ -46,8 +46,7 @@ def text_fix(fix: Fix, context: EditContext) -> TextFix | str:
         return str(error)
     position = context.index.position
     edits = tuple(
-        Edit(splice.span, splice.text, position(splice.span.start), position(splice.span.end))
-        for splice in splices
+        Edit(splice.span, splice.text, position(splice.span.start), position(splice.span.end)) for splice in splices
     )
     if not edits:
         return "it changes nothing"
@@ -141,9 +140,7 @@ def _remove(edit: Remove, removed: set[cst.CSTNode], context: EditContext) -> It
     block = context.parent(line)
     whole = Span(context.span(smalls[0]).start, context.span(line.body[-1]).end)
     lines = block.body if isinstance(block, cst.IndentedBlock) else ()
-    if isinstance(line, cst.SimpleStatementSuite) or (
-        lines and line is lines[0] and _all_gone(lines, removed)
-    ):
+    if isinstance(line, cst.SimpleStatementSuite) or (lines and line is lines[0] and _all_gone(lines, removed)):
         yield Splice(whole, "pass")
     else:
         yield _cut_line(line, context)
@@ -153,9 +150,7 @@ def _all_gone(lines: Sequence[cst.BaseStatement], removed: set[cst.CSTNode]) -> 
     return all(isinstance(line, cst.SimpleStatementLine) and set(line.body) <= removed for line in lines)
 
 
-def _cut_small(
-    small: cst.BaseSmallStatement, line: Sequence[cst.BaseSmallStatement], context: EditContext
-) -> Splice:
+def _cut_small(small: cst.BaseSmallStatement, line: Sequence[cst.BaseSmallStatement], context: EditContext) -> Splice:
     """Return the splice that takes one statement out of ``a; b``, with one semicolon."""
     at = next(number for number, other in enumerate(line) if other is small)
     span = context.span(small)

@@ -61,12 +61,7 @@ def replace(edit: Replace, context: EditContext) -> Iterator[Splice]:
     keep = _keeps_parentheses(old, new)
     span = context.span(old, whole=not keep)
     code = rendered(new, context.tree, context.indent(old))
-    if (
-        isinstance(new, cst.BaseExpression)
-        and not keep
-        and not new.lpar
-        and _needs_parentheses(old, new, context)
-    ):
+    if isinstance(new, cst.BaseExpression) and not keep and not new.lpar and _needs_parentheses(old, new, context):
         code = f"({code})"
     yield from trimmed(span, _spaced(span, code, context.text), context)
 

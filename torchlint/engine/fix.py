@@ -55,18 +55,11 @@ class _Run:
     def fixable(self, findings: Sequence[Finding]) -> list[Finding]:
         """Return the findings whose fix may be applied, outer before inner, else in text order."""
         usable = [found for found in findings if self._reason(found) == ""]
-        return sorted(
-            usable, key=lambda found: (found.start, (-found.end.row, -found.end.column), found.code)
-        )
+        return sorted(usable, key=lambda found: (found.start, (-found.end.row, -found.end.column), found.code))
 
     def _reason(self, found: Finding) -> str | None:
         """Return why a fix is not applied: "" if it is, None where there is nothing to say about it."""
-        if (
-            found.fix is None
-            or not found.fix.edits
-            or not self.allowed(found.fix)
-            or _key(found) in self.refused
-        ):
+        if found.fix is None or not found.fix.edits or not self.allowed(found.fix) or _key(found) in self.refused:
             return None
         if found.fix.withheld:
             return found.fix.withheld
@@ -79,9 +72,7 @@ class _Run:
     def withheld(self, findings: Sequence[Finding]) -> list[Note]:
         """Return a note for each fix that is allowed but not applied."""
         return [
-            Note(
-                NoteKind.WITHHELD, found.filename, f"{found.code}: fix not applied, {reason}", found.start.row
-            )
+            Note(NoteKind.WITHHELD, found.filename, f"{found.code}: fix not applied, {reason}", found.start.row)
             for found in findings
             if (reason := self._reason(found))
         ]
@@ -110,9 +101,7 @@ class _Run:
         return self.verdict.holds(text, _edits(chosen), _spliced(text, chosen))
 
 
-def apply_fixes(
-    text: str, check: Check, allowed: Callable[[TextFix], bool], encoding: str = "utf-8"
-) -> FixOutcome:
+def apply_fixes(text: str, check: Check, allowed: Callable[[TextFix], bool], encoding: str = "utf-8") -> FixOutcome:
     """Apply fixes until none is left.
 
     Args:
@@ -132,18 +121,14 @@ def apply_fixes(
             now, findings = fixed, check(fixed)
     left = run.fixable(findings)
     if left:
-        bugs = [
-            _bug(found, "its fixes do not come to rest; please report this") for found in _one_per_code(left)
-        ]
+        bugs = [_bug(found, "its fixes do not come to rest; please report this") for found in _one_per_code(left)]
         return FixOutcome(text, (), first, (*run.notes, *bugs))
     notes = (*run.notes, *run.withheld(findings))
     return FixOutcome(now, tuple(sorted(run.applied.items())), findings, notes)
 
 
 def _bug(found: Finding, words: str) -> Note:
-    return Note(
-        NoteKind.FAILED, found.filename, f"{found.code} in line {found.start.row}: {words}", found.start.row
-    )
+    return Note(NoteKind.FAILED, found.filename, f"{found.code} in line {found.start.row}: {words}", found.start.row)
 
 
 def _one_per_code(findings: Sequence[Finding]) -> list[Finding]:

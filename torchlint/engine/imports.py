@@ -42,9 +42,7 @@ def import_splices(need: NeedImport, context: EditContext, places: Collection[in
         raise WithheldError(f"the import of {need.module} has no use")
     rows = [context.index.position(place).row for place in places]
     bound = list(_bindings(_parsed(context.text), need, name))
-    given = max(
-        (found.row for found in bound if found.full and found.top and found.row < min(rows)), default=0
-    )
+    given = max((found.row for found in bound if found.full and found.top and found.row < min(rows)), default=0)
     globally = any(found.row < 0 for found in bound)
     for found in bound:
         if found.row < 0 or (found.same and found.top) or (found.star and found.row < given):
@@ -96,10 +94,7 @@ def _bound_names(node: ast.AST) -> set[object]:
         return set() if isinstance(node.ctx, ast.Load) else {node.id}
     if isinstance(node, ast.arg):
         return {node.arg}
-    if (
-        isinstance(node, (*_NAMED, ast.ExceptHandler, ast.MatchAs, ast.MatchStar))
-        or "TypeVar" in type(node).__name__
-    ):
+    if isinstance(node, (*_NAMED, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) or "TypeVar" in type(node).__name__:
         return {getattr(node, "name", None)}
     return {node.rest} if isinstance(node, ast.MatchMapping) else set()
 

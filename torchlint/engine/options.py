@@ -122,9 +122,7 @@ OPTIONS: Mapping[str, Callable[[object], Value]] = {
 """Key → what turns its value into a checked one, or raises a ValueError that says what it must be."""
 
 
-def check_option(
-    key: str, value: object, where: str, error: type[TorchlintError], section: str = ""
-) -> Value:
+def check_option(key: str, value: object, where: str, error: type[TorchlintError], section: str = "") -> Value:
     """Return the checked value of one key.
 
     Args:

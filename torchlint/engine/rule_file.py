@@ -156,9 +156,7 @@ def _literals(tree: ast.Module) -> dict[str, object]:
         try:
             literals[keyword.arg] = ast.literal_eval(keyword.value)
         except ValueError:
-            raise ValueError(
-                f"{keyword.arg}= is not a literal, so it cannot be read without an import"
-            ) from None
+            raise ValueError(f"{keyword.arg}= is not a literal, so it cannot be read without an import") from None
     if missing := [name for name in _DEMANDED if name not in literals]:
         raise ValueError(f"Rule(...) lacks {missing[0]}=")
     return literals

@@ -72,9 +72,7 @@ class _Slot:
         self.size = len(self.job.document.data)
 
 
-def run(
-    jobs: Iterable[Job], options: RunOptions, analyse: Analyse = analyse_job
-) -> Generator[FileReport, None, None]:
+def run(jobs: Iterable[Job], options: RunOptions, analyse: Analyse = analyse_job) -> Generator[FileReport, None, None]:
     """Yield the report of each job, in the order of `jobs`, as soon as it and all before it are there.
 
     `jobs` is read on demand, a bounded number of files ahead. On every exit, Ctrl-C too, all workers are stopped.

@@ -101,9 +101,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 def _replace(document: Document, target: str, state: os.stat_result, data: bytes) -> None:
     with atomically(target, state) as descriptor:
         write_all(descriptor, data)
-        os.fsync(
-            descriptor
-        )  # slow, so before the comparison: between that and the replacement nothing may wait
+        os.fsync(descriptor)  # slow, so before the comparison: between that and the replacement nothing may wait
         _compare(document, Path(target).read_bytes())
 
 

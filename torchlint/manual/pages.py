@@ -95,7 +95,5 @@ def readme_table(catalog: Catalog) -> str:
     for info in catalog.rules:
         fixes = ", ".join(safety.value for safety in info.fixes) or "–"
         cells = (info.code, f"`{info.name}`", info.title, fixes, "on" if info.default else "off")
-        rows.append(
-            f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} | {info.severity.value} |"
-        )
+        rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} | {info.severity.value} |")
     return "\n".join(rows) + "\n"

@@ -56,8 +56,7 @@ def _quoted(name: str) -> str:
     if visible(name) == name and not set(name) & set('"\\\t'):
         return f"{name}\t" if " " in name else name
     quoted = "".join(
-        chr(byte) if 0x20 <= byte < 0x7F and byte not in b'"\\' else f"\\{byte:03o}"
-        for byte in path_bytes(name)
+        chr(byte) if 0x20 <= byte < 0x7F and byte not in b'"\\' else f"\\{byte:03o}" for byte in path_bytes(name)
     )
     return f'"{quoted}"'
 

@@ -49,9 +49,7 @@ def _finding(finding: Finding, source: Mapping[int, str], color: bool) -> Iterat
 
 def _last_row(finding: Finding) -> int:
     edits = finding.fix.edits if finding.fix is not None else ()
-    return max(
-        [finding.start.row + CONTEXT, *(edit.end.row + edit.text.count("\n") + CONTEXT for edit in edits)]
-    )
+    return max([finding.start.row + CONTEXT, *(edit.end.row + edit.text.count("\n") + CONTEXT for edit in edits)])
 
 
 def _excerpt(finding: Finding, source: Mapping[int, str], width: int, color: bool) -> Iterator[str]:
@@ -82,9 +80,7 @@ def _underline(finding: Finding, source: str) -> tuple[str, str]:
     columns = shown_line(text).columns
     one_row = finding.end.row == finding.start.row
     end = finding.end.column if one_row else len(source.rstrip()) + 1
-    from_column, to_column = (
-        columns[min(column - 1 - cut, len(text))] for column in (finding.start.column, end)
-    )
+    from_column, to_column = (columns[min(column - 1 - cut, len(text))] for column in (finding.start.column, end))
     return " " * from_column, "^" * max(1, to_column - from_column)
 
 

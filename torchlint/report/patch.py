@@ -62,9 +62,7 @@ def _rows(hunk: list[Edit], source: Mapping[int, str], shift: int) -> Iterator[R
     old = [source.get(row, "") for row in range(first, last + 1)]
     new = _applied(hunk, old, first).split("\n")
     number = first + shift
-    for tag, old_from, old_to, new_from, new_to in difflib.SequenceMatcher(
-        None, old, new, False
-    ).get_opcodes():
+    for tag, old_from, old_to, new_from, new_to in difflib.SequenceMatcher(None, old, new, False).get_opcodes():
         if tag == "equal":
             yield from ((" ", number + at, new[at]) for at in range(new_from, new_to))
         else:

@@ -82,9 +82,7 @@ def _invocation(run: RunReport, left_out: int) -> dict[str, Any]:
     notifications = [_notification(run, note) for note in run.notes()]
     if left_out:
         text = f"{left_out} findings are left out: a SARIF run holds at most {MOST_RESULTS}."
-        notifications.append(
-            {"level": "warning", "message": {"text": text}, "descriptor": {"id": "too-many-findings"}}
-        )
+        notifications.append({"level": "warning", "message": {"text": text}, "descriptor": {"id": "too-many-findings"}})
     failed = any(run.notes(NoteKind.FAILED))
     return {"executionSuccessful": not failed, "toolExecutionNotifications": notifications}
 
@@ -148,9 +146,7 @@ def _fix(run: RunReport, finding: Finding, fix: TextFix) -> dict[str, Any]:
     note = f" ({fix.safety.value}: {fix.note})" if fix.note else ""
     return {
         "description": {"text": fix.title + note},
-        "artifactChanges": [
-            {"artifactLocation": _artifact(run, finding.filename), "replacements": replacements}
-        ],
+        "artifactChanges": [{"artifactLocation": _artifact(run, finding.filename), "replacements": replacements}],
     }
 
 

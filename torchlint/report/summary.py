@@ -37,8 +37,7 @@ def _found(run: RunReport) -> str:
 def _graded(findings: list[Finding]) -> str:
     grades = [finding.severity for finding in findings]
     return ", ".join(
-        pluralise(grades.count(grade), grade.value)
-        for grade in (Severity.ERROR, Severity.WARNING, Severity.INFO)
+        pluralise(grades.count(grade), grade.value) for grade in (Severity.ERROR, Severity.WARNING, Severity.INFO)
     )
 
 

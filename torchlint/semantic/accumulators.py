@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from torchlint.semantic.module import Module
 
 _FRAME_READERS = frozenset("builtins." + name for name in ("locals", "globals", "vars", "eval", "exec", "dir"))
+_BLOCKS = (cst.BaseCompoundStatement, cst.ExceptHandler, cst.Finally)
 _SWALLOWERS = frozenset(("contextlib.suppress", "pytest.raises"))
 
 
@@ -84,9 +85,8 @@ def _start(module: Module, step: cst.CSTNode, name: str) -> tuple[cst.For | cst.
         elif isinstance(above, cst.With):
             if any(module.name(_callee(item.item)) in _SWALLOWERS for item in above.items):
                 return None, None
-        elif isinstance(above, (cst.BaseCompoundStatement, cst.ExceptHandler, cst.Finally)):
-            if not isinstance(above, cst.If):
-                return None, None
+        elif isinstance(above, _BLOCKS) and not isinstance(above, cst.If):
+            return None, None
         child = above
     return None, None
 

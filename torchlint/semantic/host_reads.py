@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _CASTS = frozenset(["builtins.float", "builtins.int", "builtins.bool", "builtins.complex"])
 _SIZE_METHODS = frozenset(("view reshape expand repeat new_zeros new_ones new_empty unflatten narrow").split())
+_LITERALS = (cst.SimpleString, cst.ConcatenatedString)
 _SIZE_FACTORIES = frozenset(
     "torch." + name for name in ("zeros ones empty full rand randn randperm arange linspace eye").split()
 )
@@ -82,11 +83,10 @@ class HostReads:
                 yield HostRead(call, found, name.partition(".")[0] if name[0] == "m" else name.rpartition(".")[2])
         elif name in _SIZE_FACTORIES or (isinstance(func, cst.Attribute) and func.attr.value in _SIZE_METHODS):
             yield from self._of_sizes(call)
-        elif isinstance(func, cst.Attribute) and func.attr.value == "format":
-            if isinstance(func.value, (cst.SimpleString, cst.ConcatenatedString)):
-                found = next((arg.value for arg in call.args if self._waits(arg.value)), None)
-                if found is not None:
-                    yield HostRead(call, found, "format")
+        elif isinstance(func, cst.Attribute) and func.attr.value == "format" and isinstance(func.value, _LITERALS):
+            found = next((arg.value for arg in call.args if self._waits(arg.value)), None)
+            if found is not None:
+                yield HostRead(call, found, "format")
 
     def _of_sizes(self, call: cst.Call) -> Iterator[HostRead]:
         for arg in call.args:

@@ -156,6 +156,8 @@ class Iterations:
 
     def same(self, scope: cst.CSTNode, place: cst.CSTNode) -> list[cst.CSTNode]:
         """Return the expressions inside `scope` that are spelled like a name, attribute or subscript."""
+        if isinstance(place, cst.Name):
+            return [*self.flow.names_in(scope, place.value)]
         return [n for n in self.tree.within(scope, type(place)) if n is place or n.deep_equals(place)]
 
     def _reads_itself(self, write: cst.CSTNode) -> bool:

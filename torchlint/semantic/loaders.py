@@ -24,8 +24,10 @@ _IO = re.compile(
     r"soundfile\.\w+|builtins\.open|numpy\.(load|loadtxt|genfromtxt|fromfile)|torch\.load|pickle\.load|json\.load|"
     r"h5py\.\w+|nibabel\.\w+|pydicom\.\w+|decord\.\w+|zarr\.\w+|pandas\.read_\w+|SimpleITK\.\w+|tifffile\.\w+)$"
 )
-_WORK = re.compile(r"(transform|augment|tokeni[sz]e|tokeni[sz]er|encode_plus|read_image|load_image|imread|decode)", re.I)
-_CHEAP_METHODS = frozenset("long float int bool half to clone detach astype copy item size unsqueeze squeeze view".split())
+_WORK = re.compile(r"transform|augment|tokeni[sz]er?|encode_plus|read_image|load_image|imread|decode", re.IGNORECASE)
+_CHEAP_METHODS = frozenset(
+    "long float int bool half to clone detach astype copy item size unsqueeze squeeze view".split()
+)
 
 
 def built(module: Module, node: cst.BaseExpression, depth: int = _DEPTH) -> list[cst.Call]:
@@ -118,6 +120,19 @@ def pins(module: Module, loader: cst.Call) -> bool | None:
     if pin is None:
         return None if bound.open else False
     return {"True": True, "False": False}.get(pin.value) if isinstance(pin, cst.Name) else None
+
+
+def batches_go_to(module: Module) -> str | None:
+    """Return the device to which a training or evaluation loop of this file brings its batches; None for none."""
+    for loop in module.nodes(cst.For):
+        assert isinstance(loop, cst.For)
+        if module.loop_kind(loop).name in ("TRAIN", "EVAL") and any(
+            module.is_loader(goes.iterated) for goes in module.over(loop)
+        ):
+            found = moves(module, loop)
+            if found is not None:
+                return found
+    return None
 
 
 # -- samples --------------------------------------------------------------------------------------------------------

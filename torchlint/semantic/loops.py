@@ -176,7 +176,7 @@ class Loops:
 
     def _over_batches(self, loop: cst.For) -> bool:
         """Say whether a loop goes over a loader's batches; ``for loader in loaders`` goes over loaders."""
-        targets = [n for n in self.tree.within(loop.target, cst.Name)]
+        targets = list(self.tree.within(loop.target, cst.Name))
         return self.values.loader_of(loop.iter) and not any(self.values.value(n).kind == "loader" for n in targets)
 
     def _feeds_model(self, loop: cst.For) -> bool:

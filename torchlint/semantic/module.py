@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.semantic import compat, gradients, loaders, transfers
-from torchlint.semantic import scopes as scope_facts
+from torchlint.semantic import bodies, compat, gradients
 from torchlint.semantic.accumulators import Accumulator, accumulator, gathered
 from torchlint.semantic.autograd import Autograd
 from torchlint.semantic.consumers import Use, furthest
+from torchlint.semantic.data_path import DataPath
 from torchlint.semantic.heat import Grade, Heat, HeatMap, Why
 from torchlint.semantic.host_reads import HostRead, HostReads
 from torchlint.semantic.iterations import Goes, Iterations
@@ -54,11 +54,10 @@ __all__ = [
 _TORCH = re.compile(r"^\s*(import|from)\s+(torch|lightning|pytorch_lightning)", re.MULTILINE)
 _OTHER = re.compile(r"^\s*(import|from)\s+(mxnet|jax|tensorflow|paddle|mindspore)\b", re.MULTILINE)
 _ACCEL = re.compile(r"cuda|\bdevice\b|\bgpus?\b|accelerat|\bmps\b|LightningModule|\bTrainer\b", re.IGNORECASE)
-_TIMING = ("torch.cuda.Event", "torch.utils.benchmark.Timer")
 _ORIGIN_ON_DEVICE = ("model", "loss", "forward")
 
 
-class Module(Places):
+class Module(DataPath, Places):
     """One parsed file with all that the analysis knows about it."""
 
     def __init__(
@@ -84,8 +83,6 @@ class Module(Places):
         self._reads = HostReads(self)
         self._autograd = Autograd(self._scopes, self._flow)
         self._accel: bool | None = None
-        self._consumers: dict[cst.Call, list[cst.For | cst.CompFor]] | None = None
-        self._bench_file = scope_facts.is_bench_path(filename)
 
     # -- values -------------------------------------------------------------------------------------------------
 
@@ -175,56 +172,6 @@ class Module(Places):
             owner = self.tree.owners[owner]
         return owner
 
-    def transfer(self, call: cst.Call) -> Transfer | None:
-        """Return the copy to the accelerator that ``.to``, ``.cuda`` or ``.type_as`` asks for, or None."""
-        return transfers.transfer(self, call)
-
-    def factories(self, node: cst.BaseExpression, filled: bool = False) -> list[cst.Call]:
-        """Return the factory calls a tensor's values come from; with `filled` also if the host writes elements."""
-        return transfers.factories(self, node, filled)
-
-    def cached(self, node: cst.CSTNode) -> bool:
-        """Say whether what a statement stores is kept, and a condition spares later calls the work."""
-        return transfers.cached(self, node)
-
-    def loader_loops(self, loader: cst.Call) -> list[cst.For | cst.CompFor]:
-        """Return the loops and comprehensions of this file that go over the loader that a call makes."""
-        if self._consumers is None:
-            self._consumers = loaders.consumers(self)
-        return self._consumers.get(loader, [])
-
-    def loader_role(self, loader: cst.Call) -> str:
-        """Return what a loader feeds: ``train``, ``eval``, ``other`` (no model there), or ``unseen`` in this file."""
-        return loaders.role(self, loader, self.loader_loops(loader))
-
-    def feeding(self, node: cst.CSTNode) -> list[cst.Call]:
-        """Return the calls that may have made the loader whose batches are at hand at `node`."""
-        return loaders.feeding(self, node)
-
-    def moves_batches(self, node: cst.CSTNode) -> str | None:
-        """Return the device to which code inside `node`, or a function it calls, brings batches; None for none."""
-        return loaders.moves(self, node)
-
-    def sample_cost(self, loader: cst.Call) -> bool | None:
-        """Say whether fetching a loader's sample reads, decodes or augments (True) or only indexes memory (False)."""
-        return loaders.sample_cost(self, loader)
-
-    def cuda_samples(self, loader: cst.Call) -> bool:
-        """Say whether a loader's dataset or collate function puts samples on the device itself."""
-        return loaders.cuda_samples(self, loader)
-
-    def pins(self, loader: cst.Call) -> bool | None:
-        """Say whether a loader pins its batches; None where that is decided elsewhere."""
-        return loaders.pins(self, loader)
-
-    def certainly_tensor(self, node: cst.BaseExpression) -> bool:
-        """Say whether the code uses what is moved, or the move's result, as nothing but a tensor can be."""
-        return transfers.certainly_tensor(self, node)
-
-    def changed_later(self, node: cst.BaseExpression) -> bool:
-        """Say whether a tensor that is moved is written in place afterwards, under the same name."""
-        return transfers.changed_later(self, node)
-
     def is_model_call(self, call: cst.Call) -> bool:
         """Say whether a call runs a model (not a loss)."""
         return self._values.is_model_call(call)
@@ -277,6 +224,18 @@ class Module(Places):
         """Return the reads in a loop's body that may find what an earlier iteration has bound."""
         return self._iterations.carried(loop)
 
+    def sized(self, node: cst.CSTNode) -> bool:
+        """Say whether a number is a size of a tensor (``x.shape[0]``, ``len(x)``), or computed from one."""
+        return bodies.sized(self, node)
+
+    def independent(self, loop: cst.For) -> bool:
+        """Say whether no iteration of a loop needs what an earlier one has made, and none ends the loop."""
+        return bodies.independent(self, loop)
+
+    def only_tensor_work(self, body: cst.CSTNode) -> bool:
+        """Say whether every call inside `body` is a torch operation or a list's ``append``."""
+        return bodies.only_tensor_work(self, body)
+
     def same(self, scope: cst.CSTNode, place: cst.CSTNode) -> list[cst.CSTNode]:
         """Return the expressions inside `scope` that are spelled like a name, attribute or subscript."""
         return self._iterations.same(scope, place)
@@ -296,37 +255,6 @@ class Module(Places):
     def has_model_call(self, node: cst.CSTNode) -> bool:
         """Say whether a model runs inside `node`, or in a local function called from there."""
         return self._loops.has_model_call(node)
-
-    def bench(self, node: cst.CSTNode) -> bool:
-        """Say whether `node` is benchmark or test code: by path, by function name, or by CUDA timing events."""
-        if self._bench_file:
-            return True
-        for function in self._scopes.enclosing_functions(node):
-            if scope_facts.is_bench_name(function.name.value):
-                return True
-            if any(self.name(c.func) in _TIMING for c in self.within(function, cst.Call) if isinstance(c, cst.Call)):
-                return True
-        return False
-
-    def compiled(self, node: cst.CSTNode) -> bool:
-        """Say whether `node` lies in a function given to torch.compile or torch.jit.script in this file."""
-        for function in self._scopes.enclosing_functions(node):
-            if any(name in ("torch.compile", "torch.jit.script") for _, name in self._scopes.decorators(function)):
-                return True
-            if self._passed_to_compile(function.name.value):
-                return True
-        return False
-
-    def _passed_to_compile(self, name: str) -> bool:
-        for call in self.nodes(cst.Call):
-            if (
-                isinstance(call, cst.Call)
-                and call.args
-                and self.name(call.func) in ("torch.compile", "torch.jit.script")
-                and dotted_text(call.args[0].value) == name
-            ):
-                return True
-        return False
 
     # -- autograd -----------------------------------------------------------------------------------------------
 

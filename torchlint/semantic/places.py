@@ -8,11 +8,14 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.semantic import imports, torch_api
+from torchlint.semantic import scopes as scope_facts
 from torchlint.semantic.flow import Flow
 from torchlint.semantic.guards import Guards
-from torchlint.semantic.names import Names
+from torchlint.semantic.names import Names, dotted_text
 from torchlint.semantic.scopes import Scopes
 from torchlint.semantic.tree import FUNCTIONS, LOOPS, Function, Tree
+
+_TIMING = ("torch.cuda.Event", "torch.utils.benchmark.Timer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,7 @@ class Places:
         self._scopes = Scopes(self.tree, self._names)
         self._flow = Flow(self.tree, self._names, self._scopes)
         self._guards = Guards(self.tree, self._names)
+        self._bench_file = scope_facts.is_bench_path(filename)
 
     # -- places -------------------------------------------------------------------------------------------------
 
@@ -154,6 +158,10 @@ class Places:
         """Return the places inside `scope` that bind a plain name."""
         return self._flow.writes(scope, name)
 
+    def names_in(self, node: cst.CSTNode) -> frozenset[str]:
+        """Return the plain names inside an expression or target."""
+        return frozenset(n.value for n in self.tree.within(node, cst.Name) if isinstance(n, cst.Name))
+
     def binds_globally(self, function: cst.CSTNode, name: str) -> bool:
         """Say whether a function declares `name` global or nonlocal."""
         return name in self._names.outer.get(function, ())
@@ -212,3 +220,34 @@ class Places:
     def leaves(self, suite: cst.BaseSuite) -> bool:
         """Say whether a block ends in continue, break, return or raise."""
         return self._guards.leaves(suite)
+
+    def bench(self, node: cst.CSTNode) -> bool:
+        """Say whether `node` is benchmark or test code: by path, by function name, or by CUDA timing events."""
+        if self._bench_file:
+            return True
+        for function in self._scopes.enclosing_functions(node):
+            if scope_facts.is_bench_name(function.name.value):
+                return True
+            if any(self.name(c.func) in _TIMING for c in self.within(function, cst.Call) if isinstance(c, cst.Call)):
+                return True
+        return False
+
+    def compiled(self, node: cst.CSTNode) -> bool:
+        """Say whether `node` lies in a function given to torch.compile or torch.jit.script in this file."""
+        for function in self._scopes.enclosing_functions(node):
+            if any(name in ("torch.compile", "torch.jit.script") for _, name in self._scopes.decorators(function)):
+                return True
+            if self._passed_to_compile(function.name.value):
+                return True
+        return False
+
+    def _passed_to_compile(self, name: str) -> bool:
+        for call in self.nodes(cst.Call):
+            if (
+                isinstance(call, cst.Call)
+                and call.args
+                and self.name(call.func) in ("torch.compile", "torch.jit.script")
+                and dotted_text(call.args[0].value) == name
+            ):
+                return True
+        return False

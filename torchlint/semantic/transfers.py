@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 _METHODS = frozenset(("to", "cuda", "type_as"))
 _RANKS = frozenset(("rank", "local_rank", "gpu", "gpu_id", "gpu_idx", "LOCAL_RANK"))
 _OF_OTHER = ("other", "non_blocking", "copy")
-_DEPTH = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,74 +82,12 @@ def _to(module: Module, call: cst.Call, source: cst.BaseExpression) -> Transfer 
     return Transfer(call, source, device, target, False, dtype, frozenset(bound.named))
 
 
-def _like(
-    module: Module, call: cst.Call, source: cst.BaseExpression, other: cst.BaseExpression
-) -> Transfer | None:
+def _like(module: Module, call: cst.Call, source: cst.BaseExpression, other: cst.BaseExpression) -> Transfer | None:
     if module.on_device(other) is not True:
         return None
     device = module.value(other).device or ACCEL
     given = {arg.keyword.value if arg.keyword else name for arg, name in zip(call.args, _OF_OTHER, strict=False)}
     return Transfer(call, source, device, other, True, None, frozenset(given))
-
-
-# -- what is moved --------------------------------------------------------------------------------------------------
-
-_ELEMENT_WRITERS = frozenset(("numpy", "tolist", "item", "cpu", "share_memory_", "pin_memory", "data_ptr"))
-
-
-def factories(module: Module, node: cst.BaseExpression, filled: bool = False) -> list[cst.Call]:
-    """Return the factory calls of this function from which a tensor expression got its values, nearest first.
-
-    Unless `filled` ones are wanted, a tensor whose elements the host reads or writes on the way counts as made of
-    data, not by its factory.
-    """
-    return list(_factories(module, node, filled, _DEPTH))
-
-
-def _factories(module: Module, node: cst.BaseExpression, filled: bool, depth: int) -> Iterator[cst.Call]:
-    inner: list[cst.BaseExpression] = []
-    match node:
-        case cst.Call(func=func) if module.name(func) in torch_api.FACTORIES:
-            yield node
-        case cst.Call(func=cst.Attribute(value=receiver)) if module.value(receiver).tensor:
-            inner = [receiver]
-        case cst.Call(func=func) if (module.name(func) or "").startswith("torch."):
-            inner = [arg.value for arg in node.args if not arg.star and module.value(arg.value).tensor]
-        case cst.BinaryOperation(left=left, right=right):
-            inner = [left, right]
-        case cst.UnaryOperation(expression=operand) | cst.Subscript(value=operand):
-            inner = [operand]
-        case cst.Name():
-            definition = _last_definition(module, node)
-            if definition is not None and (filled or not _by_elements(module, node)):
-                inner = [definition]
-    if depth:
-        for each in inner:
-            yield from _factories(module, each, filled, depth - 1)
-
-
-def _last_definition(module: Module, node: cst.Name) -> cst.BaseExpression | None:
-    scope: cst.CSTNode = module.function(node) or module.root
-    for write in reversed([w for w in module.writes(scope, node.value) if module.before(w, node)]):
-        at = module.small_statement(write)
-        if at is not None and module.is_within(node, at):
-            continue  # ``x = x.to(d)`` binds after it has read.
-        if isinstance(at, cst.Assign) and len(at.targets) == 1 and at.targets[0].target is write:
-            return at.value
-        return None
-    return None
-
-
-def _by_elements(module: Module, name: cst.Name) -> bool:
-    """Say whether the function reads or writes single elements of a named tensor, or hands it to other code."""
-    scope: cst.CSTNode = module.function(name) or module.root
-    for read in module.reads(scope, name.value):
-        above = module.parent(read)
-        if isinstance(above, cst.Attribute) and above.attr.value in _ELEMENT_WRITERS:
-            return True
-        if isinstance(above, cst.Subscript) and isinstance(module.parent(above), (cst.AssignTarget, cst.AugAssign)):
-            return True
-    return False
 
 
 def cached(module: Module, node: cst.CSTNode) -> bool:
@@ -169,15 +106,18 @@ def cached(module: Module, node: cst.CSTNode) -> bool:
         for place in places:
             if module.same(test, place):
                 return True
-            if any(isinstance(s, cst.SimpleString) and s.raw_value == place.attr.value for s in
-                   module.within(test, cst.SimpleString)):
+            if any(
+                isinstance(s, cst.SimpleString) and s.raw_value == place.attr.value
+                for s in module.within(test, cst.SimpleString)
+            ):
                 return True
     return False
 
 
 # -- what is certainly a tensor -------------------------------------------------------------------------------------
 
-_TENSOR_FUNCTIONS = ("torch.",)
+# What other objects with a ``.to`` lack, though arrays have it.
+_WITH_TO = frozenset("shape ndim requires_grad is_cuda view reshape flatten long".split())
 _NOT_FUNCTIONS = ("torch.utils.", "torch.is_tensor", "torch.save", "torch.nn.Module")
 
 
@@ -189,6 +129,10 @@ def certainly_tensor(module: Module, source: cst.BaseExpression) -> bool:
     scope: cst.CSTNode = module.function(source) or module.root
     names = {source.value} if isinstance(source, cst.Name) else set()
     names.update(_targets(module, source))
+    func = module.parent(source)
+    call = module.parent(func) if func is not None else None
+    if call is not None and _used_as_tensor(module, call, 2):
+        return True
     return any(_used_as_tensor(module, read, 2) for name in names for read in module.reads(scope, name))
 
 
@@ -198,7 +142,7 @@ def _targets(module: Module, source: cst.BaseExpression) -> Iterator[str]:
     if not isinstance(statement, cst.Assign):
         return
     for target in statement.targets:
-        pairs = [(target.target, statement.value)]
+        pairs: list[tuple[cst.CSTNode, cst.BaseExpression]] = [(target.target, statement.value)]
         if isinstance(target.target, cst.Tuple) and isinstance(statement.value, cst.Tuple):
             pairs = [(a.value, b.value) for a, b in zip(target.target.elements, statement.value.elements, strict=False)]
         for left, right in pairs:
@@ -207,11 +151,11 @@ def _targets(module: Module, source: cst.BaseExpression) -> Iterator[str]:
                 yield left.value
 
 
-def _used_as_tensor(module: Module, read: cst.Name, depth: int) -> bool:
+def _used_as_tensor(module: Module, read: cst.CSTNode, depth: int) -> bool:
     above = module.parent(read)
     match above:
         case cst.Attribute(value=value, attr=cst.Name(value=attr)) if value is read:
-            return attr in torch_api.TENSOR_ONLY_METHODS or attr in ("shape", "requires_grad", "is_cuda", "ndim")
+            return attr in torch_api.TENSOR_ONLY_METHODS or attr in _WITH_TO
         case cst.Arg(star=""):
             call = module.parent(above)
             return isinstance(call, cst.Call) and _takes_tensor(module, call, above, depth)
@@ -220,7 +164,7 @@ def _used_as_tensor(module: Module, read: cst.Name, depth: int) -> bool:
 
 def _takes_tensor(module: Module, call: cst.Call, arg: cst.Arg, depth: int) -> bool:
     name = module.name(call.func) or ""
-    if name.startswith(_TENSOR_FUNCTIONS) and not name.startswith(_NOT_FUNCTIONS) and name not in torch_api.NOT_TENSOR:
+    if name.startswith("torch.") and not name.startswith(_NOT_FUNCTIONS) and name not in torch_api.NOT_TENSOR:
         return not name.startswith("torch.nn.") or name.startswith("torch.nn.functional.")
     callee = module.value(call.func)
     if callee.kind == "module" and (callee.name or "").startswith("torch.nn."):
@@ -234,7 +178,8 @@ def _takes_tensor(module: Module, call: cst.Call, arg: cst.Arg, depth: int) -> b
     params = forward.params.params
     if position >= len(params):
         return False
-    return any(_used_as_tensor(module, read, depth - 1) for read in module.reads(forward.body, params[position].name.value))
+    name = params[position].name.value
+    return any(_used_as_tensor(module, read, depth - 1) for read in module.reads(forward.body, name))
 
 
 def changed_later(module: Module, source: cst.BaseExpression) -> bool:

@@ -98,9 +98,7 @@ def by_annotation(name: str | None) -> Value:
     return _ANNOTATIONS.get(name, UNKNOWN)
 
 
-def tensor_names(
-    calls: list[cst.CSTNode], attributes: list[cst.CSTNode], trained: dict[str, bool]
-) -> dict[str, Value]:
+def tensor_names(calls: list[cst.CSTNode], attributes: list[cst.CSTNode], trained: dict[str, bool]) -> dict[str, Value]:
     """Return the plain names on which methods or attributes are used that only tensors have.
 
     ``loss.backward()`` says more: a 0-dim tensor with a graph. Names in `trained` flow into such a loss: they live

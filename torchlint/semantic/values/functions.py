@@ -38,6 +38,23 @@ _SPLITTERS = frozenset(
         "tensor_split"
     ).split()
 )
+_BUILTINS = {
+    "len": INT,
+    "int": INT,
+    "float": FLOAT,
+    "bool": BOOL,
+    "str": STR,
+    "repr": STR,
+    "isinstance": BOOL,
+    "hasattr": BOOL,
+    "round": NUMBER,
+    "print": NONE,
+    "id": INT,
+    "ord": INT,
+    "callable": BOOL,
+    "input": STR,
+    "format": STR,
+}
 
 
 class Functions:
@@ -75,25 +92,8 @@ class Functions:
         return None
 
     def _builtin(self, name: str, args: list[Value]) -> Value | None:
-        simple = {
-            "len": INT,
-            "int": INT,
-            "float": FLOAT,
-            "bool": BOOL,
-            "str": STR,
-            "repr": STR,
-            "isinstance": BOOL,
-            "hasattr": BOOL,
-            "round": NUMBER,
-            "print": NONE,
-            "id": INT,
-            "ord": INT,
-            "callable": BOOL,
-            "input": STR,
-            "format": STR,
-        }
-        if name in simple:
-            return simple[name]
+        if name in _BUILTINS:
+            return _BUILTINS[name]
         if name == "range":
             return Value("iterator", item=INT, name="range")
         if not args:

@@ -1,0 +1,132 @@
+"""Safe fixes are executed: Bad and Good run on a CPU stand-in for the device and must agree bit for bit.
+
+The stand-in is a `TorchFunctionMode`: a CUDA target becomes the CPU, and a move to it becomes a copy, as on a
+real device. Compared are values, dtype, shape, requires_grad and is_leaf of every tensor that both bind, plain
+values with their types, and the state of the random number generator afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.checking import check, for_rule, rules
+from tests.test_rules import blocks
+from torchlint.engine.rule_file import RuleInfo
+
+torch = pytest.importorskip("torch")
+overrides = pytest.importorskip("torch.overrides")
+
+RULES = rules()
+
+
+def _host(value: object) -> object:
+    if isinstance(value, str) and value.startswith("cuda"):
+        return "cpu"
+    if isinstance(value, torch.device) and value.type == "cuda":
+        return torch.device("cpu")
+    return value
+
+
+class StandIn(overrides.TorchFunctionMode):  # type: ignore[misc]
+    """Runs code that names CUDA on the CPU; a transfer to the device is a copy, as on the real one."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        name = getattr(func, "__name__", "")
+        if name == "cuda":
+            return args[0].clone()
+        moved = name == "to" and any(_host(a) is not a for a in (*args[1:], *kwargs.values()))
+        args = tuple(_host(a) for a in args)
+        kwargs = {k: _host(v) for k, v in kwargs.items()}
+        result = func(*args, **kwargs)
+        return result.clone() if moved and result is args[0] else result
+
+
+def execute(source: str) -> tuple[dict[str, Any], torch.Tensor]:
+    """Run a module's source under the stand-in; return its names and the final RNG state."""
+    torch.manual_seed(0)
+    random.seed(0)
+    np.random.seed(0)
+    names: dict[str, Any] = {"__name__": "example"}
+    with warnings.catch_warnings(), StandIn():
+        warnings.simplefilter("ignore")
+        exec(compile(source, "example", "exec"), names)  # noqa: S102 - our own documentation, run to prove it
+    return names, torch.get_rng_state()
+
+
+def differences(name: str, a: Any, b: Any) -> list[str]:
+    """Return in words how two values differ; only kinds that can be compared are."""
+    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+        facts = ("dtype", "shape", "requires_grad", "is_leaf")
+        out = [f"{name}.{f}: {getattr(a, f)} and {getattr(b, f)}" for f in facts if getattr(a, f) != getattr(b, f)]
+        same = a.shape == b.shape and a.dtype == b.dtype and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b))
+        return out if same else [*out, f"{name}: other values"]
+    if isinstance(a, torch.nn.Module) and isinstance(b, torch.nn.Module):
+        left, right = a.state_dict(), b.state_dict()
+        if left.keys() != right.keys():
+            return [f"{name}: other state_dict keys"]
+        return [d for key in left for d in differences(f"{name}.{key}", left[key], right[key])]
+    if isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b):
+        return []
+    if isinstance(a, bool | int | float | str | bytes | None) and type(a) is type(b):
+        return [] if a == b else [f"{name}: {a!r} and {b!r}"]
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        if len(a) != len(b):
+            return [f"{name}: {len(a)} and {len(b)} items"]
+        return [d for i, (x, y) in enumerate(zip(a, b, strict=True)) for d in differences(f"{name}[{i}]", x, y)]
+    return [] if type(a).__name__ == type(b).__name__ else [f"{name}: {type(a)} and {type(b)}"]
+
+
+def safe_examples() -> list[tuple[RuleInfo, int]]:
+    out = []
+    for info in RULES:
+        for index, bad in enumerate(blocks(info, "Bad")):
+            if any(f.fix is not None and f.fix.safety.value == "safe" for f in for_rule(check(bad), info)):
+                out.append((info, index))
+    return out
+
+
+@pytest.mark.parametrize(
+    ("info", "index"), safe_examples(), ids=[f"{info.code}-{index}" for info, index in safe_examples()]
+)
+def test_safe_fix_computes_the_same(info: RuleInfo, index: int) -> None:
+    bad, bad_rng = execute(blocks(info, "Bad")[index])
+    good, good_rng = execute(blocks(info, "Good")[index])
+    setup, _ = execute("".join(blocks(info, "Setup")[:1]))
+    shared = sorted(n for n in bad.keys() & good.keys() if not n.startswith("__"))
+    own = [n for n in shared if n not in setup and isinstance(bad[n], torch.Tensor | float | int | list | tuple)]
+    assert own, f"{info.code}: the example binds nothing that could be compared"
+    found = [d for n in shared for d in differences(n, bad[n], good[n])]
+    assert not found
+    assert torch.equal(bad_rng, good_rng), "the random number generator ends in another state"
+
+
+@pytest.mark.parametrize("info", RULES, ids=[info.code for info in RULES])
+def test_bad_and_good_run(info: RuleInfo) -> None:
+    for heading in ("Bad", "Good"):
+        for example in blocks(info, heading):
+            names, _ = execute(example)
+            assert names
+
+
+def test_the_stand_in_copies_like_a_device() -> None:
+    with StandIn():
+        leaf = torch.ones(2, requires_grad=True)
+        moved = leaf.cuda()
+        assert not moved.is_leaf
+        assert torch.zeros(2, device="cuda").device.type == "cpu"
+        assert leaf.to("cuda") is not leaf
+
+
+def test_differences_are_seen() -> None:
+    assert differences("x", torch.zeros(2), torch.zeros(2, dtype=torch.float64))
+    assert differences("x", torch.zeros(2), torch.ones(2))
+    assert differences("x", torch.zeros(2), torch.zeros(2, requires_grad=True))
+    assert differences("x", 0, 0.0)
+    assert not differences("x", torch.full((2,), math.nan), torch.full((2,), math.nan))

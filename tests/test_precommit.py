@@ -1,0 +1,79 @@
+"""The hooks, run by the real pre-commit in a real git repository, installed from this checkout."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+BAD = """import torch
+
+
+def train(model, loader, optimizer, criterion):
+    total = 0.0
+    device = torch.device("cuda")
+    for x, y in loader:
+        noise = torch.zeros(8, 3).to(device)
+        loss = criterion(model(x.to(device) + noise), y.to(device))
+        loss.backward()
+        optimizer.step()
+    return total
+"""
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")]
+
+
+def git(folder: Path, *args: str) -> None:
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *identity, *args], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def hook_repository(tmp_path: Path) -> Path:
+    """Return a git repository that holds this checkout's package and hooks."""
+    repository = tmp_path / "hooks"
+    repository.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", ".pre-commit-hooks.yaml"):
+        shutil.copy(ROOT / name, repository / name)
+    shutil.copytree(ROOT / "torchlint", repository / "torchlint", ignore=shutil.ignore_patterns("__pycache__"))
+    git(repository, "init", "-q")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "hooks")
+    return repository
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Return a git repository with one slow training script and a file that is not Python."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "train.py").write_text(BAD, encoding="utf-8")
+    (folder / "notes.txt").write_text("torch.zeros(8).to(device)\n", encoding="utf-8")
+    git(folder, "init", "-q")
+    git(folder, "add", "-A")
+    return folder
+
+
+def try_repo(project: Path, hooks: Path, hook: str, cache: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pre_commit", "try-repo", str(hooks), hook, "--all-files", "--verbose"]
+    env = {**os.environ, "PRE_COMMIT_HOME": str(cache), "PYTHONWARNINGS": "default"}
+    return subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.timeout(600)
+def test_check_blocks_and_fix_repairs(project: Path, hook_repository: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pre_commit")
+    checked = try_repo(project, hook_repository, "torchlint", tmp_path / "cache")
+    assert checked.returncode == 1, checked.stdout + checked.stderr
+    assert "train.py" in checked.stdout
+    assert "TL102" in checked.stdout
+    assert "notes.txt" not in checked.stdout
+    assert (project / "train.py").read_text(encoding="utf-8") == BAD
+
+    fixed = try_repo(project, hook_repository, "torchlint-fix", tmp_path / "cache")
+    assert fixed.returncode == 1, "pre-commit fails a hook that changes files\n" + fixed.stdout + fixed.stderr
+    assert "torch.zeros(8, 3, device=device)" in (project / "train.py").read_text(encoding="utf-8")

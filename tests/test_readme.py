@@ -1,0 +1,101 @@
+"""The README tells the truth: its outputs, rule table, configuration and commands are checked against the tool.
+
+Run ``python -m tests.test_readme`` to write the generated parts anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tomli
+import yaml
+
+from torchlint.engine.catalog import load_catalog
+from torchlint.engine.config import load_settings
+from torchlint.manual.pages import readme_table
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+_OUTPUT = re.compile(r"<!-- output: (.*?) -->\n```(\w+)\n(.*?)```\n", re.DOTALL)
+_EXAMPLE = re.compile(r"<!-- example: (.*?) -->\n```python\n(.*?)```\n", re.DOTALL)
+_TABLE = re.compile(r"<!-- rules -->\n(.*?)\n`torchlint rule TL101`", re.DOTALL)
+
+
+def output_of(command: str) -> str:
+    """Run a torchlint command of the README in the checkout and return its standard output."""
+    words = shlex.split(command)
+    assert words[0] == "torchlint"
+    env = {**os.environ, "NO_COLOR": "1", "COLUMNS": "100"}
+    done = subprocess.run(
+        [sys.executable, "-m", *words], cwd=ROOT, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return done.stdout
+
+
+def regenerated(text: str) -> str:
+    """Return the README with all generated parts made anew."""
+    text = _EXAMPLE.sub(
+        lambda m: f"<!-- example: {m[1]} -->\n```python\n{(ROOT / m[1]).read_text(encoding='utf-8')}```\n", text
+    )
+    text = _OUTPUT.sub(lambda m: f"<!-- output: {m[1]} -->\n```{m[2]}\n{output_of(m[1])}```\n", text)
+    table = readme_table(load_catalog()).strip()
+    return _TABLE.sub(lambda m: f"<!-- rules -->\n{table}\n\n`torchlint rule TL101`", text)
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_generated_parts_are_current() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert len(_OUTPUT.findall(text)) == 2
+    assert len(_EXAMPLE.findall(text)) == 1
+    assert _TABLE.search(text)
+    assert regenerated(text) == text, "run: python -m tests.test_readme"
+
+
+@pytest.mark.parametrize("sample", blocks("toml"))
+def test_configuration_samples_load(sample: str, tmp_path: Path) -> None:
+    assert tomli.loads(sample)
+    (tmp_path / "pyproject.toml").write_text(sample, encoding="utf-8")
+    settings = load_settings(str(tmp_path / "pyproject.toml"), {}, catalog=load_catalog())
+    assert settings.assume_hot == ("act", "*_update")
+    assert settings.target_torch == (2, 4)
+
+
+def test_pre_commit_sample_names_real_hooks() -> None:
+    hooks = {hook["id"]: hook for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))}
+    sample = yaml.safe_load(blocks("yaml")[0])
+    assert [hook["id"] for repo in sample["repos"] for hook in repo["hooks"]] == ["torchlint"]
+    assert set(hooks) == {"torchlint", "torchlint-fix"}
+
+
+def test_the_test_command_is_what_ci_runs() -> None:
+    commands = " ".join(blocks("console"))
+    ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    for piece in ("torch==2.13.0", "[dev]", "python -m pytest"):
+        assert piece in commands
+        assert piece in ci
+
+
+@pytest.mark.parametrize("command", ["check", "fix", "rule", "rules"])
+def test_commands_named_exist(command: str) -> None:
+    assert f"torchlint {command}" in README.read_text(encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "torchlint", command, "--help"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    for option in re.findall(r"--[a-z][a-z-]+", README.read_text(encoding="utf-8")):
+        if option in ("--select", "--ignore", "--fail-on", "--output-file") and command == "check":
+            assert option in done.stdout
+
+
+if __name__ == "__main__":
+    README.write_text(regenerated(README.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,189 @@
+"""Run one process per GPU with DistributedDataParallel
+
+## Why
+`nn.DataParallel` is one process: in every forward pass it copies the module to each GPU, runs the copies in Python
+threads that share the GIL, and gathers all outputs on one GPU (the class docstring of torch.nn.DataParallel). The
+CUDA notes of the PyTorch docs advise DistributedDataParallel instead, even on a single machine: one process
+per GPU, no copying of the module, and gradients reduced while the backward pass still runs. If DataParallel has to
+stay, compute the loss inside `forward`, so that only one number per GPU is gathered.
+
+## Setup
+```python
+import torch
+from torch import nn
+
+model = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+batches = [torch.randn(8, 4) for _ in range(3)]
+```
+
+## Bad
+```python
+parallel = nn.DataParallel(model)
+for x in batches:
+    optimizer.zero_grad()
+    parallel(x).sum().backward()
+    optimizer.step()
+```
+
+## Good
+```python
+import os
+
+
+def main():
+    local_rank = int(os.environ["LOCAL_RANK"])  # set by torchrun, which starts one process per GPU
+    torch.distributed.init_process_group("nccl")
+    torch.cuda.set_device(local_rank)
+    parallel = nn.parallel.DistributedDataParallel(model.cuda(), device_ids=[local_rank])
+    for x in batches:
+        optimizer.zero_grad()
+        parallel(x.cuda()).sum().backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    main()
+```
+
+## Leave alone
+A test for the wrapper unwraps a model and wraps nothing.
+```python
+if isinstance(model, nn.DataParallel):
+    model = model.module
+```
+
+Wrapping only to load a checkpoint whose keys start with `module.`, and unwrapping at once, runs nothing in parallel.
+```python
+wrapped = nn.DataParallel(model)
+wrapped.load_state_dict({"module." + key: value for key, value in model.state_dict().items()})
+wrapped = wrapped.module
+```
+
+Tests of the wrapper itself.
+```python
+def test_wrapped_model():
+    assert nn.DataParallel(model).module is model
+```
+
+Classes of other libraries that share the name.
+```python
+class DataParallel:
+    def __init__(self, module):
+        self.module = module
+
+
+graphs = DataParallel(model)
+```
+
+Other strategies of a Lightning trainer.
+```python
+def build(lightning):
+    return lightning.Trainer(strategy="ddp")
+```
+
+## Fix safety
+Suggestion: the program must be started with torchrun, needs a process group and a `DistributedSampler`, and
+reduces gradients in another order.
+
+## Measure
+```python
+parallel = nn.DataParallel(model)
+parallel(batches[0])
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity
+
+_DDP = "torch.nn.parallel.DistributedDataParallel"
+_FUNCTIONS = ("torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel")
+_TRAINERS = ("lightning.pytorch.Trainer", "lightning.Trainer", "lightning.pytorch.trainer.Trainer")
+_INFERENCE = re.compile(
+    r"(^|_)(eval\w*|valid\w*|val|tests?|testing|predict\w*|infer\w*|embed\w*|encode|generate|score|interact)(_|$)"
+)
+_ONE_DEVICE = "nn.DataParallel on one device adds a wrapper and parallelises nothing; call the model itself."
+_STRATEGY = 'strategy="dp" re-replicates the model every forward and gathers on one GPU; use strategy="ddp".'
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL301",
+    message="{name} re-replicates the model every forward and gathers on one GPU; use DistributedDataParallel.",
+    severity="warning",
+    default=True,
+    triggers=(b"DataParallel", b"data_parallel", b"dp"),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    name = module.name(node.func)
+    if name in _TRAINERS:
+        strategy = module.keyword(node, "strategy")
+        if isinstance(strategy, cst.SimpleString) and strategy.raw_value == "dp":
+            edit = Replace(strategy, cst.SimpleString('"ddp"'))
+            yield Hit(strategy, message=_STRATEGY, fix=Fix((edit,), Safety.SUGGESTION, "Train with DDP"))
+        return
+    wraps = name == "torch.nn.DataParallel" or _subclass(node, module)
+    if not (wraps or name in _FUNCTIONS) or module.bench(node) or _unwrapped(node, module):
+        return
+    if wraps and _one_device(node, module):
+        yield Hit(node, severity=Severity.INFO, message=_ONE_DEVICE)
+        return
+    severity = Severity.INFO if _inference(node, module) else None
+    shown = "nn.DataParallel" if wraps else "data_parallel()"
+    yield Hit(node, {"name": shown}, fix=_fix(node) if wraps else None, severity=severity)
+
+
+def _subclass(node: cst.Call, module: Module) -> bool:
+    cls = module.local_class(node.func)
+    return cls is not None and "torch.nn.DataParallel" in module.base_names(cls)
+
+
+def _one_device(node: cst.Call, module: Module) -> bool:
+    devices = module.arguments(node, "torch.nn.DataParallel").value("device_ids")
+    return isinstance(devices, (cst.List, cst.Tuple)) and len(devices.elements) == 1
+
+
+def _unwrapped(node: cst.Call, module: Module) -> bool:
+    """Say whether the wrapper is taken off again (``model = model.module``) in a scope that trains nothing."""
+    home = module.small_statement(node)
+    if not isinstance(home, cst.Assign) or home.value is not node:
+        return False
+    place, scope = home.targets[0].target, module.function(node) or module.root
+    for later in module.within(scope, cst.Assign):
+        match later:
+            case cst.Assign(value=cst.Attribute(value=value, attr=cst.Name(value="module")), targets=[target]):
+                if value.deep_equals(place) and target.target.deep_equals(place) and module.before(node, later):
+                    return not _trains(scope, module)
+    return False
+
+
+def _trains(scope: cst.CSTNode, module: Module) -> bool:
+    return any(module.is_step(call) for call in module.within(scope, cst.Call) if isinstance(call, cst.Call))
+
+
+def _inference(node: cst.Call, module: Module) -> bool:
+    """Say whether the wrapped model only splits batches for inference: by the function's name, without any step."""
+    function = module.function(node)
+    return function is not None and bool(_INFERENCE.search(function.name.value)) and not _trains(function, module)
+
+
+def _fix(node: cst.Call) -> Fix | None:
+    first = node.args[0] if node.args else None
+    if first is None or first.star or first.keyword is not None:
+        return None
+    ranks = cst.parse_expression('[int(os.environ["LOCAL_RANK"])]')
+    equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    args = (first.with_changes(comma=comma), cst.Arg(ranks, cst.Name("device_ids"), equal))
+    new = cst.Call(cst.parse_expression(_DDP), args)
+    edits = (Replace(node, new), NeedImport("torch"), NeedImport("os"))
+    return Fix(edits, Safety.SUGGESTION, "Wrap with DistributedDataParallel, one process per GPU (torchrun)")

@@ -1,0 +1,159 @@
+"""Pin the memory of batches that go to the GPU
+
+## Why
+From pageable memory a copy to the GPU goes through a staging buffer and cannot overlap with kernels. With
+`pin_memory=True` and workers, a thread of the loader puts each batch into page-locked memory, from which copies are
+faster, and asynchronous with `non_blocking=True` (PyTorch's tutorial on `pin_memory` and `non_blocking`, and the notes
+on CUDA semantics). Without workers the training thread itself would have to pin, so this rule leaves those loaders
+to TL201.
+
+## Setup
+```python
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+dataset = TensorDataset(torch.ones(16, 8), torch.zeros(16, dtype=torch.long))
+model = nn.Linear(8, 2).to(device)
+
+
+def train(loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+```
+
+## Bad
+```python
+if __name__ == "__main__":
+    train(DataLoader(dataset, batch_size=4, num_workers=2))
+```
+
+## Good
+```python
+if __name__ == "__main__":
+    train(DataLoader(dataset, batch_size=4, num_workers=2, pin_memory=torch.cuda.is_available()))
+```
+
+## Leave alone
+Without workers the training thread would pin, which costs more than it saves.
+```python
+train(DataLoader(dataset, batch_size=4))
+train(DataLoader(dataset, batch_size=4, num_workers=0))
+```
+
+The eighth positional argument is the choice of pinning, and other callers decide in their options.
+```python
+def make(args, **options):
+    first = DataLoader(dataset, 4, True, None, None, 4, None, True)
+    second = DataLoader(dataset, batch_size=4, num_workers=4, pin_memory=args.pin_memory)
+    train(DataLoader(dataset, batch_size=4, num_workers=4, **options))
+    return first, second
+```
+
+Batches that stay on the host.
+```python
+def train_on_cpu(cpu_model):
+    for x, y in DataLoader(dataset, batch_size=4, num_workers=2):
+        nn.functional.cross_entropy(cpu_model(x), y).backward()
+```
+
+A loop without a model copies no batches for one.
+```python
+def fill(table):
+    for x, y in DataLoader(dataset, batch_size=4, num_workers=2):
+        table.append(x.to(device))
+```
+
+A collate function that puts batches on the device itself: they cannot be pinned.
+```python
+def collate(samples):
+    return torch.stack([x for x, _ in samples]).to(device)
+
+
+def train_collated():
+    for x in DataLoader(dataset, batch_size=4, num_workers=2, collate_fn=collate):
+        model(x.to(device)).sum().backward()
+```
+
+A framework that moves the batches takes an explicit False at its word.
+```python
+import lightning.pytorch as pl
+
+
+class Lit(pl.LightningModule):
+    def train_dataloader(self):
+        return DataLoader(dataset, batch_size=4, num_workers=2, pin_memory=False)
+```
+
+Tests need no speed.
+```python
+def test_training():
+    train(DataLoader(dataset, batch_size=4, num_workers=2))
+```
+
+## Fix safety
+Unsafe: the values are the same, but pinned memory cannot be swapped out, and on a machine without an accelerator
+`pin_memory=True` would warn, which is why `torch.cuda.is_available()` decides.
+
+## Measure
+```python
+train(DataLoader(dataset, batch_size=4, num_workers=2))
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, with_keyword
+
+_LOADER = "torch.utils.data.DataLoader"
+_NOTE = "Each batch takes memory that cannot be swapped out, and the loader runs one more thread."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL202",
+    message="batches are copied to CUDA from pageable memory; set pin_memory=True (with num_workers>0).",
+    severity="info",
+    default=True,
+    triggers=(b"DataLoader", b"utils.data"),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if module.name(node.func) != _LOADER or not module.accel or module.bench(node) or module.pins(node) is not False:
+        return
+    bound = module.arguments(node, _LOADER)
+    workers, pin = bound.value("num_workers"), bound.value("pin_memory")
+    if bound.open or workers is None or (isinstance(workers, cst.Integer) and int(workers.value, 0) == 0):
+        return
+    if (pin is not None and module.framework) or module.cuda_samples(node):
+        return
+    if _feeds_device(node, module):
+        yield Hit(node, fix=_fix(node, pin))
+
+
+def _feeds_device(node: cst.Call, module: Module) -> bool:
+    """Say whether a model's loop over the loader moves its batches to the accelerator.
+
+    Of a loader that leaves this file, costly samples and a file that moves other batches say that it feeds a GPU.
+    """
+    role = module.loader_role(node)
+    if role in ("train", "eval"):
+        return any(module.moves_batches(loop) is not None for loop in module.loader_loops(node))
+    return role == "unseen" and module.sample_cost(node) is True and module.batches_go_to is not None
+
+
+def _fix(node: cst.Call, pin: cst.BaseExpression | None) -> Fix:
+    value = cst.parse_expression("torch.cuda.is_available()")
+    edit = Replace(pin, value) if pin is not None else Replace(node, with_keyword(node, "pin_memory", value))
+    return Fix((edit, NeedImport("torch")), Safety.UNSAFE, "Pin the batches' memory", _NOTE)

@@ -1,0 +1,195 @@
+"""Let the caching allocator keep its blocks between steps
+
+## Why
+`empty_cache()` gives all unused cached blocks back to the driver. It waits for the device to do so, and the next
+step has to ask for the same memory again with slow `cudaMalloc` calls. It does not make more memory
+available to PyTorch (CUDA notes of the PyTorch docs); Lightning's performance guide warns that every call makes all
+GPUs wait, and Hugging Face took it out of the transformers training loop because it slowed training down. What it
+buys is headroom: the peak of *reserved* memory is lower. Where that is needed, call it every N steps, or try
+`PYTORCH_ALLOC_CONF=expandable_segments:True` against fragmentation.
+
+## Setup
+```python
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(8, 4).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+batches = [torch.randn(8, 8, device=device) for _ in range(3)]
+```
+
+## Bad
+```python
+for x in batches:
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+    torch.cuda.empty_cache()
+```
+
+## Good
+```python
+for x in batches:
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+```
+
+## Leave alone
+Now and then is a fair trade of speed for headroom.
+```python
+for step, x in enumerate(batches):
+    model(x).sum().backward()
+    optimizer.step()
+    if step % 50 == 0:
+        torch.cuda.empty_cache()
+```
+
+Once between two phases, before somebody else needs the memory.
+```python
+for x in batches:
+    model(x).sum().backward()
+    optimizer.step()
+torch.cuda.empty_cache()
+```
+
+After running out of memory, emptying the cache is the point.
+```python
+for x in batches:
+    try:
+        model(x).sum().backward()
+        optimizer.step()
+    except torch.cuda.OutOfMemoryError:
+        torch.cuda.empty_cache()
+```
+
+Benchmarks that measure memory need a clean start.
+```python
+def benchmark_memory():
+    for x in batches:
+        torch.cuda.empty_cache()
+        model(x).sum().backward()
+        optimizer.step()
+```
+
+A setting about memory is a choice that somebody has made.
+```python
+def train(low_memory):
+    for x in batches:
+        model(x).sum().backward()
+        optimizer.step()
+        if low_memory:
+            torch.cuda.empty_cache()
+```
+
+A sweep over whole trainings empties the cache after each of them.
+```python
+def fit():
+    for epoch in range(2):
+        for x in batches:
+            model(x).sum().backward()
+            optimizer.step()
+    torch.cuda.empty_cache()
+
+
+for trial in range(2):
+    fit()
+```
+
+The transformers setting, off or at an interval.
+```python
+def arguments(TrainingArguments):
+    from transformers import TrainingArguments as Arguments
+
+    return Arguments("out", torch_empty_cache_steps=50)
+```
+
+## Fix safety
+Unsafe: without the call the peak of reserved memory can rise, so a run that just fits can run out of memory.
+
+## Measure
+```python
+for x in batches:
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+    torch.cuda.empty_cache()
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Remove, Rule, Safety, Severity
+from torchlint.semantic.module import Grade, LoopKind
+
+_CALLS = frozenset(
+    (
+        "torch.cuda.empty_cache torch.accelerator.empty_cache torch.accelerator.memory.empty_cache "
+        "torch.mps.empty_cache torch.xpu.empty_cache torch.xpu.memory.empty_cache torch.npu.empty_cache "
+        "accelerate.utils.clear_device_cache accelerate.utils.memory.clear_device_cache"
+    ).split()
+)
+_MEMORY = re.compile(r"(^|_)(v?ram|mem|memory|oom|empty_cache|clear_cache|offload)(_|$)", re.IGNORECASE)
+_NOTE = "The peak of reserved memory can rise; where memory is short, call it every N steps instead."
+_EPOCH = "{name}() every epoch gives cached blocks back; the next epoch has to allocate them anew."
+_SETTING = "torch_empty_cache_steps=1 empties the cache every step, which waits for the device; use a larger interval."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL701",
+    message="{name}() in the loop gives cached blocks back and forces cudaMalloc (and syncs) again.",
+    severity="warning",
+    default=True,
+    triggers=(b"empty_cache", b"clear_device_cache"),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    setting = module.keyword(node, "torch_empty_cache_steps")
+    if isinstance(setting, cst.Integer):
+        if int(setting.value.replace("_", ""), 0) == 1:
+            yield Hit(setting, message=_SETTING)
+        return
+    name = module.name(node.func)
+    if name not in _CALLS or module.bench(node) or module.error_path(node):
+        return
+    heat = module.heat(node)
+    if any(module.bench(why.node) for why in heat.why) or _saves_memory(node, module):
+        return
+    if heat.grade is Grade.EPOCH:
+        if not _whole_training(node, module):
+            yield Hit(node, {"name": name}, severity=Severity.INFO, message=_EPOCH, why_hot=heat.why)
+    elif heat.hot:
+        yield Hit(node, {"name": name}, fix=_fix(node, module), why_hot=heat.why)
+
+
+def _saves_memory(node: cst.Call, module: Module) -> bool:
+    """Say whether a setting about memory asks for the call: then somebody has chosen headroom over speed."""
+    names = (n for test, needed in module.tests(node) if needed for n in module.within(test, cst.Name))
+    return any(isinstance(n, cst.Name) and _MEMORY.search(n.value) for n in names)
+
+
+def _whole_training(node: cst.Call, module: Module) -> bool:
+    """Say whether the function of `node` runs all epochs itself: a loop around it is over trainings, not epochs."""
+    function = module.function(node)
+    loops = module.within(function, cst.For, cst.While) if function is not None and not module.loops(node) else ()
+    return any(module.loop_kind(loop) is LoopKind.EPOCH for loop in loops)
+
+
+def _fix(node: cst.Call, module: Module) -> Fix | None:
+    statement = module.small_statement(node)
+    if not isinstance(statement, cst.Expr) or statement.value is not node:
+        return None
+    line = module.statement(node)
+    block = module.parent(line)
+    alone = isinstance(block, cst.IndentedBlock) and len(block.body) == 1
+    # A call that is all its ``if cuda:`` holds would leave an empty branch; that is better done by hand.
+    return None if alone else Fix((Remove(statement),), Safety.UNSAFE, "Delete the call", _NOTE)

@@ -1,0 +1,298 @@
+"""Run evaluation under torch.no_grad()
+
+## Why
+Outside of `no_grad` every forward pass records an autograd graph and keeps its intermediate results for a backward
+pass that never comes (tuning guide of the PyTorch docs: "Disable gradient calculation for validation or
+inference"). `model.eval()` does not change that; it is "completely orthogonal" to the grad mode (autograd mechanics
+page). `no_grad` rather than `inference_mode`: tensors made in inference mode cannot be used in autograd later.
+
+## Setup
+```python
+import torch
+from torch import nn
+
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+loss_fn = nn.MSELoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = torch.utils.data.DataLoader([(torch.ones(4), torch.ones(1)) for _ in range(8)], batch_size=2)
+```
+
+## Bad
+```python
+def evaluate(model, loader):
+    model.eval()
+    total = 0.0
+    for x, y in loader:
+        total += loss_fn(model(x), y).item()
+    return total
+
+
+score = evaluate(model, loader)
+```
+
+```python
+for epoch in range(2):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+    model.eval()
+    total = 0.0
+    for x, y in loader:
+        total += loss_fn(model(x), y).item()
+    model.train()
+```
+
+## Good
+```python
+@torch.no_grad()
+def evaluate(model, loader):
+    model.eval()
+    total = 0.0
+    for x, y in loader:
+        total += loss_fn(model(x), y).item()
+    return total
+
+
+score = evaluate(model, loader)
+```
+
+```python
+for epoch in range(2):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+    model.eval()
+    total = 0.0
+    with torch.no_grad():
+        for x, y in loader:
+            total += loss_fn(model(x), y).item()
+    model.train()
+```
+
+## Leave alone
+The caller holds `no_grad`.
+```python
+def validate(model, loader):
+    model.eval()
+    for x, y in loader:
+        print(model(x).mean().item())
+
+
+def run(model, loader):
+    with torch.no_grad():
+        return validate(model, loader)
+```
+
+A flag decides at run time.
+```python
+def evaluate(model, loader, train=False):
+    with torch.set_grad_enabled(train):
+        for x, y in loader:
+            print(model(x).mean().item())
+```
+
+Adversarial tests and saliency maps need gradients of their inputs.
+```python
+def evaluate_attack(model, loader):
+    model.eval()
+    for x, y in loader:
+        x.requires_grad_(True)
+        loss = loss_fn(model(x), y)
+        print(torch.autograd.grad(loss, x)[0].sign())
+```
+
+A frozen network records nothing where its inputs carry no gradient.
+```python
+def test_features(backbone, loader):
+    for p in backbone.parameters():
+        p.requires_grad = False
+    backbone.eval()
+    for x, y in loader:
+        print(backbone(x).mean().item())
+```
+
+`numpy()` without `detach()` raises while a graph is recorded, so whoever calls this has switched autograd off.
+```python
+def predict(model, loader):
+    model.eval()
+    for x, y in loader:
+        print(model(x).numpy())
+```
+
+Lightning runs validation in inference mode.
+```python
+import lightning.pytorch as pl
+
+
+class Regressor(pl.LightningModule):
+    def validation_step(self, batch, index):
+        return loss_fn(model(batch[0]), batch[1])
+```
+
+Nothing says that this is evaluation: what comes out may go into a loss.
+```python
+def features(model, loader):
+    return [model(x) for x, y in loader]
+
+
+def collect(model, loader):
+    out = []
+    for x, y in loader:
+        out.append(model(x))
+    return out
+```
+
+One forward pass in evaluation mode inside of training (frozen batch norm) is no inference.
+```python
+def encode(model, x):
+    model.eval()
+    return model(x)
+```
+
+Nothing is trained in a module without parameters.
+```python
+def evaluate(loader):
+    softmax = nn.Softmax(dim=-1)
+    for x, y in loader:
+        print(softmax(x).mean().item())
+```
+
+Benchmarks measure what they measure.
+```python
+def benchmark_eval(model, loader):
+    model.eval()
+    for x, y in loader:
+        model(x)
+```
+
+## Fix safety
+Unsafe: the outputs no longer have a `grad_fn`, so code that back-propagates them would fail.
+
+## Measure
+```python
+model.eval()
+for x, y in loader:
+    loss_fn(model(x), y).item()
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, NeedImport, Prepend, Replace, Rule, Safety
+from torchlint.semantic.module import LOOPS, Grade, Heat, LoopKind
+
+_EVALUATION = re.compile(
+    r"(^|_)(val|valid\w*|eval\w*|tests?|testing|infer\w*|predict\w*)(_|$)|[a-z](Eval|Valid|Test|Predict)"
+)
+_GRADIENTS = re.compile(
+    r"(^|_)(attack\w*|adv\w*|saliency|grad_?cam|cam|attribut\w*|langevin|inver(t|sion)|perturb\w*|optimi\w+|calibrat\w*|"
+    r"train\w*|fit|learn|finetune|guid\w+)(_|$)",
+    re.IGNORECASE,
+)
+_WITHOUT_PARAMETERS = re.compile(
+    r"^torch\.nn\.(modules\.)?\w*(Softmax\w*|Sigmoid|Tanh|LU|ReLU6?|Pool\dd|Dropout\w*|Flatten|Unflatten|Upsample|Pad\dd|"
+    r"Identity|fold|Fold|Similarity|Distance|Shuffle|Softplus|shrink)$"
+)
+_NOTE = "The outputs lose their grad_fn, so code that back-propagates them would fail."
+_SINGLE = "inference builds an autograd graph; run it under torch.no_grad()."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL501",
+    message="evaluation loop builds an autograd graph; wrap it in torch.no_grad().",
+    severity="warning",
+    default=True,
+    triggers=(b"val", b"test", b"infer", b"predict"),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if not _trainable(node, module) or module.bench(node) or module.is_lightning(node):
+        return
+    heat, home = module.heat(node), module.function(node) or module.root
+    loop, around = _loop(heat, home, module), {home, *(module.function(w.node) or module.root for w in heat.why)}
+    if heat.grade is Grade.EVAL and loop is not None:
+        around.add(module.function(loop) or module.root)
+        wanted = _held_out(loop, module) or any(_named(place) or _eval_call(place, module) for place in around)
+        places = [loop, *(place for place in around if not module.is_within(loop, place))]
+    else:
+        wanted = heat.grade <= Grade.EPOCH and _named(home) and _eval_call(home, module)
+        around, places = {home}, [home]
+    if not wanted or module.no_grad(node) is not False or any(module.differentiates(p) for p in places):
+        return
+    if module.frozen(node.func) or any(module.proves_no_grad(place) for place in around):
+        return
+    if _first(node, module):
+        yield Hit(
+            node, fix=_fix(node, heat, module), message=None if heat.loop is not None else _SINGLE, why_hot=heat.why
+        )
+
+
+def _trainable(node: cst.Call, module: Module) -> bool:
+    """Say whether the call runs a model that may have parameters, and that does not switch autograd off itself."""
+    if not module.is_model_call(node) or (isinstance(node.func, cst.Attribute) and node.func.attr.value == "generate"):
+        return False
+    model = module.value(node.func)
+    forward = module.method(model.node, "forward") if isinstance(model.node, cst.ClassDef) else None
+    silent = forward is not None and module.no_grad(forward.body.body[0]) is True
+    return not silent and not _WITHOUT_PARAMETERS.match(model.name or "")
+
+
+def _loop(heat: Heat, home: cst.CSTNode, module: Module) -> cst.CSTNode | None:
+    """Return the loop over batches that makes a place hot: by the evidence, or because it calls the function."""
+    sites = [loop for site in module.call_sites(home) for loop in module.loops(site)]
+    found = [w.node for w in heat.why if isinstance(w.node, LOOPS)]
+    return next((n for n in (*found, *sites) if module.loop_kind(n) is LoopKind.EVAL), None)
+
+
+def _named(place: cst.CSTNode) -> bool:
+    """Say whether a function's name speaks of evaluation, and not of attacks, saliency or training."""
+    name = place.name.value if isinstance(place, cst.FunctionDef) else ""
+    return bool(_EVALUATION.search(name)) and not _GRADIENTS.search(name)
+
+
+def _eval_call(place: cst.CSTNode, module: Module) -> bool:
+    calls = (c.func for c in module.within(place, cst.Call) if isinstance(c, cst.Call) and not c.args)
+    return any(isinstance(f, cst.Attribute) and f.attr.value == "eval" for f in calls)
+
+
+def _held_out(loop: cst.CSTNode, module: Module) -> bool:
+    """Say whether a loop goes over data held out from training, by the name of its loader."""
+    names = module.within(loop.iter, cst.Name) if isinstance(loop, cst.For) else ()
+    return any(isinstance(n, cst.Name) and _EVALUATION.search(n.value) for n in names)
+
+
+def _first(node: cst.Call, module: Module) -> bool:
+    """Say whether this is the first model call of its innermost loop, or of its function outside of loops."""
+    loops = module.loops(node)
+    place: cst.CSTNode = loops[0] if loops else module.function(node) or module.root
+    for call in module.within(place, cst.Call):
+        if isinstance(call, cst.Call) and module.loops(call)[:1] == loops[:1] and _trainable(call, module):
+            return call is node
+    return True
+
+
+def _fix(node: cst.Call, heat: Heat, module: Module) -> Fix | None:
+    """Decorate the function, or wrap the loop where the function also trains."""
+    function = module.function(node)
+    loops = module.within(function or module.root, cst.For, cst.While)
+    trains = any(module.loop_kind(loop) in (LoopKind.TRAIN, LoopKind.EPOCH) for loop in loops)
+    if function is not None and not trains and not function.decorators and function.asynchronous is None:
+        edits = (Prepend(function, "@torch.no_grad()\n"), NeedImport("torch"))
+        return Fix(edits, Safety.UNSAFE, "Decorate the function with torch.no_grad()", _NOTE)
+    if not isinstance(heat.loop, LOOPS):
+        return None
+    item = cst.WithItem(cst.parse_expression("torch.no_grad()"))
+    wrapped = cst.With([item], cst.IndentedBlock([heat.loop.with_changes(leading_lines=[])]))
+    return Fix(
+        (Replace(heat.loop, wrapped), NeedImport("torch")), Safety.UNSAFE, "Wrap the loop in torch.no_grad()", _NOTE
+    )

@@ -1,0 +1,319 @@
+"""Detach what is only kept for a report
+
+## Why
+A tensor keeps the autograd graph that made it alive. "Don't accumulate history across your training loop", says the
+PyTorch FAQ: a sum or a list of losses refers to the graphs of all steps. After `backward()` the saved activations
+are already freed and only graph nodes stay; without a backward pass (a validation loop without `no_grad`) all
+activations of all batches stay in memory. `detach()` drops the graph without waiting for the device; `item()`
+would drop it as well, but stalls on every step.
+
+## Setup
+```python
+import torch
+from torch import nn
+
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = [(torch.randn(2, 4), torch.randn(2, 1)) for _ in range(8)]
+loss_fn = nn.MSELoss()
+```
+
+## Bad
+```python
+def train():
+    total = 0.0
+    losses = []
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = loss_fn(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss
+        losses.append(loss)
+    mean = (total / len(losses)).item()
+    return mean, [value.item() for value in losses]
+
+
+mean, curve = train()
+```
+
+## Good
+```python
+def train():
+    total = 0.0
+    losses = []
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = loss_fn(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss.detach()
+        losses.append(loss.detach())
+    mean = (total / len(losses)).item()
+    return mean, [value.item() for value in losses]
+
+
+mean, curve = train()
+```
+
+## Leave alone
+The sum is what is back-propagated.
+```python
+for step in range(3):
+    total = 0.0
+    for x, y in loader:
+        total = total + loss_fn(model(x), y)
+    total.backward()
+    optimizer.step()
+```
+
+Log-probabilities that a policy gradient needs later, also where they pass through other names.
+```python
+saved = []
+for x, y in loader:
+    saved.append(loss_fn(model(x), y))
+    if len(saved) == 4:
+        objective = torch.stack(saved).mean()
+        objective.backward()
+        optimizer.step()
+        saved = []
+```
+
+No graph is recorded here.
+```python
+total = 0.0
+with torch.no_grad():
+    for x, y in loader:
+        total += loss_fn(model(x), y)
+print(total.item())
+```
+
+Values without a graph.
+```python
+total, hits = 0.0, 0
+for x, y in loader:
+    loss = loss_fn(model(x), y)
+    loss.backward()
+    optimizer.step()
+    total += loss.item()
+    hits += (model(x) > y).sum()
+```
+
+Outputs collected for one loss after the loop.
+```python
+def objective(parts):
+    outputs = []
+    for x, y in parts:
+        outputs.append(model(x))
+    return torch.cat(outputs)
+```
+
+Terms of one step: the accumulator starts anew in every iteration.
+```python
+for x, y in loader:
+    terms = []
+    for scale in (1.0, 0.5):
+        terms.append(loss_fn(model(x * scale), y))
+    sum(terms).backward()
+    optimizer.step()
+```
+
+A sample kept now and then.
+```python
+kept = []
+for step, (x, y) in enumerate(loader):
+    loss = loss_fn(model(x), y)
+    loss.backward()
+    optimizer.step()
+    if step % 100 == 0:
+        kept.append(loss)
+print(len(kept))
+```
+
+What a helper gets may be back-propagated there.
+```python
+def finish(losses):
+    torch.stack(losses).sum().backward()
+
+
+history = []
+for x, y in loader:
+    history.append(loss_fn(model(x), y))
+    finish(history)
+    optimizer.step()
+    history.clear()
+```
+
+An attribute that this file does not read may be read by a loss elsewhere.
+```python
+class Agent:
+    def __init__(self):
+        self.terms = []
+
+    def training_step(self, x, y):
+        loss = loss_fn(model(x), y)
+        loss.backward()
+        optimizer.step()
+        self.terms.append(loss)
+```
+
+## Fix safety
+Safe where a list, or a sum that starts with a number, is only read through `item()`, `float()`, `len()` or plotting:
+the values are the same. Unsafe everywhere else, for the collected values no longer require gradients.
+
+## Measure
+```python
+total = 0.0
+for x, y in loader:
+    total += loss_fn(model(x), y)
+total = float(total)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety
+from torchlint.semantic.module import Grade, Heat, Use
+
+_NOTE = "The collected values no longer require gradients, which code that back-propagates them would miss."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL502",
+    message="{acc} keeps every step's autograd graph alive; detach the value.",
+    severity="warning",
+    default=True,
+    triggers=(b"+=", b"append", b" + ", b"] ="),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Growth:
+    """One statement that adds a value to an accumulator: a sum, a list or a dictionary."""
+
+    place: cst.BaseExpression
+    value: cst.BaseExpression
+
+
+@rule.on(cst.AugAssign, cst.Assign, cst.Call)
+def check(node: cst.AugAssign | cst.Assign | cst.Call, module: Module) -> Iterator[Hit]:
+    growth = _growth(node, module)
+    if growth is None:
+        return
+    value, heat = module.value(growth.value), module.heat(node)
+    if heat.grade not in (Grade.TRAIN, Grade.EVAL) or not value.tensor or value.grad is not True:
+        return
+    if module.no_grad(node) is not False or module.bench(node) or not _outlives(growth.place, node, heat, module):
+        return
+    use = _use(growth.place, node, heat, module)
+    if use is not None:
+        text = cst.Module([]).code_for_node(growth.place)
+        yield Hit(growth.value, {"acc": text}, fix=_fix(growth, use, module), why_hot=heat.why)
+
+
+def _growth(node: cst.AugAssign | cst.Assign | cst.Call, module: Module) -> _Growth | None:
+    match node:
+        case cst.AugAssign(target=place, operator=cst.AddAssign(), value=value):
+            return _Growth(place, value)
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=place)], value=cst.BinaryOperation(operator=cst.Add()) as both
+        ):
+            if both.left.deep_equals(place):
+                return _Growth(place, both.right)
+            return _Growth(place, both.left) if both.right.deep_equals(place) else None
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript(value=place, slice=[index]))], value=value):
+            key = index.slice.value if isinstance(index.slice, cst.Index) else None
+            varies = key is not None and not isinstance(key, (cst.BaseString, cst.BaseNumber))
+            return _Growth(place, value) if varies and module.value(place).kind in ("dict") else None
+        case cst.Call(
+            func=cst.Attribute(value=place, attr=cst.Name(value="append")), args=[cst.Arg(star="", value=value)]
+        ):
+            return _Growth(place, value)
+    return None
+
+
+def _root(place: cst.CSTNode) -> str:
+    while isinstance(place, (cst.Attribute, cst.Subscript)):
+        place = place.value
+    return place.value if isinstance(place, cst.Name) else ""
+
+
+def _outlives(place: cst.BaseExpression, node: cst.CSTNode, heat: Heat, module: Module) -> bool:
+    """Say whether the accumulator is older than one step, and nothing empties it on the way."""
+    loop, name, function = heat.loop, _root(place), module.function(node)
+    if not name or isinstance(place, cst.Subscript):
+        return False
+    if isinstance(loop, (cst.For, cst.While)):
+        outside = [w for w in module.writes(function or module.root, name) if not module.is_within(w, loop)]
+        known = bool(outside) or name == "self" or function is None
+        return known and not module.reset(loop, place, node) and not _emptied(place, loop, module)
+    written = bool(function) and any(
+        isinstance(module.parent(same), cst.AssignTarget) for same in module.same(function or module.root, place)
+    )
+    return name == "self" and isinstance(place, cst.Attribute) and not written
+
+
+def _emptied(place: cst.BaseExpression, loop: cst.CSTNode, module: Module) -> bool:
+    for same in module.same(loop, place):
+        above = module.parent(same)
+        if isinstance(above, cst.Attribute) and above.attr.value in ("clear", "pop", "popleft"):
+            return True
+        if isinstance(above, cst.Subscript) and isinstance(module.parent(above), cst.Del):
+            return True
+    return False
+
+
+def _use(place: cst.BaseExpression, node: cst.CSTNode, heat: Heat, module: Module) -> Use | None:
+    """Return how far the accumulated value gets, or None where it is or may be back-propagated."""
+    function = module.function(node) or module.root
+    if isinstance(place, cst.Name):
+        places: list[cst.CSTNode] = list(module.reads(function, place.value))
+    else:
+        around = module.class_of(node) or function
+        places = [n for n in module.within(around, type(place), nested=True) if n.deep_equals(place)]
+    reads = [p for p in places if not _own(p, node, module) and not isinstance(module.parent(p), cst.AssignTarget)]
+    worst = Use.READ
+    for read in reads:
+        use, where = module.furthest(read)
+        inside = heat.loop is not None and module.is_within(where, heat.loop)
+        if use is Use.GRAD or (use is Use.ESCAPES and (inside or not _report(place, heat, module))):
+            return None
+        worst = max(worst, use)
+    return worst if reads or isinstance(place, cst.Name) else None
+
+
+def _own(read: cst.CSTNode, node: cst.CSTNode, module: Module) -> bool:
+    """Say whether a read is part of growing the accumulator itself."""
+    above = module.parent(read)
+    return module.is_within(read, node) or (
+        isinstance(above, cst.Attribute) and above.attr.value in ("append", "extend")
+    )
+
+
+def _report(place: cst.BaseExpression, heat: Heat, module: Module) -> bool:
+    """Say whether what leaves the function is a report: each step has been finished by the optimizer before."""
+    steps = module.steps(heat.loop) if heat.loop is not None else []
+    finished = any(isinstance(s.func, cst.Attribute) and s.func.attr.value == "step" for s in steps)
+    return finished and isinstance(place, cst.Name)
+
+
+def _fix(growth: _Growth, use: Use, module: Module) -> Fix:
+    """Return the fix; safe where a local sum or list has started empty, and only the host reads it."""
+    place, edits, scope = growth.place, (Append(growth.value, ".detach()"),), module.function(growth.place)
+    if (
+        use is Use.READ
+        and isinstance(place, cst.Name)
+        and scope is not None
+        and not module.binds_globally(scope, place.value)
+    ):
+        own = module.statement(growth.value)
+        kinds = {module.value(w).kind for w in module.writes(scope, place.value) if not module.is_within(w, own)}
+        if kinds == {"number"} or kinds == {"list"}:
+            return Fix(edits, Safety.SAFE, "Detach the value")
+    return Fix(edits, Safety.UNSAFE, "Detach the value", _NOTE)

@@ -1,0 +1,245 @@
+"""Clear gradients only after the optimizer step that used them
+
+## Why
+`backward()` adds to the gradients that are already there; that is how gradient accumulation works (AMP examples
+of the PyTorch docs, "Gradient accumulation"). Where `zero_grad()` runs for every micro-batch but `step()` only for
+every k-th, the step sees the gradient of the last micro-batch alone: the work of all others is thrown away, and
+training behaves as with the small batch that accumulation was meant to enlarge.
+
+## Setup
+```python
+import torch
+from torch import nn
+
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = [(torch.randn(2, 4), torch.randn(2, 1)) for _ in range(8)]
+loss_fn = nn.MSELoss()
+k = 4
+```
+
+## Bad
+```python
+for i, (x, y) in enumerate(loader):
+    optimizer.zero_grad()
+    loss = loss_fn(model(x), y) / k
+    loss.backward()
+    if (i + 1) % k == 0:
+        optimizer.step()
+```
+
+## Good
+```python
+optimizer.zero_grad()
+for i, (x, y) in enumerate(loader):
+    loss = loss_fn(model(x), y) / k
+    loss.backward()
+    if (i + 1) % k == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+```
+
+## Leave alone
+An ordinary loop steps as often as it clears.
+```python
+for x, y in loader:
+    optimizer.zero_grad()
+    loss_fn(model(x), y).backward()
+    optimizer.step()
+```
+
+Accelerate's `accumulate()` makes both calls do nothing until the last micro-batch.
+```python
+def train(accelerator):
+    for i, (x, y) in enumerate(loader):
+        with accelerator.accumulate(model):
+            optimizer.zero_grad()
+            loss_fn(model(x), y).backward()
+            if (i + 1) % k == 0:
+                optimizer.step()
+```
+
+Each optimizer of a GAN has its own rhythm: what the other one steps on every iteration is not thrown away.
+```python
+critic = nn.Linear(1, 1)
+critic_optimizer = torch.optim.SGD(critic.parameters(), lr=0.1)
+for i, (x, y) in enumerate(loader):
+    critic_optimizer.zero_grad()
+    optimizer.zero_grad()
+    critic(model(x)).mean().backward()
+    critic_optimizer.step()
+    if i % k == 0:
+        optimizer.step()
+```
+
+The backward pass has the same rhythm as the step.
+```python
+for i, (x, y) in enumerate(loader):
+    optimizer.zero_grad()
+    loss = loss_fn(model(x), y)
+    if i % k == 0:
+        loss.backward()
+        optimizer.step()
+```
+
+Two backward passes, of which only the one under the condition is meant for the step.
+```python
+probe = torch.zeros(1, requires_grad=True)
+for i, (x, y) in enumerate(loader):
+    optimizer.zero_grad()
+    (probe * 2).sum().backward()
+    if i % k == 0:
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+```
+
+A step that is skipped because of bad values is not accumulation.
+```python
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = loss_fn(model(x), y)
+    loss.backward()
+    if torch.isfinite(loss):
+        optimizer.step()
+```
+
+Cleared once for all micro-batches of the inner loop.
+```python
+for epoch in range(2):
+    optimizer.zero_grad()
+    for i, (x, y) in enumerate(loader):
+        (loss_fn(model(x), y) / k).backward()
+        if (i + 1) % k == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+```
+
+Gradients of another module.
+```python
+teacher = nn.Linear(4, 1)
+for i, (x, y) in enumerate(loader):
+    teacher.zero_grad()
+    (loss_fn(model(x), y) / k).backward()
+    if (i + 1) % k == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+```
+
+## Fix safety
+Unsafe: the gradients, and with them the training, change; that is the purpose. The learning rate may have been
+tuned for the small batch.
+
+## Measure
+```python
+for i, (x, y) in enumerate(loader):
+    optimizer.zero_grad()
+    (loss_fn(model(x), y) / k).backward()
+    if (i + 1) % k == 0:
+        optimizer.step()
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Append, Fix, Hit, InsertAfter, InsertBefore, Module, NodeEdit, Remove, Rule, Safety
+
+_ACCUMULATION = re.compile(r"accum", re.IGNORECASE)
+_NOTE = "Gradients of all micro-batches count from now on, so training changes; check the learning rate."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL503",
+    message="zero_grad() runs every micro-batch but step() only {k}: all but the last micro-batch's gradients are "
+    "discarded.",
+    severity="error",
+    default=True,
+    triggers=(b"zero_grad",),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if not isinstance(node.func, cst.Attribute) or node.func.attr.value != "zero_grad":
+        return
+    loop = next(iter(module.loops(node)), None)
+    if loop is None or any(needed or module.is_interval(test) for test, needed in module.tests(node, loop)):
+        return
+    calls = [c for c in module.within(loop.body, cst.Call) if isinstance(c, cst.Call)]
+    steps = [c for c in calls if _is_call(c, "step") and module.is_step(c)]
+    optimizers = {_code(_optimizer(c)) for c in steps}
+    if len(optimizers) != 1 or _accelerate(node, module) or not _clears(node.func.value, optimizers, calls, module):
+        return
+    tests = [_counter(c, loop, module) for c in steps]
+    backwards = [c for c in calls if _is_call(c, "backward")]
+    if any(module.loops(c)[0] is not loop for c in (*steps, *backwards)):
+        return
+    if not steps or None in tests or not backwards or any(_counter(c, loop, module) for c in backwards):
+        return
+    text = next((_period(t) for t in tests if t is not None), None)
+    fix = _fix(node, steps[0], loop, module) if len(steps) == 1 else None
+    yield Hit(node, {"k": f"every {text}" if text else "now and then"}, fix=fix, why_hot=module.heat(node).why)
+
+
+def _code(node: cst.CSTNode) -> str:
+    return cst.Module([]).code_for_node(node)
+
+
+def _is_call(call: cst.Call, method: str) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value == method
+
+
+def _optimizer(step: cst.Call) -> cst.CSTNode:
+    """Return the optimizer of ``optimizer.step()`` or ``scaler.step(optimizer)``."""
+    receiver = step.func.value if isinstance(step.func, cst.Attribute) else step.func
+    return step.args[0].value if step.args and "scaler" in _code(receiver).lower() else receiver
+
+
+def _clears(place: cst.BaseExpression, optimizers: set[str], calls: list[cst.Call], module: Module) -> bool:
+    """Say whether clearing `place` clears the one optimizer: it is that, or the only model that runs in the loop."""
+    if _code(place) in optimizers:
+        return True
+    models = {_code(c.func) for c in calls if module.is_model_call(c)}
+    return models == {_code(place)}
+
+
+def _accelerate(node: cst.Call, module: Module) -> bool:
+    return any(_is_call(context, "accumulate") for context in module.contexts(node))
+
+
+def _counter(call: cst.Call, loop: cst.CSTNode, module: Module) -> cst.BaseExpression | None:
+    """Return the condition that lets `call` run only for every k-th or the last micro-batch, if there is one."""
+    for test, _ in module.tests(call, loop):
+        counts = any(isinstance(n, cst.BinaryOperation) for n in module.within(test, cst.BinaryOperation))
+        if (isinstance(test, cst.Comparison) or counts) and (
+            module.is_interval(test) or _ACCUMULATION.search(_code(test))
+        ):
+            return test
+    return None
+
+
+def _period(test: cst.BaseExpression) -> str | None:
+    """Return the k of ``i % k`` as text."""
+    todo: list[cst.CSTNode] = [test]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
+            return f"{_code(node.right)} micro-batches"
+        todo.extend(node.children)
+    return None
+
+
+def _fix(node: cst.Call, step: cst.Call, loop: cst.For | cst.While, module: Module) -> Fix | None:
+    clear, done = module.small_statement(node), module.small_statement(step)
+    if not isinstance(clear, cst.Expr) or clear.value is not node or not isinstance(done, cst.Expr):
+        return None
+    code, line = _code(node), module.parent(done)
+    one_line = isinstance(line, cst.SimpleStatementSuite)
+    after: NodeEdit = Append(step, f"; {code}") if one_line else InsertAfter(module.statement(step), code)
+    edits = (InsertBefore(loop, code), Remove(clear), after)
+    return Fix(edits, Safety.UNSAFE, "Clear the gradients after the step instead", _NOTE)

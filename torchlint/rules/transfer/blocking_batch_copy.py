@@ -1,0 +1,222 @@
+"""Copy batches to the GPU without waiting
+
+## Why
+`.to(device)` and `.cuda()` always start an asynchronous copy, and without `non_blocking=True` they then wait until
+the stream has finished: one wait for each tensor of each batch (PyTorch's tutorial on `pin_memory` and
+`non_blocking`). With `non_blocking=True` the host goes on, and from pinned memory the copy overlaps with kernels.
+From pageable memory little is gained, so the loader must pin as well (TL202).
+
+## Setup
+```python
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+pin = torch.cuda.is_available()
+model = nn.Linear(8, 2).to(device)
+criterion = nn.CrossEntropyLoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+dataset = TensorDataset(torch.ones(16, 8), torch.zeros(16, dtype=torch.long))
+loader = DataLoader(dataset, batch_size=4, pin_memory=pin)
+```
+
+## Bad
+```python
+for x, y in loader:
+    x = x.to(device)
+    y = y.to(device)
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+```
+
+## Good
+```python
+for x, y in loader:
+    x = x.to(device, non_blocking=True)
+    y = y.to(device, non_blocking=True)
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+```
+
+## Leave alone
+Copies back to the host must be waited for.
+```python
+outputs = []
+with torch.no_grad():
+    for x, y in loader:
+        x = x.to(device, non_blocking=True)
+        outputs.append(model(x).to("cpu"))
+```
+
+A module's `.to` takes no such argument, and it moves once.
+```python
+for x, y in loader:
+    head = nn.Linear(8, 2).to(device)
+    loss = criterion(head(x.to(device, non_blocking=True)), y.to(device, non_blocking=True))
+    loss.backward()
+```
+
+A host buffer that is written again right after the copy must not change under it.
+```python
+for x, y in loader:
+    x_device = x.to(device)
+    x.zero_()
+    loss = criterion(model(x_device), y.to(device, non_blocking=True))
+    loss.backward()
+    optimizer.step()
+```
+
+A single batch outside of any loop.
+```python
+x, y = next(iter(loader))
+x = x.to(device)
+```
+
+A cast moves nothing.
+```python
+for x, y in loader:
+    loss = criterion(model(x.to(device, non_blocking=True)), y.to(device, non_blocking=True)).to(torch.float32)
+    loss.backward()
+```
+
+In a framework's step the batch has been moved already.
+```python
+import lightning.pytorch as pl
+
+
+class Lit(pl.LightningModule):
+    def training_step(self, batch, index):
+        x, y = batch
+        return criterion(model(x.to(self.device)), y.to(self.device))
+```
+
+Benchmarks wait on purpose.
+```python
+def benchmark_copy():
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        criterion(model(x), y).backward()
+```
+
+## Fix safety
+Safe where the target is CUDA by evidence and the code proves that the batch's element is a tensor: the stream
+orders the copy before its use, and nothing overwrites the loader's tensor. Unsafe for other devices, on which a copy
+may not have ended when the host goes on, where the call casts as well, and for elements that may be other objects.
+
+## Measure
+```python
+for x, y in loader:
+    x, y = x.to(device), y.to(device)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety, Severity, Transfer, with_keyword
+
+_UNPINNED = " The loader does not pin memory: set pin_memory=True first."
+_NOTES = {
+    "cast": "The cast then runs on the device instead of on the host.",
+    "object": "An object other than a tensor may have a .to() that takes no non_blocking, and raise a TypeError.",
+    "device": "On a device other than CUDA the copy may not have ended when the host goes on.",
+}
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL103",
+    message="blocking host-to-device copy of a batch; pass non_blocking=True (and pin_memory=True in the DataLoader).",
+    severity="warning",
+    default=True,
+    triggers=(b".to", b".cuda"),
+    yields_to=("TL102", "TL104", "TL110"),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    transfer = module.transfer(node)
+    if transfer is None or "non_blocking" in transfer.given or transfer.like or not _from_loader(transfer, module):
+        return
+    heat = module.heat(node)
+    if (
+        heat.grade < Grade.EVAL
+        or module.bench(node)
+        or module.error_path(node)
+        or module.changed_later(transfer.source)
+    ):
+        return
+    unpinned = bool(loaders := module.feeding(node)) and all(module.pins(loader) is False for loader in loaders)
+    severity = Severity.INFO if unpinned else None
+    yield Hit(node, fix=_fix(transfer, module), severity=severity, why_hot=heat.why)
+
+
+def _from_loader(transfer: Transfer, module: Module) -> bool:
+    """Say whether what is moved is a batch that a loader or a caller hands to this step, or a part of one."""
+    value = module.value(transfer.source)
+    if value.device not in (None, "cpu") or module.is_lightning(transfer.call):
+        return False
+    if value.origin == "batch":
+        return value.kind in ("tensor", "batch")
+    if value.origin is not None or value.kind not in ("?", "tensor"):
+        return False
+    # A loss gets what the model made, which is on the device; ``.to(other.device)`` lines two tensors up.
+    function = module.function(transfer.call)
+    aligned = isinstance(transfer.target, cst.Attribute) and module.value(transfer.target.value).tensor
+    if aligned or (function is not None and "loss" in function.name.value):
+        return False
+    return _handed_in(transfer.source, module)
+
+
+def _handed_in(source: cst.BaseExpression, module: Module) -> bool:
+    """Say whether a name of unknown origin, or what it is made from, is a parameter or a loop's target."""
+    while isinstance(source, cst.Subscript):
+        source = source.value
+    function = module.function(source)
+    if not isinstance(source, cst.Name) or source.value == "self":
+        return False
+    given = {p.name.value for p in function.params.params if p.name.value != "self"} if function is not None else set()
+    for loop in module.loops(source):
+        if isinstance(loop, cst.For):
+            given.update(n.value for n in module.within(loop.target, cst.Name) if isinstance(n, cst.Name))
+    if source.value in given:
+        return True
+    for write in module.writes(function or module.root, source.value):
+        made = module.small_statement(write)
+        match made.value if isinstance(made, cst.Assign) and not module.is_within(source, made) else None:
+            case cst.Call(args=args):
+                parts: list[cst.CSTNode] = list(args)
+            case cst.Subscript(value=holder):
+                parts = [holder]
+            case _:
+                continue
+        names = [n.value for part in parts for n in module.within(part, cst.Name) if isinstance(n, cst.Name)]
+        return bool(given.intersection(names))
+    return False
+
+
+def _fix(transfer: Transfer, module: Module) -> Fix | None:
+    if transfer.given & {"copy", "memory_format"}:
+        return None
+    value = module.value(transfer.source)
+    edits = (Replace(transfer.call, with_keyword(transfer.call, "non_blocking", cst.Name("True"))),)
+    why = ""
+    if value.kind != "tensor" or not module.certainly_tensor(transfer.source):
+        why = "object"
+    elif transfer.dtype is not None:
+        why = "cast"
+    elif transfer.device != "cuda":
+        why = "device"
+    safety = Safety.UNSAFE if why else Safety.SAFE
+    if why == "object" and value.kind != "tensor":
+        safety = Safety.SUGGESTION
+    return Fix(edits, safety, "Copy without waiting", _NOTES[why] if why else "")

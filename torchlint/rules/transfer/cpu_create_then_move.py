@@ -1,0 +1,258 @@
+"""Create tensors on the device that uses them
+
+## Why
+A factory without `device=` allocates and fills host memory; the `.to(device)` or `.cuda()` behind it then copies
+from pageable memory, for which the host waits. With `device=` one kernel fills the memory in place. PyTorch's
+performance tuning guide ("Create tensors directly on the target device") and the profiler's own pattern
+`ExtraCUDACopyPattern` name the same waste.
+
+## Setup
+```python
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+```
+
+## Bad
+```python
+class Padded(nn.Module):
+    def forward(self, x):
+        pad = torch.zeros(x.size(0), 8).to(x.device)
+        return torch.cat([x, pad], dim=1)
+
+
+out = Padded()(torch.ones(4, 8, device=device))
+```
+
+## Good
+```python
+class Padded(nn.Module):
+    def forward(self, x):
+        pad = torch.zeros(x.size(0), 8, device=x.device)
+        return torch.cat([x, pad], dim=1)
+
+
+out = Padded()(torch.ones(4, 8, device=device))
+```
+
+## Leave alone
+`torch.tensor(list)` builds on the CPU with `device=` as well, so nothing is gained.
+```python
+class Weighted(nn.Module):
+    def forward(self, x):
+        return x * torch.tensor([0.5, 2.0]).to(x.device)
+```
+
+A cast moves nothing.
+```python
+class Ranked(nn.Module):
+    def forward(self, x):
+        return x + torch.arange(x.size(1), device=x.device).to(x.dtype)
+```
+
+Under a default device the factory does not build on the CPU.
+```python
+def sample(model):
+    with torch.device(device):
+        return model(torch.zeros(4, 8).to(device))
+```
+
+A generator, an output tensor or pinned memory may tie the factory to the CPU.
+```python
+class Noisy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.generator = torch.Generator()
+
+    def forward(self, x):
+        return x + torch.randn(x.shape, generator=self.generator).to(x.device)
+```
+
+Elements that Python writes are cheaper to write on the CPU.
+```python
+class Ragged(nn.Module):
+    def forward(self, x, lengths):
+        mask = torch.zeros(len(lengths), x.size(1))
+        for row, length in enumerate(lengths):
+            mask[row, :length] = 1
+        return x * mask.to(x.device)
+```
+
+A tensor that is kept for later calls is built once.
+```python
+class Positions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = None
+
+    def forward(self, x):
+        if self.table is None:
+            self.table = torch.arange(x.size(1)).to(x.device)
+        return x + self.table
+```
+
+A constructor runs once.
+```python
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(8).to(device))
+```
+
+Tests draw on the CPU to compare devices.
+```python
+def test_same_on_every_device(model):
+    assert model(torch.zeros(4, 8).to(device)).shape == (4, 8)
+```
+
+Code on the way to an exception runs rarely.
+```python
+def loss_fn(x, target):
+    if x.shape != target.shape:
+        raise ValueError(f"{torch.zeros(3).to(x.device)}")
+    return (x - target).square().mean()
+```
+
+## Fix safety
+Safe for zeros, ones, empty, eye, a full of a literal and ranges of integers: the same bits, dtype and strides.
+Unsafe for random numbers, as the CPU's generator is no longer advanced: the values change, and so do later draws
+on the CPU, the next shuffle of a DataLoader among them. Unsafe for inexact ranges, for `requires_grad=True`, for
+`.cuda(n)` of a variable that may be None, and where `.to(other)` evaluates more than a name.
+
+## Measure
+```python
+x = torch.ones(4, 8, device=device)
+out = Padded()(x)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity, Transfer, with_keyword
+
+_STEPS = frozenset("unsqueeze squeeze view reshape flatten t transpose permute repeat long float bool".split())
+_STRANGE = frozenset("layout memory_format names".split())
+_COPIES = "`{expr}` was built on the CPU by {factory} and is copied; build it with device={dev}."
+_HOIST = "`{expr}` is the same in every step and copied in each; move it to the device once."
+_MIXED = "{factory} builds on the CPU, and a tensor on the device is indexed with it or exchanges values with it."
+_NOTES = {
+    "random": "The CPU generator is no longer advanced: the numbers, later CPU draws and the next shuffle change.",
+    "range": "The values may differ in the last place from those that the CPU computes.",
+    "fill": "The fill value is not known to be a plain number.",
+    "grad": "The tensor on the device becomes the leaf that gets .grad.",
+    "cuda": "Where the argument is None, .cuda(None) means the current GPU, but device=None the CPU.",
+    "other": "The expression that gives the device is evaluated twice.",
+    "cast": "The values are made in the other dtype at once instead of being converted to it.",
+}
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL102",
+    message="{factory} builds on the CPU and is then copied; pass device={dev} instead.",
+    severity="warning",
+    default=True,
+    triggers=(b"torch",),
+    yields_to=("TL104",),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    transfer = module.transfer(node)
+    if transfer is None or module.bench(node) or module.error_path(node) or module.cached(node):
+        return
+    value = module.value(transfer.source)
+    made = module.factories(transfer.source) if value.tensor and value.device == "cpu" else []
+    made = [factory for factory in made if module.takes_device(factory)]
+    if not made:
+        return
+    heat, device = module.heat(node), _device(transfer, module)
+    words = {"expr": module.code(transfer.source), "factory": module.code(made[0].func), "dev": device}
+    if module.is_within(made[0], transfer.source):
+        function = module.function(node)
+        if heat.hot or function is None or function.name.value != "__init__":
+            severity = None if heat.hot else Severity.INFO
+            yield Hit(node, words, _fix(transfer, made[0], module), severity, why_hot=heat.why)
+        return
+    hot = [factory for factory in made if module.heat(factory).hot]
+    if heat.hot and not hot:
+        yield Hit(node, words, message=_HOIST, why_hot=heat.why)
+    elif heat.hot:
+        yield Hit(node, words, severity=Severity.INFO, message=_COPIES, why_hot=heat.why)
+        for factory in hot:
+            yield Hit(factory, {"factory": module.code(factory.func), "dev": device}, why_hot=heat.why)
+
+
+@rule.on(cst.Subscript)
+def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
+    """Find CPU tensors that index a tensor on the device, are filled from one, or are written into one."""
+    above = module.small_statement(node)
+    if isinstance(module.parent(node), cst.AssignTarget) and isinstance(above, cst.Assign):
+        pairs = [(node.value, above.value), (above.value, node.value)]
+    else:
+        # An index of booleans is turned into positions on the CPU, and makes nothing wait.
+        indices = [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]
+        pairs = [(index, node.value) for index in indices if module.value(index).dtype != "bool"]
+    for host, there in pairs:
+        value = module.value(host)
+        if not value.tensor or value.device != "cpu" or value.rank == 0 or module.on_device(there) is not True:
+            continue
+        if module.heat(node).hot and not module.bench(node):
+            for factory in module.factories(host, filled=True):
+                heat = module.heat(factory)
+                if heat.hot and module.takes_device(factory):
+                    yield Hit(factory, {"factory": module.code(factory.func)}, message=_MIXED, why_hot=heat.why)
+
+
+def _device(transfer: Transfer, module: Module) -> str:
+    if transfer.target is None:
+        return '"cuda"'
+    return module.code(transfer.target) + (".device" if transfer.like else "")
+
+
+def _fix(transfer: Transfer, factory: cst.Call, module: Module) -> Fix | None:
+    """Return the fix that passes ``device=`` to a factory at the start of the moved chain of calls."""
+    given = {arg.keyword.value for arg in factory.args if arg.keyword is not None}
+    direct = transfer.source is factory or not (transfer.like or transfer.dtype)
+    if transfer.given & {"copy", "memory_format"} or given & _STRANGE or not direct or not _chain(transfer, factory):
+        return None
+    options: dict[str, cst.BaseExpression] = {"device": transfer.target or cst.SimpleString('"cuda"')}
+    if transfer.like and transfer.target is not None:
+        options = {name: cst.Attribute(transfer.target, cst.Name(name)) for name in ("device", "dtype")}
+    elif transfer.dtype is not None:
+        options["dtype"] = transfer.dtype
+    new = factory
+    for name, value in options.items():
+        new = with_keyword(new, name, value)
+    edit = Replace(transfer.call, new if transfer.source is factory else transfer.source.deep_replace(factory, new))
+    why = module.device_effect(factory) or _effect(transfer, factory, module)
+    return Fix((edit,), Safety.UNSAFE if why else Safety.SAFE, "Pass device= to the factory", _NOTES.get(why, ""))
+
+
+def _chain(transfer: Transfer, factory: cst.Call) -> bool:
+    """Say whether the moved expression is the factory's result, or an exact view or cast of it."""
+    source = transfer.source
+    while source is not factory:
+        match source:
+            case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=step))) if step in _STEPS:
+                source = inner
+            case _:
+                return False
+    return True
+
+
+def _effect(transfer: Transfer, factory: cst.Call, module: Module) -> str:
+    """Return the key of the note on what it changes that the transfer goes; empty for nothing."""
+    if (transfer.like or transfer.dtype is not None) and not module.any_dtype(factory):
+        return "cast"
+    if transfer.like:
+        return "" if isinstance(transfer.target, cst.Name) else "other"
+    method = transfer.call.func.attr.value if isinstance(transfer.call.func, cst.Attribute) else ""
+    literal = transfer.target is None or isinstance(transfer.target, (cst.Integer, cst.SimpleString))
+    return "cuda" if method == "cuda" and not literal else ""

@@ -1,0 +1,290 @@
+"""Collect results on the device and copy them to the host once
+
+## Why
+`.cpu()`, `.to("cpu")` and `.tolist()` on a CUDA tensor wait for every kernel queued so far and then copy through
+pageable memory; the host can queue no further work meanwhile. One copy of the concatenated results after the loop
+moves the same bytes with one wait. The PyTorch Performance Tuning Guide lists `.cpu()` and `.tolist()` among the calls
+to avoid under "Avoid unnecessary CPU-GPU synchronization". `.cpu()` does not drop the autograd graph either: `.detach()`
+does, and copies nothing.
+
+Reported are copies that run in every training step or forward pass, and those of a single number or of single samples
+in an evaluation loop. `.cpu()` counts also where nothing is known of the tensor's place, as nobody writes it for a tensor
+that cannot be elsewhere; a batch straight from a loader does not count. One copy of the predictions per evaluation batch is an `info`:
+they have to reach the host at some time, and keeping them takes GPU memory.
+
+## Setup
+```python
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(8, 3).to(device)
+criterion = nn.CrossEntropyLoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = [(torch.randn(4, 8), torch.randint(3, (4,))) for _ in range(5)]
+```
+
+## Bad
+```python
+losses = []
+for x, y in loader:
+    loss = criterion(model(x.to(device)), y.to(device))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.detach().cpu())
+mean = torch.stack(losses).mean()
+```
+
+```python
+losses = []
+for x, y in loader:
+    loss = criterion(model(x.to(device)), y.to(device))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.cpu())
+last = losses[-1].item()
+```
+
+## Good
+```python
+losses = []
+for x, y in loader:
+    loss = criterion(model(x.to(device)), y.to(device))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.detach())
+mean = torch.stack(losses).cpu().mean()
+```
+
+```python
+losses = []
+for x, y in loader:
+    loss = criterion(model(x.to(device)), y.to(device))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.detach())
+last = losses[-1].item()
+```
+
+## Leave alone
+One copy after the loop, or one in a hundred steps, is what we recommend.
+```python
+for step, (x, y) in enumerate(loader):
+    out = model(x.to(device))
+    loss = criterion(out, y.to(device))
+    loss.backward()
+    optimizer.step()
+    if step % 100 == 0:
+        print(out.detach().cpu())
+print(out.detach().cpu())
+```
+
+What the loader gives is on the host already, and so is the result of an earlier copy.
+```python
+for x, y in loader:
+    labels = y.cpu().tolist()
+    kept = x.to("cpu")
+    loss = criterion(model(x.to(device)), y.to(device))
+    loss.backward()
+    optimizer.step()
+```
+
+The lengths of packed sequences have to be on the CPU.
+```python
+from torch.nn.utils.rnn import pack_padded_sequence
+
+
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(8, 3, batch_first=True)
+
+    def forward(self, x, lengths):
+        sizes = lengths.cpu()
+        first = pack_padded_sequence(x, lengths.cpu(), batch_first=True)
+        second = pack_padded_sequence(x, sizes, batch_first=True)
+        return self.rnn(first)[0], self.rnn(second)[0]
+```
+
+A single number that is read through `.cpu()` is a scalar read, which TL101 reports.
+```python
+total = 0.0
+for x, y in loader:
+    loss = criterion(model(x.to(device)), y.to(device))
+    loss.backward()
+    optimizer.step()
+    total += loss.detach().cpu().item()
+```
+
+Dataset code handles CPU tensors, error paths are not hot, and a benchmark copies on purpose.
+```python
+class Pairs(torch.utils.data.Dataset):
+    def __getitem__(self, index):
+        return torch.randn(8).cpu().tolist()
+
+
+def benchmark_copies(loader):
+    for x, y in loader:
+        criterion(model(x.to(device)), y.to(device)).backward()
+        print(model(x.to(device)).cpu())
+
+
+for x, y in loader:
+    out = model(x.to(device))
+    criterion(out, y.to(device)).backward()
+    optimizer.step()
+    if out.shape[0] == 0:
+        raise ValueError(out.detach().cpu())
+```
+
+## Fix safety
+Safe where a list collects detached 0-dim losses and is only stacked or concatenated after the loop: the stack is copied
+instead of its parts, and what follows computes on the same values on the same device. Unsafe where the result is only
+stored or added up: the values then stay on the device. Otherwise there is no fix.
+
+## Measure
+```python
+for x, y in loader:
+    losses.append(criterion(model(x.to(device)), y.to(device)).detach().cpu())
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Append, Fix, Hit, Module, Replace, Rule, Safety, Severity
+from torchlint.semantic.module import Grade, HostRead
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL113",
+    message="`{expr}` copies a GPU tensor to the host every step; collect on the device and copy once after the loop.",
+    severity="warning",
+    default=True,
+    triggers=(b".cpu", b".to", b".tolist"),
+    yields_to=("TL104", "TL604"),
+)
+ONLY_THE_GRAPH = "`{expr}` waits for the GPU and keeps the graph; `.detach()` drops the graph without a copy."
+HOST_ONLY = frozenset(
+    "scipy sklearn faiss cv2 PIL matplotlib lap pycocotools skimage pandas seaborn onnxruntime nltk".split()
+)
+PACKERS = frozenset(("torch.nn.utils.rnn.pack_padded_sequence",))
+JOINERS = frozenset(("torch.stack", "torch.cat"))
+NOTE = "The values stay on the device: GPU memory grows with the loop, and what reads them later sees device tensors."
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Yield a hit for a copy to the host that runs every step."""
+    copy = module.host_copy(node)
+    heat = module.heat(node) if copy is not None else None
+    if copy is None or heat is None or not heat.hot or module.bench(node) or module.error_path(node):
+        return
+    whole = _chain(node, module)
+    consumers = _consumers(whole, module)
+    if any(module.name(call.func) in PACKERS for call in consumers) or _scalar_read(whole, module):
+        return
+    forced = any((module.name(call.func) or "").partition(".")[0] in HOST_ONLY for call in consumers)
+    batchwise = heat.grade is Grade.EVAL and module.inner_loop(node) is None and not _is_number(copy, module)
+    fix = _fix(copy, whole, module)
+    graph = fix is not None and fix.safety is Safety.UNSAFE and module.value(copy.tensor).grad is True
+    yield Hit(
+        node,
+        {"expr": module.code(node)},
+        fix=fix,
+        severity=Severity.INFO if forced or batchwise else None,
+        message=ONLY_THE_GRAPH if graph else None,
+        why_hot=heat.why,
+    )
+
+
+def _chain(node: cst.CSTNode, module: Module) -> cst.CSTNode:
+    """Return the longest chain of methods and attributes that starts with `node`."""
+    above = module.parent(node)
+    while (isinstance(above, cst.Attribute) and above.value is node) or (
+        isinstance(above, cst.Call) and above.func is node
+    ):
+        node, above = above, module.parent(above)
+    return node
+
+
+def _scalar_read(whole: cst.CSTNode, module: Module) -> bool:
+    """Say whether the chain ends in, or is the argument of, a read of one number."""
+    above = module.parent(whole)
+    outer = module.parent(above) if isinstance(above, cst.Arg) else None
+    return any(next(module.scalar_reads(call), None) is not None for call in (whole, outer) if call is not None)
+
+
+def _consumers(whole: cst.CSTNode, module: Module) -> list[cst.Call]:
+    """Return the calls that take the copy as an argument, also under the name it is bound to."""
+    above = module.parent(whole)
+    if isinstance(above, cst.Arg):
+        outer = module.parent(above)
+        return [outer] if isinstance(outer, cst.Call) else []
+    if not isinstance(above, cst.Assign) or not isinstance(above.targets[0].target, cst.Name):
+        return []
+    scope = module.function(whole) or module.root
+    reads = module.reads(scope, above.targets[0].target.value)
+    holders = [module.parent(arg) for read in reads if isinstance(arg := module.parent(read), cst.Arg)]
+    return [call for call in holders if isinstance(call, cst.Call)]
+
+
+def _is_number(copy: HostRead, module: Module) -> bool:
+    value = module.value(copy.tensor)
+    return value.rank == 0 or value.origin == "loss"
+
+
+def _fix(copy: HostRead, whole: cst.CSTNode, module: Module) -> Fix | None:
+    above = module.parent(whole)
+    outer = module.parent(above) if isinstance(above, cst.Arg) else None
+    if whole is not copy.node or copy.how == "tolist":
+        return None
+    kept = copy.tensor if _detached(copy) else cst.Call(cst.Attribute(copy.tensor, cst.Name("detach")))
+    if isinstance(above, cst.AugAssign) and above.value is whole:
+        return Fix((Replace(copy.node, kept),), Safety.UNSAFE, "Add up on the device", NOTE)
+    match outer:
+        case cst.Call(func=cst.Attribute(value=cst.Name(), attr=cst.Name("append"))):
+            joins = _joins(outer, module) if _fresh(copy, module) else []
+            if not joins:
+                return Fix((Replace(copy.node, kept),), Safety.UNSAFE, "Collect on the device", NOTE)
+            whole_stack = [Append(join, ".cpu()") for join in joins]
+            return Fix((Replace(copy.node, kept), *whole_stack), Safety.SAFE, "Collect on the device, copy the stack")
+    return None
+
+
+def _detached(copy: HostRead) -> bool:
+    func = copy.tensor.func if isinstance(copy.tensor, cst.Call) else None
+    return isinstance(func, cst.Attribute) and func.attr.value == "detach"
+
+
+def _fresh(copy: HostRead, module: Module) -> bool:
+    """Say whether the tensor is a detached 0-dim loss that nothing changes in place: keeping it is keeping its value."""
+    value = module.value(copy.tensor)
+    match copy.tensor:
+        case cst.Call(func=cst.Attribute(value=cst.Name(name), attr=cst.Name("detach"))):
+            scope = module.function(copy.node) or module.root
+            steps = [w for w in module.writes(scope, name) if isinstance(module.parent(w), cst.AugAssign)]
+            calls = [p for r in module.reads(scope, name) if isinstance(p := module.parent(r), cst.Attribute)]
+            changed = any(p.attr.value.endswith("_") or p.attr.value == "data" for p in calls)
+            return value.rank == 0 and value.origin == "loss" and not steps and not changed
+    return False
+
+
+def _joins(append: cst.Call, module: Module) -> list[cst.Call]:
+    """Return the calls of stack and cat that are the list's only readers, or nothing."""
+    found = []
+    for read in module.gathered(append) or ():
+        arg = module.parent(read)
+        call = module.parent(arg) if isinstance(arg, cst.Arg) else None
+        if not isinstance(call, cst.Call) or module.name(call.func) not in JOINERS or call.args[0] is not arg:
+            return []
+        found.append(call)
+    return found

@@ -1,0 +1,228 @@
+"""Stay on the device instead of going through NumPy
+
+## Why
+A value that is copied to the host, worked on by NumPy or Python and sent back costs a wait for all queued kernels, the
+work on one CPU core, and a second copy; nothing of it overlaps with the GPU. In PyTorch's own profiler tutorial a
+`np.argwhere` on a mask in `forward` takes almost all of the CPU time until it is replaced by a torch operation. NumPy functions
+raise on a CUDA tensor, so the trip always shows in the code.
+
+Note that `torch.nonzero` and `torch.argwhere` still wait for the device once, to learn the size of the result.
+
+## Setup
+```python
+import numpy as np
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+images = torch.randn(2, 3, 8, 8)
+```
+
+## Bad
+```python
+class Marks(nn.Module):
+    def forward(self, mask, threshold):
+        return torch.from_numpy(np.argwhere(mask.cpu().numpy() > threshold)).to(mask.device)
+
+
+marks = Marks()(images.to(device), 0.5)
+```
+
+```python
+class Weighted(nn.Module):
+    def forward(self, x):
+        scores = x.detach().cpu().numpy()
+        weights = np.exp(-np.abs(scores)).mean(axis=1)
+        return x * torch.from_numpy(weights).to(x.device).unsqueeze(1)
+
+
+out = Weighted()(images.to(device))
+```
+
+## Good
+```python
+class Marks(nn.Module):
+    def forward(self, mask, threshold):
+        return torch.argwhere(mask > threshold)
+
+
+marks = Marks()(images.to(device), 0.5)
+```
+
+```python
+class Weighted(nn.Module):
+    def forward(self, x):
+        weights = torch.exp(-x.detach().abs()).mean(dim=1)
+        return x * weights.unsqueeze(1)
+
+
+out = Weighted()(images.to(device))
+```
+
+## Leave alone
+Metrics that end on the host have made no round trip.
+```python
+class Meter(nn.Module):
+    def forward(self, x):
+        self.peak = np.max(x.detach().cpu().numpy())
+        return x
+```
+
+Data that never was on the device only goes there.
+```python
+class Noisy(nn.Module):
+    def forward(self, x):
+        noise = np.random.default_rng(0).standard_normal(x.shape[-1])
+        return x + torch.from_numpy(noise).to(x.device, x.dtype)
+```
+
+Once before training, or in a dataset, a trip costs little.
+```python
+weights = torch.from_numpy(np.sqrt(images.to(device).cpu().numpy())).to(device)
+
+
+class Flipped(torch.utils.data.Dataset):
+    def __getitem__(self, index):
+        return torch.from_numpy(np.flip(images[index].cpu().numpy()).copy())
+```
+
+What comes back as a CPU tensor has not come back to the device.
+```python
+class Exported(nn.Module):
+    def forward(self, x):
+        return torch.from_numpy(np.sqrt(x.detach().cpu().numpy()))
+```
+
+On the way to an exception, and in a benchmark, nothing is hot.
+```python
+class Checked(nn.Module):
+    def forward(self, x):
+        if x.dim() != 4:
+            raise ValueError(torch.from_numpy(np.abs(x.cpu().numpy())).to(x.device))
+        return x
+
+
+def benchmark_trip(x, loader):
+    for batch in loader:
+        Checked()(batch).backward()
+        torch.from_numpy(np.abs(x.cuda().cpu().numpy())).to(device)
+```
+
+## Fix safety
+Unsafe for one NumPy function with an exact counterpart in torch. Functions of floating numbers may round differently on a
+GPU and be float32 where NumPy gives float64, and positions of NaN and of equal values may differ. Everything else needs a
+person.
+
+## Measure
+```python
+torch.from_numpy(np.argwhere(images.to(device).cpu().numpy() > 0.5)).to(device)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
+from torchlint.semantic.module import RoundTrip
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL104",
+    message="`{expr}` leaves the GPU for the host and comes back through `{back}`; use {equivalent} on the device.",
+    severity="warning",
+    default=True,
+    triggers=(b"from_numpy", b"tensor", b"Tensor", b"asarray"),
+)
+EQUIVALENTS = {
+    "argwhere": "argwhere",
+    "where": "where",
+    "clip": "clamp",
+    "exp": "exp",
+    "log": "log",
+    "sqrt": "sqrt",
+    "abs": "abs",
+    "absolute": "abs",
+    "sign": "sign",
+    "argmax": "argmax",
+    "argmin": "argmin",
+    "argsort": "argsort",
+}
+ARGUMENTS = {"where": 3, "clip": 3}
+HOST_ONLY = frozenset(("scipy", "sklearn", "faiss", "lap", "cv2", "pycocotools", "skimage"))
+HOST_KINDS = ("ndarray", "list", "tuple", "tensor")
+NOTE = "Results may round differently, order NaN and ties differently, and be float32 where NumPy gives float64."
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Yield a hit for host data that a call brings back to the device it came from."""
+    trip = module.round_trip(node)
+    if trip is None or not module.heat(trip.copy.node).step or not module.heat(node).step:
+        return
+    if module.bench(node) or module.error_path(node):
+        return
+    used = [name for name in trip.through if name.startswith("numpy.")]
+    function = used[0].rpartition(".")[2] if used else ""
+    forced = any(name.partition(".")[0] in HOST_ONLY for name in trip.through)
+    equivalent = f"torch.{EQUIVALENTS[function]}" if function in EQUIVALENTS else "torch operations"
+    yield Hit(
+        node if trip.direct else trip.copy.node,
+        {"expr": module.code(trip.copy.node), "back": module.code(trip.maker.func), "equivalent": equivalent},
+        fix=_fix(trip, module) if trip.direct else None,
+        severity=Severity.INFO if forced or module.compiled(node) else None,
+        why_hot=module.heat(trip.copy.node).why,
+    )
+
+
+def _fix(trip: RoundTrip, module: Module) -> Fix | None:
+    """Return the same call in torch where one NumPy function is called on the copy, and on numbers else."""
+    inner = trip.maker.args[0].value
+    if len(trip.maker.args) != 1 or not isinstance(inner, cst.Call) or not _same_device(trip, module):
+        return None
+    name = module.name(inner.func) or ""
+    function = name.rpartition(".")[2]
+    if name != f"numpy.{function}" or function not in EQUIVALENTS or len(inner.args) != ARGUMENTS.get(function, 1):
+        return None
+    if any(arg.keyword is not None or arg.star for arg in inner.args):
+        return None
+    maker = trip.maker.func
+    if not isinstance(maker, cst.Attribute) or module.name(maker) != "torch.from_numpy":
+        return None
+    if function == "where" and not isinstance(inner.args[0].value, cst.Comparison):
+        return None
+    beside = [n for n in module.within(inner, cst.Name) if not module.is_within(n, trip.copy.node)]
+    if any(module.value(n).kind in HOST_KINDS for n in beside):
+        return None
+    args = [arg.with_changes(value=_on_device(arg.value, module)) for arg in inner.args]
+    made = cst.Call(cst.Attribute(maker.value, cst.Name(EQUIVALENTS[function])), args)
+    return Fix((Replace(trip.back, made),), Safety.UNSAFE, f"Use torch.{EQUIVALENTS[function]} on the device", NOTE)
+
+
+def _same_device(trip: RoundTrip, module: Module) -> bool:
+    """Say whether the result goes to the tensor's own device: ``.to(x.device)`` of a trip that left from `x`."""
+    match trip.back:
+        case cst.Call(func=cst.Attribute(value=made, attr=cst.Name("to")), args=[cst.Arg(keyword=None, value=target)]):
+            match target:
+                case cst.Attribute(value=holder, attr=cst.Name("device")):
+                    return made is trip.maker and holder.deep_equals(trip.copy.tensor)
+    return False
+
+
+def _on_device(node: cst.BaseExpression, module: Module) -> cst.BaseExpression:
+    """Return the expression with ``x.cpu().numpy()`` replaced by ``x``."""
+    match node:
+        case cst.Call(func=cst.Attribute(value=cst.Call() as copy, attr=cst.Name("numpy"))):
+            read = module.host_copy(copy)
+            return read.tensor if read is not None else node
+        case cst.Comparison(left=left, comparisons=rest):
+            others = [c.with_changes(comparator=_on_device(c.comparator, module)) for c in rest]
+            return node.with_changes(left=_on_device(left, module), comparisons=others)
+        case cst.BinaryOperation(left=left, right=right):
+            return node.with_changes(left=_on_device(left, module), right=_on_device(right, module))
+        case cst.UnaryOperation(expression=inner):
+            return node.with_changes(expression=_on_device(inner, module))
+    return node

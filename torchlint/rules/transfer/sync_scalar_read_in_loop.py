@@ -1,0 +1,254 @@
+"""Keep running values on the device and read them once after the loop
+
+## Why
+`.item()`, `float(t)`, `int(t)`, `bool(t)`, `math.f(t)`, `range(t)`, `x[:t]` and the formatting of a tensor all reach
+the operator `aten._local_scalar_dense`: a blocking copy from the device that first waits for every kernel queued so
+far. The CPU can then no longer run ahead of the GPU, and short steps become bound by launches. The PyTorch Performance
+Tuning Guide says so under "Avoid unnecessary CPU-GPU synchronization"; Lightning's speed guide says "Don't call .item()
+anywhere in your code".
+
+The rule speaks about lines that run in every training step, forward pass or evaluation batch, and about tensors
+that come from a model, a loss or a move to the device. Formatting is reported in training steps only. Where the
+value is read only to choose a branch the finding is an `info`: such code may need it.
+
+## Setup
+```python
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(8, 3).to(device)
+criterion = nn.CrossEntropyLoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = [(torch.randn(4, 8), torch.randint(3, (4,))) for _ in range(5)]
+```
+
+## Bad
+```python
+total, hits = 0.0, 0
+for x, y in loader:
+    x, y = x.to(device), y.to(device)
+    out = model(x)
+    loss = criterion(out, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    total += loss.item()
+    hits += (out.argmax(1) == y).sum().item()
+print(total / len(loader), hits)
+```
+
+```python
+history = []
+for x, y in loader:
+    loss = criterion(model(x.to(device)), y.to(device))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    history.append(loss.item())
+print(sum(history) / len(history))
+```
+
+## Good
+```python
+total, hits = 0.0, 0
+for x, y in loader:
+    x, y = x.to(device), y.to(device)
+    out = model(x)
+    loss = criterion(out, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    total += loss.detach().double()
+    hits += (out.argmax(1) == y).sum().detach().long()
+hits = int(hits)
+total = float(total)
+print(total / len(loader), hits)
+```
+
+```python
+history = []
+for x, y in loader:
+    loss = criterion(model(x.to(device)), y.to(device))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    history.append(loss.detach())
+print(torch.stack(history).mean().item())
+```
+
+## Leave alone
+Once after the loop, or every fifty steps, a read costs little.
+```python
+for step, (x, y) in enumerate(loader):
+    loss = criterion(model(x.to(device)), y.to(device))
+    loss.backward()
+    optimizer.step()
+    if step % 50 == 0:
+        print(loss.item())
+print(float(loss))
+```
+
+Python numbers, shapes and tensors that live on the CPU wait for nothing.
+```python
+seen = 0
+for x, y in loader:
+    seen += int(x.shape[0]) + x.numel() + y.max().item()
+    loss = criterion(model(x.to(device)), y.to(device))
+    loss.backward()
+    optimizer.step()
+```
+
+On the way to an exception nothing is slow.
+```python
+for x, y in loader:
+    loss = criterion(model(x.to(device)), y.to(device))
+    loss.backward()
+    optimizer.step()
+    assert loss.requires_grad, f"no graph behind {loss.item()}"
+    if not model.training:
+        raise RuntimeError(f"stopped at {loss.item()}")
+```
+
+A dataset's samples are on the CPU, and a benchmark reads the device on purpose.
+```python
+class Pairs(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        x = torch.randn(8)
+        return x, int(x.argmax().item())
+
+
+def benchmark_steps(loader):
+    for x, y in loader:
+        loss = criterion(model(x.to(device)), y.to(device))
+        loss.backward()
+        print(loss.item())
+```
+
+Formatting belongs to training steps; what an evaluation prints has to reach the host.
+```python
+with torch.no_grad():
+    for x, y in loader:
+        print(f"{model(x.to(device)).argmax(1)}")
+```
+
+## Fix safety
+Safe for `acc += e.item()` and `acc += float(e)` under these conditions, all of them: `acc` starts as a number literal
+in the same function (a float literal for a floating `e`, an int literal for an integer or bool one), nothing reads it before the loop
+has ended (no other line of the loop, no closure, no `try` around it), `e` is a 0-dim tensor by construction and lives
+on CUDA (or, where there is none, on the CPU) by evidence. Sums of doubles in the same order are what Python
+computed: the result is equal bit for bit. Elsewhere the rewrite is a suggestion: on MPS there is no float64, and a list of tensors
+needs another line that reads it.
+
+## Measure
+```python
+for x, y in loader:
+    total += criterion(model(x.to(device)), y.to(device)).item()
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, InsertAfter, Module, Replace, Rule, Safety, Severity
+from torchlint.semantic.module import CUDA, HostRead
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL101",
+    message="`{expr}` reads a GPU value on the host every step; keep it on the device and read it once after the loop.",
+    severity="warning",
+    default=True,
+    triggers=(b"torch", b"lightning", b"accelerate"),
+    yields_to=("TL104", "TL604"),
+)
+KIND_OF_DTYPE = {"float": "float", "double": "float", "half": "float", "int": "int", "bool": "int"}
+METHOD_OF_KIND = {"float": "double", "int": "long"}
+
+
+@rule.on(cst.Call, cst.Subscript, cst.FormattedString, cst.BinaryOperation)
+def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
+    """Yield a hit for a scalar read that runs every step."""
+    for read in module.scalar_reads(node):
+        heat = module.heat(node)
+        if not heat.hot or (read.how in ("format", "print") and not heat.train):
+            continue
+        if module.bench(node) or module.error_path(node) or _known_by_then(read, module):
+            continue
+        severity = Severity.INFO if _decides(node, module) else None
+        yield Hit(
+            read.node, {"expr": module.code(read.node)}, fix=_fix(read, module), severity=severity, why_hot=heat.why
+        )
+
+
+def _known_by_then(read: HostRead, module: Module) -> bool:
+    """Say whether the test of an ``if`` around the read has read the same tensor already."""
+    child: cst.CSTNode = read.node
+    for above in module.ancestors(read.node):
+        if isinstance(above, cst.FunctionDef):
+            return False
+        if isinstance(above, cst.If) and child is above.body:
+            calls = module.within(above.test, cst.Call)
+            if any(other.tensor.deep_equals(read.tensor) for call in calls for other in module.scalar_reads(call)):
+                return True
+        child = above
+    return False
+
+
+def _decides(node: cst.CSTNode, module: Module) -> bool:
+    """Say whether the read stands in a condition: the value chooses the next step on the host."""
+    child = node
+    for above in module.ancestors(node):
+        if isinstance(above, (cst.If, cst.While, cst.IfExp)):
+            return child is above.test
+        if isinstance(above, cst.BaseStatement):
+            return False
+        child = above
+    return False
+
+
+def _fix(read: HostRead, module: Module) -> Fix | None:
+    above = module.parent(read.node)
+    if read.how not in ("item", "float") or not isinstance(read.node, cst.Call):
+        return None
+    if isinstance(above, cst.AugAssign) and above.value is read.node:
+        return _accumulated(read, above, module)
+    if read.how == "item" and isinstance(above, cst.Arg) and _is_append(module.parent(above)):
+        title = "Collect the tensors and read them together after the loop"
+        return Fix((Replace(read.node, _method(read.tensor, "detach")),), Safety.SUGGESTION, title)
+    return None
+
+
+def _accumulated(read: HostRead, step: cst.AugAssign, module: Module) -> Fix | None:
+    found = module.accumulator(step)
+    if found is None:
+        return None
+    value = module.value(read.tensor)
+    kind = "float" if read.how == "float" else KIND_OF_DTYPE.get(value.dtype or "")
+    proven = kind is not None and kind == found.start and value.rank == 0 and value.device == CUDA
+    total = kind or found.start
+    device_sum = _method(_method(read.tensor, "detach"), METHOD_OF_KIND[total])
+    edits = (Replace(read.node, device_sum), InsertAfter(found.loop, f"{found.name} = {total}({found.name})"))
+    return Fix(edits, Safety.SAFE if proven else Safety.SUGGESTION, "Sum on the device and read once after the loop")
+
+
+def _method(receiver: cst.BaseExpression, name: str) -> cst.Call:
+    """Return ``receiver.name()``; a second ``.detach()`` is left out."""
+    match receiver:
+        case cst.Call(func=cst.Attribute(attr=cst.Name("detach"))) if name == "detach":
+            return receiver
+        case cst.Name() | cst.Attribute() | cst.Call() | cst.Subscript():
+            return cst.Call(cst.Attribute(receiver, cst.Name(name)))
+    held = receiver if receiver.lpar else receiver.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    return cst.Call(cst.Attribute(held, cst.Name(name)))
+
+
+def _is_append(node: cst.CSTNode | None) -> bool:
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "append"
