@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint.semantic.flow import Flow
 from torchlint.semantic.names import Names, dotted_text
-from torchlint.semantic.tree import FUNCTIONS, Loop, Tree
+from torchlint.semantic.tree import COMPREHENSIONS, Comprehension, Loop, Tree
 from torchlint.semantic.values import Values
 
 _WRAPPERS = ("builtins.enumerate", "builtins.reversed", "builtins.list", "builtins.tuple", "builtins.sorted")
@@ -145,14 +145,48 @@ class Iterations:
         name = root.value if isinstance(root, cst.Name) else ""
         if isinstance(loop, cst.For) and name in self.bound(loop.target):
             return True
-        order = self.tree.order
         writes: list[cst.CSTNode] = [*self.flow.writes(loop.body, name)]
         if not isinstance(place, cst.Name):
             writes += [w for w in self.same(loop.body, place) if isinstance(self.tree.parents.get(w), cst.AssignTarget)]
-        return any(
-            order[write] < order[at] and self._dominates(write, at, loop) and not self._reads_itself(write)
-            for write in writes
-        )
+        fresh = [w for w in writes if not self._reads_itself(w)]
+        for above in self.tree.ancestors(at):
+            if isinstance(above, (cst.For, cst.CompFor)) and any(self.tree.is_within(w, above.target) for w in fresh):
+                return True
+            if isinstance(above, COMPREHENSIONS) and any(self._comprehends(above, w) for w in fresh):
+                return True
+            if isinstance(above, cst.IndentedBlock) and any(
+                self._binds(part, fresh) for part in above.body if self.tree.ends[part] < self.tree.order[at]
+            ):
+                return True
+            if above is loop:
+                return False
+        return False
+
+    def _comprehends(self, node: Comprehension, write: cst.CSTNode) -> bool:
+        at: cst.CompFor | None = node.for_in
+        while at is not None:
+            if self.tree.is_within(write, at.target):
+                return True
+            at = at.inner_for_in
+        return False
+
+    def _binds(self, statement: cst.CSTNode | None, writes: list[cst.CSTNode]) -> bool:
+        """Say whether a statement makes one of the writes whenever it runs to its end."""
+        if isinstance(statement, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
+            return any(self.tree.is_within(w, statement) and not self._in_comprehension(w) for w in writes)
+        if isinstance(statement, cst.If):
+            other = statement.orelse.body if isinstance(statement.orelse, cst.Else) else statement.orelse
+            return other is not None and self._binds(statement.body, writes) and self._binds(other, writes)
+        if isinstance(statement, cst.IndentedBlock):
+            return any(self._binds(part, writes) or self._leaves(part) for part in statement.body)
+        return isinstance(statement, cst.With) and self._binds(statement.body, writes)
+
+    def _in_comprehension(self, write: cst.CSTNode) -> bool:
+        return any(isinstance(above, cst.CompFor) for above in self.tree.ancestors(write))
+
+    def _leaves(self, statement: cst.CSTNode) -> bool:
+        parts = statement.body if isinstance(statement, cst.SimpleStatementLine) else ()
+        return any(isinstance(part, (cst.Continue, cst.Break, cst.Return, cst.Raise)) for part in parts)
 
     def same(self, scope: cst.CSTNode, place: cst.CSTNode) -> list[cst.CSTNode]:
         """Return the expressions inside `scope` that are spelled like a name, attribute or subscript."""
@@ -166,25 +200,25 @@ class Iterations:
             return True
         return isinstance(statement, cst.Assign) and bool(self.same(statement.value, write))
 
-    def _dominates(self, write: cst.CSTNode, at: cst.CSTNode, loop: Loop) -> bool:
-        # A write in a block that also holds `at` runs before it in each iteration.
-        for above in self.tree.ancestors(write):
-            if isinstance(above, (cst.IndentedBlock, cst.SimpleStatementSuite)):
-                return self.tree.is_within(at, above)
-            if above is loop:
-                return False
-            if isinstance(above, FUNCTIONS):
-                return False
-        return False
-
     def carried(self, loop: Loop) -> list[cst.Name]:
         """Return the reads in a loop's body of names that the body binds and may find from an earlier iteration."""
-        out = []
+        out: list[cst.Name] = []
         for name in sorted({w.value for w in self._body_writes(loop)}):
-            for read in self.flow.reads(loop.body, name):
-                if not self.reset(loop, read, read):
-                    out.append(read)
+            reads = self.flow.reads(loop.body, name)
+            if len(reads) == 1 and self._running_sum(reads[0]):
+                continue
+            out.extend(read for read in reads if not self.reset(loop, read, read))
         return out
+
+    def _running_sum(self, read: cst.Name) -> bool:
+        """Say whether a read is the ``total`` on the right of ``total = total + x``: order aside, a reduction."""
+        above = self.tree.parents.get(read)
+        match above, self.tree.parents.get(above) if above is not None else None:
+            case cst.BinaryOperation(operator=cst.Add()), cst.Assign(
+                targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value
+            ):
+                return name == read.value and value is above
+        return False
 
     def _body_writes(self, loop: Loop) -> list[cst.Name]:
         return [n for n in self.tree.within(loop.body, cst.Name) if isinstance(n, cst.Name) and self.flow.is_write(n)]

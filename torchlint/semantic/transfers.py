@@ -49,7 +49,7 @@ def transfer(module: Module, call: cst.Call) -> Transfer | None:
     func = call.func
     if not isinstance(func, cst.Attribute) or func.attr.value not in _METHODS:
         return None
-    if module.name(func) is not None or any(arg.star for arg in call.args):
+    if not module.accel or module.name(func) is not None or any(arg.star for arg in call.args):
         return None
     if func.attr.value == "type_as":
         return _like(module, call, func.value, call.args[0].value) if len(call.args) == 1 else None

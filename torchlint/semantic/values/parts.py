@@ -56,6 +56,9 @@ class Parts(Calls):
                 device=CPU if attr == "batch_sizes" else holder.device,
                 dtype="int" if attr == "batch_sizes" else None,
             )
+        if attr == "grad" and holder.kind == "?":
+            # Only parameters have one; they live where the model does.
+            return Value("tensor", device=holder.device or ACCEL, origin="param", grad=False)
         return None
 
     def subscript(self, node: cst.Subscript) -> Value:

@@ -1,0 +1,252 @@
+"""Keep the decision on the device
+
+## Why
+`bool(tensor)` copies one value to the host and waits until the GPU has finished everything queued so far (the
+tuning guide of the PyTorch documentation lists it among the synchronisations to avoid). Python's `if`, `while`, `assert`,
+`and`, `or` and `not` all call it. Under `torch.compile` the branch also breaks the graph.
+
+## Setup
+```python
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(32, 4).to(device)
+criterion = nn.CrossEntropyLoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+batches = [(torch.randn(16, 32, device=device), torch.randint(4, (16,), device=device)) for _ in range(10)]
+```
+
+## Bad
+```python
+def train():
+    for x, y in batches:
+        loss = criterion(model(x), y)
+        if loss > 10:
+            loss = loss * 0.1
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+train()
+```
+
+## Good
+```python
+def train():
+    for x, y in batches:
+        loss = criterion(model(x), y)
+        loss = torch.where(loss > 10, loss * 0.1, loss)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+train()
+```
+
+## Leave alone
+Shapes, sizes, flags, `None` and Python numbers are known on the host.
+```python
+class Net(nn.Module):
+    def forward(self, x, mask=None):
+        if mask is not None and x.dim() == 2 and x.shape[0] > 1:
+            x = x * mask
+        if self.training and x.requires_grad and x.numel() > 0:
+            x = x * 2
+        return x
+```
+
+A check that runs only now and then is throttled, and a debug flag switches it off.
+```python
+def train_checked(debug=False):
+    for step, (x, y) in enumerate(batches):
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        if step % 100 == 0 and torch.isnan(loss):
+            raise ValueError("loss is NaN")
+        if debug:
+            assert torch.isfinite(loss)
+```
+
+Tensors on the CPU are read without waiting.
+```python
+def pack(batches):
+    for x, y in batches:
+        lengths = torch.ones(16)
+        if lengths.max() > 4:
+            x = x[:4]
+        criterion(model(x[:16]), y[: len(x)]).backward()
+        optimizer.step()
+```
+
+Outside of training steps, forward passes and losses nothing is gained.
+```python
+weight = model.weight.detach()
+if weight.abs().max() > 10:
+    print("large weights")
+```
+
+## Fix safety
+Unsafe: `torch.where` computes both sides, and a NaN or infinity in the side not taken can reach the gradients.
+
+## Measure
+```python
+train()
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity
+
+_FINITE = ("isnan", "isinf", "isfinite", "isposinf", "isneginf")
+_COMPARES = ("torch.equal", "torch.allclose")
+_Tested = cst.If | cst.While | cst.IfExp | cst.Assert | cst.CompIf
+_TESTS = (cst.If, cst.While, cst.IfExp, cst.Assert, cst.CompIf)
+_STOPS = (cst.Raise, cst.Break, cst.Return)
+_GUARD = "This check waits for the GPU at every step; run it every few hundred steps, or let a gradient scaler skip the step."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL602",
+    message="Python's {word} on a tensor value waits for the GPU (and breaks torch.compile graphs).",
+    severity="warning",
+    default=True,
+    triggers=(b"torch", b"lightning"),
+)
+
+
+@rule.on(cst.If, cst.While, cst.IfExp, cst.Assert, cst.CompIf)
+def statement(node: _Tested, module: Module) -> Iterator[Hit]:
+    word = {cst.While: "while", cst.Assert: "assert"}.get(type(node), "if")
+    yield from _judge(_leaves(node.test), word, module)
+
+
+@rule.on(cst.BooleanOperation, cst.UnaryOperation)
+def expression(node: cst.BooleanOperation | cst.UnaryOperation, module: Module) -> Iterator[Hit]:
+    # Inside a test the statement speaks; elsewhere ``and`` and ``or`` never ask for the truth of their last operand.
+    above = module.parent(node)
+    if _nested(above) or (isinstance(above, _TESTS) and above.test is node):
+        return
+    if isinstance(node, cst.BooleanOperation):
+        word = "and" if isinstance(node.operator, cst.And) else "or"
+        yield from _judge([leaf for leaf in _leaves(node) if module.is_within(leaf, node.left)], word, module)
+    elif isinstance(node.operator, cst.Not):
+        yield from _judge(_leaves(node.expression), "not", module)
+
+
+def _nested(node: cst.CSTNode | None) -> bool:
+    return isinstance(node, cst.BooleanOperation) or isinstance(getattr(node, "operator", None), cst.Not)
+
+
+def _leaves(test: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Return the expressions that a test asks for their truth, seen through ``and``, ``or`` and ``not``."""
+    if isinstance(test, cst.BooleanOperation):
+        return _leaves(test.left) + _leaves(test.right)
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        return _leaves(test.expression)
+    return [test]
+
+
+def _judge(leaves: list[cst.BaseExpression], word: str, module: Module) -> Iterator[Hit]:
+    """Speak of the first operand that waits: one finding for one test."""
+    test = next((leaf for leaf in leaves if _reads_device(leaf, module)), None)
+    if test is None or module.bench(test):
+        return
+    heat = module.heat(test)
+    holder = next((a for a in module.ancestors(test) if isinstance(a, (*_TESTS, cst.BaseSmallStatement))), None)
+    if not heat.step or _early_exit(holder, module):
+        return
+    if _stops_on_nan(test, holder, module):
+        yield Hit(test, {"word": word}, severity=Severity.INFO, message=_GUARD, why_hot=heat.why)
+    else:
+        fix = _fix(holder, test, module) if isinstance(holder, cst.If) and holder.test is test else None
+        yield Hit(test, {"word": word}, fix=fix, why_hot=heat.why)
+
+
+def _early_exit(holder: cst.CSTNode | None, module: Module) -> bool:
+    """Say whether a test only ends a loop inside the step: decoding until all have ended, a solver that converges."""
+    loops = module.loops(holder) if holder is not None else []
+    if not loops or module.heat(loops[0]).grade < module.heat(loops[0].body).grade:
+        return False
+    match holder:
+        case cst.If(orelse=None, body=cst.IndentedBlock(body=[cst.SimpleStatementLine(body=[only])])):
+            return isinstance(only, (cst.Break, cst.Return))
+    return False
+
+
+def _reads_device(test: cst.BaseExpression, module: Module) -> bool:
+    """Say whether Python must ask a tensor on the device for its truth."""
+    match test:
+        case cst.Call() if module.name(test.func) in _COMPARES:
+            return any(module.on_device(arg.value) for arg in test.args)
+        case cst.Comparison(comparisons=[cst.ComparisonTarget(operator=cst.In() | cst.NotIn(), comparator=holder)]):
+            return bool(module.on_device(holder))
+        case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(comparator=right)]):
+            # An item of a batch or of a model's output may as well be a number or a string.
+            sides = [module.value(side) for side in (left, right)]
+            if all(value.loose for value in sides if value.tensor):
+                return False
+        case cst.Name() | cst.Attribute() | cst.Subscript() if module.value(test).loose:
+            return False
+    return bool(module.on_device(test))
+
+
+def _stops_on_nan(test: cst.BaseExpression, holder: cst.CSTNode | None, module: Module) -> bool:
+    """Say whether a test for NaN or infinity guards a raise, a break or a return, or is asserted."""
+    if not any(module.code(c.func).endswith(_FINITE) for c in module.within(test, cst.Call) if isinstance(c, cst.Call)):
+        return False
+    if isinstance(holder, cst.If):
+        return any(True for _ in module.within(holder.body, *_STOPS))
+    return isinstance(holder, cst.Assert)
+
+
+def _fix(node: cst.If, test: cst.BaseExpression, module: Module) -> Fix | None:
+    """Return the two-way select for ``if c: a = f(a)`` (``else: a = g(a)``) over tensors of the same shape."""
+    taken = _select(node.body)
+    other = _select(node.orelse.body) if isinstance(node.orelse, cst.Else) else None
+    if taken is None or (node.orelse is not None and other is None) or module.value(test).rank != 0:
+        return None
+    name = taken.targets[0].target
+    assert isinstance(name, cst.Name)
+    otherwise = other.value if other is not None else name
+    if other is not None and not other.targets[0].target.deep_equals(name):
+        return None
+    sides = [taken.value] if other is None else [taken.value, otherwise]
+    if not all(_scaled(side, name.value, module) for side in sides):
+        return None
+    select = cst.parse_expression("torch.where()")
+    assert isinstance(select, cst.Call)
+    select = select.with_changes(args=[cst.Arg(test), cst.Arg(taken.value), cst.Arg(otherwise)])
+    new = cst.SimpleStatementLine([taken.with_changes(value=select)])
+    note = "Both sides are computed; a NaN or infinity in the side not taken can reach the gradients."
+    return Fix((Replace(node, new), NeedImport("torch")), Safety.UNSAFE, "Select with torch.where on the device", note)
+
+
+def _select(suite: cst.BaseSuite) -> cst.Assign | None:
+    match suite:
+        case cst.IndentedBlock(body=[cst.SimpleStatementLine(body=[cst.Assign(targets=[target]) as only])]):
+            return only if isinstance(target.target, cst.Name) else None
+    return None
+
+
+def _scaled(node: cst.BaseExpression, name: str, module: Module) -> bool:
+    """Say whether an expression is plain arithmetic on one tensor and numbers: of its shape, and without effects."""
+    match node:
+        case cst.Name(value=value):
+            return value == name or module.value(node).kind == "number"
+        case cst.Integer() | cst.Float():
+            return True
+        case cst.UnaryOperation(operator=cst.Minus() | cst.Plus(), expression=inner):
+            return _scaled(inner, name, module)
+        case cst.BinaryOperation(left=left, right=right):
+            return _scaled(left, name, module) and _scaled(right, name, module)
+    return False

@@ -1,0 +1,312 @@
+"""Let one tensor operation do what the Python loop does
+
+## Why
+Every operation in the loop costs Python time and at least one kernel launch (5 to 20 µs each on the CPU side), while
+the kernel itself handles a single element. The GPU idles, and with autograd on each tiny result adds nodes to the
+graph. The profiler of PyTorch knows the pattern as `ForLoopIndexingPattern`.
+
+## Setup
+```python
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+x = torch.randn(64, 32, device=device, requires_grad=True)
+target = torch.randn(64, 32, device=device)
+```
+
+## Bad
+```python
+class RowLoss(nn.Module):
+    def forward(self, pred, target):
+        losses = torch.zeros(pred.shape[0], device=pred.device)
+        for i in range(pred.shape[0]):
+            losses[i] = (pred[i] - target[i]).pow(2).mean()
+        return losses.sum()
+
+
+loss = RowLoss()(x, target)
+```
+
+## Good
+```python
+class RowLoss(nn.Module):
+    def forward(self, pred, target):
+        return (pred - target).pow(2).mean(dim=1).sum()
+
+
+loss = RowLoss()(x, target)
+```
+
+## Leave alone
+A recurrence needs the step before.
+```python
+class Decay(nn.Module):
+    def forward(self, x):
+        state = torch.zeros_like(x[0])
+        out = []
+        for t in range(x.shape[0]):
+            state = 0.9 * state + x[t]
+            out.append(state)
+        return torch.stack(out)
+```
+
+So does a loop that reads back what it has written into a tensor.
+```python
+class Scan(nn.Module):
+    def forward(self, x):
+        total = torch.zeros_like(x)
+        for t in range(1, x.shape[0]):
+            total[t] = total[t - 1] + x[t]
+        return total
+```
+
+Layers, heads and lists of tensors of different shapes are not elements.
+```python
+class Pyramid(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(32, 32) for _ in range(12))
+
+    def forward(self, x):
+        for i in range(len(self.layers)):
+            x = self.layers[i](x)
+        levels = [x, x[::2], x[::4]]
+        return sum(level.pow(2).mean() for level in levels)
+```
+
+A few iterations are cheap.
+```python
+class Moments(nn.Module):
+    def forward(self, x):
+        rows = torch.zeros(4, device=x.device)
+        for i in range(4):
+            rows[i] = x[i].pow(2).mean()
+        return rows
+```
+
+A loop that only takes a tensor apart does no work per element.
+```python
+class Split(nn.Module):
+    def forward(self, x):
+        return [row for row in x]
+```
+
+Work that torch cannot do for all elements at once.
+```python
+class Matcher(nn.Module):
+    def __init__(self, solve):
+        super().__init__()
+        self.solve = solve
+
+    def forward(self, cost):
+        return [self.solve(c.pow(2)) for c in cost]
+```
+
+A loop that ends early by what it finds decides on the host.
+```python
+class First(nn.Module):
+    def forward(self, x):
+        for i in range(x.shape[0]):
+            found = x[i].pow(2).mean()
+            if found.shape == x.shape:
+                break
+        return found
+```
+
+Code that runs once.
+```python
+norms = []
+for i in range(x.shape[0]):
+    norms.append(x[i].pow(2).mean())
+```
+
+Tensors on the CPU, in a dataset for instance.
+```python
+class Host(nn.Module):
+    def forward(self, x):
+        table = torch.arange(1000)
+        return [int(table[i].pow(2)) for i in range(table.shape[0])]
+```
+
+## Fix safety
+No fix is offered: which operation does the work depends on the loop.
+
+## Measure
+```python
+loss = RowLoss()(x, target)
+loss.backward()
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Hit, Module, Rule, Severity
+
+_FEW = 8
+_NESTED = (
+    "Nested Python loops over tensor elements launch kernels for every pair; broadcast, or use torch.cdist or bmm."
+)
+_MASKS = (
+    "A Python loop that compares a tensor with each index scans it once per turn; compare with all at once or scatter."
+)
+_ROWS = "Python loop over the rows of a tensor: one or more kernel launches per row; apply the operations to all rows at once."
+_HOST = (
+    "item",
+    "tolist",
+    "cpu",
+    "numpy",
+    "to",
+    "cuda",
+    "size",
+    "dim",
+    "numel",
+    "backward",
+    "detach",
+    "clone",
+    "append",
+)
+_Loop = cst.For | cst.CompFor
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL601",
+    message="Python loop over tensor elements: one or more kernel launches per element; vectorise.",
+    severity="warning",
+    default=True,
+    triggers=(b"for ",),
+    yields_to=(),
+)
+
+
+@rule.on(cst.For, cst.CompFor)
+def check(node: _Loop, module: Module) -> Iterator[Hit]:
+    found = _found(node, module)
+    if not found or any(_found(outer, module) for outer in _outer(node, module)):
+        return
+    heat = module.heat(_body(node, module))
+    severity = Severity.INFO if module.compiled(node) else None
+    place = node if isinstance(node, cst.For) else _holder(node, module)
+    yield Hit(place, message=found, severity=severity, why_hot=heat.why)
+
+
+def _holder(node: cst.CSTNode, module: Module) -> cst.CSTNode:
+    return next(a for a in module.ancestors(node) if not isinstance(a, cst.CompFor))
+
+
+def _outer(node: _Loop, module: Module) -> Iterator[_Loop]:
+    """Yield the loops of the same function around a loop."""
+    for above in module.ancestors(node):
+        if isinstance(above, cst.FunctionDef):
+            return
+        if isinstance(above, cst.For):
+            yield above
+        elif isinstance(above, (cst.ListComp, cst.SetComp, cst.GeneratorExp)) and above.for_in is not node:
+            yield above.for_in
+
+
+def _body(node: _Loop, module: Module) -> cst.CSTNode:
+    """Return what a loop repeats: its block, or the element of its comprehension."""
+    if isinstance(node, cst.For):
+        return node.body
+    holder = _holder(node, module)
+    return getattr(holder, "elt", holder)
+
+
+def _found(node: _Loop, module: Module) -> str:
+    """Return the message for a loop that torch could do at once, or an empty string."""
+    body = _body(node, module)
+    if isinstance(node, cst.CompFor) and (node.ifs or isinstance(_holder(node, module), cst.DictComp)):
+        return ""
+    if not module.heat(body).hot or module.bench(node) or module.structural(node):
+        return ""
+    count = module.count(node)
+    if count is not None and count <= _FEW:
+        return ""
+    message = _row(node, body, module)
+    if not message or not module.only_tensor_work(body):
+        return ""
+    return message if isinstance(node, cst.CompFor) or module.independent(node) else ""
+
+
+def _row(node: _Loop, body: cst.CSTNode, module: Module) -> str:
+    over = module.over(node)
+    for goes in over:
+        target = goes.target
+        if not isinstance(target, cst.Name):
+            continue
+        if isinstance(goes.iterated, cst.Call) and module.name(goes.iterated.func) == "builtins.range":
+            return _indexed(target, goes.iterated, body, module)
+        value = module.value(goes.iterated)
+        if _container(goes.iterated, module):
+            return ""
+        if value.tensor and not value.loose and module.on_device(goes.iterated) and _works(body, target, module):
+            return _ROWS
+    return ""
+
+
+def _container(iterated: cst.BaseExpression, module: Module) -> bool:
+    """Say whether the function asks what it iterates for its type: then it may be a list of tensors."""
+    function = module.function(iterated)
+    calls = module.within(function.body, cst.Call) if function is not None else ()
+    return any(
+        isinstance(c, cst.Call)
+        and module.name(c.func) in ("builtins.isinstance", "torch.is_tensor")
+        and c.args[0].value.deep_equals(iterated)
+        for c in calls
+    )
+
+
+def _indexed(index: cst.Name, counts: cst.Call, body: cst.CSTNode, module: Module) -> str:
+    """Judge ``for i in range(n)``: elements of a tensor taken by ``i``, or a tensor compared with ``i``."""
+    if _masked(index, body, module):
+        return _MASKS
+    if not any(module.sized(arg.value) for arg in counts.args):
+        return ""
+    taken = [s for s in module.within(body, cst.Subscript) if isinstance(s, cst.Subscript)]
+    read = [s for s in taken if _picks(s, index, module) and module.on_device(s.value)]
+    if not any(_works(body, s, module) for s in read):
+        return ""
+    nested = any(_picks_two(s, module) for s in taken) and any(True for _ in module.within(body, cst.For))
+    return _NESTED if nested else rule.message
+
+
+def _masked(index: cst.Name, body: cst.CSTNode, module: Module) -> bool:
+    for test in module.within(body, cst.Comparison):
+        match test:
+            case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator=cst.Equal(), comparator=right)]):
+                if right.deep_equals(index) and module.on_device(left) and not module.value(left).loose:
+                    return not isinstance(module.parent(test), (cst.If, cst.IfExp, cst.BooleanOperation))
+    return False
+
+
+def _picks(node: cst.Subscript, index: cst.Name, module: Module) -> bool:
+    """Say whether a subscript takes part of a tensor by the loop's index."""
+    return any(bool(module.same(item, index)) for item in node.slice)
+
+
+def _picks_two(node: cst.Subscript, module: Module) -> bool:
+    return len({name for item in node.slice for name in module.names_in(item)}) > 1
+
+
+def _works(body: cst.CSTNode, part: cst.CSTNode, module: Module) -> bool:
+    """Say whether a tensor operation is done on a part: arithmetic, a torch function or one of its methods."""
+    for use in module.same(body, part):
+        above = module.parent(use)
+        while isinstance(above, (cst.Subscript, cst.Index, cst.SubscriptElement, cst.Element, cst.Tuple, cst.List)):
+            above = module.parent(above)
+        if isinstance(above, (cst.BinaryOperation, cst.Comparison)):
+            return True
+        if isinstance(above, cst.Arg):
+            call = module.parent(above)
+            return isinstance(call, cst.Call) and (module.name(call.func) or "").startswith("torch.")
+        if isinstance(above, cst.Attribute) and isinstance(module.parent(above), cst.Call):
+            return above.attr.value not in _HOST
+        if isinstance(above, cst.Assign) and isinstance(above.targets[0].target, cst.Name) and above.value is use:
+            return _works(body, above.targets[0].target, module)
+    return False

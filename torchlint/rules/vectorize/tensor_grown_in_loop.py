@@ -1,0 +1,255 @@
+"""Collect the parts in a list and concatenate once
+
+## Why
+`torch.cat` allocates a new tensor and copies both operands. In a loop that puts everything collected so far first,
+n parts of equal size cost n(n+1)/2 copies instead of n, and n allocations of growing size, of which the caching
+allocator can reuse none. With autograd on, every intermediate result also stays in the graph. The same holds for
+`np.append`, `np.concatenate` and `np.vstack`.
+
+## Setup
+```python
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(64, 64).to(device).eval()
+batches = [torch.randn(16, 64, device=device) for _ in range(20)]
+```
+
+## Bad
+```python
+@torch.no_grad()
+def predict(batches):
+    out = torch.empty(0, 64, device=device)
+    for x in batches:
+        out = torch.cat([out, model(x)])
+    return out
+
+
+preds = predict(batches)
+```
+
+## Good
+```python
+@torch.no_grad()
+def predict(batches):
+    out_parts = [torch.empty(0, 64, device=device)]
+    for x in batches:
+        out_parts.append(model(x))
+    out = torch.cat(out_parts)
+    return out
+
+
+preds = predict(batches)
+```
+
+## Leave alone
+One concatenation after the loop is the remedy itself.
+```python
+parts = []
+for x in batches:
+    parts.append(model(x))
+preds = torch.cat(parts)
+```
+
+A tensor that the loop reads back (autoregressive input, a cache, a sliding window) cannot wait for the end.
+```python
+def decode(tokens):
+    for _ in range(20):
+        tokens = torch.cat([tokens, model(tokens)[-1:]])
+    return tokens
+```
+
+Every iteration starts anew: this joins two parts and grows nothing.
+```python
+rows = []
+for x in batches:
+    y = model(x)
+    y = torch.cat([y, torch.zeros_like(x)], dim=1)
+    rows.append(y)
+```
+
+A few parts are no growth.
+```python
+out = model(batches[0])
+for i in range(3):
+    out = torch.cat([out, batches[i]])
+```
+
+Layers, heads and scales are few, and their features are meant to be joined.
+```python
+layers = nn.ModuleList(nn.Linear(64, 8) for _ in range(3)).to(device)
+features = batches[0]
+for layer in layers:
+    features = torch.cat([features, layer(batches[0])], dim=1)
+```
+
+Each key of a dictionary is joined once per iteration of the loop over the keys.
+```python
+state = {"a": batches[0], "b": batches[1]}
+for key in state:
+    state[key] = torch.cat([state[key], batches[2]])
+```
+
+NumPy arrays count only where they collect results of a model.
+```python
+import numpy as np
+
+grid = np.zeros(0)
+for start in range(20):
+    grid = np.append(grid, start)
+```
+
+## Fix safety
+Unsafe: the parts stay alive until the loop has ended, so the memory peak can rise where they are views of larger
+tensors, and a part that is changed in place afterwards changes the result. The seed stays in the list, so
+dtype, shape and the result of a loop without iterations are the same.
+
+## Measure
+```python
+preds = predict(batches)
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, InsertAfter, Module, Replace, Rule, Safety, Severity
+
+_TORCH = tuple("torch." + n for n in "cat hstack vstack dstack row_stack column_stack".split())
+_NUMPY = tuple("numpy." + n for n in "append concatenate vstack hstack dstack row_stack column_stack".split())
+_SIZES = ("shape", "ndim", "numel", "nelement", "size", "dim", "device", "dtype")
+_KEPT = re.compile(r"(^|_)(cache|caches|queue|past|kv|memory|bank|buffer)(_|$)")
+_FEW = 4
+_NOTE = "The parts stay alive until the loop ends; one that is changed in place later changes the result."
+_NUMPY_MESSAGE = "{call} in a loop copies all of {name} each time (quadratic); append to a list and join once after it."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL603",
+    message="{call} in a loop copies all of {name} each time (quadratic); collect the parts in a list and join once.",
+    severity="warning",
+    default=True,
+    triggers=(b"cat", b"stack", b"append"),
+)
+
+
+@rule.on(cst.Assign)
+def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
+    place = node.targets[0].target
+    if len(node.targets) != 1 or not isinstance(place, (cst.Name, cst.Attribute, cst.Subscript)):
+        return
+    call = node.value.orelse if isinstance(node.value, cst.IfExp) else node.value
+    if not isinstance(call, cst.Call) or not module.loops(node) or module.bench(node):
+        return
+    name = module.name(call.func)
+    if name not in _TORCH and name not in _NUMPY:
+        return
+    parts = _parts(call, name)
+    grown = [p for p in (parts[:1] + parts[1:][-1:]) if p.deep_equals(place)]
+    loop = _loop(node, place, module) if len(parts) > 1 and len(grown) == 1 else None
+    if loop is None or (name in _NUMPY and not _collects_results(loop, parts, module)):
+        return
+    heat = module.heat(node)
+    args = {"call": module.code(call.func), "name": module.code(place)}
+    if name in _NUMPY:
+        yield Hit(call, args, severity=Severity.INFO, message=_NUMPY_MESSAGE, why_hot=heat.why)
+    else:
+        yield Hit(call, args, fix=_fix(node, call, loop, module), why_hot=heat.why)
+
+
+def _parts(call: cst.Call, name: str) -> list[cst.BaseExpression]:
+    if name == "numpy.append":
+        return [arg.value for arg in call.args[:2] if arg.keyword is None]
+    first = next((a.value for a in call.args if a.keyword is None or a.keyword.value in ("tensors", "arrays")), None)
+    if not isinstance(first, (cst.Tuple, cst.List)):
+        return []
+    return [e.value for e in first.elements]
+
+
+def _loop(node: cst.Assign, place: cst.BaseExpression, module: Module) -> cst.For | cst.While | None:
+    """Return the innermost loop that carries the grown value from one iteration to the next and never reads it."""
+    if _KEPT.search(module.code(place)):
+        return None
+    for loop in module.loops(node):
+        bound = module.names_in(loop.target) if isinstance(loop, cst.For) else frozenset()
+        if not isinstance(place, cst.Name) and module.names_in(place) & bound:
+            continue
+        if module.reset(loop, place, node) or any(_used(read, module) for read in module.same(loop, place)):
+            return None
+        count = module.count(loop)
+        if (count is None or count > _FEW) and not module.structural(loop):
+            return loop
+    return None
+
+
+def _used(read: cst.CSTNode, module: Module) -> bool:
+    """Say whether the loop does more with the grown value than to grow it, bind it or ask for its size."""
+    above = module.parent(read)
+    match above:
+        case cst.AssignTarget():
+            return False
+        case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator=cst.Is() | cst.IsNot())]):
+            return left is not read
+        case cst.Attribute(value=value, attr=cst.Name(value=attr)):
+            return value is not read or attr not in _SIZES
+        case cst.Arg() | cst.Element():
+            call = next((a for a in module.ancestors(read) if isinstance(a, cst.Call)), None)
+            name = module.name(call.func) if call is not None else None
+            if name == "builtins.len":
+                return isinstance(above, cst.Element)
+            home = module.small_statement(read)
+            grows = isinstance(home, cst.Assign) and home.targets[0].target.deep_equals(read)
+            return not (grows and (name in _TORCH or name in _NUMPY))
+    return True
+
+
+def _collects_results(loop: cst.For | cst.While, parts: list[cst.BaseExpression], module: Module) -> bool:
+    if module.has_model_call(loop) or (isinstance(loop, cst.For) and module.is_loader(loop.iter)):
+        return True
+    reads = (c.func for p in parts for c in module.within(p, cst.Call) if isinstance(c, cst.Call))
+    return any(isinstance(f, cst.Attribute) and f.attr.value in ("numpy", "cpu", "tolist") for f in reads)
+
+
+def _fix(node: cst.Assign, call: cst.Call, loop: cst.For | cst.While, module: Module) -> Fix | None:
+    place, function = node.targets[0].target, module.function(node)
+    if not isinstance(place, cst.Name) or node.value is not call or loop.orelse is not None:
+        return None
+    name, scope = place.value, function or module.root
+    new = f"{name}_parts"
+    start = _seed(place, loop, scope, module)
+    parts = call.args[0].value
+    if start is None or module.same(scope, cst.Name(new)) or not isinstance(parts, (cst.Tuple, cst.List)):
+        return None
+    first = parts.elements[0].value.deep_equals(place)
+    if module.name(call.func) != "torch.cat" or len(parts.elements) != 2 or not first:
+        return None
+    part = parts.elements[1]
+    dims = [a.value for a in call.args[1:]]
+    if isinstance(part, cst.StarredElement) or not all(isinstance(d, (cst.Integer, cst.UnaryOperation)) for d in dims):
+        return None
+    joined = call.with_changes(args=(call.args[0].with_changes(value=cst.Name(new)), *call.args[1:]))
+    edits = (
+        Replace(start.targets[0].target, cst.Name(new)),
+        Replace(start.value, cst.List([cst.Element(start.value)])),
+        Replace(node, cst.Expr(cst.Call(cst.Attribute(cst.Name(new), cst.Name("append")), [cst.Arg(part.value)]))),
+        InsertAfter(loop, f"{name} = {cst.Module([]).code_for_node(joined)}"),
+    )
+    return Fix(edits, Safety.UNSAFE, "Collect the parts in a list and concatenate once after the loop", _NOTE)
+
+
+def _seed(place: cst.Name, loop: cst.For | cst.While, scope: cst.CSTNode, module: Module) -> cst.Assign | None:
+    """Return the assignment before the loop, in its block, where nothing but the growth touches the name until its end."""
+    writes = module.writes(scope, place.value)
+    first = module.small_statement(writes[0]) if len(writes) == 2 and writes[1] is place else None
+    if not isinstance(first, cst.Assign) or len(first.targets) != 1 or first.targets[0].target is not writes[0]:
+        return None
+    if module.parent(module.statement(first)) is not module.parent(loop) or not module.value(first.value).tensor:
+        return None
+    early = [r for r in module.reads(scope, place.value) if module.before(r, loop) or module.is_within(r, loop)]
+    return first if len(early) == 1 and not module.binds_globally(scope, place.value) else None
