@@ -167,7 +167,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b"torch", b"lightning", b"accelerate"),
-    yields_to=("TL104"),
+    yields_to=("TL104",),
 )
 KIND_OF_DTYPE = {"float": "float", "double": "float", "half": "float", "int": "int", "bool": "int"}
 METHOD_OF_KIND = {"float": "double", "int": "long"}

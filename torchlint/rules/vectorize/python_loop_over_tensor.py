@@ -180,7 +180,6 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b"for ",),
-    yields_to=(),
 )
 
 
