@@ -293,19 +293,23 @@ def _picks_two(node: cst.Subscript, module: Module) -> bool:
     return len({name for item in node.slice for name in module.names_in(item)}) > 1
 
 
-def _works(body: cst.CSTNode, part: cst.CSTNode, module: Module) -> bool:
+def _works(body: cst.CSTNode, part: cst.CSTNode, module: Module, depth: int = 3) -> bool:
     """Say whether a tensor operation is done on a part: arithmetic, a torch function or one of its methods."""
-    for use in module.same(body, part):
-        above = module.parent(use)
-        while isinstance(above, (cst.Subscript, cst.Index, cst.SubscriptElement, cst.Element, cst.Tuple, cst.List)):
-            above = module.parent(above)
-        if isinstance(above, (cst.BinaryOperation, cst.Comparison)):
+    return any(_operates(use, body, module, depth) for use in module.same(body, part))
+
+
+def _operates(use: cst.CSTNode, body: cst.CSTNode, module: Module, depth: int) -> bool:
+    above = module.parent(use)
+    while isinstance(above, (cst.Subscript, cst.Index, cst.SubscriptElement, cst.Element, cst.Tuple, cst.List)):
+        above = module.parent(above)
+    match above:
+        case cst.BinaryOperation() | cst.Comparison():
             return True
-        if isinstance(above, cst.Arg):
+        case cst.Arg():
             call = module.parent(above)
             return isinstance(call, cst.Call) and (module.name(call.func) or "").startswith("torch.")
-        if isinstance(above, cst.Attribute) and isinstance(module.parent(above), cst.Call):
-            return above.attr.value not in _HOST
-        if isinstance(above, cst.Assign) and isinstance(above.targets[0].target, cst.Name) and above.value is use:
-            return _works(body, above.targets[0].target, module)
+        case cst.Attribute(attr=cst.Name(value=method)):
+            return isinstance(module.parent(above), cst.Call) and method not in _HOST
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)], value=value) if value is use and depth:
+            return _works(body, name, module, depth - 1)
     return False
