@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.checking import check, for_rule, rules
+from tests.checking import check, fixed, for_rule, rules
 from tests.test_rules import blocks
 from torchlint.engine.rule_file import RuleInfo
 
@@ -25,36 +25,42 @@ overrides = pytest.importorskip("torch.overrides")
 RULES = rules()
 
 
-def _host(value: object) -> object:
+def _replaced(value: object, target: str) -> object:
     if isinstance(value, str) and value.startswith("cuda"):
-        return "cpu"
+        return target
     if isinstance(value, torch.device) and value.type == "cuda":
-        return torch.device("cpu")
+        return torch.device(target)
     return value
 
 
 class StandIn(overrides.TorchFunctionMode):  # type: ignore[misc]
-    """Runs code that names CUDA on the CPU; a transfer to the device is a copy, as on the real one."""
+    """Runs code that names CUDA on `target`; a transfer to the device is a copy, as on the real one."""
+
+    def __init__(self, target: str = "cpu") -> None:
+        super().__init__()
+        self.target = target
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         name = getattr(func, "__name__", "")
         if name == "cuda":
-            return args[0].clone()
-        moved = name == "to" and any(_host(a) is not a for a in (*args[1:], *kwargs.values()))
-        args = tuple(_host(a) for a in args)
-        kwargs = {k: _host(v) for k, v in kwargs.items()}
+            return args[0].to(self.target, copy=True)
+        moved = name == "to" and any(_replaced(a, self.target) is not a for a in (*args[1:], *kwargs.values()))
+        args = tuple(_replaced(a, self.target) for a in args)
+        kwargs = {k: _replaced(v, self.target) for k, v in kwargs.items()}
+        if type(kwargs.get("device")) is int:  # a CUDA device by its index
+            kwargs["device"] = self.target
         result = func(*args, **kwargs)
         return result.clone() if moved and result is args[0] else result
 
 
-def execute(source: str) -> tuple[dict[str, Any], torch.Tensor]:
+def execute(source: str, target: str = "cpu") -> tuple[dict[str, Any], Any]:
     """Run a module's source under the stand-in; return its names and the final RNG state."""
     torch.manual_seed(0)
     random.seed(0)
     np.random.seed(0)
     names: dict[str, Any] = {"__name__": "example"}
-    with warnings.catch_warnings(), StandIn():
+    with warnings.catch_warnings(), StandIn(target):
         warnings.simplefilter("ignore")
         exec(compile(source, "example", "exec"), names)  # noqa: S102 - our own documentation, run to prove it
     return names, torch.get_rng_state()
@@ -105,6 +111,34 @@ def test_safe_fix_computes_the_same(info: RuleInfo, index: int) -> None:
     found = [d for n in shared for d in differences(n, bad[n], good[n])]
     assert not found
     assert torch.equal(bad_rng, good_rng), "the random number generator ends in another state"
+
+
+FACTORY_SOURCES = [
+    'y = torch.zeros(2, 3).to("cuda")\n',
+    "y = torch.ones(4).cuda()\n",
+    'y = torch.eye(3, dtype=torch.float64).to("cuda")\n',
+    'y = torch.empty(2, 0).to(device="cuda")\n',
+    "y = torch.full((2,), 7).cuda()\n",
+    'y = torch.arange(10).to("cuda")\n',
+    "y = torch.arange(1, 9, 2, dtype=torch.int32).cuda(0)\n",
+    "y = torch.zeros_like(torch.ones(2, dtype=torch.int8)).cuda()\n",
+    'y = torch.zeros(3).to("cuda", torch.float16)\n',
+    'y = torch.tril_indices(3, 3).to("cuda")\n',
+]
+
+
+@pytest.mark.parametrize("statement", FACTORY_SOURCES)
+def test_factories_keep_shape_dtype_and_rng_on_another_device(statement: str) -> None:
+    """On ``meta`` a tensor has a device of its own, so that a factory that ignored ``device=`` would show."""
+    source = "import torch\n\nfor step in range(2):\n    model(x).backward()\n    " + statement
+    after = fixed(source, "safe", codes=frozenset({"TL102"})).after
+    assert "device=" in after, "no safe fix was offered"
+    head = "import torch\nmodel = torch.nn.Linear(1, 1)\nx = torch.ones(1)\n"
+    (bad, bad_rng), (good, good_rng) = (execute(head + code.partition("\n")[2], "meta") for code in (source, after))
+    for fact in ("device", "dtype", "shape", "requires_grad", "is_leaf"):
+        assert getattr(bad["y"], fact) == getattr(good["y"], fact), fact
+    assert good["y"].device.type == "meta"
+    assert torch.equal(bad_rng, good_rng)
 
 
 @pytest.mark.parametrize("info", RULES, ids=[info.code for info in RULES])
