@@ -221,7 +221,7 @@ def _fix(node: cst.If, test: cst.BaseExpression, module: Module) -> Fix | None:
     if other is not None and not other.targets[0].target.deep_equals(name):
         return None
     sides = [taken.value] if other is None else [taken.value, otherwise]
-    if not all(_scaled(side, name.value, module) for side in sides):
+    if not all(module.value(side).tensor and _scaled(side, name.value, module) for side in sides):
         return None
     select = cst.parse_expression("torch.where()")
     assert isinstance(select, cst.Call)

@@ -20,6 +20,8 @@ _NOT_A_TENSOR = re.compile(
     r"verbose|training|max_len\w*|min_len\w*|patch_size|kernel_size|stride|padding|loader|model|net|optimizer|criterion)$|^(return|use|is|do|num|n)_",
 )
 _MAX_SITES = 12
+# What arrays have as well, but no array is the input of a module.
+_ARRAY_USES = frozenset(("shape abs exp log sum mean pow sqrt max min any all float long t square clip").split())
 _TENSOR_USES = frozenset(("device", "dtype", "view", "reshape", "size", "unsqueeze", "detach"))
 
 
@@ -121,15 +123,26 @@ def _used_as_tensor(values: Values, function: cst.FunctionDef) -> frozenset[str]
         )
         if torch_function or _self_module(values, call):
             out.update(arg.value.value for arg in call.args if isinstance(arg.value, cst.Name) and arg.keyword is None)
-    # Arrays have a shape too, but no array is the input of a module.
     forward = values.scopes.is_method(function) and values.scopes.is_module(values.scopes.class_of(function))
     for node in values.tree.within(function, cst.Attribute):
         assert isinstance(node, cst.Attribute)
-        if isinstance(node.value, cst.Name) and (
-            node.attr.value in _TENSOR_USES or (forward and node.attr.value == "shape")
-        ):
-            out.add(node.value.value)
+        if node.attr.value in _TENSOR_USES or (forward and node.attr.value in _ARRAY_USES):
+            found = _operands(node.value) if forward or isinstance(node.value, cst.Name) else []
+            out.update(n for n in found if node.attr.value in _TENSOR_USES or not n.endswith(("lengths", "lens")))
     return frozenset(out)
+
+
+def _operands(node: cst.CSTNode) -> list[str]:
+    """Return the plain names that arithmetic is done on: of ``(a - b[i] > 0)``, ``a``."""
+    if isinstance(node, cst.Name):
+        return [node.value]
+    if isinstance(node, cst.BinaryOperation):
+        return _operands(node.left) + _operands(node.right)
+    if isinstance(node, cst.UnaryOperation):
+        return _operands(node.expression)
+    if isinstance(node, cst.Comparison):
+        return _operands(node.left)
+    return []
 
 
 def _factory(name: str) -> bool:
