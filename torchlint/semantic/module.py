@@ -102,10 +102,6 @@ class Module(DataPath, Places):
         """Return what ``self.attr`` holds, gathered over the class."""
         return self._values.class_attribute(cls, attr, 2)
 
-    def is_module_class(self, cls: cst.ClassDef | None) -> bool:
-        """Say whether a class of this file is an nn.Module."""
-        return self._scopes.is_module(cls)
-
     def is_lightning(self, node: cst.CSTNode) -> bool:
         """Say whether `node` lies in a LightningModule."""
         return self._scopes.is_lightning(self._scopes.class_of(node))

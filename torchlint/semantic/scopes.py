@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.semantic import torch_api
 from torchlint.semantic.names import Names, dotted_text
-from torchlint.semantic.tree import FUNCTIONS, Tree
+from torchlint.semantic.tree import Tree
 
 _NO_GRAD_WORDS = re.compile(r"no_?grad|inference_?mode|disable_?grad", re.IGNORECASE)
 _GRAD_WORDS = re.compile(r"no_?grad|grad_?(enabled|mode|ctx|context)|enable_?grad|inference|eval", re.IGNORECASE)
@@ -272,5 +272,5 @@ class Scopes:
     def enclosing_functions(self, node: cst.CSTNode) -> Iterator[cst.FunctionDef]:
         """Yield the ``def`` that holds `node`, the ``def`` that holds that one, and so on."""
         for above in self.tree.ancestors(node):
-            if isinstance(above, FUNCTIONS) and isinstance(above, cst.FunctionDef):
+            if isinstance(above, cst.FunctionDef):
                 yield above

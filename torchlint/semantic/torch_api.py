@@ -155,7 +155,6 @@ TENSOR_ONLY_METHODS = frozenset(
         "logical_and eq ne gt lt ge le pin_memory item"
     ).split()
 )
-TENSOR_ATTRIBUTES = frozenset(["requires_grad", "grad_fn", "is_cuda", "is_leaf", "mT"])
 # Functions under torch that do not return a tensor.
 NOT_TENSOR = frozenset(
     "torch." + n
@@ -229,6 +228,3 @@ LIGHTNING_BASES = frozenset(
 )
 DATASET_BASES = frozenset(("torch.utils.data.Dataset", "torch.utils.data.IterableDataset"))
 STEP_METHODS = frozenset(("training_step", "validation_step", "test_step", "predict_step"))
-
-# Bytes without which a file cannot hold anything for us (design §4, prefilter).
-IMPORT_BYTES = (b"torch", b"lightning", b"transformers", b"accelerate", b"datasets", b"ignite", b"fastai")

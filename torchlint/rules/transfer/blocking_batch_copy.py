@@ -123,7 +123,6 @@ import libcst as cst
 
 from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety, Severity, Transfer, with_keyword
 
-_UNPINNED = " The loader does not pin memory: set pin_memory=True first."
 _NOTES = {
     "cast": "The cast then runs on the device instead of on the host.",
     "object": "An object other than a tensor may have a .to() that takes no non_blocking, and raise a TypeError.",

@@ -222,9 +222,6 @@ def _dict_method(receiver: Value, name: str) -> Value:
     return item if name in ("get", "pop", "setdefault") else UNKNOWN
 
 
-_TENSOR_MAKERS = frozenset(("detach unsqueeze squeeze permute masked_fill scatter_ index_select type_as").split())
-
-
 def by_method_name(calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[Value]) -> Value:
     """Return what a method of an unknown receiver gives, where its name alone decides."""
     if name == "numpy" and receiver.kind == "?" and not args:
