@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torchlint.semantic import imports, torch_api
+from torchlint.semantic import imports
 from torchlint.semantic import scopes as scope_facts
 from torchlint.semantic.flow import Flow
 from torchlint.semantic.guards import Guards
 from torchlint.semantic.names import Names, dotted_text
 from torchlint.semantic.scopes import Scopes
+from torchlint.semantic.signatures import SIGNATURES
 from torchlint.semantic.tree import FUNCTIONS, LOOPS, Function, Tree
 
 _TIMING = ("torch.cuda.Event", "torch.utils.benchmark.Timer")
@@ -107,12 +108,12 @@ class Places:
         return self._names.name(node)
 
     def arguments(self, call: cst.Call, signature: str) -> Arguments:
-        """Bind a call's arguments to the parameters of a signature named in `torch_api.SIGNATURES`.
+        """Bind a call's arguments to the parameters of a signature named in `signatures.SIGNATURES`.
 
         Raises:
             KeyError: there is no such signature.
         """
-        params = torch_api.SIGNATURES[signature]
+        params = SIGNATURES[signature]
         named: dict[str, cst.Arg] = {}
         position, is_open = 0, False
         for arg in call.args:

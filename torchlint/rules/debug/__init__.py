@@ -1,0 +1,1 @@
+"""TL8xx: profiling and debugging left on."""

@@ -1,0 +1,1 @@
+"""TL9xx: Lightning, torchmetrics and Hugging Face."""
