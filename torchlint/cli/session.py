@@ -63,6 +63,7 @@ class Session:
     checked: int = 0
     gated: bool = False
     _pending: deque[tuple[Document, Settings]] = field(default_factory=deque)
+    _changed: dict[int, Document] = field(default_factory=dict)
     _tidied: set[str] = field(default_factory=set)
     _severities: dict[Settings, dict[str, Severity]] = field(default_factory=dict)
 
@@ -82,6 +83,9 @@ class Session:
             for report in reports:
                 progress.step()
                 self._take(report)
+        # Nothing is written before all files are read: what a file imports must not change under its analysis.
+        for index, document in self._changed.items():
+            self.files[index] = self._written(self.files[index], document)
         return self.report()
 
     def report(self) -> RunReport:
@@ -122,6 +126,7 @@ class Session:
                 settings.assume_hot,
                 self.fix,
                 self.scope.settings.output_format == "full",
+                settings.root,
             )
 
     def _take(self, report: FileReport) -> None:
@@ -132,13 +137,13 @@ class Session:
             report = self._graded(report, settings)
         if report.before != report.after or not document.path:
             self.documents[document.filename] = document
-        if self.apply and document.path and report.before != report.after:
-            report = self._written(report, document)
         self.gated = self.gated or any(
             finding.severity.rank >= settings.fail_on.rank for finding in report.findings if finding.code not in BROKEN
         )
         if report.findings or report.notes or report.applied or report.before != report.after:
             self.files.append(report)
+        if self.apply and document.path and report.before != report.after:
+            self._changed[len(self.files) - 1] = document
 
     def _graded(self, report: FileReport, settings: Settings) -> FileReport:
         if settings not in self._severities:

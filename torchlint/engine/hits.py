@@ -14,7 +14,8 @@ from torchlint.base.span import LineIndex, Span
 from torchlint.engine.edits import EditContext, text_fix
 from torchlint.engine.job import Job
 from torchlint.engine.positions import Layout
-from torchlint.rule import Hit, Module, Rule
+from torchlint.engine.projects import outside_of, shown
+from torchlint.rule import Hit, Module, Rule, Why
 
 _COMPOUND = (cst.BaseCompoundStatement, cst.Else, cst.Finally, cst.ExceptHandler)
 
@@ -28,6 +29,7 @@ def collect(tree: cst.Module, text: str, job: Job, rules: list[Rule]) -> Collect
         target_torch=job.target_torch,
         accelerator=job.accelerator,
         assume_hot=job.assume_hot,
+        outside=outside_of(job),
     )
     hits: list[tuple[Rule, Hit]] = []
     crashes: list[tuple[Rule, cst.CSTNode, str]] = []
@@ -72,6 +74,7 @@ class Collected:
         self.text = text
         self.module = module
         self._hits = hits
+        self._others: dict[Module, tuple[Layout, LineIndex]] = {}
         if hits or crashes:
             self.index = LineIndex(text)
             self.layout = Layout(tree, text)
@@ -92,10 +95,12 @@ class Collected:
         if not self._hits:
             return
         placed = [found for rule, hit in self._hits if (found := self._place(rule, hit)) is not None]
+        named = {code for each in placed for code in each.rule.yields_to}
+        strong = [each for each in placed if each.rule.code in named]
         seen: set[tuple[str, Span]] = set()
         for each in placed:
             key = (each.rule.code, each.span)
-            if each.rule.code not in wanted or key in seen or self._yields(each, placed):
+            if each.rule.code not in wanted or key in seen or self._yields(each, strong):
                 continue
             seen.add(key)
             yield self._finding(each)
@@ -132,8 +137,18 @@ class Collected:
             statement=first,
             statement_end=last,
             fix=self._fix(hit),
-            why_hot=tuple(Reason(why.text, self.job.document.filename, self._row(why.node)) for why in hit.why_hot),
+            why_hot=tuple(self._reason(why) for why in hit.why_hot),
         )
+
+    def _reason(self, why: Why) -> Reason:
+        if why.elsewhere is None:
+            return Reason(why.text, self.job.document.filename, self._row(why.node))
+        other, node = why.elsewhere
+        if other not in self._others:
+            self._others[other] = Layout(other.root, other.text), LineIndex(other.text)
+        layout, index = self._others[other]
+        span = layout.span(node)
+        return Reason(why.text, shown(other.path), index.position(span.start).row if span is not None else 0)
 
     def _statement_rows(self, node: cst.CSTNode, span: Span) -> tuple[int, int]:
         statement = self.module.statement(node)

@@ -41,7 +41,9 @@ def import_splices(need: NeedImport, context: EditContext, places: Collection[in
     if not places:
         raise WithheldError(f"the import of {need.module} has no use")
     rows = [context.index.position(place).row for place in places]
-    bound = list(_bindings(_parsed(context.text), need, name))
+    if need not in context.imports:
+        context.imports[need] = list(_bindings(_parsed(context.text), need, name))
+    bound: list[_Binding] = context.imports[need]
     given = max((found.row for found in bound if found.full and found.top and found.row < min(rows)), default=0)
     globally = any(found.row < 0 for found in bound)
     for found in bound:

@@ -20,6 +20,7 @@ class Job:
         assume_hot: glob patterns of function names that are hot whatever the analysis thinks.
         fix: ``""`` to check only, ``"safe"`` or ``"unsafe"`` to also apply fixes up to that safety.
         show_source: whether the report needs source lines around each finding.
+        root: the project root, absolute, in which imports of the file are followed; empty for a file that stands alone.
     """
 
     document: Document
@@ -30,3 +31,4 @@ class Job:
     assume_hot: tuple[str, ...] = ()
     fix: str = ""
     show_source: bool = False
+    root: str = ""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import libcst as cst
 
 from torchlint.base.span import LineIndex, Span
 from torchlint.engine.positions import Layout
+from torchlint.rule import NeedImport
 
 _NEWLINE = re.compile(r"\r\n|\n|\r")
 _REST_OF_LINE = re.compile(r"[ \t\f]*;?[ \t\f]*(?:#.*)?")
@@ -47,6 +49,8 @@ class EditContext:
     index: LineIndex
     layout: Layout
     parent: Callable[[cst.CSTNode], cst.CSTNode | None]
+    imports: dict[NeedImport, list[Any]] = field(default_factory=dict)
+    """What binds the name of an import that fixes need, filled by `imports.import_splices`."""
 
     def span(self, node: cst.CSTNode, whole: bool = True) -> Span:
         """Return the node's span, by default with its own parentheses or decorators.

@@ -47,6 +47,7 @@ class Autograd:
             return True
         sites = [s for s in self._flow.sites(function) if self._scopes.function(s) is not function]
         verdicts = {self.no_grad(site) for site in (*sites, *self._named_alike(function))}
+        verdicts.update(caller.no_grad for caller in self._flow.callers_outside(function))
         if len(verdicts) > 1:
             return None
         found = verdicts.pop() if verdicts else False
@@ -57,13 +58,10 @@ class Autograd:
         """Return calls of a method of the same name on objects that are not known: one of them may be of this class."""
         if not self._scopes.is_method(function):
             return []
-        name, calls = function.name.value, self._scopes.tree.nodes(cst.Call)
-        return [
-            c
-            for c in calls
-            if isinstance(c, cst.Call)
-            and isinstance(c.func, cst.Attribute)
-            and c.func.attr.value == name
-            and not self._flow.callees(c)
-            and self._scopes.function(c) is not function
-        ]
+        tree, calls = self._scopes.tree, []
+        for name in tree.named(function.name.value):
+            above = tree.parents.get(name)
+            call = tree.parents.get(above) if isinstance(above, cst.Attribute) and above.attr is name else None
+            if isinstance(call, cst.Call) and call.func is above:
+                calls.append(call)
+        return [c for c in calls if not self._flow.callees(c) and self._scopes.function(c) is not function]

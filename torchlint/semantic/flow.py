@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import libcst as cst
 
 from torchlint.semantic.names import Names
 from torchlint.semantic.scopes import Scopes
 from torchlint.semantic.tree import Function, Tree
+
+if TYPE_CHECKING:
+    from torchlint.semantic.project import Caller
 
 
 class Flow:
@@ -18,6 +23,7 @@ class Flow:
         self.scopes = scopes
         self._callees: dict[cst.Call, tuple[Function, ...]] = {}
         self._sites: dict[cst.CSTNode, list[cst.Call]] | None = None
+        self._callers: dict[cst.CSTNode, list[Caller]] = {}
 
     def callees(self, call: cst.Call) -> tuple[Function, ...]:
         """Return the functions of this file that a call may reach; empty where unknown.
@@ -97,12 +103,19 @@ class Flow:
                     self._sites.setdefault(callee, []).append(call)
         return self._sites.get(function, [])
 
+    def callers_outside(self, function: cst.FunctionDef) -> list[Caller]:
+        """Return the places in other files of the project where a base class calls this method on ``self``."""
+        if function not in self._callers:
+            cls = self.scopes.class_of(function) if self.scopes.is_method(function) else None
+            family = self.scopes.family_outside(cls) if cls is not None else []
+            self._callers[function] = list(self.names.outside.callers(family, function.name.value))
+        return self._callers[function]
+
     def escapes(self, function: cst.FunctionDef) -> bool:
         """Say whether the function's name is used other than as a callee (passed on, stored, decorated around)."""
         name = function.name.value
-        for node in self.tree.nodes(cst.Name):
-            assert isinstance(node, cst.Name)
-            if node.value != name or node is function.name:
+        for node in self.tree.named(name):
+            if node is function.name:
                 continue
             above = self.tree.parents.get(node)
             top = above if isinstance(above, cst.Attribute) and above.attr is node else node
@@ -137,10 +150,7 @@ class Flow:
         Attribute names, keyword names and import names of the same spelling are left out.
         """
         out = []
-        for node in self.tree.within(scope, cst.Name, nested=True):
-            assert isinstance(node, cst.Name)
-            if node.value != name:
-                continue
+        for node in self.tree.named(name, scope):
             above = self.tree.parents.get(node)
             if isinstance(above, cst.Attribute) and above.attr is node:
                 continue

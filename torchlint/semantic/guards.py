@@ -95,10 +95,70 @@ class Guards:
     def throttled(self, node: cst.CSTNode, until: cst.CSTNode | None) -> bool:
         """Say whether a condition between `node` and `until` makes it run only now and then.
 
-        A step counter tested with ``%``, equality or membership, elapsed time, and "last batch" throttle.
-        ``rank == 0``, ``interval > 0`` and ``verbose`` do not.
+        A step counter tested with ``%``, equality or membership, elapsed time, "last batch", a number that is not
+        finite, and a flag that the branch itself turns over throttle. ``rank == 0``, ``interval > 0`` and ``verbose``
+        do not.
         """
-        return any(self.is_interval(test) or self.is_debug(test) for test, _ in self.tests(node, until))
+        rare = (
+            self.is_interval(test) or self.is_debug(test) or self._not_finite(test, needed)
+            for test, needed in self.tests(node, until)
+        )
+        return any(rare) or self._once(node, until)
+
+    def _not_finite(self, test: cst.CSTNode, needed: bool) -> bool:
+        """Say whether a test is fulfilled only by a NaN or an infinity: ``not isfinite(loss)``, ``loss.isnan()``."""
+        match test:
+            case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+                return self._not_finite(inner, not needed)
+            case cst.BooleanOperation(left=left, operator=operator, right=right):
+                every, some = (cst.Or, cst.And) if needed else (cst.And, cst.Or)
+                sides = (self._not_finite(left, needed), self._not_finite(right, needed))
+                return (isinstance(operator, every) and all(sides)) or (isinstance(operator, some) and any(sides))
+            case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name("item" | "any" | "all")), args=[]):
+                return self._not_finite(inner, needed)
+            case cst.Call(func=func, args=[cst.Arg(value=inner)]) if _last_name(func) in ("any", "all"):
+                return self._not_finite(inner, needed)
+            case cst.Call(func=func):
+                return _last_name(func) in (("isnan", "isinf") if needed else ("isfinite",))
+        return False
+
+    def _once(self, node: cst.CSTNode, until: cst.CSTNode | None) -> bool:
+        """Say whether a branch around `node` turns over the flag that it tests: ``if first: first = False; ...``."""
+        child = node
+        for above in self.tree.ancestors(node):
+            if isinstance(above, cst.If) and child is above.body:
+                flags = dict(self._flags(above.test, True))
+                if any(self._turns(line, flags) for line in above.body.body):
+                    return True
+            if above is until or (until is None and isinstance(above, FUNCTIONS)):
+                return False
+            child = above
+        return False
+
+    def _flags(self, test: cst.BaseExpression, needed: bool) -> Iterator[tuple[str, bool]]:
+        """Yield the names that a test demands to be true or false."""
+        match test:
+            case cst.BooleanOperation(operator=cst.And()) if needed:
+                yield from self._flags(test.left, needed)
+                yield from self._flags(test.right, needed)
+            case cst.UnaryOperation(operator=cst.Not()):
+                yield from self._flags(test.expression, not needed)
+            case cst.Name() | cst.Attribute():
+                text = dotted_text(test)
+                if text is not None:
+                    yield text, needed
+
+    def _turns(self, line: cst.CSTNode, flags: dict[str, bool]) -> bool:
+        """Say whether a line gives one of the flags the truth value that it was not tested for."""
+        for bound in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+            match bound:
+                case cst.Assign(
+                    targets=[cst.AssignTarget(target=target)], value=cst.Name(value="True" | "False" as word)
+                ):
+                    needed = flags.get(dotted_text(target) or "")
+                    if needed is not None and needed is not (word == "True"):
+                        return True
+        return False
 
     def is_interval(self, test: cst.CSTNode) -> bool:
         """Say whether a test is true only for some steps."""
@@ -144,3 +204,9 @@ class Guards:
         if isinstance(test, cst.BooleanOperation):
             return self.is_debug(test.left) or self.is_debug(test.right)
         return bool(_DEBUG_NAME.search(dotted_text(test) or ""))
+
+
+def _last_name(func: cst.BaseExpression) -> str:
+    if isinstance(func, cst.Attribute):
+        return func.attr.value
+    return func.value if isinstance(func, cst.Name) else ""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 import fnmatch
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -16,6 +17,9 @@ from torchlint.semantic.loops import LoopKind, Loops
 from torchlint.semantic.scopes import Scopes
 from torchlint.semantic.tree import COMPREHENSIONS, LOOPS, Tree
 
+if TYPE_CHECKING:
+    from torchlint.semantic.module import Module
+
 _LOSS_NAME = re.compile(r"(^|_)(loss|losses|criterion)(_|$|fn|func)|[a-z]Loss$", re.IGNORECASE)
 _NOT_LOSS = re.compile(
     r"^(get|build|make|create|set|init|plot|log|print|show|save|load|parse|add|update|record)_", re.IGNORECASE
@@ -24,6 +28,7 @@ _BATCH_STEP = re.compile(
     r"^_*((eval(uat\w+)?|valid(at\w+)?|val|test|predict|inference)_(one_)?(step|batch|iteration)|predict_on_batch|"
     r"(step|batch)_(eval|predict|inference|validate)|update_metrics|process_batch)$"
 )
+_BATCH_HOOK = re.compile(r"^on_((?P<train>train)|validation|test|predict)_batch_(start|end)$")
 _MODULE_METHOD = re.compile(r"^_*(predict\w*|full_sort_predict|decode|encode|forward_\w+|\w+_forward|forward\w*)$")
 _METRIC = re.compile(r"(Metric|Meter|Accuracy|Evaluator)$")
 _COLLATE = re.compile(r"(^|_)collate", re.IGNORECASE)
@@ -45,10 +50,17 @@ class Grade(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """One link in the chain of evidence: words, and the node they speak of."""
+    """One link in the chain of evidence.
+
+    Args:
+        text: what it says.
+        node: the place in the file under analysis that it speaks of.
+        elsewhere: the place in another file of the project, where it is one: that file's `Module`, and the node there.
+    """
 
     text: str
     node: cst.CSTNode
+    elsewhere: tuple[Module, cst.CSTNode] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +166,20 @@ class HeatMap:
             if found.grade > best.grade:
                 name = function.name.value
                 best = Heat(found.grade, (Why(f"{name}() is called", site), *found.why))
+        best = max((best, *self._from_base_classes(function)), key=lambda heat: heat.grade)
         owner = self.scopes.function(function)
         if owner is not None and not self.flow.sites(function) and self.flow.escapes(function):
             found = self.heat(function, depth - 1)
             if found.grade > best.grade:
                 best = Heat(found.grade, (Why(f"{function.name.value}() is passed on", function), *found.why))
         return best
+
+    def _from_base_classes(self, function: cst.FunctionDef) -> Iterator[Heat]:
+        """Yield the heat of the places where a base class in another file calls this method."""
+        for caller in self.flow.callers_outside(function):
+            links = (Why(why.text, function, why.elsewhere or (caller.module, why.node)) for why in caller.heat.why)
+            called = Why(f"{function.name.value}() is called by a base class", function, (caller.module, caller.call))
+            yield Heat(caller.heat.grade, (called, *links))
 
     def _role(self, function: cst.FunctionDef) -> Heat:
         name = function.name.value
@@ -188,6 +208,10 @@ class HeatMap:
             return Heat(Grade.TRAIN, (Why("training_step() runs every step", function),))
         if name in ("validation_step", "test_step", "predict_step"):
             return Heat(Grade.EVAL, (Why(f"{name}() runs for every batch", function),))
+        hook = _BATCH_HOOK.match(name)
+        if hook is not None:
+            grade = Grade.TRAIN if hook["train"] else Grade.EVAL
+            return Heat(grade, (Why(f"Lightning calls {name}() for every batch", function),))
         if _BATCH_STEP.match(name):
             return Heat(Grade.EVAL, (Why(f"{name}() runs for every batch", function),))
         if name in ("update", "__call__", "add_batch") and self._is_metric(cls) and self.takes_tensors(function):

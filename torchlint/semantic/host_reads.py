@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.heat import Why
 from torchlint.semantic.values.value import CPU
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ _PLAIN_STEPS = frozenset(
 )
 
 
+_SCALARS = frozenset(("item", "float", "int"))
 _HOST_LIBRARIES = frozenset(("numpy", "scipy", "sklearn", "math", "builtins", "pandas", "cv2"))
 
 
@@ -36,12 +38,15 @@ class HostRead:
         node: the expression that waits.
         tensor: the expression on the device.
         how: ``item``, ``float``, ``int``, ``bool``, ``complex``, ``math``, ``range``, ``slice``, ``index``, ``size``,
-            ``format`` or ``print`` for scalar reads; ``cpu``, ``to`` or ``tolist`` for copies.
+            ``format`` or ``print`` for scalar reads; ``helper`` for one that a function of another file makes;
+            ``cpu``, ``to`` or ``tolist`` for copies.
+        inside: where the other file reads.
     """
 
     node: cst.BaseExpression
     tensor: cst.BaseExpression
     how: str
+    inside: tuple[Why, ...] = ()
 
 
 class HostReads:
@@ -87,6 +92,19 @@ class HostReads:
             found = next((arg.value for arg in call.args if self._waits(arg.value)), None)
             if found is not None:
                 yield HostRead(call, found, "format")
+        elif "." in name:
+            yield from self._of_helper(call, name)
+
+    def _of_helper(self, call: cst.Call, name: str) -> Iterator[HostRead]:
+        for read in self.module.argument_reads(name):
+            given = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == read.name]
+            if not given and not any(arg.star for arg in call.args[: read.position + 1]):
+                plain = [arg.value for arg in call.args if arg.keyword is None]
+                given = plain[read.position : read.position + 1]
+            if read.how in _SCALARS and given and self._waits(given[0]):
+                words = f"{name.rpartition('.')[2]}() reads `{read.name}` on the host"
+                yield HostRead(call, given[0], "helper", (Why(words, call, (read.module, read.node)),))
+                return
 
     def _of_sizes(self, call: cst.Call) -> Iterator[HostRead]:
         for arg in call.args:

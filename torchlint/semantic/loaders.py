@@ -36,12 +36,17 @@ def built(module: Module, node: cst.BaseExpression, depth: int = _DEPTH) -> list
     if value.kind == "loader" and isinstance(value.node, cst.Call):
         return [value.node]
     function = module.function(node)
+    if isinstance(node, cst.Call) and node.args and (module.name(node.func) or "").startswith("tqdm."):
+        return built(module, node.args[0].value, depth)
     if not isinstance(node, cst.Name) or function is None or depth == 0:
         return []
     params = {p.name.value for p in (*function.params.params, *function.params.kwonly_params)}
-    if node.value not in params:
-        return []
     out: list[cst.Call] = []
+    if node.value not in params:
+        # Bound in several places, of which one makes a loader: ``loader = dataset if whole else DataLoader(dataset)``.
+        for each in assigned(module, node):
+            out.extend(call for call in built(module, each, depth - 1) if call not in out)
+        return out
     for site in module.call_sites(function):
         passed = bind(function, site, module.class_of(function) is not None).get(node.value)
         if passed is not None:
@@ -150,6 +155,16 @@ def sample_cost(module: Module, loader: cst.Call) -> bool | None:
     return work if work or cost is False else None
 
 
+def dataset_cost(module: Module, dataset: cst.BaseExpression) -> bool | None:
+    """Say whether fetching a sample of a dataset does more than index memory; None for unknown."""
+    return _dataset_cost(module, dataset, _DEPTH)
+
+
+def work(module: Module, function: cst.CSTNode) -> bool | None:
+    """Say whether a function reads, decodes, tokenises or augments; None where it calls something unknown."""
+    return _work(module, function, _DEPTH)
+
+
 def _dataset_cost(module: Module, dataset: cst.BaseExpression, depth: int) -> bool | None:
     value = module.value(dataset)
     if value.kind in ("list", "tuple", "tensor", "ndarray", "dict"):
@@ -161,7 +176,7 @@ def _dataset_cost(module: Module, dataset: cst.BaseExpression, depth: int) -> bo
     if isinstance(dataset, cst.IfExp):
         found = {_dataset_cost(module, part, depth) for part in (dataset.body, dataset.orelse)}
     else:
-        found = {_dataset_cost(module, each, depth - 1) for each in _assigned(module, dataset)} if depth else set()
+        found = {_dataset_cost(module, each, depth - 1) for each in assigned(module, dataset)} if depth else set()
     return True if True in found else False if found == {False} else None
 
 
@@ -184,7 +199,7 @@ def _class_cost(module: Module, cls: cst.ClassDef, depth: int) -> bool | None:
     return _work(module, getitem, depth) if getitem is not None else None
 
 
-def _assigned(module: Module, place: cst.BaseExpression) -> list[cst.BaseExpression]:
+def assigned(module: Module, place: cst.BaseExpression) -> list[cst.BaseExpression]:
     """Return what a function assigns to a plain name, or a class to an attribute of ``self``."""
     scope: cst.CSTNode = module.function(place) or module.root
     if isinstance(place, cst.Attribute):

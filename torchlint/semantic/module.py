@@ -7,24 +7,33 @@ is on by default.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
-from torchlint.semantic import bodies, compat, gradients
+from torchlint.semantic import compat
 from torchlint.semantic.accumulators import Accumulator, accumulator, gathered
 from torchlint.semantic.autograd import Autograd
-from torchlint.semantic.consumers import Use, furthest
+from torchlint.semantic.consumers import Use
 from torchlint.semantic.data_path import DataPath
+from torchlint.semantic.elements import Elements
+from torchlint.semantic.frameworks import Frameworks
 from torchlint.semantic.heat import Grade, Heat, HeatMap, Why
 from torchlint.semantic.host_reads import HostRead, HostReads
-from torchlint.semantic.iterations import Goes, Iterations
+from torchlint.semantic.iterations import Iterations
+from torchlint.semantic.kernels import Kernels
 from torchlint.semantic.loops import LoopKind, Loops
 from torchlint.semantic.names import dotted_text
+from torchlint.semantic.pace import Pace
+from torchlint.semantic.per_step_use import PerStepUse
 from torchlint.semantic.places import Arguments, Places
+from torchlint.semantic.processes import Processes
+from torchlint.semantic.project import Outside
 from torchlint.semantic.round_trips import RoundTrip, round_trip
+from torchlint.semantic.samples import Samples
 from torchlint.semantic.transfers import Transfer
 from torchlint.semantic.tree import COMPREHENSIONS, LOOPS, Comprehension, Function, Loop
+from torchlint.semantic.upkeep import Upkeep
 from torchlint.semantic.values import ACCEL, CPU, CUDA, META, Value, Values
 
 __all__ = [
@@ -57,7 +66,7 @@ _ACCEL = re.compile(r"cuda|\bdevice\b|\bgpus?\b|accelerat|\bmps\b|LightningModul
 _ORIGIN_ON_DEVICE = ("model", "loss", "forward")
 
 
-class Module(DataPath, Places):
+class Module(Pace, DataPath, Elements, Processes, Kernels, Upkeep, Frameworks, Samples, PerStepUse, Places):
     """One parsed file with all that the analysis knows about it."""
 
     def __init__(
@@ -69,8 +78,9 @@ class Module(DataPath, Places):
         target_torch: tuple[int, int] = (2, 4),
         accelerator: str = "auto",
         assume_hot: tuple[str, ...] = (),
+        outside: Outside | None = None,
     ) -> None:
-        super().__init__(root, filename)
+        super().__init__(root, filename, outside or Outside())
         self.text = text
         self.target_torch = target_torch
         self.accelerator = accelerator
@@ -98,6 +108,14 @@ class Module(DataPath, Places):
         """Return the abstract value of an expression, of an assigned target, or of an augmented assignment."""
         return self._values.value(node)
 
+    def returned(self, function: cst.FunctionDef, given: Mapping[str, Value] | None = None) -> Value:
+        """Return what calling a function of this file gives, with these values for its parameters."""
+        return self._values.summary(function, 2, given)
+
+    def batch_device(self, loader: Value) -> str | None:
+        """Return where a loader's batches live, or None where a framework may move them."""
+        return self._values.batch_device(loader)
+
     def class_attribute(self, cls: cst.ClassDef, attr: str) -> Value:
         """Return what ``self.attr`` holds, gathered over the class."""
         return self._values.class_attribute(cls, attr, 2)
@@ -110,8 +128,8 @@ class Module(DataPath, Places):
     def accel(self) -> bool:
         """Whether the file (or the configuration) shows that the code runs on an accelerator."""
         if self._accel is None:
-            if _OTHER.search(self.text) and not _TORCH.search(self.text):
-                self._accel = False  # Another framework's arrays.
+            if (_OTHER.search(self.text) and not _TORCH.search(self.text)) or self.trains_on_cpu:
+                self._accel = False  # Another framework's arrays, or a Trainer for the CPU.
             elif self.accelerator == "auto":
                 self._accel = bool(_ACCEL.search(self.text)) or any(
                     self._scopes.is_module(c) for c in self.nodes(cst.ClassDef) if isinstance(c, cst.ClassDef)
@@ -185,94 +203,6 @@ class Module(DataPath, Places):
             if isinstance(call, cst.Call)
             for name in (self.name(call.func),)
         )
-
-    # -- time ---------------------------------------------------------------------------------------------------
-
-    def heat(self, node: cst.CSTNode) -> Heat:
-        """Return how often `node` runs; throttled places are cold."""
-        return self._heat.heat(node)
-
-    def function_heat(self, function: cst.FunctionDef) -> Heat:
-        """Return how often a function's body runs."""
-        return self._heat.function_heat(function)
-
-    def loop_kind(self, loop: cst.CSTNode) -> LoopKind:
-        """Say what one iteration of a For or While loop is."""
-        return self._loops.kind(loop)
-
-    def over(self, loop: cst.For | cst.CompFor) -> list[Goes]:
-        """Return what a loop goes over, seen through ``enumerate``, ``zip`` and the like."""
-        return self._iterations.over(loop)
-
-    def count(self, loop: Loop | cst.CompFor) -> int | None:
-        """Return how often a loop runs where the source says it in literals."""
-        return self._iterations.count(loop)
-
-    def structural(self, loop: Loop | cst.CompFor) -> bool:
-        """Say whether a loop goes over parts of a network (layers, heads, parameters), not over data."""
-        return self._iterations.structural(loop)
-
-    def reset(self, loop: Loop, place: cst.CSTNode, at: cst.CSTNode) -> bool:
-        """Say whether every iteration binds a place (``x``, ``self.x``, ``d[k]``) anew before it comes to `at`."""
-        return self._iterations.reset(loop, place, at)
-
-    def carried(self, loop: Loop) -> list[cst.Name]:
-        """Return the reads in a loop's body that may find what an earlier iteration has bound."""
-        return self._iterations.carried(loop)
-
-    def sized(self, node: cst.CSTNode) -> bool:
-        """Say whether a number is a size of a tensor (``x.shape[0]``, ``len(x)``), or computed from one."""
-        return bodies.sized(self, node)
-
-    def independent(self, loop: cst.For) -> bool:
-        """Say whether no iteration of a loop needs what an earlier one has made, and none ends the loop."""
-        return bodies.independent(self, loop)
-
-    def only_tensor_work(self, body: cst.CSTNode) -> bool:
-        """Say whether every call inside `body` is a torch operation or a list's ``append``."""
-        return bodies.only_tensor_work(self, body)
-
-    def same(self, scope: cst.CSTNode, place: cst.CSTNode) -> list[cst.CSTNode]:
-        """Return the expressions inside `scope` that are spelled like a name, attribute or subscript."""
-        return self._iterations.same(scope, place)
-
-    def inner_loop(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        """Return the loop or comprehension that repeats `node` within one hot step, or None."""
-        return self._heat.inner_loop(node, self.heat(node))
-
-    def is_step(self, call: cst.Call) -> bool:
-        """Say whether a call is a backward pass, an optimizer step or a gradient scaler's step."""
-        return self._loops.is_step(call)
-
-    def steps(self, loop: cst.CSTNode) -> list[cst.Call]:
-        """Return the backward and optimizer step calls of one loop."""
-        return self._loops.steps(loop)
-
-    def has_model_call(self, node: cst.CSTNode) -> bool:
-        """Say whether a model runs inside `node`, or in a local function called from there."""
-        return self._loops.has_model_call(node)
-
-    # -- autograd -----------------------------------------------------------------------------------------------
-
-    def no_grad(self, node: cst.CSTNode) -> bool | None:
-        """Say whether autograd is off at `node`: by the text around it, or as every caller in the file has it off."""
-        return self._autograd.no_grad(node)
-
-    def furthest(self, read: cst.CSTNode) -> tuple[Use, cst.CSTNode]:
-        """Return how far the value of an expression gets, and where; assigned names are followed."""
-        return furthest(read, self)
-
-    def differentiates(self, place: cst.CSTNode) -> bool:
-        """Say whether code inside `place` asks autograd for something: a backward pass, a gradient, a hook."""
-        return gradients.differentiates(place, self)
-
-    def frozen(self, model: cst.CSTNode) -> bool:
-        """Say whether the file switches off the gradients of a model's parameters, under its name at `model`."""
-        return gradients.frozen(model, self)
-
-    def proves_no_grad(self, function: cst.CSTNode) -> bool:
-        """Say whether a function would raise if a graph were recorded (``model(x).numpy()``)."""
-        return gradients.proves_no_grad(function, self)
 
     # -- file ---------------------------------------------------------------------------------------------------
 

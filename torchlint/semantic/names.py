@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import builtins
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.semantic import torch_api
 from torchlint.semantic.tree import COMPREHENSIONS, FUNCTIONS, Tree
+
+if TYPE_CHECKING:
+    from torchlint.semantic.project import Outside
 
 _BUILTINS = frozenset(dir(builtins))
 
@@ -47,8 +51,9 @@ def dotted_text(node: cst.CSTNode | None) -> str | None:
 class Names:
     """The name tables of one file."""
 
-    def __init__(self, tree: Tree, filename: str = "") -> None:
+    def __init__(self, tree: Tree, filename: str, outside: Outside) -> None:
         self.tree = tree
+        self.outside = outside
         self.filename = filename.replace("\\", "/")
         self.tables: dict[cst.CSTNode, dict[str, list[Binding]]] = {}
         self.outer: dict[cst.CSTNode, set[str]] = {}
@@ -228,10 +233,10 @@ class Names:
         )
 
     def _unbound(self, name: str) -> str | None:
-        for star in self.stars:
-            if torch_api.exports(star, name):
-                return f"{star}.{name}"
-        return f"builtins.{name}" if name in _BUILTINS and not self.stars else None
+        found = self.outside.starred(self.stars, name) if self.stars else None
+        if found is not None:
+            return found
+        return f"builtins.{name}" if name in _BUILTINS and not self.outside.may_bind(self.stars, name) else None
 
     def _origin(self, binding: Binding) -> str | None:
         if binding.kind == "import":

@@ -12,6 +12,7 @@ from torchlint.semantic import scopes as scope_facts
 from torchlint.semantic.flow import Flow
 from torchlint.semantic.guards import Guards
 from torchlint.semantic.names import Names, dotted_text
+from torchlint.semantic.project import ArgumentRead, Outside
 from torchlint.semantic.scopes import Scopes
 from torchlint.semantic.signatures import SIGNATURES
 from torchlint.semantic.tree import FUNCTIONS, LOOPS, Function, Tree
@@ -35,14 +36,16 @@ class Arguments:
 class Places:
     """Where nodes stand, what names mean, and who calls whom."""
 
-    def __init__(self, root: cst.Module, filename: str) -> None:
+    def __init__(self, root: cst.Module, filename: str, outside: Outside) -> None:
         self.root = root
         self.filename = filename
         self.tree = Tree(root)
-        self._names = Names(self.tree, filename)
+        self._names = Names(self.tree, filename, outside)
+        self.path = outside.path
         self._scopes = Scopes(self.tree, self._names)
         self._flow = Flow(self.tree, self._names, self._scopes)
         self._guards = Guards(self.tree, self._names)
+        self._compiled: frozenset[str] | None = None
         self._bench_file = scope_facts.is_bench_path(filename)
 
     # -- places -------------------------------------------------------------------------------------------------
@@ -151,6 +154,19 @@ class Places:
         """Return what an instance of the class finds under `name` in this file."""
         return self._scopes.method(cls, name)
 
+    def own_method(self, cls: cst.ClassDef, name: str) -> cst.FunctionDef | None:
+        """Return the method that a class itself defines under `name`."""
+        return self._scopes.own_method(cls, name)
+
+    def top_level(self, name: str) -> cst.CSTNode | None:
+        """Return the function or class that the file's top level binds to `name`, where it binds nothing else."""
+        bindings = self._names.tables.get(self.root, {}).get(name, [])
+        return bindings[0].node if len(bindings) == 1 else None
+
+    def argument_reads(self, name: str) -> tuple[ArgumentRead, ...]:
+        """Return the arguments that a function of another file, by its dotted name here, always reads on the host."""
+        return self._names.outside.reads(name)
+
     def reads(self, scope: cst.CSTNode, name: str) -> list[cst.Name]:
         """Return the reads of a plain name inside `scope` (nested functions included)."""
         return self._flow.reads(scope, name)
@@ -243,12 +259,12 @@ class Places:
         return False
 
     def _passed_to_compile(self, name: str) -> bool:
-        for call in self.nodes(cst.Call):
-            if (
-                isinstance(call, cst.Call)
+        if self._compiled is None:
+            self._compiled = frozenset(
+                dotted_text(call.args[0].value) or ""
+                for call in self.nodes(cst.Call)
+                if isinstance(call, cst.Call)
                 and call.args
                 and self.name(call.func) in ("torch.compile", "torch.jit.script")
-                and dotted_text(call.args[0].value) == name
-            ):
-                return True
-        return False
+            )
+        return name in self._compiled

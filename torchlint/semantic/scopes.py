@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.semantic import torch_api
 from torchlint.semantic.names import Names, dotted_text
 from torchlint.semantic.tree import Tree
+
+if TYPE_CHECKING:
+    from torchlint.semantic.project import Definition
 
 _NO_GRAD_WORDS = re.compile(r"no_?grad|inference_?mode|disable_?grad", re.IGNORECASE)
 _GRAD_WORDS = re.compile(r"no_?grad|grad_?(enabled|mode|ctx|context)|enable_?grad|inference|eval", re.IGNORECASE)
@@ -30,7 +34,7 @@ def is_bench_path(filename: str) -> bool:
 
 def is_bench_name(name: str) -> bool:
     """Say whether a function's name says that it measures time or tests."""
-    return bool(_BENCH_WORDS.search(name)) or name.startswith("test_")
+    return bool(_BENCH_WORDS.search(name)) or (name.startswith("test_") and name not in torch_api.STEP_METHODS)
 
 
 class Scopes:
@@ -90,13 +94,23 @@ class Scopes:
         return [c for c in every if node in self.lineage(c)]
 
     def base_names(self, node: cst.ClassDef) -> list[str]:
-        """Return the dotted names of all bases outside this file, of the whole lineage."""
+        """Return the dotted names of all bases outside this file, of the whole lineage.
+
+        Behind the name of a base in another file of the project stand those of its own bases.
+        """
         out = []
-        for member in self.lineage(node):
-            for base in self.bases(member):
-                if self.local_class(base) is None:
-                    out.append(self.names.name(base) or dotted_text(base) or "")
+        for name in self._foreign(node):
+            out.append(name)
+            out.extend(torch_api.canonical(n) for n in self.names.outside.lineage(name).outside)
         return out
+
+    def family_outside(self, node: cst.ClassDef) -> list[Definition]:
+        """Return the ancestors of a class in other files of the project, nearest first."""
+        return [found for name in self._foreign(node) for found in self.names.outside.lineage(name).classes]
+
+    def _foreign(self, node: cst.ClassDef) -> list[str]:
+        bases = [base for member in self.lineage(node) for base in self.bases(member) if self.local_class(base) is None]
+        return [self.names.name(base) or dotted_text(base) or "" for base in bases]
 
     def own_method(self, node: cst.ClassDef, name: str) -> cst.FunctionDef | None:
         """Return the method that the class itself defines under `name`."""
@@ -136,16 +150,26 @@ class Scopes:
                 return True
             if name.startswith("torch.") and not name.startswith("torch.nn"):
                 return False
-        if any(_MODULE_WORDS.search(name) for name in names):
+        unknown = [name for name in names if not self.names.outside.lineage(name).classes]
+        if any(_MODULE_WORDS.search(name) or name.startswith(".") for name in unknown):
             return self.method(node, "forward") is not None
-        return any(name.startswith(".") for name in names) and self.method(node, "forward") is not None
+        return False
 
     def is_lightning(self, node: cst.ClassDef | None) -> bool:
         """Say whether the class is a LightningModule."""
         if node is None:
             return False
         names = self.base_names(node)
-        return any(n in torch_api.LIGHTNING_BASES or n.endswith("LightningModule") for n in names)
+        if any(n in torch_api.LIGHTNING_BASES or n.endswith("LightningModule") for n in names):
+            return True
+        # A base class from elsewhere that has Lightning's steps, in a file that works with Lightning.
+        return any(n.endswith(("Module", "Model")) and not n.startswith("torch.") for n in names) and (
+            self._imports_lightning() and any(self.method(node, step) is not None for step in torch_api.STEP_METHODS)
+        )
+
+    def _imports_lightning(self) -> bool:
+        table = self.names.tables.get(self.tree.root, {})
+        return any(b.dotted.startswith(("lightning", "pytorch_lightning")) for found in table.values() for b in found)
 
     def is_dataset(self, node: cst.ClassDef | None) -> bool:
         """Say whether the class is a dataset: by its bases, or because it has ``__getitem__`` and ``__len__``."""

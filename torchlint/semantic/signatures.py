@@ -42,6 +42,13 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "torch.stack": ("tensors", "dim"),
     "torch.vstack": ("tensors",),
     "torch.hstack": ("tensors",),
+    "torch.autograd.set_detect_anomaly": ("mode", "check_nan"),
+    "torch.autograd.profiler.profile": ("enabled",),
+    "torch.nn.functional.one_hot": ("tensor", "num_classes"),
+    "torch.repeat_interleave": ("input", "repeats", "dim"),
+    "Tensor.repeat_interleave": ("repeats", "dim"),
     "Tensor.to": ("device", "dtype", "non_blocking", "copy"),
     "Tensor.cuda": ("device", "non_blocking"),
+    "torch.distributed.init_process_group": ("backend", "init_method", "timeout", "world_size", "rank", "store"),
+    "torch.nn.parallel.DistributedDataParallel": ("module", "device_ids", "output_device", "dim"),
 }

@@ -78,6 +78,7 @@ class Tree:
         self.by_type: dict[type, list[cst.CSTNode]] = {}
         self.order: dict[cst.CSTNode, int] = {}
         self.ends: dict[cst.CSTNode, int] = {}
+        self._named: dict[str, list[cst.Name]] = {}
         self._orders: dict[type, list[int]] = {}
         self._walk(root)
 
@@ -97,7 +98,7 @@ class Tree:
             for child in reversed(children(node)):
                 parents[child] = node
                 # Decorators, annotations and a function's own name are evaluated where it is defined.
-                if is_function and type(child) in (cst.Decorator, cst.Annotation, cst.Name):
+                if kind is cst.FunctionDef and type(child) in (cst.Decorator, cst.Annotation, cst.Name):
                     stack.append((child, owner, scope))
                 elif kind is cst.ClassDef and child is node.body:  # type: ignore[attr-defined]
                     stack.append((child, below, node))  # type: ignore[arg-type]
@@ -144,6 +145,18 @@ class Tree:
         out = [n for t in types for n in self.by_type.get(t, [])]
         out.sort(key=self.order.__getitem__)
         return out
+
+    def named(self, name: str, inside: cst.CSTNode | None = None) -> list[cst.Name]:
+        """Return the Name nodes spelled `name` in the file, or inside a node, in source order."""
+        if not self._named:
+            for node in self.by_type.get(cst.Name, ()):
+                assert isinstance(node, cst.Name)
+                self._named.setdefault(node.value, []).append(node)
+        every = self._named.get(name, [])
+        if inside is None or not every:
+            return every
+        low = bisect.bisect_left(every, self.order[inside], key=self.order.__getitem__)
+        return every[low : bisect.bisect_right(every, self.ends[inside], key=self.order.__getitem__)]
 
     def within(self, node: cst.CSTNode, *types: type[cst.CSTNode], nested: bool = False) -> Iterator[cst.CSTNode]:
         """Yield `node` and its descendants of exactly these types, in source order.

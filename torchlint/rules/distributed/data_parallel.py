@@ -7,6 +7,10 @@ CUDA notes of the PyTorch docs advise DistributedDataParallel instead, even on a
 per GPU, no copying of the module, and gradients reduced while the backward pass still runs. If DataParallel has to
 stay, compute the loss inside `forward`, so that only one number per GPU is gathered.
 
+Flagged: a call of `nn.DataParallel` or a subclass of it, of `data_parallel()`, and a Lightning trainer with
+`strategy="dp"`. As info only: in a function that by its name evaluates or predicts and trains nothing, where it splits
+single batches, and with one literal device, where the wrapper does nothing.
+
 ## Setup
 ```python
 import torch
@@ -24,6 +28,15 @@ for x in batches:
     optimizer.zero_grad()
     parallel(x).sum().backward()
     optimizer.step()
+```
+
+```python
+def predict(x):
+    return nn.DataParallel(model)(x)
+```
+
+```python
+alone = nn.DataParallel(model, device_ids=[0])
 ```
 
 ## Good
@@ -53,6 +66,12 @@ if isinstance(model, nn.DataParallel):
     model = model.module
 ```
 
+Keys of a checkpoint that was saved from a wrapped model.
+```python
+state = {"module." + key: value for key, value in model.state_dict().items()}
+model.load_state_dict({key.removeprefix("module."): value for key, value in state.items()})
+```
+
 Wrapping only to load a checkpoint whose keys start with `module.`, and unwrapping at once, runs nothing in parallel.
 ```python
 wrapped = nn.DataParallel(model)
@@ -74,6 +93,14 @@ class DataParallel:
 
 
 graphs = DataParallel(model)
+```
+
+PyTorch Geometric's class splits lists of graphs.
+```python
+def wrap_graphs(network):
+    from torch_geometric.nn import DataParallel as GraphParallel
+
+    return GraphParallel(network)
 ```
 
 Other strategies of a Lightning trainer.

@@ -137,7 +137,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b".to", b".cuda"),
-    yields_to=("TL102", "TL104"),
+    yields_to=("TL102", "TL104", "TL110"),
 )
 
 

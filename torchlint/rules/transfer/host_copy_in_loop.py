@@ -170,7 +170,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b".cpu", b".to", b".tolist"),
-    yields_to=("TL104",),
+    yields_to=("TL104", "TL901"),
 )
 ONLY_THE_GRAPH = "`{expr}` waits for the GPU and keeps the graph; `.detach()` drops the graph without a copy."
 HOST_ONLY = frozenset(

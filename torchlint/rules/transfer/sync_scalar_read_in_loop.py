@@ -167,7 +167,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b"torch", b"lightning", b"accelerate"),
-    yields_to=("TL104",),
+    yields_to=("TL104", "TL105", "TL604", "TL901"),
 )
 KIND_OF_DTYPE = {"float": "float", "double": "float", "half": "float", "int": "int", "bool": "int"}
 METHOD_OF_KIND = {"float": "double", "int": "long"}
@@ -180,26 +180,16 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         heat = module.heat(node)
         if not heat.hot or (read.how in ("format", "print") and not heat.train):
             continue
-        if module.bench(node) or module.error_path(node) or _known_by_then(read, module):
+        if module.bench(node) or module.error_path(node) or module.read_before(read):
             continue
         severity = Severity.INFO if _decides(node, module) else None
         yield Hit(
-            read.node, {"expr": module.code(read.node)}, fix=_fix(read, module), severity=severity, why_hot=heat.why
+            read.node,
+            {"expr": module.code(read.node)},
+            fix=_fix(read, module),
+            severity=severity,
+            why_hot=(*read.inside, *heat.why),
         )
-
-
-def _known_by_then(read: HostRead, module: Module) -> bool:
-    """Say whether the test of an ``if`` around the read has read the same tensor already."""
-    child: cst.CSTNode = read.node
-    for above in module.ancestors(read.node):
-        if isinstance(above, cst.FunctionDef):
-            return False
-        if isinstance(above, cst.If) and child is above.body:
-            calls = module.within(above.test, cst.Call)
-            if any(other.tensor.deep_equals(read.tensor) for call in calls for other in module.scalar_reads(call)):
-                return True
-        child = above
-    return False
 
 
 def _decides(node: cst.CSTNode, module: Module) -> bool:

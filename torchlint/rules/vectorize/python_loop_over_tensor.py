@@ -180,6 +180,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b"for ",),
+    yields_to=("TL604",),
 )
 
 
@@ -242,23 +243,11 @@ def _row(node: _Loop, body: cst.CSTNode, module: Module) -> str:
         if isinstance(goes.iterated, cst.Call) and module.name(goes.iterated.func) == "builtins.range":
             return _indexed(target, goes.iterated, body, module)
         value = module.value(goes.iterated)
-        if _container(goes.iterated, module):
+        if module.asked_for_type(goes.iterated):
             return ""
         if value.tensor and not value.loose and module.on_device(goes.iterated) and _works(body, target, module):
             return _ROWS
     return ""
-
-
-def _container(iterated: cst.BaseExpression, module: Module) -> bool:
-    """Say whether the function asks what it iterates for its type: then it may be a list of tensors."""
-    function = module.function(iterated)
-    calls = module.within(function.body, cst.Call) if function is not None else ()
-    return any(
-        isinstance(c, cst.Call)
-        and module.name(c.func) in ("builtins.isinstance", "torch.is_tensor")
-        and c.args[0].value.deep_equals(iterated)
-        for c in calls
-    )
 
 
 def _indexed(index: cst.Name, counts: cst.Call, body: cst.CSTNode, module: Module) -> str:

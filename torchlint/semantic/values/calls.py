@@ -38,6 +38,9 @@ class Calls(Functions):
             found = self.dotted_call(dotted, node, arguments)
             if found is not None:
                 return found
+            elsewhere = self.values.names.outside.call(dotted, node, arguments)
+            if elsewhere.kind != "?":
+                return elsewhere
         if isinstance(func, cst.Attribute):
             if receiver is None:
                 receiver = self.eval(func.value)
@@ -106,6 +109,9 @@ class Calls(Functions):
         forward = self.values.scopes.method(module.node, "forward") if isinstance(module.node, cst.ClassDef) else None
         if forward is not None:
             found = self.values.summary(forward, self.fuel - 1)
+        else:
+            found = self.values.names.outside.method(self.values.family(module), "forward")
+        if found.kind != "?":
             if found.tensor:
                 return found.but(device=device, grad=graph, node=None, origin=found.origin or "model")
             if found.kind not in ("?", "none"):
@@ -127,6 +133,8 @@ class Calls(Functions):
     def _method(self, node: cst.Call, func: cst.Attribute, receiver: Value, args: list[Value]) -> Value:
         name = func.attr.value
         local = self._local(node)
+        if local is None:
+            local = self._elsewhere(func, receiver)
         if local is not None:
             return local
         if receiver.kind in ("tensor", "accumulated", "batch"):
@@ -152,6 +160,16 @@ class Calls(Functions):
         if called.kind == "module":
             return self.module_call(node, called, args)
         return methods.by_method_name(self, receiver, name, node, args)
+
+    def _elsewhere(self, func: cst.Attribute, receiver: Value) -> Value | None:
+        """Return what a method gives that a class in another file of the project defines."""
+        outside = self.values.names.outside
+        cls = self.values.scopes.class_of(func) if dotted_text(func.value) == "self" else None
+        if cls is not None and self.values.scopes.method(cls, func.attr.value) is None:
+            found = outside.method(self.values.scopes.family_outside(cls), func.attr.value)
+        else:
+            found = outside.method(self.values.family(receiver), func.attr.value)
+        return found if found.kind != "?" else None
 
     def _module_method(self, node: cst.Call, module: Value, name: str, args: list[Value]) -> Value:
         if name in ("to", "cuda", "cpu"):

@@ -8,6 +8,8 @@ summary, each analysed with one unit less. So results do not depend on the order
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -19,8 +21,11 @@ from torchlint.semantic.values import backprop, evidence, params
 from torchlint.semantic.values.interpreter import Interpreter
 from torchlint.semantic.values.value import ACCEL, CPU, UNKNOWN, Value, join_all
 
+if TYPE_CHECKING:
+    from torchlint.semantic.project import Definition
+
 FUEL = 3
-_FRAMEWORK = re.compile(r"(^|\n)\s*(import|from) (accelerate|lightning|pytorch_lightning|ignite|fastai|deepspeed)\b")
+_FRAMEWORK = re.compile(r"(^|\n)\s*(import|from) (accelerate|(pytorch_)?lightning(_fabric)?|ignite|fastai|deepspeed)\b")
 _DEFAULT_DEVICE = re.compile(r"set_default_device|set_default_tensor_type|with torch\.device\(")
 
 
@@ -34,6 +39,7 @@ class Values:
         self.flow = flow
         self.framework = bool(_FRAMEWORK.search(text))
         self._default_device = bool(_DEFAULT_DEVICE.search(text))
+        self._given: dict[tuple[cst.FunctionDef, int, tuple[tuple[str, Value], ...]], Interpreter] = {}
         self._runs: dict[tuple[cst.CSTNode, int], Interpreter] = {}
         self._attributes: dict[tuple[cst.ClassDef, str, int], Value] = {}
         self._uses: dict[cst.CSTNode, dict[str, Value]] = {}
@@ -49,6 +55,16 @@ class Values:
             owner = self.tree.owners[owner]
         return self.run(owner, fuel).recorded.get(node, UNKNOWN)
 
+    def run_with(self, function: cst.FunctionDef, fuel: int, given: Mapping[str, Value]) -> Interpreter:
+        """Return the analysis of a function for these arguments; an unknown one is left to its other evidence."""
+        known = tuple(sorted((name, value) for name, value in given.items() if value.kind not in ("?", "none")))
+        key = (function, fuel, known)
+        if key not in self._given:
+            env = params.environment(self, function, fuel)
+            self._given[key] = Interpreter(self, function, fuel)
+            self._given[key].run({**env, **{name: value for name, value in known if name in env}})
+        return self._given[key]
+
     def run(self, owner: cst.CSTNode, fuel: int) -> Interpreter:
         """Return the finished analysis of a function or of the module's top level."""
         key = (owner, fuel)
@@ -59,8 +75,8 @@ class Values:
             found.run(params.environment(self, owner, fuel) if isinstance(owner, cst.FunctionDef) else {})
         return found
 
-    def summary(self, function: cst.CSTNode, fuel: int) -> Value:
-        """Return what a call of a local function gives; unknown without fuel."""
+    def summary(self, function: cst.CSTNode, fuel: int, given: Mapping[str, Value] | None = None) -> Value:
+        """Return what a call of a local function gives, for these arguments if any are; unknown without fuel."""
         if fuel < 0:
             return UNKNOWN
         if isinstance(function, cst.Lambda):
@@ -68,7 +84,7 @@ class Values:
         if not isinstance(function, cst.FunctionDef):
             return UNKNOWN
         declared = self.annotation(function.returns.annotation) if function.returns is not None else UNKNOWN
-        found = self.run(function, fuel).result()
+        found = (self.run_with(function, fuel, given) if given else self.run(function, fuel)).result()
         if function.asynchronous is not None:
             return UNKNOWN
         return declared if found.kind in ("?", "none") and declared.kind != "?" else found
@@ -97,7 +113,9 @@ class Values:
         cls = self.scopes.local_class(node)
         if cls is not None:
             return Value("module" if self.scopes.is_module(cls) else "object", node=cls, name=cls.name.value)
-        return evidence.by_annotation(self.names.name(node) or dotted_text(node))
+        dotted = self.names.name(node) or dotted_text(node)
+        elsewhere = self.names.outside.instance(dotted) if dotted is not None else UNKNOWN
+        return elsewhere if elsewhere.kind != "?" else evidence.by_annotation(dotted)
 
     # -- names --------------------------------------------------------------------------------------------------
 
@@ -154,6 +172,9 @@ class Values:
         elif isinstance(holder.node, cst.ClassDef) and holder.kind in ("module", "object"):
             cls = holder.node
         if cls is None:
+            elsewhere = self.names.outside.attribute(self.family(holder), attr)
+            if elsewhere.kind != "?":
+                return elsewhere
             return Value("module") if holder.kind == "module" and evidence.is_model_name(attr) else UNKNOWN
         return self.class_attribute(cls, attr, fuel)
 
@@ -179,6 +200,9 @@ class Values:
             if attr in self._registered(member):
                 found.append(Value("tensor", device=ACCEL, origin="buffer", grad=False))
         known = [v for v in found if v.kind != "none"] or found
+        if not known or known[0].kind == "none":
+            elsewhere = self.names.outside.attribute(self.scopes.family_outside(cls), attr)
+            known = [elsewhere] if elsewhere.kind != "?" else known
         return join_all(known) if known else UNKNOWN
 
     def _assignments(self, cls: cst.ClassDef) -> params.Assignments:
@@ -190,6 +214,12 @@ class Values:
         if cls not in self._buffers:
             self._buffers[cls] = params.registered_buffers(self.tree, cls)
         return self._buffers[cls]
+
+    def family(self, instance: Value) -> Sequence[Definition]:
+        """Return the classes in other files of the project from which an instance's class inherits, or is itself."""
+        if isinstance(instance.node, cst.ClassDef):
+            return self.scopes.family_outside(instance.node)
+        return self.names.outside.family(instance)
 
     # -- torch --------------------------------------------------------------------------------------------------
 

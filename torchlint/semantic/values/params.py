@@ -51,6 +51,8 @@ def _parameter(
 ) -> Value:
     name = param.name.value
     declared = values.annotation(param.annotation.annotation) if param.annotation is not None else UNKNOWN
+    if declared.kind == "?" and name == _framework_batch(values, function):
+        return Value("batch", device=ACCEL, origin="forward", loose=True)
     if site.kind not in ("?", "none"):
         return site if declared.kind == "?" or site.kind == declared.kind else declared
     if device and declared.kind in ("?", "dict") and declared.item is None and name in _keyed(values, function):
@@ -64,6 +66,18 @@ def _parameter(
         use = values.uses(function).get(name, Value("tensor"))
         return use.but(device=device, origin=use.origin or ("forward" if device else None))
     return UNKNOWN
+
+
+def _framework_batch(values: Values, function: cst.FunctionDef) -> str | None:
+    """Return the parameter in which Lightning or transformers' Trainer hands over a batch that is on the device."""
+    cls = values.scopes.class_of(function) if values.scopes.is_method(function) else None
+    if cls is None:
+        return None
+    names = [p.name.value for p in function.params.params[1:]]
+    if function.name.value in torch_api.STEP_METHODS and names and values.scopes.is_lightning(cls):
+        return names[0]
+    trainer = "inputs" in names and any(base.endswith("Trainer") for base in values.scopes.base_names(cls))
+    return "inputs" if trainer and function.name.value in ("compute_loss", "training_step", "prediction_step") else None
 
 
 def _keyed(values: Values, function: cst.FunctionDef) -> set[str]:

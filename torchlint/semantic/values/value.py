@@ -95,7 +95,7 @@ def join(a: Value, b: Value) -> Value:
         origin=a.origin if a.origin == b.origin else None,
         grad=a.grad if a.grad == b.grad else None,
         loose=a.loose and b.loose,
-        item=None if a.item is None or b.item is None else join(a.item, b.item),
+        item=_item(a, b),
         items=_items(a.items, b.items),
         node=a.node if a.node is b.node else None,
         name=a.name if a.name == b.name else None,
@@ -112,6 +112,13 @@ def _device(a: str | None, b: str | None) -> str | None:
     if a == b:
         return a
     return ACCEL if {a, b} == {CUDA, ACCEL} else None
+
+
+def _item(a: Value, b: Value) -> Value | None:
+    # An empty list says nothing of what is put into it later.
+    if a.items == () or b.items == ():
+        return b.item if a.items == () else a.item
+    return None if a.item is None or b.item is None else join(a.item, b.item)
 
 
 def _items(a: tuple[Value, ...] | None, b: tuple[Value, ...] | None) -> tuple[Value, ...] | None:

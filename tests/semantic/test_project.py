@@ -1,0 +1,375 @@
+"""What one file knows of the others of its project."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+
+import libcst as cst
+import pytest
+
+from tests.checking import job
+from torchlint.engine.check import analyse
+from torchlint.engine.projects import forget, outside_of
+from torchlint.semantic.module import ACCEL, Grade, Module, Value
+from torchlint.semantic.project.index import index
+from torchlint.semantic.project.search import Search
+
+LOOP = """
+import torch
+
+class Engine:
+    def fit(self, loader):
+        for batch in loader:
+            self.forward_backward(batch)
+            self.log_losses(batch)
+
+    def validate(self, loader):
+        self.report()
+        with torch.no_grad():
+            for batch in loader:
+                self.look(batch)
+"""
+
+
+def write(folder: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+
+
+def analysed(folder: Path, files: Mapping[str, str], name: str) -> Module:
+    """Write a project and return the analysis of one of its files."""
+    write(folder, files)
+    forget()
+    text = (folder / name).read_text()
+    outside = outside_of(job(text, name=name, root=str(folder)))
+    return Module(cst.parse_module(text), text, name, outside=outside)
+
+
+def probe(module: Module) -> cst.Call:
+    for call in module.nodes(cst.Call):
+        if isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and call.func.value == "probe":
+            return call
+    raise AssertionError("no probe")
+
+
+def probed(folder: Path, files: Mapping[str, str], name: str = "train.py") -> Value:
+    module = analysed(folder, files, name)
+    return module.value(probe(module).args[0].value)
+
+
+# -- names --------------------------------------------------------------------------------------------------------
+
+
+def test_index_of_names() -> None:
+    found = index(
+        textwrap.dedent(
+            """
+            import torch.nn as nn, os.path
+            from .a import b as c, d
+            from .. import e
+            from x import *
+            try:
+                import fast
+            except ImportError:
+                fast = None
+            if flag:
+                class Twice: pass
+            else:
+                class Twice(nn.Module): pass
+            class Net(nn.Module, Generic[T], make()): pass
+            def f(): hidden = 1
+            Alias = Net
+            left, right = f()
+            async def g(): pass
+            """
+        )
+    )
+    assert {name: (o.kind, o.dotted) if o else None for name, o in found.names.items()} == {
+        "nn": ("import", "torch.nn"),
+        "os": ("import", "os"),
+        "c": ("import", ".a.b"),
+        "d": ("import", ".a.d"),
+        "e": ("import", "..e"),
+        "fast": ("import", "fast"),
+        "Twice": None,
+        "Net": ("class", ""),
+        "f": ("function", ""),
+        "g": ("function", ""),
+        "Alias": ("alias", "Net"),
+        "left": ("other", ""),
+        "right": ("other", ""),
+    }
+    net = found.names["Net"]
+    assert net is not None
+    assert net.bases == ("nn.Module", "Generic", "")
+    assert found.stars == ("x",)
+
+
+@pytest.mark.parametrize("text", ["class (:", "x = '\0'", "(" * 500 + ")" * 500])
+def test_index_of_what_is_not_python_is_empty(text: str) -> None:
+    assert index(text).names == {}
+
+
+@pytest.mark.parametrize(
+    ("importer", "dotted", "found"),
+    [
+        ("pkg/sub/a.py", ".b", "pkg/sub/b.py"),
+        ("pkg/sub/a.py", "..core", "pkg/core.py"),
+        ("pkg/sub/a.py", ".", "pkg/sub/__init__.py"),
+        ("pkg/sub/__init__.py", ".b", "pkg/sub/b.py"),
+        ("pkg/sub/a.py", "pkg.core", "pkg/core.py"),
+        ("tests/t.py", "pkg.core", "pkg/core.py"),
+        ("tests/t.py", "inner.deep", "src/inner/deep.py"),
+        ("scripts/run.py", "helper", "scripts/helper.py"),
+        ("pkg/sub/a.py", "helper", None),
+        ("pkg/sub/a.py", "..missing", None),
+        ("pkg/sub/a.py", "torch", None),
+        ("scripts/run.py", "same", "scripts/same.py"),
+        ("pkg/core.py", "same", "same.py"),
+    ],
+)
+def test_search(tmp_path: Path, importer: str, dotted: str, found: str | None) -> None:
+    names = (
+        "pkg/__init__.py pkg/core.py pkg/sub/__init__.py pkg/sub/a.py pkg/sub/b.py tests/t.py src/inner/deep.py "
+        "scripts/run.py scripts/helper.py torch.py same.py scripts/same.py"
+    )
+    write(tmp_path, dict.fromkeys(names.split(), ""))
+    path = Search(str(tmp_path)).module(str(tmp_path / importer), dotted)
+    assert path == (None if found is None else str(tmp_path / found))
+
+
+# -- classes ------------------------------------------------------------------------------------------------------
+
+NETS = {
+    "nets/__init__.py": "from .base import Base\nfrom .heads import *\n",
+    "nets/base.py": "import torch.nn as nn\nclass Base(nn.Module):\n    pass\n",
+    "nets/heads.py": "from . import base\nclass Head(base.Base):\n    def forward(self, x):\n        return x\n",
+}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from nets import Base\nclass Net(Base): pass",
+        "from nets import Head\nclass Net(Head): pass",
+        "import nets\nclass Net(nets.Head): pass",
+        "from nets.heads import Head as H\nclass Net(H): pass",
+        "from nets import *\nclass Net(Head): pass",
+    ],
+)
+def test_a_module_class_by_a_base_in_another_file(tmp_path: Path, source: str) -> None:
+    module = analysed(tmp_path, {**NETS, "train.py": source}, "train.py")
+    (cls,) = module.nodes(cst.ClassDef)
+    assert isinstance(cls, cst.ClassDef)
+    assert "torch.nn.Module" in module.base_names(cls)
+
+
+def test_a_base_that_only_sounds_like_a_module(tmp_path: Path) -> None:
+    files = {
+        "base.py": "class BaseModel:\n    pass\n",
+        "train.py": "import torch\nfrom base import BaseModel\n"
+        "class Cfg(BaseModel):\n    def forward(self, x):\n        probe(x)\n",
+    }
+    found = analysed(tmp_path, files, "train.py")
+    assert found.heat(probe(found)).grade is Grade.COLD
+
+
+def test_heat_comes_from_the_loop_of_a_base_class(tmp_path: Path) -> None:
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/engine.py": LOOP,
+        "pkg/middle.py": "from .engine import Engine\nclass Middle(Engine): pass\n",
+        "pkg/train.py": """
+            import torch
+            from pkg.middle import Middle
+            class Sub(Middle):
+                def log_losses(self, batch):
+                    probe(batch)
+            """,
+    }
+    found = analysed(tmp_path, files, "pkg/train.py")
+    heat = found.heat(probe(found))
+    assert heat.grade is Grade.TRAIN
+    assert [why.text for why in heat.why] == [
+        "log_losses() is called by a base class",
+        "every training step of the loop",
+    ]
+    assert [why.elsewhere[0].filename for why in heat.why if why.elsewhere] == ["pkg/engine.py"] * 2
+
+
+@pytest.mark.parametrize(("method", "no_grad"), [("look", True), ("report", False)])
+def test_no_grad_comes_from_the_base_class(tmp_path: Path, method: str, no_grad: bool) -> None:
+    source = f"import torch\nfrom engine import Engine\nclass Sub(Engine):\n    def {method}(self):\n        probe(1)\n"
+    found = analysed(tmp_path, {"engine.py": LOOP, "train.py": source}, "train.py")
+    assert found.no_grad(probe(found)) is no_grad
+
+
+# -- values -------------------------------------------------------------------------------------------------------
+
+HELPERS = """
+import torch
+from torch.utils.data import DataLoader
+
+def host(x):
+    return x.sum().item()
+
+def on_device(x, device):
+    return x.to(device)
+
+def build(dataset):
+    return DataLoader(dataset, batch_size=4)
+
+def pair():
+    return torch.zeros(3, device="cuda"), 3
+
+class Holder:
+    def __init__(self):
+        self.scale = torch.ones(3, device="cuda")
+        self.count = 3
+
+    def values(self):
+        return self.scale
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return {"loss": x.sum()}
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind", "device"),
+    [
+        ("helpers.host(y)", "number", None),
+        ("helpers.on_device(torch.zeros(2), d)", "tensor", ACCEL),
+        ("helpers.build(y)", "loader", "cpu"),
+        ("helpers.pair()[0]", "tensor", "cuda"),
+        ("helpers.pair()[1]", "number", None),
+        ("helpers.Holder().scale", "tensor", "cuda"),
+        ("helpers.Holder().count", "number", None),
+        ("helpers.Holder().values()", "tensor", "cuda"),
+        ("helpers.Net()", "module", None),
+        ("helpers.Net()(y)['loss']", "tensor", ACCEL),
+        ("helpers.missing()", "?", None),
+        ("helpers.Holder().missing", "?", None),
+    ],
+)
+def test_values_from_another_file(tmp_path: Path, expression: str, kind: str, device: str | None) -> None:
+    found = probed(tmp_path, {"helpers.py": HELPERS, "train.py": f"import torch, helpers\nprobe({expression})\n"})
+    assert (found.kind, found.device) == (kind, device)
+
+
+@pytest.mark.parametrize(("expression", "kind"), [("self.scale", "tensor"), ("self.values()", "tensor")])
+def test_values_from_a_base_class(tmp_path: Path, expression: str, kind: str) -> None:
+    source = f"""
+        import torch
+        from helpers import Holder
+        class Mine(Holder):
+            def use(self):
+                probe({expression})
+        """
+    assert probed(tmp_path, {"helpers.py": HELPERS, "train.py": source}).kind == kind
+
+
+def test_annotations_name_classes_of_other_files(tmp_path: Path) -> None:
+    source = "import torch\nfrom helpers import Net\ndef f(x: Net):\n    probe(x)\n"
+    assert probed(tmp_path, {"helpers.py": HELPERS, "train.py": source}).kind == "module"
+
+
+STEP = """
+import torch
+from helpers import {name}
+
+def train(model, loader, optimizer, loss_fn):
+    for x, y in loader:
+        loss = loss_fn(model(x.cuda()), y.cuda())
+        loss.backward()
+        optimizer.step()
+        {call}
+"""
+
+
+@pytest.mark.parametrize(
+    ("helper", "call", "found"),
+    [
+        ("def scalar(x):\n    return x.item()", "scalar(loss)", True),
+        ("def scalar(x):\n    return float(x.detach())", "scalar(x=loss)", True),
+        ("def scalar(a, x):\n    if torch.is_tensor(x):\n        x = x.item()\n    return x", "scalar(1, loss)", True),
+        ("def scalar(x):\n    return x.item()", "scalar(3.0)", False),
+        ("def scalar(x):\n    return x * 2", "scalar(loss)", False),
+        ("def scalar(x, n):\n    if n % 10 == 0:\n        print(x.item())", "scalar(loss, 3)", False),
+        ("def scalar(x):\n    x = 3\n    return float(x)", "scalar(loss)", False),
+        ("def scalar(a, x):\n    return float(a)", "scalar(1, loss)", False),
+        ("def scalar(a, x):\n    return float(x)", "scalar(*both, loss)", False),
+        ("class scalar:\n    def item(x):\n        return x.item()", "scalar(loss)", False),
+    ],
+)
+def test_a_helper_that_reads_its_argument_is_seen_from_the_loop(
+    tmp_path: Path, helper: str, call: str, found: bool
+) -> None:
+    write(tmp_path, {"helpers.py": f"import torch\n{helper}\n", "train.py": STEP.format(name="scalar", call=call)})
+    forget()
+    text = (tmp_path / "train.py").read_text()
+    findings = analyse(job(text, codes=frozenset(["TL101"]), root=str(tmp_path))).findings
+    assert [f.code for f in findings] == ["TL101"] * found
+    if found:
+        first, *rest = findings[0].why_hot
+        assert first.filename.endswith("helpers.py")
+        assert first.line >= 3
+        assert rest[0].filename == "train.py"
+
+
+# -- bad input ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {
+            "a.py": "from b import f\nimport torch\ndef g(): return f()\n",
+            "b.py": "import torch\nfrom a import g as f\n",
+        },
+        {"a.py": "from a import f\n"},
+        {"a.py": "from b import *\n", "b.py": "from a import *\n"},
+        {"a.py": "from b import f\n", "b.py": "f = f\n"},
+        {"a.py": "from b import f\n", "b.py": "import torch\nclass f(f): pass\n"},
+        {"a.py": "from b import f\n", "b.py": "this is not python"},
+        {"a.py": "from b import f\n", "b.py": "import torch\nx = " + "not " * 5000 + "y\ndef f(): return 1\n"},
+        {"a.py": "from b import f\n", "b.py": "import torch\n(x): int = 3\n"},
+        {"a.py": "from b import f\n"},
+        {"a.py": "from ....... import f\n"},
+    ],
+    ids="circle self stars alias base broken deep unsupported missing above".split(),
+)
+def test_what_cannot_be_followed_is_unknown(tmp_path: Path, files: dict[str, str]) -> None:
+    text = files["a.py"] + "import torch\nclass Net(f): pass\nprobe(f())\n"
+    assert probed(tmp_path, {**files, "a.py": text}, "a.py").kind in ("?", "object")
+
+
+def concise(folder: Path, *args: str) -> list[str]:
+    """Run the command line in `folder` and return its lines."""
+    command = [sys.executable, "-m", "torchlint", *args, "--output-format", "concise"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout.splitlines()
+
+
+def test_a_folder_of_one_file_says_the_same_as_the_file_alone(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            "pyproject.toml": "[tool.torchlint]\n",
+            "helpers.py": "import torch\ndef scalar(x):\n    return x.item()\n",
+            "train.py": STEP.format(name="scalar", call="scalar(loss)"),
+        },
+    )
+    alone = concise(tmp_path, "check", "train.py")
+    whole = concise(tmp_path, "check", ".")
+    excluded = concise(tmp_path, "check", ".", "--config", "exclude=['helpers.py']")
+    lines = [line for line in alone if line.startswith("train.py")]
+    assert any("TL101" in line and "scalar(loss)" in line for line in lines)
+    assert lines == [line for line in whole if line.startswith("train.py")]
+    assert lines == [line for line in excluded if line.startswith("train.py")]

@@ -1,0 +1,259 @@
+"""Switch autograd's anomaly detection off for normal training
+
+## Why
+Anomaly detection records a Python stack trace for every operation of the forward pass and checks every gradient of
+the backward pass for NaN, which reads a value from the device each time. The PyTorch tuning guide names it, with
+`gradcheck` and `emit_nvtx`, among the debugging APIs to disable for regular training. `check_nan=False` saves only
+the second part.
+
+Flagged: `set_detect_anomaly(True)` that runs unconditionally, `detect_anomaly()` or `emit_nvtx()` held around training
+steps, and `gradcheck` inside of a training step.
+
+## Setup
+```python
+import torch
+from torch import nn
+
+model = nn.Linear(8, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+batches = [torch.randn(8, 8) for _ in range(3)]
+
+
+def train():
+    for x in batches:
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+```
+
+## Bad
+```python
+torch.autograd.set_detect_anomaly(True)
+train()
+```
+
+```python
+with torch.autograd.detect_anomaly():
+    train()
+```
+
+```python
+def square(x):
+    return x * x
+
+
+for x in batches:
+    optimizer.zero_grad()
+    torch.autograd.gradcheck(square, x[:1].double().requires_grad_())
+    model(x).sum().backward()
+    optimizer.step()
+```
+
+## Good
+```python
+train()
+```
+
+```python
+train()
+```
+
+```python
+def square(x):
+    return x * x
+
+
+torch.autograd.gradcheck(square, torch.ones(1, dtype=torch.float64, requires_grad=True))
+for x in batches:
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+```
+
+## Leave alone
+A flag or the configuration decides.
+```python
+def main(args):
+    torch.autograd.set_detect_anomaly(args.debug)
+    with torch.autograd.set_detect_anomaly(mode=args.debug):
+        train()
+    with torch.autograd.profiler.emit_nvtx(enabled=args.nvtx):
+        train()
+```
+
+Inside of a condition it is on only when somebody asks for it.
+```python
+def main(args):
+    if args.debug:
+        torch.autograd.set_detect_anomaly(True)
+    train()
+```
+
+Every caller in the file asks first.
+```python
+def watch():
+    torch.autograd.set_detect_anomaly(True)
+
+
+def main(args):
+    if args.detect_anomaly:
+        watch()
+    train()
+```
+
+Tests, and scripts written to find a fault, want it.
+```python
+def test_gradients():
+    torch.autograd.set_detect_anomaly(True)
+    train()
+
+
+def debug_nan():
+    with torch.autograd.detect_anomaly():
+        train()
+```
+
+Switching it off.
+```python
+torch.autograd.set_detect_anomaly(False)
+train()
+```
+
+Around one part of the code, and off again.
+```python
+def reproduce(x):
+    torch.autograd.set_detect_anomaly(True)
+    loss = model(x).sum()
+    torch.autograd.set_detect_anomaly(False)
+    return loss
+```
+
+Around code that does not train, for instance one backward pass of a forward check.
+```python
+with torch.autograd.detect_anomaly():
+    print(model(batches[0]).sum())
+```
+
+After a failure, to say where it came from.
+```python
+def explain(x):
+    try:
+        train()
+    except RuntimeError:
+        torch.autograd.set_detect_anomaly(True)
+        train()
+```
+
+A gradient check outside of the training loop runs once.
+```python
+torch.autograd.gradcheck(lambda x: x * 2, torch.ones(1, dtype=torch.float64, requires_grad=True))
+train()
+```
+
+## Fix safety
+Unsafe: what is computed stays the same, but a NaN in a gradient no longer raises a RuntimeError.
+
+## Measure
+```python
+torch.autograd.set_detect_anomaly(True)
+train()
+torch.autograd.set_detect_anomaly(False)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Remove, Replace, Rule, Safety
+
+_SWITCH = frozenset(("torch.autograd.set_detect_anomaly", "torch.autograd.anomaly_mode.set_detect_anomaly"))
+_CONTEXT = frozenset(("torch.autograd.detect_anomaly", "torch.autograd.anomaly_mode.detect_anomaly"))
+_MARKERS = frozenset(
+    ("torch.autograd.profiler.emit_nvtx", "torch.autograd.profiler.emit_itt", "torch.cuda.profiler.profile")
+)
+_GRADCHECK = frozenset(
+    (
+        "torch.autograd.gradcheck torch.autograd.gradgradcheck torch.autograd.gradcheck.gradcheck "
+        "torch.autograd.gradcheck.gradgradcheck"
+    ).split()
+)
+_NOTE = "A NaN in a gradient no longer raises a RuntimeError."
+_MARKED = "{name} marks every operation of normal training for an external profiler; switch it on by a flag."
+_CHECKED = "{name} in the training loop compares gradients with finite differences every step; check them once, before."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL801",
+    message="autograd anomaly detection is on for normal training.",
+    severity="warning",
+    default=True,
+    triggers=(b"detect_anomaly", b"gradcheck", b"gradgradcheck", b"emit_nvtx", b"emit_itt", b"torch.cuda.profiler"),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    name = module.name(node.func)
+    if name in _GRADCHECK:
+        heat = module.heat(node)
+        if heat.train and not module.on_demand(node):
+            yield Hit(node, {"name": name.rpartition(".")[2]}, message=_CHECKED, why_hot=heat.why)
+    elif name in _SWITCH and _asks(node, module):
+        around = _with(node, module)
+        if around is not None:
+            yield from _held(node, around, module)
+        elif not module.on_demand(node) and not _off_again(node, module):
+            yield Hit(node, fix=_removal(node, module))
+    elif name in _CONTEXT or name in _MARKERS:
+        around = _with(node, module)
+        if around is not None and (name in _CONTEXT or module.keyword(node, "enabled") is None):
+            yield from _held(node, around, module, name if name in _MARKERS else None)
+
+
+def _asks(switch: cst.Call, module: Module) -> bool:
+    mode = module.arguments(switch, "torch.autograd.set_detect_anomaly").value("mode")
+    return isinstance(mode, cst.Name) and mode.value == "True"
+
+
+def _with(node: cst.Call, module: Module) -> cst.With | None:
+    """Return the ``with`` statement of which the call is a context."""
+    item = module.parent(node)
+    around = module.parent(item) if isinstance(item, cst.WithItem) else None
+    return around if isinstance(around, cst.With) else None
+
+
+def _held(node: cst.Call, around: cst.With, module: Module, marker: str | None = None) -> Iterator[Hit]:
+    trains = module.runs_training(around.body)
+    if trains and not module.on_demand(node):
+        if marker is None:
+            yield Hit(node, fix=_unwrapped(around))
+        else:
+            yield Hit(node, {"name": marker.rpartition(".")[2]}, message=_MARKED)
+
+
+def _off_again(node: cst.Call, module: Module) -> bool:
+    """Say whether the same function sets anomaly detection to something else, later."""
+    home = module.function(node) or module.root
+    calls = [c for c in module.within(home, cst.Call) if isinstance(c, cst.Call) and module.before(node, c)]
+    return any(module.name(c.func) in _SWITCH and not _asks(c, module) and _with(c, module) is None for c in calls)
+
+
+def _removal(node: cst.Call, module: Module) -> Fix | None:
+    statement = module.small_statement(node)
+    if not isinstance(statement, cst.Expr) or statement.value is not node:
+        return None
+    return Fix((Remove(statement),), Safety.UNSAFE, "Delete the call", _NOTE)
+
+
+def _unwrapped(around: cst.With) -> Fix | None:
+    """Return the fix that puts the one statement inside of the ``with`` in its place."""
+    body = around.body.body
+    inner = body[0] if len(body) == 1 else None
+    if len(around.items) != 1 or not isinstance(inner, cst.BaseStatement):
+        return None
+    edit = Replace(around, inner.with_changes(leading_lines=around.leading_lines))
+    return Fix((edit,), Safety.UNSAFE, "Take the training out of the context", _NOTE)

@@ -1,0 +1,183 @@
+"""Remove environment switches that serialise or slow the run
+
+## Why
+These variables are meant for finding a fault, and slow every run in which they stay (PyTorch docs, CUDA environment
+variables, torch.distributed debugging and torch.compile troubleshooting; NCCL's environment variables):
+`CUDA_LAUNCH_BLOCKING=1` makes the host wait for every kernel, `PYTORCH_NO_CUDA_MEMORY_CACHING` calls `cudaMalloc` for
+every tensor, `TORCH_DISTRIBUTED_DEBUG=DETAIL` checks every collective for consistency, `TORCHDYNAMO_DISABLE=1` and
+`TORCH_COMPILE_DISABLE=1` turn `torch.compile` off, `PYTORCH_JIT=0` turns TorchScript off,
+`TORCH_COMPILE_DEBUG=1` writes the generated code of every graph, `NCCL_P2P_DISABLE=1`, `NCCL_SHM_DISABLE=1` and
+`NCCL_IB_DISABLE=1` send all traffic between GPUs over slower ways, and `NCCL_BLOCKING_WAIT=1` makes the host wait for
+every collective. Set in the code, they hold for everybody who runs it.
+
+Flagged: one of these variables set to a literal that switches it on, unconditionally. A comment beside it explains why it
+is there: then it is only an info.
+
+## Setup
+```python
+import os
+
+import torch
+```
+
+## Bad
+```python
+os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
+model = torch.nn.Linear(8, 4)
+```
+
+## Good
+```python
+model = torch.nn.Linear(8, 4)
+```
+
+## Leave alone
+A flag decides.
+```python
+def main(args):
+    if args.debug:
+        os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
+    os.environ["TORCHDYNAMO_DISABLE"] = "1" if args.eager else "0"
+    os.environ["NCCL_P2P_DISABLE"] = str(args.no_p2p)
+```
+
+A value that switches it off, or that costs nothing.
+```python
+os.environ["CUDA_LAUNCH_BLOCKING"] = "0"
+os.environ["PYTORCH_JIT"] = "1"
+os.environ["TORCH_DISTRIBUTED_DEBUG"] = "INFO"
+```
+
+Other variables, also those that decide about threads.
+```python
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ["NCCL_DEBUG"] = "INFO"
+```
+
+Tests, benchmarks and debugging code.
+```python
+def debug_kernel():
+    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
+```
+
+Reading it, and the environment of another program.
+```python
+blocking = os.environ.get("CUDA_LAUNCH_BLOCKING", "1")
+environment = {"CUDA_LAUNCH_BLOCKING": "1"}
+environment["CUDA_LAUNCH_BLOCKING"] = "1"
+```
+
+## Fix safety
+Unsafe: errors of kernels are reported later and at another line, and a machine that needs the work-around fails again.
+
+## Measure
+```python
+os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
+model = torch.nn.Linear(8, 4)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Remove, Rule, Safety, Severity
+
+_ON = frozenset(("1", "true", "on", "yes"))
+_OFF = frozenset(("0", "false", "off", "no"))
+_SWITCHES = {
+    "CUDA_LAUNCH_BLOCKING": _ON,
+    "HIP_LAUNCH_BLOCKING": _ON,
+    "PYTORCH_NO_CUDA_MEMORY_CACHING": _ON,
+    "PYTORCH_NO_HIP_MEMORY_CACHING": _ON,
+    "TORCH_DISTRIBUTED_DEBUG": frozenset(("detail",)),
+    "TORCHDYNAMO_DISABLE": _ON,
+    "TORCH_COMPILE_DISABLE": _ON,
+    "TORCH_COMPILE_DEBUG": _ON,
+    "PYTORCH_JIT": _OFF,
+    "NCCL_P2P_DISABLE": _ON,
+    "NCCL_SHM_DISABLE": _ON,
+    "NCCL_IB_DISABLE": _ON,
+    "NCCL_BLOCKING_WAIT": _ON,
+    "TORCH_NCCL_BLOCKING_WAIT": _ON,
+}
+_NOTE = "Errors of kernels are reported later, and a machine that needs the work-around fails again."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL803",
+    message='os.environ["{var}"]="{val}" serialises or slows execution; remove it outside debugging.',
+    severity="warning",
+    default=True,
+    triggers=(
+        b"LAUNCH_BLOCKING",
+        b"_MEMORY_CACHING",
+        b"TORCH_DISTRIBUTED_DEBUG",
+        b"TORCHDYNAMO_DISABLE",
+        b"TORCH_COMPILE_DISABLE",
+        b"TORCH_COMPILE_DEBUG",
+        b"PYTORCH_JIT",
+        b"NCCL_",
+    ),
+)
+
+
+@rule.on(cst.Assign)
+def check_assignment(node: cst.Assign, module: Module) -> Iterator[Hit]:
+    for target in node.targets:
+        place = target.target
+        if isinstance(place, cst.Subscript) and module.name(place.value) == "os.environ":
+            index = place.slice[0].slice
+            if isinstance(index, cst.Index):
+                alone = len(node.targets) == 1
+                yield from _switched(place, index.value, node.value, module, node if alone else None)
+
+
+@rule.on(cst.Call)
+def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
+    name, home = module.name(node.func), module.small_statement(node)
+    if name in ("os.environ.setdefault", "os.putenv") and len(node.args) == 2:
+        alone = isinstance(home, cst.Expr) and home.value is node
+        yield from _switched(node, node.args[0].value, node.args[1].value, module, home if alone else None)
+    elif name == "os.environ.update":
+        for arg in node.args:
+            if arg.keyword is not None:
+                yield from _switched(arg, cst.SimpleString(f'"{arg.keyword.value}"'), arg.value, module)
+            elif isinstance(arg.value, cst.Dict):
+                for pair in arg.value.elements:
+                    if isinstance(pair, cst.DictElement):
+                        yield from _switched(pair.key, pair.key, pair.value, module)
+
+
+def _switched(
+    node: cst.CSTNode,
+    key: cst.BaseExpression,
+    value: cst.BaseExpression,
+    module: Module,
+    home: cst.CSTNode | None = None,
+) -> Iterator[Hit]:
+    """Yield a hit where `key` and `value` spell a switch that is on; `home` is a statement that does nothing else."""
+    var, val = _text(key), _text(value)
+    if val.lower() not in _SWITCHES.get(var, ()) or module.on_demand(node):
+        return
+    fix = Fix((Remove(home),), Safety.UNSAFE, "Delete the assignment", _NOTE) if home is not None else None
+    severity = Severity.INFO if _explained(node, module) else None
+    yield Hit(node, {"var": var, "val": val}, fix=fix, severity=severity)
+
+
+def _text(node: cst.BaseExpression) -> str:
+    found = node.evaluated_value if isinstance(node, cst.SimpleString) else None
+    return found if isinstance(found, str) else ""
+
+
+def _explained(node: cst.CSTNode, module: Module) -> bool:
+    """Say whether a comment stands beside the statement, or right above it."""
+    line = module.statement(node)
+    if not isinstance(line, cst.SimpleStatementLine):
+        return False
+    above = line.leading_lines[-1:]
+    return line.trailing_whitespace.comment is not None or any(empty.comment is not None for empty in above)

@@ -1,0 +1,218 @@
+"""Collect memory statistics now and then, not every step
+
+## Why
+`memory_summary()`, `memory_stats()` and everything built on them (`memory_allocated()`, `memory_reserved()`, the `max_`
+functions) gather a nested dictionary of all the allocator's counters; `memory_snapshot()` walks every block, `nvidia-smi`
+starts a process, and `psutil.cpu_percent(interval=...)` sleeps. None of this waits for the device, but the host does it
+instead of launching kernels. Once per epoch or every hundred steps shows the same.
+
+Flagged, in code that runs every training step: the statistics of `torch.cuda`, `pynvml` and `psutil` (info), and a summary, a
+snapshot, the recording of the memory history, `nvidia-smi`, or a sleeping `cpu_percent` (warning).
+
+## Setup
+```python
+import subprocess
+
+import torch
+from torch import nn
+
+model = nn.Linear(8, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+batches = [torch.randn(8, 8) for _ in range(3)]
+```
+
+## Bad
+```python
+for x in batches:
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+    print(torch.cuda.memory_allocated() if torch.cuda.is_available() else 0)
+```
+
+```python
+def train():
+    for x in batches:
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+        print(torch.cuda.memory_summary())
+```
+
+## Good
+```python
+for step, x in enumerate(batches):
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+    if step % 100 == 0 and torch.cuda.is_available():
+        print(torch.cuda.memory_allocated())
+```
+
+## Leave alone
+Once per epoch.
+```python
+def train():
+    for epoch in range(3):
+        for x in batches:
+            model(x).sum().backward()
+            optimizer.step()
+        print(torch.cuda.memory_summary())
+```
+
+After running out of memory, the statistics are what is wanted.
+```python
+def survive():
+    for x in batches:
+        try:
+            model(x).sum().backward()
+            optimizer.step()
+        except torch.cuda.OutOfMemoryError:
+            print(torch.cuda.memory_summary())
+            raise
+```
+
+On demand: a setting switches it on.
+```python
+def debug(args):
+    for x in batches:
+        model(x).sum().backward()
+        optimizer.step()
+        if args.log_memory:
+            print(torch.cuda.memory_allocated())
+```
+
+Benchmarks and tests measure memory.
+```python
+def benchmark():
+    for x in batches:
+        model(x).sum().backward()
+        optimizer.step()
+        print(torch.cuda.max_memory_allocated())
+```
+
+Also in a helper of a benchmark.
+```python
+def used():
+    return torch.cuda.memory_allocated()
+
+
+def benchmark_steps():
+    for x in batches:
+        model(x).sum().backward()
+        optimizer.step()
+        used()
+```
+
+Setting the counters back costs nothing to speak of, and other programs are other programs.
+```python
+import psutil
+
+
+def reset():
+    for x in batches:
+        torch.cuda.reset_peak_memory_stats()
+        model(x).sum().backward()
+        optimizer.step()
+        subprocess.run(["true"])
+        psutil.cpu_count()
+```
+
+Evaluation, where a step is often a whole pass.
+```python
+def evaluate():
+    model.eval()
+    with torch.no_grad():
+        for x in batches:
+            print(model(x).mean(), torch.cuda.memory_allocated())
+```
+
+## Fix safety
+No fix is offered: how often the statistics are wanted is yours to decide.
+
+## Measure
+```python
+for x in batches:
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+    torch.cuda.memory_stats()
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Grade, Hit, Module, Rule, Severity
+
+_STATISTICS = re.compile(
+    r"^torch\.(cuda|xpu|accelerator)\.(memory\.)?((max_)?memory_(allocated|reserved|cached)|memory_stats|mem_get_info|"
+    r"memory_stats_as_nested_dict|utilization|memory_usage)$"
+    r"|^psutil\.(virtual_memory|swap_memory|cpu_percent|Process)$"
+    r"|^(pynvml|py3nvml\.py3nvml)\.nvmlDeviceGet(MemoryInfo|UtilizationRates|PowerUsage|Temperature)$"
+)
+_HEAVY = re.compile(
+    r"^torch\.cuda\.(memory\.)?(memory_summary|memory_snapshot|_record_memory_history|_snapshot|list_gpu_processes)$"
+)
+_PROCESSES = frozenset(
+    (
+        "subprocess.run subprocess.call subprocess.check_output subprocess.check_call subprocess.Popen subprocess.getoutput "
+        "os.system os.popen"
+    ).split()
+)
+_SETTING = re.compile(r"(^|_)(v?ram|mem|memory|debug|profile|stats|verbose)(_|$)", re.IGNORECASE)
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL804",
+    message="{name} runs every step; collect memory statistics per epoch or every N steps.",
+    severity="info",
+    default=True,
+    triggers=(b"memory_", b"mem_get_info", b"_memory", b"utilization", b"_snapshot", b"nvidia-smi", b"nvml", b"psutil"),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    name = module.name(node.func) or ""
+    heavy = bool(_HEAVY.match(name)) or (name in _PROCESSES and _asks_the_driver(node, module)) or _sleeps(node, name)
+    if not heavy and not _STATISTICS.match(name):
+        return
+    heat = module.heat(node)
+    if heat.grade is not Grade.TRAIN or module.error_path(node) or _on_a_setting(node, module):
+        return
+    if any(module.bench(place) for place in (node, *(why.node for why in heat.why))):
+        return
+    words = "nvidia-smi" if name in _PROCESSES else f"{name}()"
+    yield Hit(node, {"name": words}, severity=Severity.WARNING if heavy else None, why_hot=heat.why)
+
+
+def _asks_the_driver(node: cst.Call, module: Module) -> bool:
+    strings = (s for arg in node.args for s in module.within(arg, cst.SimpleString) if isinstance(s, cst.SimpleString))
+    return any("nvidia-smi" in s.raw_value for s in strings)
+
+
+def _sleeps(node: cst.Call, name: str) -> bool:
+    """Say whether ``psutil.cpu_percent`` gets an interval to wait."""
+    if (
+        name != "psutil.cpu_percent"
+        or not node.args
+        or (node.args[0].keyword or cst.Name("interval")).value != "interval"
+    ):
+        return False
+    value = node.args[0].value
+    return not (isinstance(value, cst.Name) and value.value == "None") and getattr(value, "value", "") not in (
+        "0",
+        "0.0",
+    )
+
+
+def _on_a_setting(node: cst.Call, module: Module) -> bool:
+    """Say whether a condition around the call speaks of memory, debugging or statistics."""
+    tests = [t for t, needed in module.tests(node) if needed and not isinstance(t, cst.UnaryOperation)]
+    return any(_SETTING.search(word) for test in tests for word in module.names_in(test))

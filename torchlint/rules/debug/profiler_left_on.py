@@ -1,0 +1,302 @@
+"""Profile a few steps, not the whole training run
+
+## Why
+A profiler records every operation; `with_stack`, `record_shapes` and `profile_memory` add to that ("Enabling shape and
+stack tracing results in additional overhead", docs of torch.profiler), and the events of a run without an end fill the
+memory. `schedule(wait=..., warmup=..., active=...)` with `step()` records a few steps and costs next to nothing in
+between.
+
+Flagged: a profiler without a schedule (also `cProfile`, `tracemalloc` and the decorators of `memory_profiler` and
+`line_profiler`) around a training loop that nothing ends after a few steps, unconditionally; a schedule without any
+`step()`; arguments of `torch.profiler.profile` given to `torch.autograd.profiler.profile`, which raises a TypeError; and
+`use_cuda=True`, which is deprecated. `record_function` is left alone: it costs little, but it is not free either when
+no profiler runs, so keep it out of loops over elements.
+
+## Setup
+```python
+import cProfile
+import tracemalloc
+
+import torch
+from torch import nn
+from torch.profiler import profile, schedule
+
+model = nn.Linear(8, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+batches = [torch.randn(8, 8) for _ in range(3)]
+
+
+def step(x):
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+
+
+def train():
+    for x in batches:
+        step(x)
+```
+
+## Bad
+```python
+with profile(with_stack=True, profile_memory=True):
+    train()
+```
+
+```python
+profiler = cProfile.Profile()
+profiler.enable()
+train()
+profiler.disable()
+```
+
+```python
+with profile(schedule=schedule(wait=1, warmup=1, active=1)) as profiler:
+    for x in batches:
+        step(x)
+```
+
+```python
+def main(args):
+    with torch.autograd.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+        train()
+```
+
+```python
+def kernels(x):
+    with torch.autograd.profiler.profile(use_cuda=True) as profiler:
+        model(x)
+    return profiler
+```
+
+## Good
+```python
+with profile(schedule=schedule(wait=1, warmup=1, active=1)) as profiler:
+    for x in batches:
+        step(x)
+        profiler.step()
+```
+
+## Leave alone
+A flag decides.
+```python
+def main(args):
+    if args.profile:
+        with profile():
+            train()
+    with torch.autograd.profiler.profile(enabled=args.profile):
+        train()
+    if args.memory:
+        tracemalloc.start()
+    train()
+```
+
+Settings that come from elsewhere may hold a schedule.
+```python
+def main(**settings):
+    with profile(**settings):
+        train()
+```
+
+A bounded number of steps.
+```python
+with profile(with_stack=True):
+    for _ in range(10):
+        step(batches[0])
+with profile(with_stack=True):
+    for index, x in enumerate(batches):
+        step(x)
+        if index > 10:
+            break
+```
+
+One step, or code that does not train.
+```python
+with profile() as profiler:
+    step(batches[0])
+with profile() as profiler:
+    model(batches[0])
+```
+
+The profiler that steps elsewhere: it is handed on.
+```python
+def run(profiler):
+    for x in batches:
+        step(x)
+        profiler.step()
+
+
+with profile(schedule=schedule(wait=1, warmup=1, active=1)) as profiler:
+    run(profiler)
+```
+
+Switched off before the training starts.
+```python
+tracemalloc.start()
+model(batches[0])
+tracemalloc.stop()
+train()
+```
+
+Benchmarks and profiling scripts.
+```python
+def profile_training():
+    with profile():
+        train()
+```
+
+Labels alone.
+```python
+for x in batches:
+    with torch.profiler.record_function("step"):
+        step(x)
+```
+
+## Fix safety
+Only `use_device="cuda"` for `use_cuda=True` is suggested; what to profile is yours to decide.
+
+## Measure
+```python
+with profile(with_stack=True, profile_memory=True):
+    train()
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
+from torchlint.semantic.module import LOOPS
+
+_TORCH = frozenset(("torch.profiler.profile", "torch.profiler.profiler.profile"))
+_AUTOGRAD = frozenset(("torch.autograd.profiler.profile", "torch.autograd.profiler_legacy.profile"))
+_OTHERS = frozenset(("cProfile.Profile", "profile.Profile", "tracemalloc.start"))
+_ENDS = frozenset(("stop", "disable", "__exit__"))
+_EXTRAS = {"with_stack": "stacks", "record_shapes": "shapes", "profile_memory": "memory", "with_flops": "flops"}
+_FOREIGN = ("activities", "on_trace_ready", "schedule")
+_OTHER = "{name} watches the whole training run; switch it on by a flag, for a few steps."
+_NEVER = "the profiler has a schedule, but step() is never called: it records nothing of what was planned."
+_ERROR = "torch.autograd.profiler.profile takes no {name}=, which raises a TypeError; use torch.profiler.profile."
+_DEPRECATED = 'use_cuda=True is deprecated; pass use_device="cuda".'
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL802",
+    message="the whole training run is profiled{extras}; use schedule(...) and step(), or switch it off.",
+    severity="warning",
+    default=True,
+    triggers=(b"profiler", b"cProfile", b"tracemalloc"),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    name = module.name(node.func)
+    if name in _AUTOGRAD and not module.bench(node):
+        foreign = next((a for a in node.args if a.keyword is not None and a.keyword.value in _FOREIGN), None)
+        if foreign is not None and foreign.keyword is not None:
+            yield Hit(node, {"name": foreign.keyword.value}, message=_ERROR, severity=Severity.ERROR)
+            return
+        yield from _use_cuda(node, module)
+    if name in _TORCH or name in _AUTOGRAD:
+        yield from _torch(node, module)
+    elif name in _OTHERS and _watched(node, module) and not module.on_demand(node):
+        yield Hit(node, {"name": name}, message=_OTHER)
+
+
+@rule.on(cst.Decorator)
+def check_decorator(node: cst.Decorator, module: Module) -> Iterator[Hit]:
+    made = module.definition(node.decorator)
+    name = module.name(made.func if isinstance(made, cst.Call) else node.decorator)
+    function = module.parent(node)
+    if name not in ("memory_profiler.profile", "line_profiler.LineProfiler") or not isinstance(
+        function, cst.FunctionDef
+    ):
+        return
+    if (module.function_heat(function).train or module.training_loop(function.body)) and not module.on_demand(function):
+        yield Hit(node.decorator, {"name": name}, message=_OTHER)
+
+
+def _use_cuda(node: cst.Call, module: Module) -> Iterator[Hit]:
+    for arg in node.args:
+        if arg.keyword is not None and arg.keyword.value == "use_cuda" and _is(arg.value, "True"):
+            new = arg.with_changes(keyword=cst.Name("use_device"), value=cst.SimpleString('"cuda"'))
+            call = node.with_changes(args=[new if a is arg else a for a in node.args])
+            fix = Fix((Replace(node, call),), Safety.SUGGESTION, 'Pass use_device="cuda"')
+            yield Hit(node, message=_DEPRECATED, severity=Severity.INFO, fix=fix)
+
+
+def _torch(node: cst.Call, module: Module) -> Iterator[Hit]:
+    args = module.arguments(node, "torch.autograd.profiler.profile")
+    enabled = args.value("enabled")
+    if args.open or not (enabled is None or _is(enabled, "True")) or module.on_demand(node):
+        return
+    schedule = args.value("schedule")
+    if schedule is None or _is(schedule, "None"):
+        if _watched(node, module):
+            words = [word for key, word in _EXTRAS.items() if _is(args.value(key), "True")]
+            yield Hit(node, {"extras": f", with {', '.join(words)}" if words else ""})
+    elif _never_steps(node, module):
+        yield Hit(node, message=_NEVER)
+
+
+def _is(node: cst.BaseExpression | None, name: str) -> bool:
+    return isinstance(node, cst.Name) and node.value == name
+
+
+def _watched(node: cst.Call, module: Module) -> bool:
+    """Say whether what is made here is on for a training loop, or for every step of one."""
+    repeated = any(isinstance(why.node, LOOPS) for why in module.heat(node).why)
+    every = repeated and all(module.count(loop) is None for loop in module.loops(node))
+    return any(module.training_loop(p) or (every and module.runs_training(p)) for p in _regions(node, module))
+
+
+def _regions(node: cst.Call, module: Module) -> Iterator[cst.CSTNode]:
+    """Yield the code during which the profiler that a call makes is on."""
+    item, home = module.parent(node), module.small_statement(node)
+    around = module.parent(item) if isinstance(item, cst.WithItem) else None
+    if isinstance(around, cst.With):
+        yield around.body
+    elif isinstance(home, cst.Expr) and home.value is node:
+        yield from _behind(node, "", module)
+    elif isinstance(home, cst.Assign) and home.value is node and isinstance(home.targets[0].target, cst.Name):
+        name = home.targets[0].target.value
+        for read in module.reads(module.function(node) or module.root, name):
+            item, attribute = module.parent(read), module.parent(read)
+            around = module.parent(item) if isinstance(item, cst.WithItem) else None
+            if isinstance(around, cst.With):
+                yield around.body
+            elif isinstance(attribute, cst.Attribute) and attribute.attr.value in ("start", "enable", "__enter__"):
+                yield from _behind(read, name, module)
+
+
+def _behind(node: cst.CSTNode, name: str, module: Module) -> Iterator[cst.CSTNode]:
+    """Yield the statements behind `node` in its block, up to the call that ends the profiler."""
+    line = module.statement(node)
+    block = module.parent(line)
+    for part in block.body if isinstance(block, (cst.IndentedBlock, cst.Module)) else ():
+        if not module.before(line, part) or isinstance(part, (cst.FunctionDef, cst.ClassDef)):
+            continue
+        calls = (c.func for c in module.within(part, cst.Call) if isinstance(c, cst.Call))
+        ends = (f for f in calls if isinstance(f, cst.Attribute) and f.attr.value in _ENDS)
+        if not isinstance(part, LOOPS) and any(_is(f.value, name or "tracemalloc") for f in ends):
+            return
+        yield part
+
+
+def _never_steps(node: cst.Call, module: Module) -> bool:
+    """Say whether a profiler is the context of a ``with`` that nothing else sees, and in which no ``step()`` stands."""
+    item = module.parent(node)
+    around = module.parent(item) if isinstance(item, cst.WithItem) else None
+    if not isinstance(item, cst.WithItem) or not isinstance(around, cst.With):
+        return False
+    if item.asname is None:
+        return True
+    if not isinstance(item.asname.name, cst.Name):
+        return False
+    users = [module.parent(read) for read in module.reads(around, item.asname.name.value)]
+    return all(isinstance(user, cst.Attribute) and user.attr.value != "step" for user in users)

@@ -1,0 +1,297 @@
+"""Wait for the device before you read the clock
+
+## Why
+CUDA calls return before the work is done, so a host timer around them measures how long the launches took: "time
+measurements without synchronizations are not accurate" (CUDA semantics of the PyTorch docs). Call
+`torch.cuda.synchronize()` before both readings, use `torch.cuda.Event(enable_timing=True)`, or let
+`torch.utils.benchmark.Timer` do it; and warm up first. A wrong timer is also why slow code looks fast.
+
+Flagged: a difference of two clock readings in one block, with a model call or a backward pass on the device between them,
+and nothing there that waits or that is not known to leave the device alone.
+
+## Setup
+```python
+import time
+
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(8, 4).to(device)
+x = torch.randn(8, 8, device=device)
+```
+
+## Bad
+```python
+start = time.time()
+y = model(x)
+print(time.time() - start)
+```
+
+```python
+with torch.no_grad():
+    start = time.perf_counter()
+    for _ in range(10):
+        y = model(x)
+    end = time.perf_counter()
+    elapsed = end - start
+```
+
+## Good
+```python
+def finish():
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+finish()
+start = time.time()
+y = model(x)
+finish()
+print(time.time() - start)
+```
+
+## Leave alone
+Something waits: a synchronisation, a copy to the host, a read of a number, a print.
+```python
+def measure():
+    start = time.time()
+    y = model(x)
+    torch.cuda.synchronize()
+    first = time.time() - start
+    start = time.time()
+    y = model(x).cpu()
+    second = time.time() - start
+    start = time.time()
+    loss = model(x).sum().item()
+    third = time.time() - start
+    start = time.time()
+    print(model(x))
+    return first, second, third, time.time() - start, y, loss
+```
+
+CUDA events measure on the device.
+```python
+def events():
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start = time.time()
+    begin.record()
+    y = model(x)
+    end.record()
+    return y, time.time() - start
+```
+
+Unknown functions may wait.
+```python
+def unknown(postprocess):
+    start = time.time()
+    y = postprocess(model(x))
+    return y, time.time() - start
+```
+
+A predictor that takes arrays gives results back.
+```python
+import numpy
+
+
+def predict():
+    start = time.time()
+    y = model(numpy.zeros((8, 8)))
+    return y, time.time() - start
+```
+
+Data loading, and other work of the host.
+```python
+def load(loader):
+    start = time.time()
+    batch = next(loader)
+    return batch, time.time() - start
+```
+
+A whole epoch: its own reads wait, and the launches of one step are nothing beside it.
+```python
+def epoch(loader, optimizer):
+    start = time.time()
+    for batch, target in loader:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(batch), target).backward()
+        optimizer.step()
+    return time.time() - start
+```
+
+Meters that average over many steps.
+```python
+def meters(loader, meter):
+    for batch in loader:
+        start = time.time()
+        y = model(batch)
+        meter.update(time.time() - start)
+    return y
+```
+
+Two readings with the clock started anew in between, and a reading that is no difference.
+```python
+def restarted():
+    start = time.time()
+    y = model(x)
+    start = time.time()
+    return y, time.time() - start, time.time()
+```
+
+A branch on a tensor waits.
+```python
+def branch():
+    start = time.time()
+    y = model(x).sum()
+    if y > 0:
+        y = -y
+    return y, time.time() - start
+```
+
+## Fix safety
+No fix is offered: warming up and the choice of the clock belong to it.
+
+## Measure
+```python
+start = time.time()
+y = model(x)
+elapsed = time.time() - start
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Hit, Module, Rule
+from torchlint.semantic.module import LOOPS, LoopKind
+
+_CLOCKS = frozenset(
+    (
+        "time.time time.perf_counter time.monotonic time.time_ns time.perf_counter_ns time.monotonic_ns "
+        "timeit.default_timer"
+    ).split()
+)
+_HARMLESS = frozenset(
+    (
+        "zero_grad train eval to cuda half float detach unsqueeze squeeze view reshape permute transpose contiguous "
+        "flatten sum mean size dim clone append"
+    ).split()
+)
+_WAITING = frozenset(("item", "cpu", "numpy", "tolist", "synchronize", "nonzero", "unique", "masked_select", "equal"))
+_BUILTINS = frozenset("builtins." + name for name in ("range", "len", "enumerate", "zip", "list", "tuple", "dict"))
+_DEVICE = re.compile(r"cuda|\.to\([^)\n]*device|accelerat", re.IGNORECASE)
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL805",
+    message=(
+        "host timer around asynchronous GPU work measures launch time only; synchronise or use cuda.Event / "
+        "torch.utils.benchmark."
+    ),
+    severity="info",
+    default=True,
+    triggers=(b"time", b"default_timer"),
+)
+
+
+@rule.on(cst.BinaryOperation)
+def check(node: cst.BinaryOperation, module: Module) -> Iterator[Hit]:
+    if not isinstance(node.operator, cst.Subtract) or not isinstance(node.right, cst.Name):
+        return
+    if not _DEVICE.search(module.text) or _metered(node, module):
+        return
+    end = node if _is_clock(node.left, module) else _last_reading(node.left, node, module)
+    between = _between(node.right.value, end, module) if end is not None else []
+    if not between or not _runs_device(between, module) or any(_may_wait(part, module) for part in between):
+        return
+    home = module.function(node) or module.root
+    calls = (c for c in module.within(home, cst.Call) if isinstance(c, cst.Call))
+    if not any(module.name(call.func) == "torch.cuda.Event" for call in calls):
+        yield Hit(node)
+
+
+def _is_clock(node: cst.BaseExpression | None, module: Module) -> bool:
+    return isinstance(node, cst.Call) and module.name(node.func) in _CLOCKS
+
+
+def _metered(node: cst.BinaryOperation, module: Module) -> bool:
+    arg = module.parent(node)
+    call = module.parent(arg) if isinstance(arg, cst.Arg) else None
+    return isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "update"
+
+
+def _assigned(statement: cst.CSTNode, name: str, module: Module) -> bool:
+    """Say whether a statement line reads a clock into a name."""
+    small = statement.body[-1] if isinstance(statement, cst.SimpleStatementLine) else None
+    if not isinstance(small, cst.Assign) or not _is_clock(small.value, module):
+        return False
+    return any(isinstance(t.target, cst.Name) and t.target.value == name for t in small.targets)
+
+
+def _earlier(node: cst.CSTNode, module: Module) -> list[cst.CSTNode]:
+    """Return the statements before the one of `node` in its block, the last one first."""
+    line = module.statement(node)
+    block = module.parent(line)
+    body = block.body if isinstance(block, (cst.IndentedBlock, cst.Module)) else ()
+    return [s for s in reversed(body) if s is not line and module.before(s, line)]
+
+
+def _last_reading(left: cst.BaseExpression, node: cst.CSTNode, module: Module) -> cst.CSTNode | None:
+    """Return the statement of the same block in which the end of a difference was read from a clock."""
+    if not isinstance(left, cst.Name):
+        return None
+    for statement in _earlier(node, module):
+        if module.writes(statement, left.value):
+            return statement if _assigned(statement, left.value, module) else None
+    return None
+
+
+def _between(start: str, end: cst.CSTNode, module: Module) -> list[cst.CSTNode]:
+    """Return the statements since the clock was read into `start`; none where that was not in this block."""
+    out: list[cst.CSTNode] = []
+    for statement in _earlier(end, module):
+        if module.writes(statement, start):
+            return out if _assigned(statement, start, module) else []
+        out.append(statement)
+    return []
+
+
+def _runs_device(between: list[cst.CSTNode], module: Module) -> bool:
+    calls = [c for part in between for c in module.within(part, cst.Call) if isinstance(c, cst.Call)]
+    return any((module.is_model_call(c) and module.on_device(c)) or module.is_step(c) for c in calls)
+
+
+def _may_wait(statement: cst.CSTNode, module: Module) -> bool:
+    """Say whether code may wait for the device: it reads from there, or calls something that is not known."""
+    for node in module.within(statement, cst.Call, cst.If, cst.While, cst.For, cst.Subscript, cst.FormattedString):
+        if isinstance(node, LOOPS) and module.loop_kind(node) is not LoopKind.OTHER:
+            return True
+        if isinstance(node, (cst.If, cst.While)):
+            # What is compared may be a tensor.
+            return True
+        if isinstance(node, cst.Call) and not _known(node, module):
+            return True
+        if any(True for _ in module.scalar_reads(node)):
+            return True
+    return False
+
+
+def _known(call: cst.Call, module: Module) -> bool:
+    """Say whether a call is known to leave the device alone, or only to give it work."""
+    name = module.name(call.func) or ""
+    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    if method in _WAITING or name.rpartition(".")[2] in _WAITING or module.value(call).device == "cpu":
+        return False
+    if name.startswith("torch.") or name in _BUILTINS or name in _CLOCKS:
+        return True
+    if module.callees(call):
+        return False
+    if module.is_model_call(call):
+        # What takes arrays is a predictor of another kind, which gives results back.
+        return all(module.value(arg.value).kind != "ndarray" for arg in call.args)
+    return module.is_step(call) or method in _HARMLESS or module.value(call).origin == "loss"

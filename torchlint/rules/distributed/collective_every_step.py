@@ -1,0 +1,305 @@
+"""Let the ranks meet for logging every N steps only
+
+## Why
+A collective ends when the slowest rank has come to it, so one on every step makes all ranks wait for each step's
+straggler, and reading the result makes the host wait for the device as well. `all_gather_object` also pickles its
+argument. DDP's backward pass is already a point where the ranks meet (performance tuning guide of PyTorch, on load
+balance in distributed training); for a curve in a log, a value every N steps is enough.
+
+Flagged: a barrier in a training step, and a `torch.distributed` collective there whose result is only printed, logged or
+averaged for display.
+
+## Setup
+```python
+import torch
+import torch.distributed as dist
+from torch import nn
+
+if not dist.is_initialized():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = [(torch.randn(2, 4), torch.randn(2, 1)) for _ in range(3)]
+loss_fn = nn.MSELoss()
+```
+
+## Bad
+```python
+for step, (x, y) in enumerate(loader):
+    optimizer.zero_grad()
+    loss = loss_fn(model(x), y)
+    loss.backward()
+    optimizer.step()
+    shown = loss.detach().clone()
+    dist.all_reduce(shown)
+    print(shown.item() / dist.get_world_size())
+```
+
+```python
+for x, y in loader:
+    optimizer.zero_grad()
+    loss_fn(model(x), y).backward()
+    optimizer.step()
+    dist.barrier()
+```
+
+## Good
+```python
+for step, (x, y) in enumerate(loader):
+    optimizer.zero_grad()
+    loss = loss_fn(model(x), y)
+    loss.backward()
+    optimizer.step()
+    if step % 50 == 0:  # on all ranks alike
+        shown = loss.detach().clone()
+        dist.all_reduce(shown)
+        print(shown.item() / dist.get_world_size())
+```
+
+## Leave alone
+A collective that feeds the loss.
+```python
+for x, y in loader:
+    out = model(x)
+    total = out.detach().clone()
+    dist.all_reduce(total)
+    loss = loss_fn(out - total, y)
+    loss.backward()
+    optimizer.step()
+```
+
+Gradients that are reduced by hand.
+```python
+for x, y in loader:
+    loss_fn(model(x), y).backward()
+    for parameter in model.parameters():
+        dist.all_reduce(parameter.grad)
+    optimizer.step()
+```
+
+The ranks agree to stop together.
+```python
+stop = torch.zeros(1)
+for x, y in loader:
+    loss_fn(model(x), y).backward()
+    optimizer.step()
+    dist.all_reduce(stop)
+    if stop.item() > 0:
+        break
+```
+
+A result that goes to other code, which may need it.
+```python
+def train(scheduler):
+    for x, y in loader:
+        loss = loss_fn(model(x), y)
+        loss.backward()
+        optimizer.step()
+        seen = loss.detach()
+        dist.all_reduce(seen)
+        scheduler.step(seen.item())
+```
+
+Now and then.
+```python
+for step, (x, y) in enumerate(loader):
+    loss_fn(model(x), y).backward()
+    optimizer.step()
+    if step % 100 == 0:
+        dist.barrier()
+```
+
+A barrier behind a condition that changes from step to step.
+```python
+def refresh(accelerator):
+    loaded = None
+    for step, (x, y) in enumerate(loader):
+        if loaded != step // 8:
+            accelerator.wait_for_everyone()
+            loaded = step // 8
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+```
+
+One rank has done some work that the others wait for.
+```python
+def refresh_by_one(publish):
+    for x, y in loader:
+        if dist.get_rank() == 0:
+            publish(model)
+        dist.barrier()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+```
+
+Metrics after the loop.
+```python
+total = torch.zeros(1)
+for x, y in loader:
+    loss = loss_fn(model(x), y)
+    loss.backward()
+    optimizer.step()
+    total += loss.detach()
+dist.all_reduce(total)
+print(total.item())
+```
+
+Evaluation meets where its batches end.
+```python
+@torch.no_grad()
+def evaluate():
+    for x, y in loader:
+        loss = loss_fn(model(x), y)
+        dist.all_reduce(loss)
+        print(loss.item())
+```
+
+On the way to an error.
+```python
+for x, y in loader:
+    try:
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+    except RuntimeError:
+        dist.barrier()
+        raise
+```
+
+Benchmarks line the ranks up before they measure.
+```python
+def benchmark():
+    for x, y in loader:
+        dist.barrier()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+```
+
+## Fix safety
+No fix: the interval is a choice, and it must be the same on all ranks; one that skips a collective leaves the others
+waiting for ever.
+
+## Measure
+```python
+for x, y in loader:
+    loss = loss_fn(model(x), y)
+    loss.backward()
+    dist.all_reduce(loss.detach())
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Grade, Hit, Module, Rule
+from torchlint.semantic.module import Use
+
+_PACKAGES = ("torch.distributed", "torch.distributed.distributed_c10d")
+_BARRIERS = ("barrier", "monitored_barrier")
+# Where the result lands: the position of the argument that a collective fills, and its name.
+_RESULTS = {
+    "all_reduce": (0, "tensor"),
+    "reduce": (0, "tensor"),
+    "all_gather": (0, "tensor_list"),
+    "all_gather_object": (0, "object_list"),
+    "gather_object": (1, "object_gather_list"),
+    "broadcast_object_list": (0, "object_list"),
+}
+_METER = re.compile(r"meter|metric|loss|acc|avg|log|stat", re.IGNORECASE)
+_ONE_RANK = re.compile(r"rank|main_process|master", re.IGNORECASE)
+_SEVERAL = re.compile(r"rank|main_process|master|world|distributed", re.IGNORECASE)
+_WAIT = "{collective}() on every step makes all ranks wait for the slowest; backward() lets them meet already."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL304",
+    message="{collective}() on every step only serves logging; do it every N steps.",
+    severity="info",
+    default=False,
+    triggers=(
+        b"barrier",
+        b"all_reduce",
+        b"reduce",
+        b"all_gather",
+        b"gather_object",
+        b"broadcast_object_list",
+        b"wait_for_everyone",
+    ),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    package, _, last = (module.name(node.func) or "").rpartition(".")
+    accelerator = isinstance(node.func, cst.Attribute) and node.func.attr.value == "wait_for_everyone"
+    waits = accelerator or (package in _PACKAGES and last in _BARRIERS)
+    if not waits and not (package in _PACKAGES and last in _RESULTS):
+        return
+    heat = module.heat(node)
+    if heat.grade is not Grade.TRAIN or module.bench(node) or module.error_path(node):
+        return
+    if waits and not _needed(node, module):
+        shown = "wait_for_everyone" if accelerator else last
+        yield Hit(node, {"collective": shown}, message=_WAIT, why_hot=heat.why)
+    elif not waits and _only_logged(node, last, module):
+        yield Hit(node, {"collective": last}, why_hot=heat.why)
+
+
+def _needed(node: cst.Call, module: Module) -> bool:
+    """Say whether a barrier waits for what one rank does for all, or stands behind a condition of its own."""
+    if any(isinstance(test, cst.Comparison) and not _speaks(test, _SEVERAL, module) for test, _ in module.tests(node)):
+        return True
+    line = module.statement(node)
+    block = module.parent(line)
+    others = block.body if isinstance(block, cst.IndentedBlock) else ()
+    return any(isinstance(o, cst.If) and module.before(o, line) and _speaks(o.test, _ONE_RANK, module) for o in others)
+
+
+def _speaks(test: cst.CSTNode, words: re.Pattern[str], module: Module) -> bool:
+    return any(words.search(name) for name in module.names_in(test))
+
+
+def _only_logged(node: cst.Call, collective: str, module: Module) -> bool:
+    """Say whether all that becomes of a collective's result is a line in a log."""
+    position, keyword = _RESULTS[collective]
+    given = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
+    result = given[position] if len(given) > position else module.keyword(node, keyword)
+    if not isinstance(result, cst.Name):
+        return False
+    scope = module.function(node) or module.root
+    reads = [read for read in module.reads(scope, result.value) if module.before(node, read)]
+    uses = [_use(read, module) for read in reads if not module.is_within(read, node)]
+    return Use.SHOWN in uses and max(uses) is Use.SHOWN and not any(_decides(read, module) for read in reads)
+
+
+def _use(read: cst.CSTNode, module: Module) -> Use:
+    """Return how far a result gets; ``.item()`` is looked through, and an average for display counts as shown."""
+    match module.parent(read):
+        case cst.Attribute(attr=cst.Name(value="item")) as attribute:
+            call = module.parent(attribute)
+            read = call if isinstance(call, cst.Call) else read
+    found, place = module.furthest(read)
+    outer = next((a for a in module.ancestors(place) if isinstance(a, (cst.Call, cst.BaseSmallStatement))), None)
+    return Use.SHOWN if found is Use.ESCAPES and isinstance(outer, cst.Call) and _meters(outer, module) else found
+
+
+def _meters(call: cst.Call, module: Module) -> bool:
+    func = call.func
+    meters = isinstance(func, cst.Attribute) and func.attr.value in ("update", "add", "append")
+    return meters and any(_METER.search(name) for name in module.names_in(func))
+
+
+def _decides(read: cst.CSTNode, module: Module) -> bool:
+    """Say whether a condition is computed from a read, so that the ranks agree on it."""
+    child = read
+    for above in module.ancestors(read):
+        if isinstance(above, (cst.If, cst.While, cst.IfExp)) and child is above.test:
+            return True
+        if isinstance(above, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
+            return False
+        child = above
+    return False

@@ -1,0 +1,265 @@
+"""Reduce gradients once per optimizer step, not once per micro-batch
+
+## Why
+DistributedDataParallel averages the gradients over all processes inside every `backward()`. Under gradient
+accumulation only the average before `optimizer.step()` is needed; the others are traffic between GPUs, and often between
+machines, for nothing (performance tuning guide of PyTorch; the docstring of
+`DistributedDataParallel.no_sync`). `model.no_sync()` leaves the gradients local until a backward pass outside of
+it. The forward pass has to be inside too: DDP decides there whether the coming backward pass will reduce, so
+`no_sync()` around `backward()` alone changes nothing. Accelerate's guide on gradient synchronisation shows both cases
+measured.
+
+Flagged: the backward pass of a loop that steps only under a condition on the micro-batch (`(i + 1) % k == 0`), where
+a model that this file wraps in DDP runs and nothing in the file mentions `no_sync`; and any `no_sync()` that holds
+the backward pass but not the forward pass of such a model.
+
+## Setup
+```python
+import contextlib
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+if not dist.is_initialized():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+model = DistributedDataParallel(nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = [(torch.randn(2, 4), torch.randn(2, 1)) for _ in range(8)]
+loss_fn = nn.MSELoss()
+k = 4
+```
+
+## Bad
+```python
+for i, (x, y) in enumerate(loader):
+    loss = loss_fn(model(x), y) / k
+    loss.backward()
+    if (i + 1) % k == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+```
+
+```python
+for i, (x, y) in enumerate(loader):
+    last = (i + 1) % k == 0
+    loss = loss_fn(model(x), y) / k
+    with contextlib.nullcontext() if last else model.no_sync():
+        loss.backward()
+    if last:
+        optimizer.step()
+        optimizer.zero_grad()
+```
+
+## Good
+```python
+for i, (x, y) in enumerate(loader):
+    last = (i + 1) % k == 0
+    with contextlib.nullcontext() if last else model.no_sync():
+        loss = loss_fn(model(x), y) / k
+        loss.backward()
+    if last:
+        optimizer.step()
+        optimizer.zero_grad()
+```
+
+## Leave alone
+A loop that steps for every batch needs every reduction.
+```python
+for x, y in loader:
+    optimizer.zero_grad()
+    loss_fn(model(x), y).backward()
+    optimizer.step()
+```
+
+The flag that `no_sync()` sets, set by hand.
+```python
+for i, (x, y) in enumerate(loader):
+    model.require_backward_grad_sync = (i + 1) % k == 0
+    loss_fn(model(x), y).backward()
+    if (i + 1) % k == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+```
+
+One micro-batch per step is no accumulation.
+```python
+for i, (x, y) in enumerate(loader):
+    loss_fn(model(x), y).backward()
+    if i % 1 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+```
+
+A model that no line of this file wraps.
+```python
+single = nn.Linear(4, 1)
+for i, (x, y) in enumerate(loader):
+    loss_fn(single(x), y).backward()
+    if (i + 1) % k == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+```
+
+Fully sharded models have another switch, and keeping whole gradients may not fit.
+```python
+def train_sharded(fully_shard):
+    sharded = fully_shard(nn.Linear(4, 1))
+    for i, (x, y) in enumerate(loader):
+        loss_fn(sharded(x), y).backward()
+        if (i + 1) % k == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+```
+
+The wrapped module itself, without DDP around it.
+```python
+for i, (x, y) in enumerate(loader):
+    loss_fn(model.module(x), y).backward()
+    if (i + 1) % k == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+```
+
+Accelerate's `accumulate()` switches the reduction off itself, as do Lightning, DeepSpeed and the Hugging Face Trainer.
+```python
+def train(accelerator):
+    for i, (x, y) in enumerate(loader):
+        with accelerator.accumulate(model):
+            loss_fn(model(x), y).backward()
+            if (i + 1) % k == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+```
+
+A file that imports such a framework.
+```python
+def train_fabric(batches):
+    from lightning.fabric import Fabric
+
+    fabric = Fabric()
+    for i, (x, y) in enumerate(fabric.setup_dataloaders(batches)):
+        loss_fn(model(x), y).backward()
+        if (i + 1) % k == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+```
+
+`no_sync()` around a call that may run the forward pass.
+```python
+def compute(x, y):
+    return loss_fn(model(x), y) / k
+
+
+for x, y in loader:
+    shown = model(x)
+    with model.no_sync():
+        compute(x, y).backward()
+```
+
+`no_sync()` of another object than a DDP model, as of an Accelerator or of a sharded model, which reads it in the
+backward pass.
+```python
+def train_otherwise(sharded):
+    for x, y in loader:
+        loss = loss_fn(sharded(x), y)
+        with sharded.no_sync():
+            loss.backward()
+```
+
+Losses that come from elsewhere.
+```python
+def backward(losses):
+    for loss in losses:
+        with model.no_sync():
+            loss.backward()
+```
+
+## Fix safety
+No fix: the loop has to know which micro-batch is the last one before its forward pass.
+
+## Measure
+```python
+for i, (x, y) in enumerate(loader):
+    loss = loss_fn(model(x), y) / k
+    loss.backward()
+    if (i + 1) % k == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Hit, Module, Rule
+
+_BACKWARD = frozenset(("backward", "scale", "mean", "sum"))
+_ONLY_BACKWARD = (
+    "no_sync() without the forward pass inside changes nothing: DDP decides in forward() whether backward() reduces."
+)
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL302",
+    message="gradient accumulation all-reduces on every micro-batch; wrap all but the last in model.no_sync() "
+    "(forward included).",
+    severity="warning",
+    default=True,
+    triggers=(b"DistributedDataParallel",),
+)
+
+
+@rule.on(cst.For, cst.While)
+def check(node: cst.For | cst.While, module: Module) -> Iterator[Hit]:
+    if "no_sync" in module.text or "require_backward_grad_sync" in module.text or module.framework:
+        return
+    found = module.accumulation(node)
+    if found is None or _one(found.period, module) or module.bench(node) or not module.runs_replica(node):
+        return
+    if not any(_accumulates(call) for backward in found.backwards for call in module.contexts(backward)):
+        yield Hit(found.backwards[0], why_hot=module.heat(found.backwards[0]).why)
+
+
+@rule.on(cst.With)
+def check_context(node: cst.With, module: Module) -> Iterator[Hit]:
+    model = next((m for item in node.items for m in _no_sync(item.item, module)), None)
+    if model is None or not module.is_replica(model) or module.bench(node):
+        return
+    calls = [c for c in module.within(node.body, cst.Call) if isinstance(c, cst.Call)]
+    backward = next((c for c in calls if _method(c) == "backward"), None)
+    if backward is None or any(_method(c) not in _BACKWARD for c in calls):
+        return
+    scope = next(iter(module.loops(node)), None) or module.function(node) or module.root
+    if any(
+        isinstance(c, cst.Call) and c.func.deep_equals(model) and module.before(c, node)
+        for c in module.within(scope, cst.Call)
+    ):
+        yield Hit(backward, message=_ONLY_BACKWARD)
+
+
+def _one(period: cst.BaseExpression | None, module: Module) -> bool:
+    """Say whether the optimizer steps for every batch after all: ``i % 1``."""
+    number = module.definition(period) or period
+    return isinstance(number, cst.Integer) and number.value == "1"
+
+
+def _method(call: cst.Call) -> str | None:
+    return call.func.attr.value if isinstance(call.func, cst.Attribute) else None
+
+
+def _accumulates(context: cst.Call) -> bool:
+    return _method(context) == "accumulate"
+
+
+def _no_sync(context: cst.BaseExpression, module: Module) -> Iterator[cst.BaseExpression]:
+    """Yield the model of ``model.no_sync()``, also where another context is used now and then."""
+    made = module.definition(context) or context
+    for call in module.within(made, cst.Call):
+        if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and _method(call) == "no_sync":
+            yield call.func.value

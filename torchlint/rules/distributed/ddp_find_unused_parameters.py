@@ -1,0 +1,243 @@
+"""Let DDP skip the search for unused parameters
+
+## Why
+With `find_unused_parameters=True` DistributedDataParallel walks the autograd graph from the outputs after each
+forward pass, to find parameters that will get no gradient. PyTorch's notes on DDP ask to set it only where it is needed,
+because of that extra work, and the reducer itself warns at run time when it never finds any. The gain is small on most
+models, which is why this rule is not on by default.
+
+Flagged: a literal `True` for a model whose class stands in the same file and can leave no parameter out: no
+branch in what its `forward` runs, nothing frozen, one optimizer.
+
+## Setup
+```python
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+if not dist.is_initialized():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.second = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)))
+```
+
+## Bad
+```python
+model = DistributedDataParallel(Net(), find_unused_parameters=True)
+```
+
+## Good
+```python
+model = DistributedDataParallel(Net())
+```
+
+## Leave alone
+A branch in `forward` may leave parameters out.
+```python
+class Switching(Net):
+    def forward(self, x):
+        if x.mean() > 0:
+            return self.second(self.first(x))
+        return self.first(x)
+
+
+model = DistributedDataParallel(Switching(), find_unused_parameters=True)
+```
+
+So may a head that the caller picks, here through a conditional expression in another method.
+```python
+class Heads(Net):
+    def pick(self, x, head):
+        return self.second(x) if head else x
+
+    def forward(self, x, head):
+        return self.pick(self.first(x), head)
+
+
+model = DistributedDataParallel(Heads(), find_unused_parameters=True)
+```
+
+A part that `forward` never uses gets no gradient.
+```python
+class Spare(Net):
+    def __init__(self):
+        super().__init__()
+        self.spare = nn.Linear(4, 4)
+
+
+model = DistributedDataParallel(Spare(), find_unused_parameters=True)
+```
+
+Frozen parts, as with adapters.
+```python
+def adapt():
+    net = Net()
+    net.first.requires_grad_(False)
+    return DistributedDataParallel(net, find_unused_parameters=True)
+```
+
+Two optimizers, as in a GAN, train parts of the model in turn.
+```python
+def adversarial():
+    model = DistributedDataParallel(Net(), find_unused_parameters=True)
+    first = torch.optim.SGD(model.module.first.parameters(), lr=0.1)
+    second = torch.optim.SGD(model.module.second.parameters(), lr=0.1)
+    return model, first, second
+```
+
+With `static_graph=True` the reducer finds out by itself.
+```python
+model = DistributedDataParallel(Net(), find_unused_parameters=True, static_graph=True)
+```
+
+A model from elsewhere.
+```python
+def wrap(model):
+    return DistributedDataParallel(model, find_unused_parameters=True)
+```
+
+A setting, or False.
+```python
+def wrap_net(search):
+    return DistributedDataParallel(Net(), find_unused_parameters=search)
+
+
+model = DistributedDataParallel(Net(), find_unused_parameters=False)
+```
+
+Tests of the option.
+```python
+def test_search():
+    assert DistributedDataParallel(Net(), find_unused_parameters=True)
+```
+
+## Fix safety
+Suggestion: if a parameter gets no gradient after all, DDP stops with "Expected to have finished reduction in the
+prior iteration".
+
+## Measure
+```python
+model = DistributedDataParallel(Net(), find_unused_parameters=True)
+model(torch.ones(8, 4)).sum().backward()
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
+
+_DDP = "torch.nn.parallel.DistributedDataParallel"
+_STRATEGY = "ddp_find_unused_parameters_true"
+_TRAINERS = ("lightning.pytorch.Trainer", "lightning.Trainer", "lightning.pytorch.trainer.Trainer")
+_STRATEGIES = (
+    "lightning.pytorch.strategies.DDPStrategy",
+    "lightning.pytorch.strategies.ddp.DDPStrategy",
+)
+_BRANCHES = (cst.If, cst.IfExp, cst.Match, cst.Try, cst.While, cst.Break, cst.Continue)
+_PARTIAL = re.compile(r"requires_grad|freez|frozen|\blora|peft|adapter", re.IGNORECASE)
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL306",
+    message="find_unused_parameters=True walks the autograd graph every iteration; drop it if the reducer warns that none "
+    "are unused.",
+    severity="info",
+    default=False,
+    triggers=(b"find_unused_parameters",),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if module.name(node.func) in _TRAINERS:
+        strategy = module.keyword(node, "strategy")
+        if isinstance(strategy, cst.SimpleString) and strategy.raw_value == _STRATEGY and _trained(module):
+            edit = Replace(strategy, cst.SimpleString('"ddp"'))
+            yield Hit(strategy, fix=Fix((edit,), Safety.SUGGESTION, "Use the plain ddp strategy"))
+        return
+    search, static = module.keyword(node, "find_unused_parameters"), module.keyword(node, "static_graph")
+    if not _is_true(search) or _is_true(static) or module.bench(node):
+        return
+    if (module.name(node.func) in _STRATEGIES and _trained(module)) or _wraps(node, module):
+        kept = [arg for arg in node.args if arg.value is not search]
+        args = [*kept[:-1], *(arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in kept[-1:])]
+        edit = Replace(node, node.with_changes(args=args))
+        yield Hit(node, fix=Fix((edit,), Safety.SUGGESTION, "Drop find_unused_parameters"))
+
+
+def _is_true(node: cst.BaseExpression | None) -> bool:
+    return isinstance(node, cst.Name) and node.value == "True"
+
+
+def _wraps(node: cst.Call, module: Module) -> bool:
+    """Say whether a call wraps a model of this file that uses all its parameters."""
+    model = module.arguments(node, _DDP).value("module") if node in module.replica_wraps else None
+    cls = module.value(model).node if model is not None else None
+    return isinstance(cls, cst.ClassDef) and _uses_all(cls, module, ()) and not _partial(module)
+
+
+def _trained(module: Module) -> bool:
+    """Say whether what a trainer can train here, the Lightning modules of the file, uses all parameters."""
+    classes = [c for c in module.nodes(cst.ClassDef) if isinstance(c, cst.ClassDef)]
+    found = [c for c in classes if module.method(c, "training_step") is not None]
+    return bool(found) and all(_uses_all(cls, module, ()) for cls in found) and not _partial(module)
+
+
+def _partial(module: Module) -> bool:
+    """Say whether something is frozen, or several optimizers share the work."""
+    calls = [c for c in module.nodes(cst.Call) if isinstance(c, cst.Call)]
+    optimizers = sum(module.value(call).kind == "optimizer" for call in calls)
+    return optimizers > 1 or bool(_PARTIAL.search(module.text))
+
+
+def _uses_all(cls: cst.ClassDef, module: Module, seen: tuple[cst.ClassDef, ...]) -> bool:
+    """Say whether each pass through a module reads all that its constructor builds, on its only path."""
+    start = module.method(cls, "training_step") or module.method(cls, "forward")
+    setup = module.method(cls, "__init__")
+    if start is None or setup is None or cls in seen:
+        return False
+    passes = _reached(start, module)
+    if any(True for method in passes for _ in module.within(method.body, *_BRANCHES)):
+        return False
+    reads = {n.attr.value for m in passes for n in module.within(m.body, cst.Attribute) if isinstance(n, cst.Attribute)}
+    built = [node for method in _reached(setup, module) for node in module.within(method.body, cst.Assign)]
+    return all(_used(node, reads, module, (*seen, cls)) for node in built if isinstance(node, cst.Assign))
+
+
+def _reached(start: cst.FunctionDef, module: Module) -> list[cst.FunctionDef]:
+    """Return a method and those of the file that it calls, directly or not."""
+    found = [start]
+    for method in found:
+        for call in module.within(method.body, cst.Call):
+            callees = module.callees(call) if isinstance(call, cst.Call) else ()
+            found.extend(c for c in callees if isinstance(c, cst.FunctionDef) and c not in found)
+    return found
+
+
+def _used(part: cst.Assign, reads: set[str], module: Module, seen: tuple[cst.ClassDef, ...]) -> bool:
+    """Say whether what a constructor stores has no parameters, or is read, and lets none of its own parts out."""
+    target = part.targets[0].target
+    called = [c for c in module.within(part.value, cst.Call) if isinstance(c, cst.Call)]
+    if not called:
+        return module.value(part.value).kind != "module"
+    for call in called:
+        cls = module.local_class(call.func)
+        known = (module.name(call.func) or "").partition(".")[0] in ("torch", "builtins", "math")
+        if not (_uses_all(cls, module, seen) if cls is not None else known):
+            return False
+    return isinstance(target, cst.Attribute) and target.attr.value in reads

@@ -1,0 +1,315 @@
+"""Give each DDP process its own part of the data
+
+## Why
+DistributedDataParallel does not split the input over the processes; its docstring leaves that to the user, for
+example with a `DistributedSampler`. Without one every process goes through the whole dataset: an epoch costs as many
+times the work as there are processes, and the same samples are averaged with themselves or, shuffled differently,
+seen several times per epoch. With the sampler, `set_epoch()` must be called before each epoch, else every epoch uses
+the order of the first one (documentation of `torch.utils.data.distributed.DistributedSampler`).
+
+Flagged: a `DataLoader` over a map-style dataset, with neither `sampler=` nor `batch_sampler=` (or with a plain
+`RandomSampler` or `SequentialSampler`), that feeds a training loop in which a model runs that this file wraps in DDP. As
+info: a shuffling `DistributedSampler` for several epochs in a file that never calls `set_epoch()`.
+
+## Setup
+```python
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data.distributed import DistributedSampler
+
+if not dist.is_initialized():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+network = nn.Linear(4, 1)
+model = DistributedDataParallel(network)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+dataset = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loss_fn = nn.MSELoss()
+
+
+def train(loader):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+```
+
+## Bad
+```python
+loader = DataLoader(dataset, batch_size=16, shuffle=True)
+for epoch in range(2):
+    train(loader)
+```
+
+```python
+sampler = DistributedSampler(dataset)
+loader = DataLoader(dataset, batch_size=16, sampler=sampler)
+for epoch in range(2):
+    train(loader)
+```
+
+## Good
+```python
+sampler = DistributedSampler(dataset)
+loader = DataLoader(dataset, batch_size=16, sampler=sampler)
+for epoch in range(2):
+    sampler.set_epoch(epoch)
+    train(loader)
+```
+
+## Leave alone
+A batch sampler may share the data out, as may any other sampler that is passed.
+```python
+class OwnBatches:
+    def __iter__(self):
+        return iter([[0, 1], [2, 3]])
+
+
+train(DataLoader(dataset, batch_sampler=OwnBatches()))
+```
+
+Arguments that are not spelled out may hold the sampler.
+```python
+def build(**options):
+    train(DataLoader(dataset, shuffle=True, **options))
+```
+
+Validation, which one process may do alone.
+```python
+@torch.no_grad()
+def validate():
+    loader = DataLoader(dataset, batch_size=16)
+    return sum(loss_fn(network(x), y).item() for x, y in loader)
+```
+
+A loader that is meant for a single process: the branch says so.
+```python
+def fit(distributed):
+    if distributed:
+        loader = DataLoader(dataset, batch_size=16, sampler=DistributedSampler(dataset))
+        loader.sampler.set_epoch(0)
+    else:
+        loader = DataLoader(dataset, batch_size=16, shuffle=True)
+    train(loader)
+```
+
+A loop without any DDP model.
+```python
+def train_single():
+    single = nn.Linear(4, 1)
+    for x, y in DataLoader(dataset, batch_size=16, shuffle=True):
+        loss_fn(single(x), y).backward()
+        optimizer.step()
+```
+
+An iterable dataset shares its samples out itself; without `shuffle=True` a dataset that is not known may be one.
+```python
+def fit_stream(stream):
+    train(DataLoader(stream, batch_size=16))
+```
+
+A list of files, or a dataset, that is cut by rank.
+```python
+def fit_files(rank, world):
+    part = torch.utils.data.Subset(dataset, range(rank, len(dataset), world))
+    train(DataLoader(part, batch_size=16, shuffle=True))
+```
+
+A seed of its own for each process: training counts steps, and every process draws its own batches.
+```python
+def fit_steps(seed, rank):
+    torch.manual_seed(seed + rank)
+    train(DataLoader(dataset, batch_size=16, shuffle=True))
+```
+
+So does a generator that is passed on purpose.
+```python
+def fit_generator(generator):
+    train(DataLoader(dataset, batch_size=16, shuffle=True, generator=generator))
+```
+
+Batches of which every process takes its own.
+```python
+def fit_batches(rank, world):
+    for i, (x, y) in enumerate(DataLoader(dataset, batch_size=16, shuffle=True)):
+        if i % world == rank:
+            loss_fn(model(x), y).backward()
+            optimizer.step()
+```
+
+Accelerate, Lightning, Ignite and others put the sampler in themselves.
+```python
+def fit_prepared():
+    import accelerate
+
+    loader = accelerate.Accelerator().prepare(DataLoader(dataset, batch_size=16, shuffle=True))
+    train(loader)
+```
+
+A sampler that does not shuffle has the same order in all epochs anyway.
+```python
+ordered = DataLoader(dataset, batch_size=16, sampler=DistributedSampler(dataset, shuffle=False))
+for epoch in range(2):
+    train(ordered)
+```
+
+One epoch needs one order.
+```python
+train(DataLoader(dataset, batch_size=16, sampler=DistributedSampler(dataset)))
+```
+
+Tests that look at something else.
+```python
+def test_loss():
+    for x, y in DataLoader(dataset, batch_size=16, shuffle=True):
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+```
+
+## Fix safety
+No fix: which samples a process sees changes, and the loop has to call `set_epoch()`.
+
+## Measure
+```python
+loader = DataLoader(dataset, batch_size=16, shuffle=True)
+train(loader)
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Hit, Module, Rule, Severity
+from torchlint.semantic.module import LoopKind
+
+_LOADER = "torch.utils.data.DataLoader"
+_SHARDED = (
+    "torch.utils.data.DistributedSampler",
+    "torch.utils.data.distributed.DistributedSampler",
+)
+_PLAIN = (
+    "torch.utils.data.RandomSampler",
+    "torch.utils.data.SequentialSampler",
+    "torch.utils.data.sampler.RandomSampler",
+    "torch.utils.data.sampler.SequentialSampler",
+)
+_RANK = re.compile(r"(^|_)(local_?)?(rank|world|world_?size|shards?|num_?replicas|nproc\w*|node)(_|$)", re.IGNORECASE)
+_PROCESSES = re.compile(
+    r"distributed|(^|_)(ddp|rank|world|world_?size|n?gpus?|num_?replicas|parallel)(_|$)", re.IGNORECASE
+)
+_SEED = re.compile(r"seed", re.IGNORECASE)
+_EPOCH = "set_epoch() is never called on this DistributedSampler: every epoch uses the order of the first one."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL303",
+    message="DDP training loader has no DistributedSampler: every rank processes the whole dataset.",
+    severity="error",
+    default=True,
+    triggers=(b"DistributedDataParallel",),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    name = module.name(node.func)
+    if name not in (_LOADER, *_SHARDED) or module.framework or module.bench(node):
+        return
+    if name != _LOADER:
+        if _same_order(node, module):
+            yield Hit(node, severity=Severity.INFO, message=_EPOCH)
+        return
+    loops = [loop for loop in module.loader_loops(node) if isinstance(loop, cst.For) and _trains(loop, module)]
+    if loops and _whole(node, module) and not _own_part(node, loops, module):
+        yield Hit(node)
+
+
+def _trains(loop: cst.For, module: Module) -> bool:
+    return module.loop_kind(loop) is LoopKind.TRAIN and not module.bench(loop) and module.runs_replica(loop)
+
+
+def _whole(node: cst.Call, module: Module) -> bool:
+    """Say whether a loader goes over all samples of a map-style dataset, on every process."""
+    bound = module.arguments(node, _LOADER)
+    sampler, shuffle = bound.value("sampler"), bound.value("shuffle")
+    made = [] if sampler is None else module.assigned(sampler) or [sampler]
+    plain = bool(made) and all(isinstance(each, cst.Call) and module.name(each.func) in _PLAIN for each in made)
+    if bound.open or bound.value("batch_sampler") is not None or bound.value("generator") is not None:
+        return False
+    if not (plain or sampler is None or _is(sampler, "None")):
+        return False
+    dataset = bound.value("dataset")
+    return dataset is not None and (plain or _is(shuffle, "True") or _map_style(dataset, module))
+
+
+def _is(node: cst.BaseExpression | None, word: str) -> bool:
+    return isinstance(node, cst.Name) and node.value == word
+
+
+def _made(node: cst.BaseExpression | None, module: Module) -> cst.BaseExpression | None:
+    return module.definition(node) or node
+
+
+def _map_style(dataset: cst.BaseExpression, module: Module) -> bool:
+    made = _made(dataset, module)
+    if isinstance(made, cst.Call) and (module.name(made.func) or "").startswith(_LOADER[:17]):
+        return (module.name(made.func) or "").endswith(("TensorDataset", "Subset", "ConcatDataset"))
+    cls = module.value(dataset).node
+    return isinstance(cls, cst.ClassDef) and module.method(cls, "__getitem__") is not None
+
+
+def _own_part(node: cst.Call, loops: list[cst.For], module: Module) -> bool:
+    """Say whether each process may get a part of its own: of the dataset, by its seed, in a branch, of the batches."""
+    dataset = module.arguments(node, _LOADER).value("dataset")
+    cls = module.value(dataset).node if dataset is not None else None
+    places = [p for p in (dataset, _made(dataset, module), cls) if p is not None]
+    if any(_speaks(place, _RANK, module) for place in places):
+        return True
+    if any(_speaks(test, _PROCESSES, module) for test, _ in module.tests(node)):
+        return True
+    if any(_seeds(call, module) for call in module.nodes(cst.Call)):
+        return True
+    parts = [part for loop in loops for part in module.within(loop.body, cst.Subscript, cst.BinaryOperation)]
+    return any(_speaks(p, _RANK, module) for p in parts if not _divides(p))
+
+
+def _divides(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.BinaryOperation) and not isinstance(node.operator, cst.Modulo)
+
+
+def _speaks(node: cst.CSTNode, words: re.Pattern[str], module: Module) -> bool:
+    return any(isinstance(n, cst.Name) and words.search(n.value) for n in module.within(node, cst.Name, nested=True))
+
+
+def _seeds(call: cst.CSTNode, module: Module) -> bool:
+    """Say whether a call seeds a random number generator differently on each process."""
+    if not isinstance(call, cst.Call) or not any(_SEED.search(name) for name in module.names_in(call.func)):
+        return False
+    return any(_speaks(arg.value, _RANK, module) for arg in call.args)
+
+
+def _same_order(node: cst.Call, module: Module) -> bool:
+    """Say whether a shuffling sampler feeds a training loop of several epochs, and nothing ever calls set_epoch."""
+    if "set_epoch" in module.text or _is(module.keyword(node, "shuffle"), "False"):
+        return False
+    for loader in module.nodes(cst.Call):
+        if not isinstance(loader, cst.Call) or module.name(loader.func) != _LOADER:
+            continue
+        sampler = module.arguments(loader, _LOADER).value("sampler")
+        if sampler is not None and any(module.is_within(node, p) for p in (sampler, *module.assigned(sampler))):
+            loops = [loop for loop in module.loader_loops(loader) if isinstance(loop, cst.For)]
+            return any(_trains(loop, module) and _epochs(loop, module) for loop in loops)
+    return False
+
+
+def _epochs(loop: cst.For, module: Module) -> bool:
+    function = module.function(loop)
+    places = [loop, *(module.call_sites(function) if function is not None else ())]
+    return any(module.loop_kind(outer) is LoopKind.EPOCH for place in places for outer in module.loops(place))

@@ -1,0 +1,175 @@
+"""Reduce gradients of CUDA models with NCCL
+
+## Why
+Gloo reduces through host memory; NCCL moves data directly between GPUs, over NVLink and InfiniBand where there
+are any. The documentation of `torch.distributed` gives the rule of thumb: NCCL for distributed training on CUDA GPUs,
+Gloo for training on CPUs. With `"cpu:gloo,cuda:nccl"` a process group uses NCCL for CUDA tensors and still takes
+CPU tensors.
+
+Flagged: `init_process_group()` with the literal backend `"gloo"` in a file that wraps a model in DDP and shows that
+this model is on CUDA: it was moved there, or `device_ids=` names GPUs.
+
+## Setup
+```python
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+```
+
+## Bad
+```python
+def main():
+    dist.init_process_group("gloo")
+    local_rank = int(os.environ["LOCAL_RANK"])
+    model = nn.Linear(4, 1).cuda(local_rank)
+    return DistributedDataParallel(model, device_ids=[local_rank])
+```
+
+## Good
+```python
+def main():
+    dist.init_process_group("cpu:gloo,cuda:nccl")
+    local_rank = int(os.environ["LOCAL_RANK"])
+    model = nn.Linear(4, 1).cuda(local_rank)
+    return DistributedDataParallel(model, device_ids=[local_rank])
+```
+
+## Leave alone
+NCCL for CUDA tensors is there already.
+```python
+def both(rank):
+    dist.init_process_group("cpu:gloo,cuda:nccl")
+    return DistributedDataParallel(nn.Linear(4, 1).cuda(rank), device_ids=[rank])
+```
+
+A backend that is chosen by what the machine has.
+```python
+def chosen(rank):
+    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    return DistributedDataParallel(nn.Linear(4, 1).cuda(rank), device_ids=[rank])
+```
+
+So it is with a choice by statements.
+```python
+def chosen_by_branch(rank):
+    if torch.cuda.is_available():
+        dist.init_process_group("nccl")
+    else:
+        dist.init_process_group("gloo")
+    return DistributedDataParallel(nn.Linear(4, 1).cuda(rank), device_ids=[rank])
+```
+
+NCCL does not exist on Windows.
+```python
+def on_windows(rank):
+    if sys.platform == "win32":
+        dist.init_process_group("gloo")
+    return DistributedDataParallel(nn.Linear(4, 1).cuda(rank), device_ids=[rank])
+```
+
+Training on the CPU.
+```python
+def on_cpu():
+    dist.init_process_group("gloo")
+    return DistributedDataParallel(nn.Linear(4, 1))
+```
+
+A device that is not known here may be the CPU.
+```python
+def on_any(device):
+    dist.init_process_group("gloo")
+    return DistributedDataParallel(nn.Linear(4, 1).to(device))
+```
+
+A further group for Python objects or monitored barriers.
+```python
+def second_group(rank):
+    dist.init_process_group("nccl")
+    objects = dist.new_group(backend="gloo")
+    return DistributedDataParallel(nn.Linear(4, 1).cuda(rank), device_ids=[rank]), objects
+```
+
+Tests, which run where there may be no NCCL.
+```python
+def test_wrapped(rank):
+    dist.init_process_group("gloo")
+    return DistributedDataParallel(nn.Linear(4, 1).cuda(rank), device_ids=[rank])
+```
+
+## Fix safety
+Unsafe: needs a build with NCCL and a GPU for each process, and sums in another order, so results round differently.
+
+## Measure
+```python
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+gradient = torch.ones(1000)
+dist.all_reduce(gradient)
+dist.destroy_process_group()
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
+from torchlint.semantic.module import CUDA
+
+_INIT = (
+    "torch.distributed.init_process_group",
+    "torch.distributed.distributed_c10d.init_process_group",
+)
+_DDP = "torch.nn.parallel.DistributedDataParallel"
+_CHOICE = re.compile(r"cuda|nccl|gloo|backend|gpus?|device|platform|win|cpu|available|['\"]nt['\"]", re.IGNORECASE)
+_NOTE = "Needs NCCL and one GPU per process; sums are taken in another order."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL305",
+    message='backend="gloo" with CUDA tensors; use "nccl".',
+    severity="warning",
+    default=True,
+    triggers=(b"gloo",),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if module.name(node.func) not in _INIT or module.bench(node):
+        return
+    backend = module.arguments(node, _INIT[0]).value("backend")
+    if not isinstance(backend, cst.SimpleString) or backend.raw_value.lower() != "gloo":
+        return
+    if _chosen(node, module) or not any(_on_cuda(wrap, module) for wrap in module.replica_wraps):
+        return
+    new = backend.with_changes(value=f"{backend.prefix}{backend.quote}cpu:gloo,cuda:nccl{backend.quote}")
+    fix = Fix((Replace(backend, new),), Safety.UNSAFE, "Use NCCL for CUDA tensors", _NOTE)
+    yield Hit(backend, fix=fix)
+
+
+def _chosen(node: cst.Call, module: Module) -> bool:
+    """Say whether a condition on the machine, or on a setting, decides that gloo is used."""
+    for test, _ in module.tests(node):
+        words = module.within(test, cst.Name, cst.SimpleString)
+        if any(_CHOICE.search(n.value) for n in words if isinstance(n, (cst.Name, cst.SimpleString))):
+            return True
+    return False
+
+
+def _on_cuda(wrap: cst.Call, module: Module) -> bool:
+    """Say whether a wrapped model is certainly on CUDA: ``device_ids`` only makes sense there."""
+    if module.bench(wrap):
+        return False
+    bound = module.arguments(wrap, _DDP)
+    model, ids = bound.value("module"), bound.value("device_ids")
+    if isinstance(ids, (cst.List, cst.Tuple)) and ids.elements:
+        return True
+    return model is not None and module.value(model).device == CUDA

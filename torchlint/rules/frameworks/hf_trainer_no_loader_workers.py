@@ -1,0 +1,181 @@
+"""Give the transformers Trainer worker processes for its loader
+
+## Why
+`TrainingArguments.dataloader_num_workers` is 0 by default: the training process itself fetches every sample and collates
+the batch, and the GPU waits meanwhile (transformers docs, "Data preloading"). Memory is pinned by default, but that alone
+prepares nothing. With `dataloader_persistent_workers=True` the workers live on from epoch to epoch.
+
+Flagged: `TrainingArguments(...)` without `dataloader_num_workers`, or with 0, in a file whose dataset, `set_transform`
+or collate function reads files, decodes, tokenises or augments.
+
+The examples need transformers and are not executed by the tests.
+
+## Setup
+```python
+import torch
+from torch.utils.data import Dataset
+```
+
+## Bad
+```python
+class Images(Dataset):
+    def __init__(self, paths, transform):
+        self.paths = paths
+        self.transform = transform
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, index):
+        from PIL import Image
+
+        return {"pixel_values": self.transform(Image.open(self.paths[index]))}
+
+
+def train(model, paths, transform):
+    from transformers import Trainer, TrainingArguments
+
+    args = TrainingArguments("out", num_train_epochs=3)
+    Trainer(model, args, train_dataset=Images(paths, transform)).train()
+```
+
+## Good
+```python
+class Images(Dataset):
+    def __init__(self, paths, transform):
+        self.paths = paths
+        self.transform = transform
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, index):
+        from PIL import Image
+
+        return {"pixel_values": self.transform(Image.open(self.paths[index]))}
+
+
+def train(model, paths, transform):
+    from transformers import Trainer, TrainingArguments
+
+    args = TrainingArguments("out", num_train_epochs=3, dataloader_num_workers=4, dataloader_persistent_workers=True)
+    Trainer(model, args, train_dataset=Images(paths, transform)).train()
+```
+
+## Leave alone
+Rows that are tokenised already only have to be padded, which is cheap.
+```python
+from datasets import load_from_disk
+from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
+
+
+def train(model, tokenizer):
+    rows = load_from_disk("tokenised")
+    args = TrainingArguments("out")
+    Trainer(model, args, train_dataset=rows, data_collator=DataCollatorWithPadding(tokenizer)).train()
+```
+
+The number of workers has been chosen, here or elsewhere.
+```python
+from transformers import Trainer, TrainingArguments
+
+
+def train(model, rows, augment, workers, **options):
+    rows.set_transform(augment)
+    Trainer(model, TrainingArguments("out", dataloader_num_workers=workers), train_dataset=rows).train()
+    Trainer(model, TrainingArguments("out", **options), train_dataset=rows).train()
+```
+
+So it is where the command line decides.
+```python
+from transformers import HfArgumentParser, Trainer, TrainingArguments
+
+
+def train(model, rows, augment):
+    (args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+    rows.set_transform(augment)
+    Trainer(model, args, train_dataset=rows).train()
+```
+
+A stream from one shard cannot be split among workers.
+```python
+from datasets import load_dataset
+from transformers import Trainer, TrainingArguments
+
+
+def train(model, augment):
+    rows = load_dataset("images", streaming=True).with_transform(augment)
+    Trainer(model, TrainingArguments("out", max_steps=1000), train_dataset=rows).train()
+```
+
+A handful of steps is a smoke run, and tests are small.
+```python
+from transformers import Trainer, TrainingArguments
+
+
+def smoke(model, rows, augment):
+    rows.set_transform(augment)
+    Trainer(model, TrainingArguments("out", max_steps=10), train_dataset=rows).train()
+
+
+def test_training(model, rows, augment):
+    rows.set_transform(augment)
+    Trainer(model, TrainingArguments("out"), train_dataset=rows).train()
+```
+
+A class of the same name is not the library's.
+```python
+from mine import Trainer, TrainingArguments
+
+
+def train(model, rows, augment):
+    rows.set_transform(augment)
+    Trainer(model, TrainingArguments("out"), train_dataset=rows).train()
+```
+
+## Fix safety
+Unsafe: random augmentation then draws from the workers' generators, and each worker needs memory of its own.
+
+## Measure
+```python
+torch.stack([torch.ones(3, 32, 32) for _ in range(8)])
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
+
+_SMOKE = 100
+_NOTE = "Random augmentation draws from the workers' generators, and each worker needs memory of its own."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL907",
+    message="TrainingArguments.dataloader_num_workers is 0: samples are prepared in the training process.",
+    severity="info",
+    default=True,
+    triggers=(b"TrainingArguments",),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if not module.training_arguments(node) or any(arg.star for arg in node.args) or module.bench(node):
+        return
+    workers, steps = module.keyword(node, "dataloader_num_workers"), module.keyword(node, "max_steps")
+    if workers is not None and not (isinstance(workers, cst.Integer) and workers.evaluated_value == 0):
+        return
+    if isinstance(steps, cst.Integer) and steps.evaluated_value <= _SMOKE:
+        return
+    if module.streams_rows or not module.costly_for_trainer():
+        return
+    new = with_keyword(node, "dataloader_num_workers", cst.Integer("4"))
+    if module.keyword(node, "dataloader_persistent_workers") is None:
+        new = with_keyword(new, "dataloader_persistent_workers", cst.Name("True"))
+    yield Hit(node, fix=Fix((Replace(node, new),), Safety.UNSAFE, "Load with workers; tune their number", _NOTE))

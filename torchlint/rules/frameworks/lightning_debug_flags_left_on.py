@@ -1,0 +1,220 @@
+"""Switch the Trainer's debugging aids on for one run, from outside
+
+## Why
+These flags of Lightning's `Trainer` are for finding faults. `detect_anomaly=True` checks every gradient for NaN and
+keeps a traceback for every forward operation (autograd docs: "should be enabled only for debugging").
+`profiler="advanced"` runs cProfile and `profiler="pytorch"` records every operator. `fast_dev_run`, `overfit_batches`
+and a small `limit_train_batches` train on next to nothing, and `num_sanity_val_steps=-1` runs the whole validation set
+before training starts. `deterministic=True` takes slower kernels: worth it where the result must be repeatable.
+
+Flagged: the flag as a literal in the call, `deterministic=True` as a hint. Read it from the command line, and it is on
+only where someone asks.
+
+The examples need Lightning and are not executed by the tests.
+
+## Setup
+```python
+import torch
+```
+
+## Bad
+```python
+def trainer():
+    from lightning.pytorch import Trainer
+    from lightning.pytorch.profilers import AdvancedProfiler
+
+    return Trainer(max_epochs=10, profiler=AdvancedProfiler(), detect_anomaly=True)
+```
+
+```python
+def trainer():
+    import lightning.pytorch as pl
+
+    return pl.Trainer(fast_dev_run=True, max_epochs=10)
+```
+
+## Good
+```python
+def trainer():
+    from lightning.pytorch import Trainer
+    from lightning.pytorch.profilers import AdvancedProfiler
+
+    return Trainer(max_epochs=10)
+```
+
+```python
+def trainer():
+    import lightning.pytorch as pl
+
+    return pl.Trainer(max_epochs=10)
+```
+
+## Leave alone
+A value from the command line or a configuration is switched on for one run.
+```python
+import lightning.pytorch as pl
+
+
+def trainer(args):
+    return pl.Trainer(profiler=args.profiler, detect_anomaly=args.debug, fast_dev_run=args.fast_dev_run)
+```
+
+What is off is off.
+```python
+import lightning.pytorch as pl
+
+trainer = pl.Trainer(detect_anomaly=False, fast_dev_run=False, overfit_batches=0.0, profiler=None, deterministic=False)
+```
+
+The simple profiler only takes the time of the Trainer's own hooks.
+```python
+import lightning.pytorch as pl
+
+trainer = pl.Trainer(profiler="simple")
+```
+
+A large share of the batches, or a number of them that makes an epoch, is a plan.
+```python
+import lightning.pytorch as pl
+
+trainer = pl.Trainer(limit_train_batches=1000, num_sanity_val_steps=2)
+other = pl.Trainer(limit_train_batches=0.5)
+```
+
+Tests and benchmarks want a short run.
+```python
+import lightning.pytorch as pl
+
+
+def test_training(model):
+    pl.Trainer(fast_dev_run=True).fit(model)
+```
+
+A function or a branch for debugging is the place for them.
+```python
+import lightning.pytorch as pl
+
+
+def debug_run(model):
+    pl.Trainer(detect_anomaly=True).fit(model)
+
+
+def run(model, debug):
+    if debug:
+        trainer = pl.Trainer(detect_anomaly=True)
+    else:
+        trainer = pl.Trainer()
+    trainer.fit(model)
+```
+
+`barebones=True` measures the bare loop and allows nothing else.
+```python
+import lightning.pytorch as pl
+
+trainer = pl.Trainer(barebones=True, limit_train_batches=10)
+```
+
+Another class named Trainer means something else.
+```python
+class Trainer:
+    def __init__(self, detect_anomaly):
+        self.detect_anomaly = detect_anomaly
+
+
+trainer = Trainer(detect_anomaly=True)
+```
+
+## Fix safety
+Unsafe: what the flag checked or reported is gone, and with the limits gone a run takes all batches.
+
+## Measure
+```python
+with torch.autograd.set_detect_anomaly(True):
+    torch.ones(8, requires_grad=True).exp().sum().backward()
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
+
+_FLAGS = frozenset(("detect_anomaly", "fast_dev_run"))
+_PROFILERS = frozenset(("advanced", "pytorch", "AdvancedProfiler", "PyTorchProfiler"))
+_FEW = 10
+_SMALL_SHARE = 0.1
+_DEBUG = re.compile(r"(^|[_/\W])(debug\w*|smoke\w*|sanity\w*|dry_?run|quick\w*|overfit\w*|profil\w*)", re.IGNORECASE)
+_SLOWER = "Trainer({flag}) takes slower kernels; keep it only where the result must be repeatable."
+_NOTE = "What the flag checked or reported is gone; without a limit, the run takes all batches."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL904",
+    message="Trainer({flag}) is a debugging aid that slows or truncates training.",
+    severity="warning",
+    default=True,
+    triggers=(b"Trainer",),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if not module.lightning_trainer(node) or module.bench(node) or _for_debugging(node, module):
+        return
+    if any(arg.keyword is not None and arg.keyword.value == "barebones" for arg in node.args):
+        return
+    for arg in node.args:
+        name = arg.keyword.value if arg.keyword is not None else ""
+        words = {"flag": f"{name}={module.code(arg.value)}"}
+        if name == "deterministic" and _number(arg.value) is True:
+            yield Hit(arg.value, words, severity=Severity.INFO, message=_SLOWER)
+        elif _left_on(name, arg.value, module):
+            fix = Fix((Replace(node, _without(node, arg)),), Safety.UNSAFE, "Take the flag away", _NOTE)
+            yield Hit(arg.value, words, fix)
+
+
+def _for_debugging(node: cst.Call, module: Module) -> bool:
+    """Say whether the call stands in a file, function or branch that is there for debugging or profiling."""
+    functions = [above.name.value for above in module.ancestors(node) if isinstance(above, cst.FunctionDef)]
+    tests = [module.code(test, 200) for test, needed in module.tests(node) if needed]
+    return any(_DEBUG.search(text) for text in (module.filename, *functions, *tests))
+
+
+def _left_on(name: str, value: cst.BaseExpression, module: Module) -> bool:
+    number = _number(value)
+    if name in _FLAGS:
+        return bool(number)
+    if name == "profiler":
+        text = str(value.raw_value) if isinstance(value, cst.SimpleString) else ""
+        made = module.name(value.func) or "" if isinstance(value, cst.Call) else ""
+        return text in _PROFILERS or (made.startswith("lightning.") and made.rpartition(".")[2] in _PROFILERS)
+    if name == "overfit_batches":
+        return number is not None and number > 0
+    if name == "limit_train_batches":
+        return number is not None and 0 < number <= (_SMALL_SHARE if isinstance(number, float) else _FEW)
+    return name == "num_sanity_val_steps" and number == -1
+
+
+def _number(value: cst.BaseExpression) -> bool | int | float | None:
+    """Return a literal number or truth value."""
+    match value:
+        case cst.Integer() | cst.Float():
+            return value.evaluated_value
+        case cst.Name("True" | "False"):
+            return value.value == "True"
+        case cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer() as inner):
+            return -inner.evaluated_value
+    return None
+
+
+def _without(call: cst.Call, arg: cst.Arg) -> cst.Call:
+    args = [each for each in call.args if each is not arg]
+    if args and call.args[-1] is arg:
+        # What stands behind the last argument, a trailing comma or a line break, stays there.
+        args[-1] = args[-1].with_changes(comma=arg.comma, whitespace_after_arg=arg.whitespace_after_arg)
+    return call.with_changes(args=args)

@@ -1,0 +1,312 @@
+"""Create tensors on self.device in a LightningModule
+
+## Why
+Lightning decides where a module runs. A tensor that is built on the CPU and sent on with `.cuda()` is made twice and
+copied on every call (performance guide of the Lightning docs: "Construct tensors directly on the device"). And `"cuda"`
+is the current GPU of the process, whatever the module's own is, so code that names it breaks on a CPU, on another kind
+of accelerator, and wherever the module is not on the GPU that happens to be current. Batches need no move: the Trainer
+has brought them to `self.device` before it calls a step.
+
+Flagged: `.cuda()`, `.to("cuda…")` and `device="cuda…"` on tensors in the methods of a LightningModule.
+
+The examples need Lightning and are not executed by the tests.
+
+## Setup
+```python
+import torch
+from torch import nn
+```
+
+## Bad
+```python
+def autoencoder():
+    import lightning.pytorch as pl
+
+    class Autoencoder(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Linear(32, 32)
+
+        def training_step(self, batch, index):
+            x, y = batch
+            eps = torch.randn(8, 32).cuda()
+            return nn.functional.mse_loss(self.net(eps), x)
+
+    return Autoencoder()
+```
+
+```python
+def classifier():
+    import lightning.pytorch as pl
+
+    class Classifier(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Linear(32, 10)
+
+        def training_step(self, batch, index):
+            x, y = batch
+            x = x.cuda()
+            return nn.functional.cross_entropy(self.net(x), y.to("cuda"))
+
+    return Classifier()
+```
+
+```python
+def classifier():
+    import lightning.pytorch as pl
+
+    class Classifier(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Linear(32, 10)
+
+        def training_step(self, batch, index):
+            weight = torch.ones(10, device="cuda:0")
+            return nn.functional.cross_entropy(self.net(batch[0]), batch[1], weight=weight)
+
+    return Classifier()
+```
+
+## Good
+```python
+def autoencoder():
+    import lightning.pytorch as pl
+
+    class Autoencoder(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Linear(32, 32)
+
+        def training_step(self, batch, index):
+            x, y = batch
+            eps = torch.randn(8, 32, device=self.device)
+            return nn.functional.mse_loss(self.net(eps), x)
+
+    return Autoencoder()
+```
+
+```python
+def classifier():
+    import lightning.pytorch as pl
+
+    class Classifier(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Linear(32, 10)
+
+        def training_step(self, batch, index):
+            x, y = batch
+            return nn.functional.cross_entropy(self.net(x), y)
+
+    return Classifier()
+```
+
+```python
+def classifier():
+    import lightning.pytorch as pl
+
+    class Classifier(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Linear(32, 10)
+
+        def training_step(self, batch, index):
+            weight = torch.ones(10, device=self.device)
+            return nn.functional.cross_entropy(self.net(batch[0]), batch[1], weight=weight)
+
+    return Classifier()
+```
+
+## Leave alone
+The module's own device, that of another tensor, and `type_as` follow Lightning.
+```python
+import lightning.pytorch as pl
+
+
+class Classifier(pl.LightningModule):
+    def training_step(self, batch, index):
+        x, y = batch
+        a = torch.randn(64).to(self.device)
+        b = torch.randn(64).to(x.device)
+        c = torch.randn(64).type_as(x)
+        d = torch.randn(64, device=x.device)
+        return self.net(x, a, b, c, d).sum()
+```
+
+In the constructor `self.device` is still the CPU; a buffer (`register_buffer`) is the remedy there.
+```python
+import lightning.pytorch as pl
+
+
+class Classifier(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.ones(10).cuda()
+
+    def configure_model(self):
+        self.scale = torch.ones(10, device="cuda")
+```
+
+The hook that moves batches is the place to say where to.
+```python
+import lightning.pytorch as pl
+
+
+class Data(pl.LightningDataModule):
+    def transfer_batch_to_device(self, batch, device, index):
+        return batch[0].to("cuda"), batch[1]
+
+
+class Classifier(pl.LightningModule):
+    def transfer_batch_to_device(self, batch, device, index):
+        return torch.stack(batch).to("cuda")
+```
+
+Moving a module or what may be none of the batch's tensors is no business of this rule.
+```python
+import lightning.pytorch as pl
+
+
+class Classifier(pl.LightningModule):
+    def on_fit_start(self):
+        self.teacher.cuda()
+        self.table.to("cuda")
+```
+
+Without `self` there is no `self.device`.
+```python
+import lightning.pytorch as pl
+
+
+class Classifier(pl.LightningModule):
+    @staticmethod
+    def noise(n):
+        return torch.randn(n).cuda()
+```
+
+A device that comes from the configuration is not hard-coded.
+```python
+import lightning.pytorch as pl
+
+
+class Classifier(pl.LightningModule):
+    def training_step(self, batch, index):
+        return self.net(torch.randn(64, device=self.hparams.device)).sum()
+```
+
+Tests and benchmarks choose their device.
+```python
+import lightning.pytorch as pl
+
+
+def benchmark_step():
+    class Classifier(pl.LightningModule):
+        def training_step(self, batch, index):
+            return self.net(torch.randn(64).cuda()).sum()
+```
+
+Outside of a LightningModule, `cpu-create-then-move` speaks.
+```python
+class Net(nn.Module):
+    def forward(self, x):
+        return x + torch.randn(64).cuda()
+```
+
+## Fix safety
+Unsafe: random numbers come from the device's generator, and the tensor lies on the module's device, which need not be
+the GPU named before.
+
+## Measure
+```python
+eps = torch.randn(64, 32).to(torch.device("cpu"))
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Remove, Replace, Rule, Safety, Transfer, with_keyword
+
+_BEFORE = frozenset("__init__ configure_model setup transfer_batch_to_device on_before_batch_transfer".split())
+_MOVED = "`{expr}` in a LightningModule: the Trainer has moved the batch to self.device already."
+_NOTE = "The tensor lies on the module's device, and random numbers come from that device's generator."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL902",
+    message="`{expr}` in a LightningModule names a device; create the tensor on self.device (or register a buffer).",
+    severity="warning",
+    default=True,
+    triggers=(b"cuda",),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if not module.is_lightning(node) or module.bench(node) or not _has_self(node, module):
+        return
+    words = {"expr": module.code(node)}
+    transfer = module.transfer(node)
+    if transfer is None:
+        device = module.keyword(node, "device")
+        if device is not None and _literal(device, module) and module.factories(node)[:1] == [node]:
+            yield Hit(node, words, _fix(node, with_keyword(node, "device", _own_device())))
+        return
+    value = module.value(transfer.source)
+    if transfer.like or (transfer.target is not None and not _literal(transfer.target, module)):
+        return
+    if value.origin in ("batch", "forward") and value.device is not None and module.lightning_step(node) is not None:
+        yield Hit(node, words, _unmoved(transfer, module), message=_MOVED)
+    elif value.tensor:
+        yield Hit(node, words, _fix(node, _on_own_device(transfer, module)))
+
+
+def _has_self(node: cst.CSTNode, module: Module) -> bool:
+    """Say whether `node` is in a method with ``self.device`` at hand, other than those that run before it is set."""
+    methods = [above for above in module.ancestors(node) if isinstance(above, cst.FunctionDef)]
+    inside = [f for f in methods if module.class_of(f) is module.class_of(node)]
+    first = inside[-1].params.params[:1] if inside else ()
+    return bool(first) and first[0].name.value == "self" and inside[-1].name.value not in _BEFORE
+
+
+def _literal(device: cst.BaseExpression, module: Module) -> bool:
+    """Say whether an expression names a GPU in the source: ``"cuda:0"``, an index, ``torch.device("cuda")``."""
+    match device:
+        case cst.SimpleString():
+            return str(device.raw_value).startswith("cuda")
+        case cst.Call(args=[first, *_]) if module.name(device.func) == "torch.device":
+            return _literal(first.value, module)
+    return isinstance(device, cst.Integer)
+
+
+def _own_device() -> cst.Attribute:
+    return cst.Attribute(cst.Name("self"), cst.Name("device"))
+
+
+def _fix(node: cst.Call, new: cst.BaseExpression) -> Fix:
+    return Fix((Replace(node, new),), Safety.UNSAFE, "Create the tensor on self.device", _NOTE)
+
+
+def _on_own_device(transfer: Transfer, module: Module) -> cst.BaseExpression:
+    made = module.factories(transfer.source)
+    if made[:1] == [transfer.source] and module.takes_device(made[0]) and transfer.dtype is None:
+        return with_keyword(made[0], "device", _own_device())
+    kept = [a for a in transfer.call.args if a.value is not transfer.target]
+    return cst.Call(cst.Attribute(transfer.source, cst.Name("to")), [cst.Arg(_own_device()), *kept])
+
+
+def _unmoved(transfer: Transfer, module: Module) -> Fix | None:
+    """Take the move of a batch away: the whole statement where it only binds the name anew."""
+    if transfer.given - {"device", "non_blocking"}:
+        return None
+    title, edit = "Delete the move", Replace(transfer.call, transfer.source)
+    match module.small_statement(transfer.call):
+        case cst.Assign(targets=[target], value=value) as bound if value is transfer.call:
+            if target.target.deep_equals(transfer.source):
+                return Fix((Remove(bound),), Safety.UNSAFE, title, _NOTE)
+    return Fix((edit,), Safety.UNSAFE, title, _NOTE)

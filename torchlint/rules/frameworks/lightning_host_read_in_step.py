@@ -1,0 +1,297 @@
+"""Hand tensors to self.log instead of numbers read from the GPU
+
+## Why
+"Don't call `.item()` anywhere in your code", says the performance guide of the Lightning docs: the read waits until
+the GPU has done all that is queued. In a LightningModule it costs twice. `self.log` detaches a tensor itself and keeps
+it on its device, but makes a Python number into a new tensor on `self.device` again (`LightningModule.log`, source):
+so `.item()` is a copy to the host and a copy back. The metrics are read from the device when a logger wants them, every
+`log_every_n_steps` batches.
+
+Flagged: a scalar read (`.item()`, `float()`, `int()`) in a method that Lightning calls for every batch (`*_step`,
+`forward`, `on_*_batch_*`) or in what such a method calls, and a copy to the host (`.cpu()`, `.tolist()`) in training.
+
+The examples need Lightning and are not executed by the tests.
+
+## Setup
+```python
+import torch
+from torch import nn
+```
+
+## Bad
+```python
+def classifier():
+    import lightning.pytorch as pl
+
+    class Classifier(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Linear(32, 10)
+
+        def training_step(self, batch, index):
+            x, y = batch
+            loss = nn.functional.cross_entropy(self.net(x), y)
+            self.log("train_loss", loss.item())
+            return loss
+
+    return Classifier()
+```
+
+## Good
+```python
+def classifier():
+    import lightning.pytorch as pl
+
+    class Classifier(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Linear(32, 10)
+
+        def training_step(self, batch, index):
+            x, y = batch
+            loss = nn.functional.cross_entropy(self.net(x), y)
+            self.log("train_loss", loss)
+            return loss
+
+    return Classifier()
+```
+
+## Leave alone
+Once per epoch, a read costs nothing that shows.
+```python
+import lightning.pytorch as pl
+
+
+class Classifier(pl.LightningModule):
+    def on_train_epoch_end(self):
+        print(self.trainer.callback_metrics["train_loss"].item())
+```
+
+Predictions have to reach the host.
+```python
+import lightning.pytorch as pl
+
+
+class Classifier(pl.LightningModule):
+    def predict_step(self, batch, index):
+        return self.net(batch[0]).mean().item()
+```
+
+So do those that a validation step collects; what it costs there is the business of `host-copy-in-loop`.
+```python
+import lightning.pytorch as pl
+
+
+class Classifier(pl.LightningModule):
+    def validation_step(self, batch, index):
+        self.outputs.append(self.net(batch[0]).cpu())
+```
+
+`pack_padded_sequence` demands its lengths on the host.
+```python
+import lightning.pytorch as pl
+
+
+class Tagger(pl.LightningModule):
+    def training_step(self, batch, index):
+        return nn.utils.rnn.pack_padded_sequence(self.net(batch["x"]), lengths=batch["lengths"].cpu())
+```
+
+Sizes are Python numbers on the host already.
+```python
+import lightning.pytorch as pl
+
+
+class Classifier(pl.LightningModule):
+    def training_step(self, batch, index):
+        x, y = batch
+        loss = nn.functional.cross_entropy(self.net(x), y)
+        self.log("samples", float(len(x)))
+        self.log("train_loss", loss, batch_size=x.size(0))
+        return loss
+```
+
+Every fifty batches is rare enough, and so is once, or when something has gone wrong.
+```python
+import lightning.pytorch as pl
+
+
+class Classifier(pl.LightningModule):
+    def training_step(self, batch, index):
+        x, y = batch
+        loss = nn.functional.cross_entropy(self.net(x), y)
+        if index % 50 == 0:
+            print(loss.item())
+        if self.first:
+            self.first = False
+            print(loss.item())
+        if torch.isnan(loss):
+            print(loss.item())
+        return loss
+```
+
+With the CPU as accelerator, there is nobody to wait for.
+```python
+import lightning.pytorch as pl
+
+
+class Classifier(pl.LightningModule):
+    def training_step(self, batch, index):
+        x, y = batch
+        loss = nn.functional.cross_entropy(self.net(x), y)
+        self.log("train_loss", loss.item())
+        return loss
+
+
+pl.Trainer(accelerator="cpu").fit(Classifier())
+```
+
+In manual optimisation, a value may decide what the host does next.
+```python
+import lightning.pytorch as pl
+
+
+class Classifier(pl.LightningModule):
+    def training_step(self, batch, index):
+        x, y = batch
+        loss = nn.functional.cross_entropy(self.net(x), y)
+        self.manual_backward(loss)
+        if loss.item() < 100:
+            self.optimizers().step()
+
+
+class Staged(pl.LightningModule):
+    def training_step(self, batch, index):
+        loss = self.net(batch[0]).mean()
+        value = loss.item()
+        if value < 100:
+            self.manual_backward(loss)
+```
+
+Code on the way to an exception runs once.
+```python
+import lightning.pytorch as pl
+
+
+class Classifier(pl.LightningModule):
+    def training_step(self, batch, index):
+        x, y = batch
+        loss = nn.functional.cross_entropy(self.net(x), y)
+        if index > 10_000:
+            raise RuntimeError("no end", loss.item())
+        return loss
+```
+
+Benchmarks and tests read what they check.
+```python
+import lightning.pytorch as pl
+
+
+def benchmark_step():
+    class Classifier(pl.LightningModule):
+        def training_step(self, batch, index):
+            x, y = batch
+            loss = nn.functional.cross_entropy(self.net(x), y)
+            self.log("train_loss", loss.item())
+            return loss
+```
+
+Outside of a LightningModule, other rules speak.
+```python
+def train(model, loader, optimizer):
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        print(loss.item())
+```
+
+## Fix safety
+Safe as the argument of `self.log` or in the dict of `self.log_dict`, where the tensor has one element and is of a
+floating dtype: the same number is logged, on each step and for the epoch, and so it is in half precision (a half is
+made a float before it is summed). Unsafe there for integers and unknown dtypes: `self.log` warns about an
+integer tensor and converts it, and keeps a double. Elsewhere, `.detach()` is a suggestion: what reads the value later
+then finds a tensor.
+
+## Measure
+```python
+loss = torch.ones((), requires_grad=True)
+torch.tensor(loss.item())
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety
+
+_LOGGED = "`{expr}` in {step}() waits for the GPU and is copied back to it; pass the tensor (self.log detaches it)."
+_NOTE = "self.log converts an integer tensor with a warning, and keeps a double, where it made a float of the number."
+_READS = frozenset(("item", "float", "int"))
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL901",
+    message="`{expr}` in {step}() waits for the GPU on every batch; keep the tensor (detached) on the device.",
+    severity="warning",
+    default=True,
+    triggers=(b"ightning",),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    tensor = _tensor(node, module)
+    step = module.lightning_step(node) if tensor is not None else None
+    if tensor is None or step is None or "predict" in step or module.bench(node):
+        return
+    if module.error_path(node) or module.steers(node):
+        return
+    log, heat = module.logged_by(node), module.heat(node)
+    fix = _logged(node, tensor, module) if log is not None else _kept(node, tensor, module)
+    words = {"expr": module.code(node), "step": step}
+    yield Hit(node, words, fix, message=_LOGGED if log is not None else None, why_hot=heat.why)
+
+
+def _tensor(node: cst.Call, module: Module) -> cst.BaseExpression | None:
+    """Return the tensor on the device that a call reads as a number, or copies to the host in training."""
+    for read in module.scalar_reads(node):
+        return read.tensor if read.how in _READS else None
+    copy, above = module.host_copy(node), module.parent(node)
+    if copy is None or module.heat(node).grade is Grade.EVAL or module.read_as_number(node):
+        return None
+    taker = module.parent(above) if isinstance(above, cst.Arg) else None
+    if isinstance(taker, cst.Call) and (module.name(taker.func) or "").endswith("pack_padded_sequence"):
+        return None
+    return copy.tensor
+
+
+def _logged(node: cst.Call, tensor: cst.BaseExpression, module: Module) -> Fix:
+    value = module.value(tensor)
+    same = value.rank == 0 and value.dtype == "float"
+    return Fix(
+        (Replace(node, tensor),), Safety.SAFE if same else Safety.UNSAFE, "Log the tensor", "" if same else _NOTE
+    )
+
+
+def _kept(node: cst.Call, tensor: cst.BaseExpression, module: Module) -> Fix | None:
+    """Suggest the detached tensor where the number is only put away."""
+    above = module.parent(node)
+    call = module.parent(above) if isinstance(above, cst.Arg) else None
+    match call:
+        case cst.Call(func=cst.Attribute(attr=cst.Name("append"))):
+            pass
+        case _ if not isinstance(above, (cst.DictElement, cst.AugAssign)):
+            return None
+    match tensor:
+        case cst.Call(func=cst.Attribute(attr=cst.Name("detach"))):
+            new: cst.BaseExpression = tensor
+        case cst.Name() | cst.Attribute() | cst.Call() | cst.Subscript():
+            new = cst.Call(cst.Attribute(tensor, cst.Name("detach")))
+        case _:
+            return None
+    return Fix((Replace(node, new),), Safety.SUGGESTION, "Keep the detached tensor, read it once per epoch")

@@ -1,0 +1,255 @@
+"""Log per step without waiting: no sync_dist, and a progress bar that refreshes now and then
+
+## Why
+`self.log(..., sync_dist=True)` reduces the value over all processes each time; the docs of `LightningModule.log` warn of
+"a significant communication overhead". `prog_bar=True` shows the value in the progress bar, which reads it from the GPU
+with `.item()` whenever it refreshes, and by default that is after every batch (`TQDMProgressBar(refresh_rate=1)`,
+source). A metric that only goes to the logger is read every `log_every_n_steps` batches.
+
+Flagged: both, as literal True, in code that runs in each `training_step`, unless `on_step=` is False or not known. The
+rule is opt-in: in long steps nobody feels it, and many like to see the loss.
+
+The examples need Lightning and are not executed by the tests.
+
+## Setup
+```python
+import torch
+from torch import nn
+```
+
+## Bad
+```python
+def classifier():
+    import lightning.pytorch as pl
+
+    class Classifier(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Linear(32, 10)
+
+        def training_step(self, batch, index):
+            loss = nn.functional.cross_entropy(self.net(batch[0]), batch[1])
+            self.log("loss", loss, sync_dist=True, prog_bar=True)
+            return loss
+
+    return Classifier()
+```
+
+## Good
+```python
+def classifier():
+    import lightning.pytorch as pl
+
+    class Classifier(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Linear(32, 10)
+
+        def training_step(self, batch, index):
+            loss = nn.functional.cross_entropy(self.net(batch[0]), batch[1])
+            self.log("loss", loss)
+            return loss
+
+    return Classifier()
+```
+
+## Leave alone
+Validation and test steps log once per epoch, and there the processes have to meet.
+```python
+import lightning.pytorch as pl
+
+
+class Classifier(pl.LightningModule):
+    def validation_step(self, batch, index):
+        self.log("val_loss", self.net(batch[0]).mean(), sync_dist=True, prog_bar=True)
+```
+
+So does a training step that is told to, or that may be.
+```python
+import lightning.pytorch as pl
+
+
+class Classifier(pl.LightningModule):
+    def training_step(self, batch, index):
+        loss = self.net(batch[0]).mean()
+        self.log("loss", loss, on_step=False, on_epoch=True, sync_dist=True, prog_bar=True)
+        self.log("loss", loss, on_step=self.hparams.every_step, sync_dist=True, prog_bar=True)
+        return loss
+```
+
+Without a progress bar, or with one that refreshes at intervals, nothing is read in between.
+```python
+import lightning.pytorch as pl
+
+
+class Classifier(pl.LightningModule):
+    def training_step(self, batch, index):
+        loss = self.net(batch[0]).mean()
+        self.log("loss", loss, prog_bar=True)
+        return loss
+
+
+pl.Trainer(enable_progress_bar=False).fit(Classifier())
+```
+
+A bar of one's own choice is the second way.
+```python
+import lightning.pytorch as pl
+from lightning.pytorch.callbacks import TQDMProgressBar
+
+
+class Classifier(pl.LightningModule):
+    def training_step(self, batch, index):
+        loss = self.net(batch[0]).mean()
+        self.log("loss", loss, prog_bar=True)
+        return loss
+
+
+pl.Trainer(callbacks=[TQDMProgressBar(refresh_rate=20)]).fit(Classifier())
+```
+
+On a single device there is nobody to reduce with.
+```python
+import lightning.pytorch as pl
+
+
+class Classifier(pl.LightningModule):
+    def training_step(self, batch, index):
+        loss = self.net(batch[0]).mean()
+        self.log("loss", loss, sync_dist=True)
+        return loss
+
+
+pl.Trainer(accelerator="gpu", devices=1).fit(Classifier())
+```
+
+A metric that stops the training must be the same in every process.
+```python
+import lightning.pytorch as pl
+from lightning.pytorch.callbacks import EarlyStopping
+
+
+class Classifier(pl.LightningModule):
+    def training_step(self, batch, index):
+        loss = self.net(batch[0]).mean()
+        self.log("loss", loss, sync_dist=True)
+        return loss
+
+
+stop = EarlyStopping(monitor="loss")
+```
+
+Now and then is rare enough, and tests are short.
+```python
+import lightning.pytorch as pl
+
+
+class Classifier(pl.LightningModule):
+    def training_step(self, batch, index):
+        loss = self.net(batch[0]).mean()
+        if index % 100 == 0:
+            self.log("loss", loss, sync_dist=True, prog_bar=True)
+        return loss
+
+
+def test_logging():
+    class Small(pl.LightningModule):
+        def training_step(self, batch, index):
+            self.log("loss", batch.mean(), prog_bar=True)
+```
+
+Another object's `log` is not Lightning's.
+```python
+import lightning.pytorch as pl
+
+
+class Classifier(pl.LightningModule):
+    def training_step(self, batch, index):
+        self.tracker.log("loss", batch.mean(), prog_bar=True)
+```
+
+## Fix safety
+A suggestion: what is seen while training changes.
+
+## Measure
+```python
+loss = torch.ones(())
+loss.item()
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
+
+_SYNC = "sync_dist=True makes every training step wait for all processes; log per epoch (on_step=False), or without it."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL905",
+    message="prog_bar=True makes every training step wait for the GPU; drop it, or use TQDMProgressBar(refresh_rate=20).",
+    severity="info",
+    default=False,
+    triggers=(b"sync_dist", b"prog_bar"),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    match node.func:
+        case cst.Attribute(value=cst.Name("self"), attr=cst.Name("log" | "log_dict")):
+            pass
+        case _:
+            return
+    step = module.keyword(node, "on_step")
+    if (
+        module.lightning_step(node) != "training_step"
+        or module.bench(node)
+        or (step is not None and not _is(step, "True"))
+    ):
+        return
+    why = module.heat(node).why
+    bar, sync = module.keyword(node, "prog_bar"), module.keyword(node, "sync_dist")
+    if bar is not None and _is(bar, "True") and not _calm_bar(module):
+        yield Hit(bar, fix=_off(bar, "Leave the progress bar alone"), why_hot=why)
+    if sync is not None and _is(sync, "True") and not _alone(module) and not _monitored(node, module):
+        yield Hit(sync, fix=_off(sync, "Reduce once per epoch"), message=_SYNC, why_hot=why)
+
+
+def _is(node: cst.CSTNode | None, word: str) -> bool:
+    return isinstance(node, cst.Name) and node.value == word
+
+
+def _off(value: cst.BaseExpression, title: str) -> Fix:
+    return Fix((Replace(value, cst.Name("False")),), Safety.SUGGESTION, title)
+
+
+def _calls(module: Module) -> Iterator[cst.Call]:
+    for call in module.nodes(cst.Call):
+        if isinstance(call, cst.Call):
+            yield call
+
+
+def _calm_bar(module: Module) -> bool:
+    """Say whether the file switches the progress bar off, or gives it a refresh rate."""
+    calls = list(_calls(module))
+    off = (_is(module.keyword(call, "enable_progress_bar"), "False") for call in calls)
+    return any(off) or any(module.keyword(call, "refresh_rate") is not None for call in calls)
+
+
+def _alone(module: Module) -> bool:
+    """Say whether the file's Trainer is given one device."""
+    given = [module.keyword(call, "devices") for call in _calls(module) if module.lightning_trainer(call)]
+    return bool(given) and all(isinstance(n, cst.Integer) and n.value == "1" for n in given)
+
+
+def _monitored(log: cst.Call, module: Module) -> bool:
+    """Say whether a callback or a scheduler of this file watches a metric that is logged here."""
+    names = {str(n.raw_value) for n in module.within(log, cst.SimpleString) if isinstance(n, cst.SimpleString)}
+    watched = [module.keyword(call, "monitor") for call in _calls(module)]
+    return any(isinstance(n, cst.SimpleString) and str(n.raw_value) in names for n in watched)

@@ -1,0 +1,221 @@
+"""Call update() where the metric's value for the batch is not used
+
+## Why
+Calling a torchmetrics metric does two things: it adds the batch to the metric's state, and it computes the value for
+this batch alone. For the second it computes a whole result, and either merges two states or updates twice
+(`full_state_update`; `Metric.forward`, source). Where nobody reads the value, `update()` does the first alone. The
+difference is greatest for metrics whose `compute` is heavy, such as AUROC over stored predictions.
+
+Flagged: a call of a torchmetrics metric or collection as a statement of its own, or bound to a name that is never read.
+
+The examples need torchmetrics and are not executed by the tests.
+
+## Setup
+```python
+import torch
+from torch import nn
+```
+
+## Bad
+```python
+def evaluate(model, loader):
+    from torchmetrics.classification import MulticlassAUROC
+
+    auroc = MulticlassAUROC(num_classes=10)
+    for x, y in loader:
+        auroc(model(x), y)
+    return auroc.compute()
+```
+
+## Good
+```python
+def evaluate(model, loader):
+    from torchmetrics.classification import MulticlassAUROC
+
+    auroc = MulticlassAUROC(num_classes=10)
+    for x, y in loader:
+        auroc.update(model(x), y)
+    return auroc.compute()
+```
+
+## Leave alone
+The batch's value is read.
+```python
+from torchmetrics import Accuracy
+
+accuracy = Accuracy(task="multiclass", num_classes=10)
+
+
+def evaluate(model, loader):
+    for x, y in loader:
+        value = accuracy(model(x), y)
+        print(value)
+```
+
+A functional metric has no state; a statement of it is a matter for other linters.
+```python
+from torchmetrics.functional import accuracy
+
+
+def evaluate(model, loader):
+    for x, y in loader:
+        accuracy(model(x), y, task="multiclass", num_classes=10)
+```
+
+Lightning logs the metric object itself, and with `on_step=True` the batch's value out of it.
+```python
+import lightning.pytorch as pl
+from torchmetrics import Accuracy
+
+
+class Classifier(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.accuracy = Accuracy(task="multiclass", num_classes=10)
+
+    def training_step(self, batch, index):
+        self.accuracy(self.net(batch[0]), batch[1])
+        self.log("accuracy", self.accuracy, on_step=True, on_epoch=True)
+```
+
+With `dist_sync_on_step` the call also brings the processes together.
+```python
+from torchmetrics import Accuracy
+
+accuracy = Accuracy(task="multiclass", num_classes=10, dist_sync_on_step=True)
+
+
+def evaluate(model, loader):
+    for x, y in loader:
+        accuracy(model(x), y)
+```
+
+Wrappers that end in another state: `MinMaxMetric` looks at the value of every call, `BootStrapper` draws its samples
+again.
+```python
+from torchmetrics import Accuracy, BootStrapper, MinMaxMetric
+
+extremes = MinMaxMetric(Accuracy(task="multiclass", num_classes=10))
+spread = BootStrapper(Accuracy(task="multiclass", num_classes=10))
+
+
+def evaluate(model, loader):
+    for x, y in loader:
+        extremes(model(x), y)
+        spread(model(x), y)
+```
+
+A metric class of the project's own may do anything in its forward.
+```python
+from torchmetrics import Metric
+
+
+class Mine(Metric):
+    def forward(self, preds, target):
+        self.update(preds, target)
+
+
+mine = Mine()
+
+
+def evaluate(model, loader):
+    for x, y in loader:
+        mine(model(x), y)
+```
+
+Where two things may be under the name, it is not known to be a metric.
+```python
+from torchmetrics import Accuracy
+
+accuracy = Accuracy(task="multiclass", num_classes=10)
+
+
+def evaluate(model, loader, accuracy):
+    for x, y in loader:
+        accuracy(model(x), y)
+```
+
+Tests call a metric to see whether it works.
+```python
+from torchmetrics import Accuracy
+
+
+def test_metric(model, loader):
+    accuracy = Accuracy(task="multiclass", num_classes=10)
+    for x, y in loader:
+        accuracy(model(x), y)
+```
+
+## Fix safety
+Unsafe: the value of the last batch is no longer kept in the metric, which Lightning's `on_step` logging reads.
+
+## Measure
+```python
+logits, labels = torch.randn(512, 100), torch.randint(100, (512,))
+(logits.argmax(1) == labels).float().mean()
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety
+
+# Metrics that end in another state when they are updated instead of called (torchmetrics 1.9, all wrappers tried).
+_OTHER_FORWARD = frozenset(("MinMaxMetric", "BootStrapper"))
+_NOTE = "The value of the last batch is no longer kept in the metric, which Lightning's on_step logging reads."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL906",
+    message="`{metric}(…)` also computes the batch's value, which is unused; call {metric}.update(…).",
+    severity="info",
+    default=True,
+    triggers=(b"torchmetrics",),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if not isinstance(node.func, (cst.Name, cst.Attribute)) or not node.args or not _unused(node, module):
+        return
+    made = module.metric(node.func)
+    if made is None or (module.name(made.func) or "").rpartition(".")[2] in _OTHER_FORWARD or module.bench(node):
+        return
+    if module.keyword(made, "dist_sync_on_step") is not None or _logged(node.func, module):
+        return
+    fix = Fix((Append(node.func, ".update"),), Safety.UNSAFE, "Call update()", _NOTE)
+    yield Hit(node, {"metric": module.code(node.func)}, fix)
+
+
+def _unused(node: cst.Call, module: Module) -> bool:
+    """Say whether a call is a statement, or its value bound to a plain name that is never read."""
+    match module.parent(node):
+        case cst.Expr():
+            return True
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value) if value is node:
+            scope = module.function(node)
+            return scope is not None and not module.reads(scope, name) and not module.binds_globally(scope, name)
+    return False
+
+
+def _logged(metric: cst.BaseExpression, module: Module) -> bool:
+    """Say whether the file hands the metric object on with ``on_step``: then the batch's value is read out of it."""
+    scope = module.class_of(metric) or module.root
+    for same in module.within(scope, type(metric), nested=True):
+        arg = module.parent(same)
+        if isinstance(arg, cst.DictElement):
+            arg = module.parent(module.parent(arg) or arg)
+        call = module.parent(arg) if isinstance(arg, cst.Arg) else None
+        if not isinstance(call, cst.Call) or not same.deep_equals(metric):
+            continue
+        step = module.keyword(call, "on_step")
+        off = isinstance(step, cst.Name) and step.value == "False"
+        # In a training step, self.log is on_step unless it is told otherwise.
+        if not off and (step is not None or module.heat(call).train):
+            return True
+    return False

@@ -1,0 +1,147 @@
+"""Let the tokenizer take a batch of rows: map(..., batched=True)
+
+## Why
+A fast tokenizer is written in Rust and works on many texts at once, in parallel. `map` without `batched=True` calls it
+for each row alone, and pays the way from Python and back each time; the course of Hugging Face shows the difference in
+a table (chapter 6, "Fast tokenizers' special powers"). A slow tokenizer (`use_fast=False`) gains next to nothing.
+
+Flagged: `map` on a dataset of the datasets library, without `batched=`, with a lambda or a function of this file that
+calls a tokenizer on the row.
+
+The examples need datasets and transformers and are not executed by the tests.
+
+## Setup
+```python
+import torch
+```
+
+## Bad
+```python
+def tokenised():
+    from datasets import load_dataset
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained("bert-base-cased")
+    dataset = load_dataset("imdb")
+    return dataset.map(lambda row: tokenizer(row["text"], truncation=True))
+```
+
+## Good
+```python
+def tokenised():
+    from datasets import load_dataset
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained("bert-base-cased")
+    dataset = load_dataset("imdb")
+    return dataset.map(lambda row: tokenizer(row["text"], truncation=True), batched=True)
+```
+
+## Leave alone
+A slow tokenizer takes one text at a time anyway.
+```python
+from datasets import load_dataset
+from transformers import AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("bert-base-cased", use_fast=False)
+dataset = load_dataset("imdb").map(lambda row: tokenizer(row["text"]))
+```
+
+`batched=` has been decided on.
+```python
+from datasets import load_dataset
+
+
+def tokenise(tokenizer, args):
+    dataset = load_dataset("imdb")
+    dataset = dataset.map(lambda row: tokenizer(row["text"]), batched=args.batched)
+    return dataset.map(lambda row: tokenizer(row["text"]), batched=False)
+```
+
+Other libraries have a `map` too.
+```python
+import pandas
+import tensorflow as tf
+
+
+def tokenise(tokenizer, texts):
+    pandas.Series(texts).map(lambda row: tokenizer(row["text"]))
+    return tf.data.Dataset.from_tensor_slices(texts).map(lambda row: tokenizer(row["text"]))
+```
+
+What the function does is not known, or it calls no tokenizer on the row.
+```python
+from datasets import load_dataset
+
+from mine import tokenise
+
+
+def prepare(tokenizer, **options):
+    dataset = load_dataset("imdb").map(tokenise)
+    dataset = dataset.map(lambda row: {"length": len(row["text"])})
+    dataset = dataset.map(lambda row: tokenizer("the same for all"))
+    return dataset.map(lambda row: tokenizer(row["text"]), **options)
+```
+
+A streamed dataset keeps what it has read in batches of its own; tests are short.
+```python
+from datasets import load_dataset
+
+
+def stream(tokenizer):
+    return load_dataset("imdb", streaming=True).map(lambda row: tokenizer(row["text"]))
+
+
+def test_tokenise(tokenizer):
+    return load_dataset("imdb").map(lambda row: tokenizer(row["text"]))
+```
+
+## Fix safety
+Unsafe, and only offered where the function returns the tokenizer's result alone, on whole columns, without
+`padding=`, `return_tensors=`, `return_length=` and `return_overflowing_tokens=`: the rows and the features are the same,
+but the function now gets a dict of lists.
+
+## Measure
+```python
+texts = ["a b c"] * 8
+[text.split() for text in texts]
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
+
+# With these, a batch has other values, other columns or another number of rows than its rows have one by one.
+_SHAPED = frozenset(("padding", "return_tensors", "return_overflowing_tokens", "return_length"))
+_NOTE = "The function gets a dict of lists instead of one row."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL909",
+    message="`{tokenizer}(…)` gets one row at a time; with map(…, batched=True) a fast tokenizer works on many at once.",
+    severity="warning",
+    default=True,
+    triggers=(b".map",),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if module.keyword(node, "batched") is not None or module.bench(node):
+        return
+    found = module.token_map(node)
+    if found is None:
+        return
+    fix = None
+    if found.plain and not any(
+        arg.keyword is not None and arg.keyword.value in _SHAPED for arg in found.tokenizer.args
+    ):
+        new = with_keyword(node, "batched", cst.Name("True"))
+        fix = Fix((Replace(node, new),), Safety.UNSAFE, "Tokenise in batches", _NOTE)
+    yield Hit(node, {"tokenizer": module.code(found.tokenizer.func)}, fix)

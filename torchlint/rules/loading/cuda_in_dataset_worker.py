@@ -1,0 +1,232 @@
+"""Return CPU tensors from datasets and collate functions
+
+## Why
+Worker processes that are forked cannot use CUDA once the main process has ("Cannot re-initialize CUDA in forked
+subprocess"), and spawned ones would each need a CUDA context. The docs of `torch.utils.data` say of multi-process
+loading that it is "generally not recommended to return CUDA tensors", and such batches cannot be pinned. A copy per
+sample is also many small blocking copies in the place of one.
+
+Flagged: a move to the GPU, a factory with a CUDA `device`, or a call of a model on the GPU in `__getitem__` or
+`__iter__` of a dataset, in a collate function, or in a function that only these call. It is an error where a loader of
+the file runs this code in a literal number of workers above zero.
+
+## Setup
+```python
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 1).to(device)
+
+
+class Rows(Dataset):
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        return self.rows[index]
+```
+
+## Bad
+```python
+class OnDevice(Rows):
+    def __getitem__(self, index):
+        return self.rows[index].to(device)
+
+
+for x in DataLoader(OnDevice(torch.ones(8, 4)), batch_size=4):
+    model(x).sum().backward()
+```
+
+```python
+def collate(samples):
+    return torch.stack(samples).to(device)
+
+
+for x in DataLoader(Rows(torch.ones(8, 4)), batch_size=4, collate_fn=collate):
+    model(x).sum().backward()
+```
+
+## Good
+```python
+for x in DataLoader(Rows(torch.ones(8, 4)), batch_size=4):
+    model(x.to(device, non_blocking=True)).sum().backward()
+```
+
+```python
+def collate(samples):
+    return torch.stack(samples)
+
+
+for x in DataLoader(Rows(torch.ones(8, 4)), batch_size=4, collate_fn=collate):
+    model(x.to(device, non_blocking=True)).sum().backward()
+```
+
+## Leave alone
+A whole dataset that lives on the GPU, indexed a batch at a time without workers.
+```python
+class Resident(Rows):
+    def __init__(self, rows):
+        self.rows = rows.to(device)
+
+    def __getitem__(self, indices):
+        return self.rows[torch.as_tensor(indices, device=device)]
+
+
+sampler = torch.utils.data.BatchSampler(torch.utils.data.RandomSampler(range(8)), 4, False)
+for x in DataLoader(Resident(torch.ones(8, 4)), batch_size=None, sampler=sampler):
+    model(x).sum().backward()
+```
+
+The device is the CPU unless somebody asks for another.
+```python
+class Placed(Rows):
+    def __init__(self, rows, device="cpu"):
+        self.rows, self.device = rows, device
+
+    def __getitem__(self, index):
+        return self.rows[index].to(self.device)
+```
+
+The device is the caller's choice, and nothing in the class names CUDA.
+```python
+class Chosen(Rows):
+    def __init__(self, rows, device):
+        self.rows, self.device = rows, device
+
+    def __getitem__(self, index):
+        return self.rows[index].to(self.device)
+```
+
+The sample's own device is the CPU.
+```python
+class Shifted(Rows):
+    def __getitem__(self, index):
+        row = self.rows[index]
+        return row + torch.ones(4, device=row.device)
+```
+
+A change of dtype is no move.
+```python
+class Doubles(Rows):
+    def __getitem__(self, index):
+        return self.rows[index].to(torch.float64)
+```
+
+Code that moves a batch in the training loop, or in Lightning's hook.
+```python
+import lightning.pytorch as pl
+
+
+class Lit(pl.LightningModule):
+    def transfer_batch_to_device(self, batch, device, index):
+        return batch.to(device)
+```
+
+A helper that other code calls as well.
+```python
+def place(x):
+    return x.to(device)
+
+
+class Helped(Rows):
+    def __getitem__(self, index):
+        return place(self.rows[index]).cpu()
+
+
+weights = place(torch.ones(4))
+```
+
+Tests may do as they like.
+```python
+def test_rows():
+    def collate(samples):
+        return torch.stack(samples).to(device)
+
+    assert next(iter(DataLoader(Rows(torch.ones(8, 4)), collate_fn=collate))).shape == (1, 4)
+```
+
+## Fix safety
+No fix is offered: the move belongs into the loops that use the batches.
+
+## Measure
+```python
+for x in DataLoader(Rows(torch.ones(8, 4)), batch_size=4):
+    x.to(device)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Hit, Module, Rule, Severity
+from torchlint.semantic import torch_api
+from torchlint.semantic.module import ACCEL, CUDA
+
+_LOADER = "torch.utils.data.DataLoader"
+_PLACES = {"sample": "a dataset's __getitem__", "stream": "a dataset's __iter__", "batch": "collate code"}
+_IN_WORKERS = " that runs in worker processes"
+_NO_WORKERS = ", which rules out workers and pinning"
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL206",
+    message="CUDA is used in {place}{consequence}; return CPU tensors and move the batch in the loop.",
+    severity="warning",
+    default=True,
+    triggers=(b"Dataset", b"__getitem__", b"ollat"),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if not _on_device(node, module) or module.bench(node):
+        return
+    role = module.sample_role(node)
+    if role is None:
+        return
+    loaders = module.loaders_running(node)
+    if loaders and all(_resident(loader, module) for loader in loaders):
+        return
+    started = any(module.workers(loader) for loader in loaders)
+    words = {"place": _PLACES[role], "consequence": _IN_WORKERS if started else _NO_WORKERS}
+    yield Hit(node, words, severity=Severity.ERROR if started else None)
+
+
+def _on_device(node: cst.Call, module: Module) -> bool:
+    """Say whether a call moves to, creates on or computes on a GPU."""
+    moved, name = module.transfer(node), module.name(node.func)
+    if moved is not None:
+        return _cuda(moved.device, moved.target, module)
+    if name in torch_api.FACTORIES or name in torch_api.DATA_FACTORIES:
+        target = module.keyword(node, "device")
+        return _cuda(module.devlike(target), target, module)
+    return module.is_model_call(node) and module.value(node).device == CUDA
+
+
+def _cuda(device: str | None, target: cst.BaseExpression | None, module: Module) -> bool:
+    """Say whether a device is CUDA: by itself, or as the class or else the file that chooses it names CUDA."""
+    if device != ACCEL or target is None:
+        return device == CUDA
+    if isinstance(target, cst.Attribute) and target.attr.value == "device" and not _is_self(target.value):
+        return False
+    chooser = module.class_of(target) if isinstance(target, cst.Attribute) and _is_self(target.value) else None
+    return "cuda" in module.root.code_for_node(chooser or module.root)
+
+
+def _is_self(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Name) and node.value == "self"
+
+
+def _resident(loader: cst.Call, module: Module) -> bool:
+    """Say whether a loader fetches whole batches in the main process, as from data that live on the GPU."""
+    size = module.arguments(loader, _LOADER).value("batch_size")
+    return module.workers(loader) == 0 and isinstance(size, cst.Name) and size.value == "None"

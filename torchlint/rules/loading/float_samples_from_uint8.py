@@ -1,0 +1,275 @@
+"""Keep images narrow until they are on the GPU
+
+## Why
+A sample is copied from the worker to the main process, into pinned memory, and to the GPU. An image as float32 takes
+four times the bytes that it has as uint8, a mask as int64 eight times, on each of these ways. Converting and normalising
+a batch on the GPU is one cheap operation there (the dtypes' sizes are in the PyTorch docs, "Tensor Attributes").
+
+Flagged: what `__getitem__` of a dataset returns, where it is image data that was read as uint8 and then divided by 255
+or converted to float32, float64 or int64; and a `Compose` that ends in `ToTensor()` or `ConvertImageDtype()`, with or
+without `Normalize`, as the `transform` of a dataset. Only in a file that uses an accelerator.
+
+## Setup
+```python
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+class Photos(Dataset):
+    def __init__(self, paths):
+        self.paths = paths
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, index):
+        return torch.from_numpy(np.fromfile(self.paths[index], dtype=np.uint8))
+```
+
+## Bad
+```python
+class Scaled(Photos):
+    def __getitem__(self, index):
+        image = np.fromfile(self.paths[index], dtype=np.uint8).reshape(3, 64, 64)
+        return torch.from_numpy(image).float() / 255
+
+
+def train(loader, model):
+    for x in loader:
+        model(x.to(device)).sum().backward()
+```
+
+## Good
+```python
+class Narrow(Photos):
+    def __getitem__(self, index):
+        image = np.fromfile(self.paths[index], dtype=np.uint8).reshape(3, 64, 64)
+        return torch.from_numpy(image)
+
+
+def train(loader, model):
+    for x in loader:
+        model(x.to(device).float() / 255).sum().backward()
+```
+
+## Leave alone
+Labels are a few bytes.
+```python
+from torchvision.io import read_image
+
+
+class Labelled(Photos):
+    def __getitem__(self, index):
+        return read_image(self.paths[index]), self.labels[index].long()
+```
+
+Augmentation that needs floats on the CPU.
+```python
+from torchvision.io import read_image
+
+
+class Augmented(Photos):
+    def __getitem__(self, index):
+        image = read_image(self.paths[index]).float() / 255
+        return self.augment(image)
+```
+
+Half precision is narrow as well.
+```python
+from torchvision.io import read_image
+
+
+class Halves(Photos):
+    def __getitem__(self, index):
+        return read_image(self.paths[index]).half()
+```
+
+Data that are no images, or not known to be uint8.
+```python
+class Rows(Photos):
+    def __getitem__(self, index):
+        return self.rows[index].float() / 255
+```
+
+A pipeline for single images, which is no dataset's; and one that goes on with floats.
+```python
+import torchvision.transforms as T
+from torchvision.datasets import ImageFolder
+
+preview = T.Compose([T.Resize(64), T.ToTensor()])
+erasing = ImageFolder("images", transform=T.Compose([T.ToTensor(), T.RandomErasing()]))
+```
+
+Code that converts outside of the loader.
+```python
+from torchvision.io import read_image
+
+
+def load(path):
+    return read_image(path).float() / 255
+```
+
+Tests.
+```python
+def test_photos():
+    class One(Photos):
+        def __getitem__(self, index):
+            return torch.from_numpy(np.fromfile("x.raw", dtype=np.uint8)).float()
+
+    assert One([])[0].dtype == torch.float32
+```
+
+## Fix safety
+No fix is offered: the conversion moves into the training loop or the model, and inference needs it there as well.
+
+## Measure
+```python
+(torch.zeros(32, 3, 64, 64, dtype=torch.uint8).float() / 255).to(device)
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Hit, Module, Rule
+
+_READERS = re.compile(
+    r"^(cv2\.(imread|imdecode|cvtColor)|torchvision\.io\.(image\.)?(read_image|decode_\w+)|imageio\.(v[23]\.)?imread|"
+    r"skimage\.io\.imread)$"
+)
+_WRAPS = ("numpy.array", "numpy.asarray", "torch.from_numpy", "torch.as_tensor", "torch.tensor")
+_SHAPING = frozenset(
+    "permute transpose contiguous copy clone unsqueeze squeeze view reshape flip astype to type".split()
+)
+_WIDE = re.compile(r"\b(float|float32|float64|long|int64|double)$")
+_CASTS = {"float": "float32", "double": "float64", "long": "int64"}
+_COMPOSE = re.compile(r"^torchvision\.transforms\.(v2\.)?Compose$")
+_TO_FLOAT = re.compile(r"^torchvision\.transforms\.(v2\.)?(ToTensor|ConvertImageDtype)$")
+_NORMALIZE = re.compile(r"^torchvision\.transforms\.(v2\.)?Normalize$")
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL209",
+    message="the dataset converts uint8 data to {dtype}; keep it narrow and cast/normalise on the GPU.",
+    severity="info",
+    default=False,
+    triggers=(b"uint8", b"read_image", b"decode_", b"imread", b"imdecode", b"PIL", b"ToTensor", b"ConvertImageDtype"),
+)
+
+
+@rule.on(cst.Return)
+def check_sample(node: cst.Return, module: Module) -> Iterator[Hit]:
+    if node.value is None or not module.accel or module.bench(node) or module.sample_role(node) != "sample":
+        return
+    parts: list[cst.BaseExpression] = [node.value]
+    if isinstance(node.value, (cst.Tuple, cst.List, cst.Dict)):
+        parts = [element.value for element in node.value.elements]
+    for part in parts:
+        found = _widened(part, module, 6)
+        if found is not None:
+            yield Hit(found[0], {"dtype": found[1]})
+
+
+@rule.on(cst.Call)
+def check_pipeline(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if not module.accel or not _COMPOSE.match(module.name(node.func) or "") or module.bench(node) or not node.args:
+        return
+    steps = node.args[0].value
+    if not isinstance(steps, cst.List) or not _transforms_dataset(node, module):
+        return
+    names = [(e.value, _made_by(e.value, module)) for e in steps.elements]
+    while names and _NORMALIZE.match(names[-1][1]):
+        names.pop()
+    if names and _TO_FLOAT.match(names[-1][1]):
+        yield Hit(names[-1][0], {"dtype": "float32"})
+
+
+def _made_by(node: cst.BaseExpression, module: Module) -> str:
+    return (module.name(node.func) or "") if isinstance(node, cst.Call) else ""
+
+
+def _transforms_dataset(node: cst.Call, module: Module) -> bool:
+    """Say whether a pipeline is given to a dataset as its ``transform``, by itself or by its name."""
+    places: list[cst.CSTNode] = [node]
+    match module.small_statement(node):
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value) if value is node:
+            places += module.reads(module.function(node) or module.root, name)
+    for place in places:
+        arg = module.parent(place)
+        match arg, module.parent(arg) if arg is not None else None:
+            case cst.Arg(keyword=cst.Name(value="transform")), cst.Call(func=func):
+                made = module.local_class(func)
+                known = (module.name(func) or "").startswith("torchvision.datasets.")
+                if known or (made is not None and module.is_dataset(made)):
+                    return True
+    return False
+
+
+def _widened(node: cst.BaseExpression, module: Module, depth: int) -> tuple[cst.BaseExpression, str] | None:
+    """Return the operation that makes returned uint8 data wide, with the dtype it gives."""
+    match node:
+        case cst.Name() if depth:
+            values = _values(node, module)
+            return _widened(values[0], module, depth - 1) if len(values) == 1 else None
+        case cst.BinaryOperation(left=left, operator=cst.Divide(), right=right):
+            if module.code(right) not in ("255", "255.0", "255."):
+                return None
+            found = _widened(left, module, depth)
+            return found if found is not None else (node, "float32") if _narrow(left, module, depth) else None
+        case cst.Call(func=cst.Attribute(value=source, attr=cst.Name(value=method))):
+            wide = _CASTS.get(method)
+            if wide is None and method in ("to", "type", "astype") and len(node.args) == 1:
+                dtype = _WIDE.search(module.name(node.args[0].value) or "")
+                wide = dtype[1] if dtype is not None else None
+            if wide is not None and _narrow(source, module, depth):
+                return node, wide
+            if method in _SHAPING:
+                return _widened(source, module, depth)
+            return _widened(node.args[0].value, module, depth) if module.name(node.func) in _WRAPS else None
+    return None
+
+
+def _narrow(node: cst.BaseExpression, module: Module, depth: int) -> bool:
+    """Say whether an expression is image data as it was read: uint8."""
+    match node:
+        case cst.Name() if depth:
+            values = _values(node, module)
+            return bool(values) and all(_narrow(value, module, depth - 1) for value in values)
+        case cst.Call(func=func, args=args):
+            name = module.name(func) or ""
+            dtype = module.name(module.keyword(node, "dtype")) or ""
+            if _READERS.match(name) or dtype in ("torch.uint8", "numpy.uint8"):
+                return True
+            if name in _WRAPS and len(args) == 1:
+                return _picture(args[0].value, module, depth) or _narrow(args[0].value, module, depth)
+            if isinstance(func, cst.Attribute) and func.attr.value in _SHAPING - {"to", "type", "astype"}:
+                return _narrow(func.value, module, depth)
+    return False
+
+
+def _picture(node: cst.BaseExpression, module: Module, depth: int) -> bool:
+    """Say whether an expression is an image of PIL, as it was opened or converted."""
+    match node:
+        case cst.Name() if depth:
+            values = _values(node, module)
+            return bool(values) and all(_picture(value, module, depth - 1) for value in values)
+        case cst.Call(func=cst.Attribute(value=source, attr=cst.Name(value="convert" | "resize" | "crop"))):
+            return _picture(source, module, depth)
+        case cst.Call(func=func):
+            return module.name(func) == "PIL.Image.open"
+    return False
+
+
+def _values(name: cst.Name, module: Module) -> list[cst.BaseExpression]:
+    """Return what assignments may have bound to a name; nothing where something else may have."""
+    found = module.definitions(name)
+    values = [each.value for each in found if isinstance(each, cst.Assign) and len(each.targets) == 1]
+    return values if len(values) == len(found) else []

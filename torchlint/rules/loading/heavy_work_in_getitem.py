@@ -1,0 +1,369 @@
+"""Read and build once what every sample needs
+
+## Why
+`__getitem__` runs for every sample of every epoch. What does not depend on the index gives the same each time: a table
+or an index file that is read again, a tokenizer that is loaded again, a pipeline of transforms that is built again. And
+a row of a DataFrame is a new Series, which costs far more than the row of a tensor (PyTorch docs, data loading
+tutorial: read the annotations in `__init__`, leave the reading of images to `__getitem__`).
+
+Flagged, in `__getitem__` of a dataset, in a collate function, or in a function that only these call: a read of a whole
+file, a pretrained model or tokenizer, a `Compose` of transforms, or an HDF5 or LMDB file that is opened, where no
+argument depends on the sample; and a row of a DataFrame (`frame.iloc[index]`, `frame.loc[key]`) where the sample takes
+no reading, decoding or transforming beside. Pipelines and opened files are a hint only.
+
+## Setup
+```python
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+
+root = Path(tempfile.mkdtemp())
+(root / "labels.json").write_text(json.dumps([0, 1] * 8))
+np.save(root / "rows.npy", np.ones((16, 4), dtype=np.float32))
+```
+
+## Bad
+```python
+class Labelled(Dataset):
+    def __init__(self, root):
+        self.root = root
+
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, index):
+        with open(self.root / "labels.json") as file:
+            labels = json.load(file)
+        return torch.ones(4), labels[index]
+
+
+first = Labelled(root)[0]
+```
+
+```python
+class Rows(Dataset):
+    def __init__(self, path):
+        self.path = path
+
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, index):
+        return torch.from_numpy(np.load(self.path)[index])
+
+
+first = Rows(root / "rows.npy")[0]
+```
+
+## Good
+```python
+class Labelled(Dataset):
+    def __init__(self, root):
+        with open(root / "labels.json") as file:
+            self.labels = torch.tensor(json.load(file))
+
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, index):
+        return torch.ones(4), self.labels[index]
+
+
+first = Labelled(root)[0]
+```
+
+```python
+class Rows(Dataset):
+    def __init__(self, path):
+        self.rows = torch.from_numpy(np.load(path))
+
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, index):
+        return self.rows[index]
+
+
+first = Rows(root / "rows.npy")[0]
+```
+
+## Leave alone
+A file per sample.
+```python
+class Files(Dataset):
+    def __init__(self, paths):
+        self.paths = paths
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, index):
+        with open(self.paths[index]) as file:
+            label = json.load(file)
+        return np.load(self.paths[index].with_suffix(".npy")), label
+```
+
+A handle that is opened lazily and kept: the right way for worker processes.
+```python
+import h5py
+
+
+class Lazy(Dataset):
+    def __init__(self, path):
+        self.path, self.file = path, None
+
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, index):
+        if self.file is None:
+            self.file = h5py.File(self.path)
+        return self.file["x"][index]
+```
+
+A memory-mapped array: only its header is read.
+```python
+class Mapped(Dataset):
+    def __init__(self, path):
+        self.path = path
+
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, index):
+        return np.load(self.path, mmap_mode="r")[index]
+```
+
+A path that another method changes.
+```python
+class Shards(Dataset):
+    def __init__(self, paths):
+        self.path = paths[0]
+
+    def __len__(self):
+        return 16
+
+    def choose(self, path):
+        self.path = path
+
+    def __getitem__(self, index):
+        return np.load(self.path)[index]
+```
+
+A function that keeps what it has read.
+```python
+import functools
+
+
+class Kept(Dataset):
+    def __len__(self):
+        return 16
+
+    @functools.lru_cache
+    def _labels(self):
+        with open("labels.json") as file:
+            return json.load(file)
+
+    def __getitem__(self, index):
+        return self._labels()[index]
+```
+
+A row that only says which image to read: reading the image takes far longer.
+```python
+import pandas
+from PIL import Image
+
+
+class Images(Dataset):
+    def __init__(self, frame):
+        self.frame = frame
+
+    def __len__(self):
+        return len(self.frame)
+
+    def __getitem__(self, index):
+        return Image.open(self.frame.iloc[index, 0])
+```
+
+A distribution has a `loc`, too, even in a file that reads tables.
+```python
+import pandas
+
+
+class Means(Dataset):
+    def __init__(self, normal):
+        self.normal = normal
+        self.loc, self.scale = normal.loc, normal.scale
+
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, index):
+        return self.loc[index] + self.scale[index] * torch.randn(4), self.normal.loc[index]
+```
+
+Augmentation draws anew for each sample.
+```python
+import torchvision.transforms as T
+
+
+class Augmented(Dataset):
+    def __init__(self, images):
+        self.images = images
+        self.augment = T.Compose([T.RandomCrop(2), T.RandomHorizontalFlip()])
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, index):
+        return self.augment(self.images[index])
+```
+
+What is read once, when the dataset is built.
+```python
+import pandas as pd
+
+
+class Built(Dataset):
+    def __init__(self, path):
+        self.table = pd.read_csv(path)
+        self.label = self.table.iloc[0]
+
+    def __len__(self):
+        return len(self.table)
+
+    def __getitem__(self, index):
+        return self.label
+```
+
+Tests have few samples.
+```python
+def test_samples():
+    class Tiny(Dataset):
+        def __len__(self):
+            return 2
+
+        def __getitem__(self, index):
+            with open("labels.json") as file:
+                return json.load(file)[index]
+
+    assert Tiny()[0] == 0
+```
+
+## Fix safety
+No fix is offered: what is kept on the dataset takes memory in each worker, and may need another layout.
+
+## Measure
+```python
+for index in range(16):
+    torch.from_numpy(np.load(root / "rows.npy")[index])
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Hit, Module, Rule, Severity
+
+_READS = re.compile(
+    r"^(pandas\.read_\w+|numpy\.(load|loadtxt|genfromtxt|fromfile)|torch\.load|joblib\.load|scipy\.io\.loadmat|"
+    r"(json|pickle|yaml|dill|marshal)\.(safe_)?load|pyarrow\.parquet\.read_\w+|polars\.read_\w+)$"
+)
+_HANDLES = re.compile(r"^(h5py\.File|lmdb\.open|zipfile\.ZipFile|tarfile\.open|sqlite3\.connect|netCDF4\.Dataset)$")
+_MODELS = re.compile(r"(^torch\.hub\.load|\.from_pretrained|^transformers\.pipeline|^torchvision\.models\.[a-z]\w+)$")
+_COMPOSE = re.compile(r"^torchvision\.transforms\.(v2\.)?Compose$")
+_TRANSFORM = re.compile(r"^torchvision\.transforms\.(v2\.)?[A-Z]\w+$")
+_FRAME = re.compile(
+    r"(df|data|frame|table|csv|annot\w*|labels?|samples|records|landmarks\w*|index|meta\w*)$", re.IGNORECASE
+)
+_KEEP = "{what} is opened again for every {unit}; open it once per worker and keep it on self."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL205",
+    message="{what} is repeated for every {unit}; do it once in __init__ or offline.",
+    severity="warning",
+    default=True,
+    triggers=(b"__getitem__", b"ollat"),
+)
+
+
+@rule.on(cst.Call)
+def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
+    name = module.name(node.func) or (f".{node.func.attr.value}" if isinstance(node.func, cst.Attribute) else "")
+    reads, handle, compose = _READS.match(name), _HANDLES.match(name), _COMPOSE.match(name)
+    if not (reads or handle or compose or _MODELS.search(name)) or module.bench(node):
+        return
+    role = module.sample_role(node)
+    function = module.function(node)
+    if role in (None, "stream") or function is None or module.keyword(node, "mmap_mode") is not None:
+        return
+    if _kept(node, function, module) or not all(_same(arg.value, function, module) for arg in node.args):
+        return
+    what = f"{module.code(node.func)}(…)"
+    words = {"what": what, "unit": role or ""}
+    severity = Severity.INFO if handle or compose else None
+    yield Hit(node, words, severity=severity, message=_KEEP if handle else None)
+
+
+@rule.on(cst.Subscript)
+def check_row(node: cst.Subscript, module: Module) -> Iterator[Hit]:
+    frame = node.value
+    if not isinstance(frame, cst.Attribute) or frame.attr.value not in ("iloc", "loc") or module.bench(node):
+        return
+    function = module.function(node)
+    if function is None or module.sample_role(node) != "sample" or module.works(function) is True:
+        return
+    if "pandas" not in module.text or (frame.attr.value == "loc" and not _FRAME.search(module.code(frame.value))):
+        return
+    if all(module.fixed(part, function) for part in node.slice) or not _first(node, function, module):
+        return
+    yield Hit(node, {"what": f"row access by {module.code(frame)}[…]", "unit": "sample"})
+
+
+def _first(node: cst.Subscript, function: cst.FunctionDef, module: Module) -> bool:
+    """Say whether no row is taken earlier in the same function: one finding speaks for all."""
+    rows = [
+        each
+        for each in module.within(function, cst.Subscript)
+        if isinstance(each, cst.Subscript)
+        and isinstance(each.value, cst.Attribute)
+        and each.value.attr.value in ("iloc", "loc")
+    ]
+    return rows[0] is node
+
+
+def _kept(node: cst.Call, function: cst.FunctionDef, module: Module) -> bool:
+    """Say whether a decorator or a condition spares later samples the work."""
+    if any("cache" in module.code(decorator.decorator) for decorator in function.decorators):
+        return True
+    return any(not module.fixed(test, function) for test, _ in module.tests(node)) or module.error_path(node)
+
+
+def _same(data: cst.BaseExpression, function: cst.FunctionDef, module: Module) -> bool:
+    """Say whether an argument is the same for every sample; an open file is where its path is."""
+    if isinstance(data, cst.Name):
+        for write in module.writes(function, data.value):
+            item = next((a for a in module.ancestors(write) if isinstance(a, (cst.WithItem, cst.BaseStatement))), None)
+            if isinstance(item, cst.WithItem) and isinstance(item.item, cst.Call):
+                opened = item.item
+                of = opened.func.value if isinstance(opened.func, cst.Attribute) else None
+                return all(_same(a.value, function, module) for a in opened.args) and (
+                    of is None or _same(of, function, module)
+                )
+    if isinstance(data, cst.Call):
+        name = module.name(data.func) or ""
+        if name == "builtins.open" or _TRANSFORM.match(name):
+            return all(_same(arg.value, function, module) for arg in data.args)
+    if isinstance(data, (cst.List, cst.Tuple)):
+        return all(_same(element.value, function, module) for element in data.elements)
+    return module.fixed(data, function)

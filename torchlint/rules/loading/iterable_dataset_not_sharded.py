@@ -1,0 +1,226 @@
+"""Share an iterable dataset's stream among the workers
+
+## Why
+Each worker of a loader has a replica of the dataset. A map-style dataset is asked for different indices, but an
+`IterableDataset` is just iterated, in every worker: the docs of `torch.utils.data` say that "naive multi-process
+loading will often result in duplicated data". With two workers each sample comes twice in an epoch.
+
+Flagged: the `__iter__` of a class derived from `IterableDataset` that a loader of the same file runs in a literal
+number of workers above zero (a hint where the number is not a literal), where neither the class nor the loader's
+`worker_init_fn` asks for `get_worker_info` or uses a worker's, rank's or shard's number.
+
+## Setup
+```python
+import torch
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+```
+
+## Bad
+```python
+class Stream(IterableDataset):
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __iter__(self):
+        for row in self.rows:
+            yield row
+
+
+count = len(list(DataLoader(Stream(torch.ones(8, 4)), batch_size=4, num_workers=2)))
+```
+
+## Good
+```python
+from itertools import islice
+
+
+class Stream(IterableDataset):
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __iter__(self):
+        info = get_worker_info()
+        first, step = (info.id, info.num_workers) if info is not None else (0, 1)
+        yield from islice(self.rows, first, None, step)
+
+
+count = len(list(DataLoader(Stream(torch.ones(8, 4)), batch_size=4, num_workers=2)))
+```
+
+## Leave alone
+Without workers nothing is repeated.
+```python
+class Stream(IterableDataset):
+    def __iter__(self):
+        yield from torch.ones(8, 4)
+
+
+count = len(list(DataLoader(Stream(), batch_size=4)))
+```
+
+An endless random stream: no sample is meant to come once.
+```python
+class Noise(IterableDataset):
+    def __iter__(self):
+        while True:
+            yield torch.randn(4)
+
+
+loader = DataLoader(Noise(), batch_size=4, num_workers=2)
+```
+
+Random samples of a table: a replica draws other ones.
+```python
+class Draws(IterableDataset):
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __iter__(self):
+        for _ in range(8):
+            yield self.rows[torch.randint(8, ()).item()]
+
+
+loader = DataLoader(Draws(torch.ones(8, 4)), batch_size=4, num_workers=2)
+```
+
+`worker_init_fn` gives each replica its part.
+```python
+class Part(IterableDataset):
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __iter__(self):
+        return iter(self.rows)
+
+
+def share(worker):
+    info = get_worker_info()
+    info.dataset.rows = info.dataset.rows[worker :: info.num_workers]
+
+
+loader = DataLoader(Part(torch.ones(8, 4)), batch_size=4, num_workers=2, worker_init_fn=share)
+```
+
+A class that knows its shard or rank, and one whose rows come from a library that shares them itself.
+```python
+import webdataset
+from datasets.distributed import split_dataset_by_node
+
+
+class Sharded(IterableDataset):
+    def __init__(self, rows, shard, shards):
+        self.rows, self.shard, self.shards = rows, shard, shards
+
+    def __iter__(self):
+        return iter(self.rows[self.shard :: self.shards])
+
+
+class Node(IterableDataset):
+    def __init__(self, rows):
+        self.rows = split_dataset_by_node(rows, 0, 2)
+
+    def __iter__(self):
+        return iter(self.rows)
+
+
+class Web(IterableDataset):
+    def __init__(self, urls):
+        self.rows = webdataset.WebDataset(urls)
+
+    def __iter__(self):
+        return iter(self.rows)
+
+
+loaders = [DataLoader(d, num_workers=2) for d in (Sharded(torch.ones(8, 4), 0, 2), Web("x.tar"))]
+loader = DataLoader(Node(torch.ones(8, 4)), num_workers=2)
+third = DataLoader(Web("x.tar"), num_workers=2)
+fourth = DataLoader(Sharded(torch.ones(8, 4), 0, 2), num_workers=2)
+```
+
+Tests.
+```python
+def test_stream():
+    class Two(IterableDataset):
+        def __iter__(self):
+            return iter(range(2))
+
+    assert list(DataLoader(Two(), num_workers=2)) == [0, 0, 1, 1]
+```
+
+## Fix safety
+No fix is offered: only the author knows how the stream is best divided, by rows or by files.
+
+## Measure
+```python
+list(DataLoader(list(range(8)), batch_size=4))
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Hit, Module, Rule, Severity
+
+_LOADER = "torch.utils.data.DataLoader"
+_BASES = ("torch.utils.data.IterableDataset", "torch.utils.data.dataset.IterableDataset")
+_SHARES = re.compile(
+    r"worker|rank|shard|world|split_by|split_dataset|WebDataset|webdataset|wds|datapipe|load_dataset|num_parts|"
+    r"process_index|num_processes|Queue|queue",
+    re.IGNORECASE,
+)
+_RANDOM = re.compile(r"\b(rand\w*|random\.\w+|choice|sample|multinomial|normal|uniform)\(|\bwhile\s+(True|1)\s*:")
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL204",
+    message="{name} ignores get_worker_info(): {consequence} yields the whole stream.",
+    severity="error",
+    default=True,
+    triggers=(b"IterableDataset",),
+)
+
+
+@rule.on(cst.ClassDef)
+def check(node: cst.ClassDef, module: Module) -> Iterator[Hit]:
+    method = module.method(node, "__iter__")
+    if method is None or module.class_of(method) is not node or module.bench(method):
+        return
+    if not any(name in _BASES for name in module.base_names(node)) or _shares(node, module):
+        return
+    starting = [loader for loader in module.loaders_of(node) if _starts(loader, module)]
+    counts = {module.workers(loader) for loader in starting}
+    known = counts - {None, 0}
+    if known:
+        consequence = f"each of {max(n or 0 for n in known)} workers"
+        yield Hit(method.name, {"name": node.name.value, "consequence": consequence})
+    elif None in counts:
+        words = {"name": node.name.value, "consequence": "with several workers each"}
+        yield Hit(method.name, words, severity=Severity.INFO)
+
+
+def _shares(node: cst.ClassDef, module: Module) -> bool:
+    """Say whether a class or its bases in this file know of workers or shards, or yield random samples."""
+    for each in module.family(node):
+        text = "\n".join(module.root.code_for_node(part) for part in each.body.body)
+        if _SHARES.search(text) or _RANDOM.search(text):
+            return True
+    return False
+
+
+def _starts(loader: cst.Call, module: Module) -> bool:
+    """Say whether a loader has workers, or may have, which no ``worker_init_fn`` gives their parts."""
+    bound = module.arguments(loader, _LOADER)
+    given = bound.value("worker_init_fn")
+    if bound.open:
+        return False
+    if given is None or (isinstance(given, cst.Name) and given.value == "None"):
+        return True
+    function = module.value(given).node
+    return isinstance(function, (cst.FunctionDef, cst.Lambda)) and not re.search(
+        "dataset|worker_info", module.root.code_for_node(function)
+    )

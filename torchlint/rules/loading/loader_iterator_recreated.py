@@ -1,0 +1,287 @@
+"""Keep one iterator over a loader, and one loader over the data
+
+## Why
+`iter(loader)` starts all worker processes and lets them prefetch `2 * num_workers` batches; `next(iter(loader))` takes
+the first of them and throws the rest away. A shuffle starts again each time as well, so such a loop never gets
+through an epoch (PyTorch docs, `torch.utils.data`: "Single- and Multi-process Data Loading").
+
+Flagged: `next(iter(loader))` in the body of a loop that does not bind the loader, or in code that runs every step; an
+iterator that each pass of a loop makes and takes one batch from; a `DataLoader` built in every step or forward pass;
+and a `DataLoader` with workers that each epoch builds anew from the same arguments. Once per epoch, and without
+workers, it is a hint only.
+
+## Setup
+```python
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+dataset = TensorDataset(torch.ones(8, 4), torch.ones(8, 1))
+loader = DataLoader(dataset, batch_size=4, shuffle=True, num_workers=1)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def step(x, y):
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x), y).backward()
+    optimizer.step()
+```
+
+## Bad
+```python
+for index in range(2):
+    x, y = next(iter(loader))
+    step(x, y)
+```
+
+```python
+for epoch in range(2):
+    train_loader = DataLoader(dataset, batch_size=4, shuffle=True, num_workers=1)
+    for x, y in train_loader:
+        step(x, y)
+```
+
+## Good
+```python
+batches = iter(loader)
+for index in range(2):
+    try:
+        x, y = next(batches)
+    except StopIteration:
+        batches = iter(loader)
+        x, y = next(batches)
+    step(x, y)
+```
+
+```python
+train_loader = DataLoader(dataset, batch_size=4, shuffle=True, num_workers=1, persistent_workers=True)
+for epoch in range(2):
+    for x, y in train_loader:
+        step(x, y)
+```
+
+## Leave alone
+One batch outside of loops, to look at shapes.
+```python
+x, y = next(iter(loader))
+print(x.shape)
+```
+
+Each pass of the loop has a loader of its own.
+```python
+for each in [loader]:
+    x, y = next(iter(each))
+```
+
+A new iterator where the old one has come to its end.
+```python
+batches = iter(loader)
+for index in range(3):
+    try:
+        x, y = next(batches)
+    except StopIteration:
+        x, y = next(iter(loader))
+    step(x, y)
+```
+
+An iterator per epoch that the epoch's own loop goes on with.
+```python
+for epoch in range(2):
+    batches = iter(loader)
+    for index in range(2):
+        x, y = next(batches)
+        step(x, y)
+```
+
+The data change from epoch to epoch: a curriculum, folds.
+```python
+for epoch in range(2):
+    part = torch.utils.data.Subset(dataset, range(4 + epoch))
+    for x, y in DataLoader(part, batch_size=4, num_workers=1):
+        step(x, y)
+```
+
+A setting that differs from epoch to epoch.
+```python
+for epoch in range(2):
+    for x, y in DataLoader(dataset, batch_size=4, shuffle=epoch > 0, num_workers=1):
+        step(x, y)
+```
+
+A loop over runs: each has a model and a loader of its own.
+```python
+for seed in range(2):
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in DataLoader(dataset, batch_size=4, num_workers=1):
+        step(x, y)
+```
+
+Without workers a loader per epoch costs next to nothing.
+```python
+for epoch in range(2):
+    for x, y in DataLoader(dataset, batch_size=4):
+        step(x, y)
+```
+
+A condition that lets it happen now and then.
+```python
+for index in range(4):
+    if index % 100 == 0:
+        x, y = next(iter(loader))
+```
+
+An iterator over something else than a loader.
+```python
+for index in range(2):
+    first = next(iter({"a": 1}))
+```
+
+`itertools.cycle` keeps one iterator (and every batch of the first pass in memory, which is another matter).
+```python
+import itertools
+
+endless = itertools.cycle(loader)
+for index in range(2):
+    x, y = next(endless)
+    step(x, y)
+```
+
+Tests take one batch of each loader.
+```python
+def test_batches():
+    for index in range(2):
+        assert next(iter(loader))[0].shape == (4, 4)
+```
+
+## Fix safety
+No fix is offered: the loop that is meant goes through the data, the loop that is written samples first batches.
+
+## Measure
+```python
+for index in range(2):
+    x, y = next(iter(loader))
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Hit, Module, Rule, Severity
+from torchlint.semantic.module import LoopKind
+
+_LOADER = "torch.utils.data.DataLoader"
+_BUILT = "a DataLoader is built {when}; build it once and iterate it again{workers}."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL203",
+    message="a new DataLoader iterator{workers} is started {when}, for one batch; keep one iterator.",
+    severity="warning",
+    default=True,
+    triggers=(b"iter(", b"DataLoader"),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    name = module.name(node.func)
+    if module.bench(node):
+        return
+    if name == _LOADER:
+        yield from _built(node, module)
+    elif name == "builtins.iter" and len(node.args) == 1 and _is_loader(node.args[0].value, module):
+        yield from _iterated(node, node.args[0].value, module)
+
+
+def _is_loader(node: cst.BaseExpression, module: Module) -> bool:
+    return module.value(node).kind == "loader"
+
+
+def _iterated(node: cst.Call, loader: cst.BaseExpression, module: Module) -> Iterator[Hit]:
+    loops, heat = module.loops(node), module.heat(node)
+    if not _takes_one(node, module) or module.error_path(node) or (not loops and not heat.hot):
+        return
+    if loops and (
+        not module.fixed(loader, loops[0]) or module.throttled(node, loops[0]) or _ends(node, loops[0], module)
+    ):
+        return
+    made = module.value(loader).node
+    workers = module.workers(made) if isinstance(made, cst.Call) else None
+    epoch = bool(loops) and module.loop_kind(loops[0]) is LoopKind.EPOCH
+    words = {
+        "workers": " (and its workers)" if workers else "",
+        "when": "every epoch" if epoch else "in every pass of this loop" if loops else "every step",
+    }
+    yield Hit(node, words, severity=Severity.INFO if epoch or workers == 0 else None, why_hot=heat.why)
+
+
+def _takes_one(node: cst.Call, module: Module) -> bool:
+    """Say whether one batch is all that is taken from an iterator: ``next(iter(l))``, or by its name in this pass."""
+    arg = module.parent(node)
+    outer = module.parent(arg) if isinstance(arg, cst.Arg) else None
+    if isinstance(outer, cst.Call):
+        return module.name(outer.func) == "builtins.next" and outer.args[0] is arg
+    statement, loops = module.small_statement(node), module.loops(node)
+    if not isinstance(statement, cst.Assign) or statement.value is not node or not loops or len(statement.targets) > 1:
+        return False
+    target = statement.targets[0].target
+    scope: cst.CSTNode = module.function(node) or module.root
+    if not isinstance(target, cst.Name) or len(module.writes(scope, target.value)) > 1:
+        return False
+    reads = module.reads(scope, target.value)
+    return len(reads) == 1 and module.loops(reads[0])[:1] == loops[:1] and _is_next(reads[0], module)
+
+
+def _is_next(read: cst.Name, module: Module) -> bool:
+    arg = module.parent(read)
+    call = module.parent(arg) if isinstance(arg, cst.Arg) else None
+    return isinstance(call, cst.Call) and module.name(call.func) == "builtins.next"
+
+
+def _ends(node: cst.CSTNode, loop: cst.CSTNode, module: Module) -> bool:
+    """Say whether the pass of the loop that makes the iterator is its last: the block leaves it."""
+    for above in module.ancestors(node):
+        if isinstance(above, cst.IndentedBlock):
+            last = above.body[-1]
+            small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else None
+            if isinstance(small, (cst.Return, cst.Break, cst.Raise)):
+                return True
+        if above is loop:
+            return False
+    return False
+
+
+def _built(node: cst.Call, module: Module) -> Iterator[Hit]:
+    function, loops, heat = module.function(node), module.loops(node), module.heat(node)
+    if not loops and function is not None and function.name.value.endswith("forward"):
+        if module.class_of(function) is not None and not any(module.tests(node)):
+            words = {"when": "in every forward pass", "workers": ""}
+            yield Hit(node, words, message=_BUILT)
+        return
+    loop = loops[0] if loops else None
+    if loop is None or module.throttled(node, loop) or _ends(node, loop, module) or not module.workers(node):
+        return
+    same = all(module.fixed(arg.value, loop) for arg in node.args) and not any(arg.star for arg in node.args)
+    if not same or _new_run(loop, module):
+        return
+    used = any(each is not loop and module.is_within(each, loop) for each in module.loader_loops(node))
+    if heat.loop is loop and heat.hot:
+        yield Hit(node, {"when": "in every step", "workers": ""}, message=_BUILT, why_hot=heat.why)
+    elif used and module.loop_kind(loop) is LoopKind.EPOCH:
+        words = {"when": "in every epoch", "workers": ", with persistent_workers=True"}
+        yield Hit(node, words, message=_BUILT)
+
+
+def _new_run(loop: cst.CSTNode, module: Module) -> bool:
+    """Say whether each pass of a loop makes a model or an optimizer: it is a run, not an epoch."""
+    return any(
+        isinstance(assign.value, cst.Call) and module.value(assign.value).kind in ("module", "optimizer")
+        for assign in module.within(loop, cst.Assign)
+        if isinstance(assign, cst.Assign)
+    )

@@ -1,0 +1,211 @@
+"""Fetch a batch of in-memory rows by one index operation
+
+## Why
+With automatic batching a loader runs `[dataset[i] for i in indices]` and stacks the result, in Python, once per row.
+Rows that are already in a tensor can be taken by one index operation: with a `BatchSampler` as `sampler` and
+`batch_size=None`, or by a method `__getitems__` (PyTorch docs, `torch.utils.data`: "Disable automatic batching").
+
+Flagged: a `DataLoader` of 64 samples or more per batch with the default collate function over a `TensorDataset`, or over
+a dataset of the file whose `__getitem__` does nothing but index what it holds.
+
+## Setup
+```python
+import torch
+from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, TensorDataset
+
+x, y = torch.ones(2048, 4), torch.ones(2048)
+```
+
+## Bad
+```python
+loader = DataLoader(TensorDataset(x, y), batch_size=256, shuffle=True)
+```
+
+## Good
+```python
+dataset = TensorDataset(x, y)
+loader = DataLoader(dataset, batch_size=None, sampler=BatchSampler(RandomSampler(dataset), 256, False))
+```
+
+## Leave alone
+Transforms work on single samples.
+```python
+class Augmented(Dataset):
+    def __init__(self, rows, transform):
+        self.rows, self.transform = rows, transform
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        return self.transform(self.rows[index])
+
+
+loader = DataLoader(Augmented(x, torch.flip), batch_size=256)
+```
+
+Small batches: the loader's own cost per batch outweighs its rows.
+```python
+loader = DataLoader(TensorDataset(x, y), batch_size=16)
+```
+
+A batch size that is not known.
+```python
+def make(size):
+    return DataLoader(TensorDataset(x, y), batch_size=size)
+```
+
+Little data.
+```python
+loader = DataLoader(TensorDataset(torch.ones(100, 4)), batch_size=64)
+```
+
+A collate function that pads.
+```python
+def collate(samples):
+    return torch.stack([a for a, _ in samples])
+
+
+loader = DataLoader(TensorDataset(x, y), batch_size=256, collate_fn=collate)
+```
+
+Rows on disk are read one by one anyway.
+```python
+import numpy as np
+
+
+class Mapped(Dataset):
+    def __init__(self, path):
+        self.rows = np.load(path, mmap_mode="r")
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        return self.rows[index]
+
+
+loader = DataLoader(Mapped("rows.npy"), batch_size=256)
+```
+
+A sampler of its own, such as a DistributedSampler, expects the batch size here.
+```python
+def distributed(sampler):
+    return DataLoader(TensorDataset(x, y), batch_size=256, sampler=sampler)
+```
+
+A dataset that already fetches batches.
+```python
+class Fetching(Dataset):
+    def __len__(self):
+        return 2048
+
+    def __getitem__(self, index):
+        return x[index]
+
+    def __getitems__(self, indices):
+        return x[indices].unbind()
+
+
+loader = DataLoader(Fetching(), batch_size=256)
+```
+
+Settings that arrive by `**options`.
+```python
+def opened(options):
+    return DataLoader(TensorDataset(x, y), batch_size=256, **options)
+```
+
+Tests.
+```python
+def test_loader():
+    assert len(DataLoader(TensorDataset(x, y), batch_size=256)) == 8
+```
+
+## Fix safety
+No fix is offered: the order of a shuffle is the same only if the sampler is seeded alike, and other code may read the
+loader's `batch_size`.
+
+## Measure
+```python
+for a, b in DataLoader(TensorDataset(x, y), batch_size=256, shuffle=True):
+    a + 1
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Hit, Module, Rule
+
+_LOADER = "torch.utils.data.DataLoader"
+_DATASETS = ("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
+_OWN_WAY = ("sampler", "batch_sampler", "collate_fn")
+_LARGE = 64
+_LITTLE = 1000
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL210",
+    message="in-memory tensors are fetched one by one and re-collated; fetch a batch of indices at once.",
+    severity="info",
+    default=False,
+    triggers=(b"DataLoader",),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if module.name(node.func) != _LOADER or module.bench(node):
+        return
+    bound = module.arguments(node, _LOADER)
+    size, dataset = bound.value("batch_size"), bound.value("dataset")
+    if bound.open or dataset is None or size is None or (module.number(size) or 0) < _LARGE:
+        return
+    if any(given is not None and not _is_none(given) for given in map(bound.value, _OWN_WAY)):
+        return
+    made = module.definition(dataset) or dataset
+    if isinstance(made, cst.Call) and module.name(made.func) in _DATASETS:
+        if not any(_little(arg.value, module) for arg in made.args):
+            yield Hit(node)
+    elif isinstance(module.value(dataset).node, cst.ClassDef):
+        cls = module.value(dataset).node
+        assert isinstance(cls, cst.ClassDef)
+        if _only_indexes(cls, module):
+            yield Hit(node)
+
+
+def _is_none(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Name) and node.value == "None"
+
+
+def _little(data: cst.BaseExpression, module: Module) -> bool:
+    """Say whether a tensor has few rows by the literal size of the factory that makes it."""
+    for factory in module.factories(data, filled=True):
+        rows = module.number(factory.args[0].value) if factory.args else None
+        if rows is not None and rows <= _LITTLE:
+            return True
+    return False
+
+
+def _only_indexes(cls: cst.ClassDef, module: Module) -> bool:
+    """Say whether a dataset's ``__getitem__`` only subscripts attributes of ``self`` that hold tensors."""
+    method = module.method(cls, "__getitem__")
+    if method is None or module.method(cls, "__getitems__") is not None or not module.is_dataset(cls):
+        return False
+    if any(True for _ in module.within(method.body, cst.Call, cst.For, cst.If, cst.BinaryOperation)):
+        return False
+    taken = [each for each in module.within(method.body, cst.Subscript) if isinstance(each, cst.Subscript)]
+    return bool(taken) and all(_holds_tensor(each.value, cls, module) for each in taken)
+
+
+def _holds_tensor(place: cst.BaseExpression, cls: cst.ClassDef, module: Module) -> bool:
+    match place:
+        case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=attr)):
+            value = module.class_attribute(cls, attr)
+            return value.tensor and value.device != "cuda"
+    return False

@@ -1,0 +1,220 @@
+"""Give torch one NumPy array instead of Python lists
+
+## Why
+From a list, `torch.tensor` walks over Python objects and converts every single number (`recursive_store` in
+`tensor_new.cpp`). PyTorch itself warns: "Creating a tensor from a list of numpy.ndarrays is extremely slow". One array
+is copied as a block of memory.
+
+Flagged: `torch.tensor`, `torch.as_tensor` and the old constructors (`torch.FloatTensor`, …) over a list, tuple or
+comprehension of arrays, or a list that was filled with arrays; over `array.tolist()` and `list(array)`; and, as a hint
+in code that runs for every step or sample, `torch.tensor` over an array that was joined for it alone, which
+`torch.from_numpy` could take without a copy. All only where the array is known to have a dimension.
+
+## Setup
+```python
+import numpy as np
+import torch
+
+xs = [[1.0, 2.0], [3.0, 4.0]]
+```
+
+## Bad
+```python
+frames = torch.tensor([np.zeros(4), np.ones(4)])
+```
+
+```python
+frames = torch.tensor([np.asarray(x) for x in xs])
+```
+
+```python
+table = np.loadtxt(["1 2", "3 4"])
+rows = torch.tensor(table.tolist(), dtype=torch.float32)
+```
+
+## Good
+```python
+frames = torch.tensor(np.stack([np.zeros(4), np.ones(4)]))
+```
+
+```python
+frames = torch.tensor(np.stack([np.asarray(x) for x in xs]))
+```
+
+```python
+table = np.loadtxt(["1 2", "3 4"])
+rows = torch.tensor(table, dtype=torch.float32)
+```
+
+## Leave alone
+A list of numbers has no array to start from.
+```python
+weights = torch.tensor([0.1, 0.2, 0.7])
+means = torch.tensor([np.mean(x) for x in xs])
+```
+
+One array is copied as a block; whoever changes it later needs that copy.
+```python
+counts = np.zeros(4)
+before = torch.tensor(counts)
+counts[0] = 1
+```
+
+Rows of different length, which only a list of objects can hold.
+```python
+ragged = np.array([[1], [2, 3]], dtype=object)
+lengths = torch.tensor([len(row) for row in ragged])
+```
+
+An element of the list that is not known to be an array.
+```python
+def collect(features):
+    return torch.tensor([feature.input_ids for feature in features])
+```
+
+A list that is filled in other ways as well.
+```python
+mixed = []
+mixed.append(np.zeros(4))
+mixed.extend([[1.0] * 4])
+both = torch.tensor(mixed)
+```
+
+Values of a tensor that are read back: there the way over the host is the matter.
+```python
+halves = torch.tensor((torch.ones(4) / 2).tolist())
+```
+
+A joined array that becomes a tensor only once.
+```python
+table = torch.tensor(np.concatenate([np.zeros((2, 4)), np.ones((2, 4))]))
+```
+
+A `dtype` or a `device` is given: `from_numpy` takes neither.
+```python
+def collate_rows(rows):
+    return torch.tensor(np.stack(rows), dtype=torch.float32)
+```
+
+Tests and benchmarks need no speed.
+```python
+def test_frames():
+    assert torch.tensor([np.zeros(4), np.ones(4)]).shape == (2, 4)
+```
+
+## Fix safety
+Safe for a list written out whose arrays are all of one dtype: values, dtype and the private copy stay the same.
+Unsafe for other lists, because `np.stack` raises where they are empty. Unsafe for `.tolist()` with a `dtype`, because
+the conversion is NumPy's; without one it is a suggestion only, because a list of Python floats becomes float32 while
+an array of float64 stays float64. Unsafe for `from_numpy`, because the tensor shares the array's memory.
+
+## Measure
+```python
+torch.tensor([np.zeros((3, 64, 64)) for _ in range(8)])
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity, with_keyword
+from torchlint.semantic.module import Grade
+
+_DTYPES = {
+    "FloatTensor": "float32",
+    "DoubleTensor": "float64",
+    "HalfTensor": "float16",
+    "LongTensor": "int64",
+    "IntTensor": "int32",
+    "ByteTensor": "uint8",
+    "BoolTensor": "bool",
+}
+_EMPTY = "np.stack raises for an empty list, where torch gives an empty tensor."
+_CAST = "NumPy's own conversion to the dtype takes the place of Python's, which raises on overflow."
+_KINDS = "A list of Python floats becomes float32, an array of float64 stays float64: give the dtype."
+_SHARED = "The tensor shares the array's memory, so a later change of one shows in the other."
+_MESSAGE = "torch.tensor copies the joined array once more; torch.from_numpy takes it as it is."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL207",
+    message="{call} over {what} copies element by element; use {remedy}.",
+    severity="warning",
+    default=True,
+    triggers=(b"numpy", b"cv2", b"imageio", b"skimage"),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    name = (module.name(node.func) or "").removeprefix("torch.")
+    legacy = _DTYPES.get(name)
+    if not (legacy or name in ("tensor", "as_tensor")) or not node.args or module.bench(node):
+        return
+    first = node.args[0]
+    if first.star or (first.keyword is not None and first.keyword.value != "data") or (legacy and len(node.args) > 1):
+        return
+    words = {"call": f"torch.{name}"}
+    listed = _listed(first.value, module)
+    if listed is not None:
+        words |= {"what": "a list made from an array", "remedy": "the array itself"}
+        yield Hit(node, words, _fix_listed(node, listed, legacy, module))
+    elif module.arrays(first.value):
+        words |= {"what": "a list of arrays", "remedy": "np.stack first"}
+        yield Hit(node, words, _fix_stack(node, legacy, module))
+    elif name == "tensor" and len(node.args) == 1 and module.joined_afresh(first.value):
+        heat = module.heat(node)
+        if heat.grade >= Grade.SAMPLE:
+            new = node.with_changes(func=cst.Attribute(_torch(node), cst.Name("from_numpy")))
+            fix = Fix((Replace(node, new),), Safety.UNSAFE, "Share the array's memory", _SHARED)
+            if isinstance(node.func, cst.Attribute):
+                yield Hit(node, fix=fix, severity=Severity.INFO, message=_MESSAGE, why_hot=heat.why)
+
+
+def _listed(data: cst.BaseExpression, module: Module) -> cst.BaseExpression | None:
+    """Return the array of ``array.tolist()`` or ``list(array)``."""
+    match data:
+        case cst.Call(func=cst.Attribute(value=array, attr=cst.Name(value="tolist")), args=[]):
+            pass
+        case cst.Call(func=func, args=[cst.Arg(keyword=None, star="", value=array)]) if (
+            module.name(func) == "builtins.list"
+        ):
+            pass
+        case _:
+            return None
+    return array if module.is_array(array) else None
+
+
+def _torch(node: cst.Call) -> cst.BaseExpression:
+    return node.func.value if isinstance(node.func, cst.Attribute) else cst.Name("torch")
+
+
+def _tensor(node: cst.Call, data: cst.BaseExpression, legacy: str | None) -> cst.Call:
+    """Return the call over other data; an old constructor becomes ``torch.tensor`` with its dtype."""
+    new = node.with_changes(args=[node.args[0].with_changes(value=data), *node.args[1:]])
+    if legacy is None:
+        return new
+    dtype = cst.Attribute(_torch(node), cst.Name(legacy))
+    return with_keyword(new.with_changes(func=cst.Attribute(_torch(node), cst.Name("tensor"))), "dtype", dtype)
+
+
+def _fix_listed(node: cst.Call, array: cst.BaseExpression, legacy: str | None, module: Module) -> Fix:
+    new = _tensor(node, array, legacy)
+    title = "Pass the array"
+    if legacy is not None or module.keyword(node, "dtype") is not None:
+        return Fix((Replace(node, new),), Safety.UNSAFE, title, _CAST)
+    return Fix((Replace(node, new),), Safety.SUGGESTION, title, _KINDS)
+
+
+def _fix_stack(node: cst.Call, legacy: str | None, module: Module) -> Fix:
+    data = node.args[0].value
+    dtypes = {module.array_dtype(each) for each in module.arrays(data)}
+    literal = isinstance(data, cst.List) and legacy is None
+    stacked = cst.Call(cst.parse_expression("np.stack"), [cst.Arg(data)])
+    edits = (Replace(node, _tensor(node, stacked, legacy)), NeedImport("numpy", "np"))
+    safe = literal and len(dtypes) == 1 and None not in dtypes
+    return Fix(edits, Safety.SAFE if safe else Safety.UNSAFE, "Join the arrays first", "" if safe else _EMPTY)

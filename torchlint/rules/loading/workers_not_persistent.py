@@ -1,0 +1,288 @@
+"""Keep the workers from one epoch to the next
+
+## Why
+A loader that is iterated again starts all of its worker processes anew: each loads its copy of the dataset (with spawn,
+it imports every module again), and the first batches of the epoch wait for that. With `persistent_workers=True` they
+live as long as the loader (PyTorch docs, `torch.utils.data.DataLoader`; Lightning docs, "Persistent workers").
+
+Flagged: a `DataLoader` with a literal number of workers above zero and no `persistent_workers`, over which a loop goes
+that an outer loop repeats, here or where the function is called; that a framework's trainer is given; or that a
+LightningModule's or LightningDataModule's `train_dataloader` or `val_dataloader` returns.
+
+## Setup
+```python
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+class Rows(Dataset):
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        return self.rows[index]
+
+
+def step(x):
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+```
+
+## Bad
+```python
+loader = DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=1)
+for epoch in range(2):
+    for x in loader:
+        step(x)
+```
+
+## Good
+```python
+loader = DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=1, persistent_workers=True)
+for epoch in range(2):
+    for x in loader:
+        step(x)
+```
+
+## Leave alone
+Without workers the argument raises a ValueError; and how many a variable holds is not known.
+```python
+def fit(args):
+    loader = DataLoader(Rows(torch.ones(8, 4)), batch_size=4)
+    other = DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=args.workers)
+    for epoch in range(2):
+        for x in loader:
+            step(x)
+        for x in other:
+            step(x)
+```
+
+It is set, or may be.
+```python
+def fit(options):
+    loader = DataLoader(Rows(torch.ones(8, 4)), 4, num_workers=1, persistent_workers=False)
+    other = DataLoader(Rows(torch.ones(8, 4)), 4, num_workers=1, **options)
+    for epoch in range(2):
+        for x in loader:
+            step(x)
+        for x in other:
+            step(x)
+```
+
+One pass over the data.
+```python
+for x in DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=1):
+    step(x)
+```
+
+A function that gets this loader once, and another one in every epoch.
+```python
+def train(loader):
+    for x in loader:
+        step(x)
+
+
+often, once = (DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=n) for n in (0, 0))
+last = DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=1)
+for epoch in range(2):
+    train(often)
+train(last)
+```
+
+The dataset changes between epochs, and persistent workers would keep the old copy.
+```python
+rows = Rows(torch.ones(8, 4))
+loader = DataLoader(rows, batch_size=4, num_workers=1)
+for epoch in range(2):
+    rows.epoch = epoch
+    for x in loader:
+        step(x)
+```
+
+The same through the loader.
+```python
+loader = DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=1)
+for epoch in range(2):
+    loader.dataset.rows = torch.ones(8, 4) * epoch
+    for x in loader:
+        step(x)
+```
+
+A dataset that wants to be told the epoch.
+```python
+class Curriculum(Rows):
+    def set_epoch(self, epoch):
+        self.rows = self.rows[: epoch + 1]
+
+
+loader = DataLoader(Curriculum(torch.ones(8, 4)), batch_size=4, num_workers=1)
+for epoch in range(2):
+    for x in loader:
+        step(x)
+```
+
+A loader that each epoch builds anew has no workers to keep.
+```python
+for epoch in range(2):
+    loader = DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=1)
+    for x in loader:
+        step(x)
+```
+
+Many loaders at once: all their workers would stay in memory.
+```python
+loaders = [DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=1) for _ in range(8)]
+for epoch in range(2):
+    for loader in loaders:
+        for x in loader:
+            step(x)
+```
+
+Lightning builds the loaders again itself.
+```python
+import lightning.pytorch as pl
+
+
+class Lit(pl.LightningModule):
+    def train_dataloader(self):
+        return DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=1)
+
+
+trainer = pl.Trainer(reload_dataloaders_every_n_epochs=1)
+```
+
+Lightning runs a test once.
+```python
+import lightning.pytorch as pl
+
+
+class Lit(pl.LightningModule):
+    def test_dataloader(self):
+        return DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=1)
+```
+
+Tests and benchmarks.
+```python
+def test_epochs():
+    loader = DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=1)
+    for epoch in range(2):
+        for x in loader:
+            step(x)
+```
+
+## Fix safety
+Unsafe: from the second epoch on the workers' random numbers go on where they were in the place of a new seed, so
+augmentations differ, and each worker keeps its memory and its copy of the dataset between epochs.
+
+## Measure
+```python
+for epoch in range(2):
+    for x in loader:
+        step(x)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
+from torchlint.semantic.module import COMPREHENSIONS, LOOPS
+
+_LOADER = "torch.utils.data.DataLoader"
+_HOOKS = ("train_dataloader", "val_dataloader")
+_NOTE = "Workers draw other random numbers from the second epoch on, and keep their memory between epochs."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL208",
+    message="workers are restarted every epoch; set persistent_workers=True.",
+    severity="info",
+    default=True,
+    triggers=(b"num_workers", b"DataLoader"),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if module.name(node.func) != _LOADER or not module.workers(node) or module.bench(node):
+        return
+    bound = module.arguments(node, _LOADER)
+    if bound.open or bound.value("persistent_workers") is not None or "reload_dataloaders_every" in module.text:
+        return
+    if _many(node, module) or not _repeated(node, module) or _mutable(node, bound.value("dataset"), module):
+        return
+    true = cst.Name("True")
+    edit = Replace(node, with_keyword(node, "persistent_workers", true))
+    yield Hit(node, fix=Fix((edit,), Safety.UNSAFE, "Keep the workers", _NOTE))
+
+
+def _many(node: cst.Call, module: Module) -> bool:
+    """Say whether a loader is one of many: a loop or a comprehension makes it."""
+    return bool(module.loops(node)) or any(isinstance(above, COMPREHENSIONS) for above in module.ancestors(node))
+
+
+def _repeated(node: cst.Call, module: Module) -> bool:
+    """Say whether the loader is iterated once per epoch: by loops in this file, or by a framework."""
+    if any(_again(loop, node, module, 2) for loop in module.loader_loops(node)):
+        return True
+    function, cls = module.function(node), module.class_of(node)
+    if function is not None and cls is not None and function.name.value in _HOOKS:
+        return any(base.endswith(("LightningModule", "LightningDataModule")) for base in module.base_names(cls))
+    return any(_is_fit(call, node, module) for call in module.nodes(cst.Call))
+
+
+def _again(place: cst.CSTNode, node: cst.Call, module: Module, depth: int) -> bool:
+    """Say whether a loop that does not make the loader too repeats a place, here or around a call of its function."""
+    for above in module.ancestors(place):
+        if isinstance(above, cst.FunctionDef):
+            break
+        if isinstance(above, LOOPS) and module.is_within(place, above.body):
+            return not module.is_within(node, above)
+    function = module.function(place)
+    if function is None or depth == 0 or module.is_within(node, function):
+        return False
+    sites = module.call_sites(function)
+    passed = [site for site in sites if any(module.value(arg.value).kind == "loader" for arg in site.args)]
+    own = [site for site in passed if any(module.value(arg.value).node is node for arg in site.args)]
+    return any(_again(site, node, module, depth - 1) for site in (own or ([] if passed else sites)))
+
+
+def _is_fit(call: cst.CSTNode, node: cst.Call, module: Module) -> bool:
+    """Say whether a call gives the loader to a framework's trainer."""
+    if not module.framework or not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+        return False
+    if call.func.attr.value != "fit":
+        return False
+    return any(module.value(arg.value).node is node for arg in call.args)
+
+
+def _mutable(node: cst.Call, dataset: cst.BaseExpression | None, module: Module) -> bool:
+    """Say whether code may change the dataset between epochs: its attributes, or by a method made for that."""
+    held = module.value(dataset).node if dataset is not None else None
+    if isinstance(held, cst.ClassDef) and module.method(held, "set_epoch") is not None:
+        return True
+    places: list[cst.CSTNode] = [
+        each for each in module.nodes(cst.Attribute) if isinstance(each, cst.Attribute) and each.attr.value == "dataset"
+    ]
+    if isinstance(dataset, cst.Name):
+        places += module.reads(module.function(node) or module.root, dataset.value)
+    return any(_touched(place, module) for place in places if module.loops(place))
+
+
+def _touched(place: cst.CSTNode, module: Module) -> bool:
+    """Say whether code assigns an attribute of an object, or calls a method of it."""
+    part = module.parent(place)
+    above = module.parent(part) if isinstance(part, cst.Attribute) and part.value is place else None
+    return isinstance(above, (cst.AssignTarget, cst.AugAssign)) or (isinstance(above, cst.Call) and above.func is part)

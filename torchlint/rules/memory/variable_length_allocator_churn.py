@@ -1,0 +1,248 @@
+"""Keep the shapes of padded batches few, so that cached memory fits again
+
+## Why
+The caching allocator hands out blocks that were freed before, if one of a fitting size is there. Batches padded to their
+own longest sample have another size every time, so blocks that are a little too small pile up; when memory runs out the
+allocator frees them all and asks the driver again, which waits for the device. The performance tuning
+guide of PyTorch has a section on it, "Preallocate memory in case of variable input length"; the notes on CUDA
+semantics describe `expandable_segments:True` (experimental) for changing sizes, set by `PYTORCH_ALLOC_CONF`
+(`PYTORCH_CUDA_ALLOC_CONF` is the older name for it). Lengths rounded up to a multiple, batches of similar lengths, or one step with
+the longest possible batch at the start help too.
+
+Flagged: `pad_sequence()`, or `padding=True` and `padding="longest"` without `pad_to_multiple_of=`, in a collate function
+of a file that trains on CUDA and mentions neither the allocator's settings nor buckets of lengths.
+
+## Setup
+```python
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Embedding(100, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+texts = [torch.arange(length) for length in (3, 9, 5, 7)]
+
+
+def train(loader, place):
+    for tokens in loader:
+        optimizer.zero_grad()
+        model(tokens.to(place)).sum().backward()
+        optimizer.step()
+```
+
+## Bad
+```python
+def collate(samples):
+    return pad_sequence(samples, batch_first=True)
+
+
+train(DataLoader(texts, batch_size=2, collate_fn=collate), device)
+```
+
+## Good
+```python
+def collate(samples):
+    longest = max(len(sample) for sample in samples)
+    batch = samples[0].new_zeros(len(samples), -(-longest // 64) * 64)
+    for row, sample in zip(batch, samples):
+        row[: len(sample)] = sample
+    return batch
+
+
+train(DataLoader(texts, batch_size=2, collate_fn=collate), device)
+```
+
+## Leave alone
+All batches padded to one length.
+```python
+def fixed(tokenizer):
+    def collate(samples):
+        return tokenizer(samples, padding="max_length", max_length=128, return_tensors="pt")
+
+    train(DataLoader(texts, batch_size=2, collate_fn=collate), device)
+```
+
+Lengths rounded up to a multiple.
+```python
+def rounded(tokenizer):
+    def collate(samples):
+        return tokenizer(samples, padding=True, pad_to_multiple_of=64, return_tensors="pt")
+
+    train(DataLoader(texts, batch_size=2, collate_fn=collate), device)
+```
+
+The allocator is told of it.
+```python
+import os
+
+os.environ["PYTORCH_ALLOC_CONF"] = "expandable_segments:True"
+
+
+def collate(samples):
+    return pad_sequence(samples, batch_first=True)
+
+
+train(DataLoader(texts, batch_size=2, collate_fn=collate), device)
+```
+
+Batches of similar lengths.
+```python
+def bucketed(bucket_sampler):
+    def collate(samples):
+        return pad_sequence(samples, batch_first=True)
+
+    train(DataLoader(texts, batch_sampler=bucket_sampler, collate_fn=collate), device)
+```
+
+Packed sequences hold no padding.
+```python
+from torch.nn.utils.rnn import pack_padded_sequence
+
+
+def collate(samples):
+    lengths = [len(sample) for sample in samples]
+    return pack_padded_sequence(pad_sequence(samples, batch_first=True), lengths, batch_first=True, enforce_sorted=False)
+
+
+train(DataLoader(texts, batch_size=2, collate_fn=collate), device)
+```
+
+With `torch.compile(dynamic=False)` each new length compiles anew, which costs far more.
+```python
+compiled = torch.compile(model, dynamic=False)
+
+
+def collate(samples):
+    return pad_sequence(samples, batch_first=True)
+
+
+train(DataLoader(texts, batch_size=2, collate_fn=collate), device)
+```
+
+Padding outside of a collate function, as in a model or a decoder.
+```python
+def generate(outputs):
+    return pad_sequence(outputs, batch_first=True)
+```
+
+Training on the CPU.
+```python
+def collate(samples):
+    return pad_sequence(samples, batch_first=True)
+
+
+train(DataLoader(texts, batch_size=2, collate_fn=collate), torch.device("cpu"))
+```
+
+Batches for evaluation, which keeps little memory.
+```python
+def evaluate():
+    def pad(samples):
+        return pad_sequence(samples, batch_first=True)
+
+    with torch.no_grad():
+        return [model(tokens.to(device)) for tokens in DataLoader(texts, batch_size=2, collate_fn=pad)]
+
+
+train(DataLoader(texts), device)
+```
+
+Tests and benchmarks.
+```python
+def test_collate():
+    def collate(samples):
+        return pad_sequence(samples, batch_first=True)
+
+    train(DataLoader(texts, batch_size=2, collate_fn=collate), device)
+```
+
+## Fix safety
+No fix: more padding costs compute, and the setting of the allocator belongs to the environment.
+
+## Measure
+```python
+def collate(samples):
+    return pad_sequence(samples, batch_first=True)
+
+
+train(DataLoader(texts, batch_size=2, collate_fn=collate), device)
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Hit, Module, Rule
+from torchlint.semantic.module import ACCEL, CUDA, LoopKind
+
+_PAD = "torch.nn.utils.rnn.pad_sequence"
+_COLLATE = re.compile(r"collat", re.IGNORECASE)
+_HANDLED = re.compile(
+    r"PYTORCH_(CUDA_)?ALLOC_CONF|bucket|group_by_length|length_group|grouped_by|pack_padded|pack_sequence|varlen|cu_seqlens|"
+    r"flash_attn|pad_to_multiple|dynamic\s*=\s*False",
+    re.IGNORECASE,
+)
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL703",
+    message="batches are padded to a varying length; bucket lengths, pad to a multiple, or set expandable_segments:True.",
+    severity="info",
+    default=False,
+    triggers=(b"pad_sequence", b"padding"),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if not (module.name(node.func) == _PAD or _longest(node, module)) or _HANDLED.search(module.text):
+        return
+    if not _collates(node, module) or _only_evaluates(node, module) or module.bench(node):
+        return
+    if _trains_on_cuda(module):
+        yield Hit(node)
+
+
+def _longest(node: cst.Call, module: Module) -> bool:
+    """Say whether a call asks a tokenizer to pad to the longest sample of its batch."""
+    padding = module.keyword(node, "padding")
+    if isinstance(padding, cst.SimpleString):
+        return padding.raw_value == "longest"
+    return isinstance(padding, cst.Name) and padding.value == "True"
+
+
+def _collates(node: cst.Call, module: Module) -> bool:
+    """Say whether a call stands in a collate function: by its name, its class's, or because a loader is given it."""
+    function, cls = module.function(node), module.class_of(node)
+    if function is None:
+        return False
+    if _COLLATE.search(function.name.value) or (cls is not None and _COLLATE.search(cls.name.value)):
+        return True
+    return bool(_given(function, module))
+
+
+def _given(function: cst.FunctionDef, module: Module) -> list[cst.Call]:
+    """Return the calls, of loaders as a rule, that take a function as ``collate_fn=``."""
+    calls = [
+        (call, module.keyword(call, "collate_fn")) for call in module.nodes(cst.Call) if isinstance(call, cst.Call)
+    ]
+    return [call for call, given in calls if given is not None and module.value(given).node is function]
+
+
+def _only_evaluates(node: cst.Call, module: Module) -> bool:
+    """Say whether all loaders that pad their batches here feed an evaluation."""
+    function = module.function(node)
+    roles = {module.loader_role(loader) for loader in (_given(function, module) if function is not None else ())}
+    return roles == {"eval"}
+
+
+def _trains_on_cuda(module: Module) -> bool:
+    loops = module.nodes(cst.For, cst.While)
+    return module.batches_go_to in (CUDA, ACCEL) and any(module.loop_kind(loop) is LoopKind.TRAIN for loop in loops)

@@ -1,0 +1,249 @@
+"""Keep NumPy's float64 away from the GPU
+
+## Why
+NumPy computes in float64 where nothing else is said, and `torch.from_numpy`, `torch.tensor` and `torch.as_tensor` keep that
+dtype. On the device such a tensor takes twice the bytes in every copy and kernel, and double precision runs at 1/2 of
+the single precision rate on data-centre GPUs and at 1/32 or less on consumer ones (throughput table of the CUDA C++
+programming guide), without most tensor cores. What it meets is promoted to float64 as well.
+
+Flagged: a tensor made from an array that is float64 for certain (NumPy's random numbers, `linspace`, `zeros`, `ones`,
+`eye`, `full` or `arange` with floats, and arithmetic on these, without a dtype), that goes to the accelerator without
+a cast. As info: a cast to float64 in a network's `forward`.
+
+## Setup
+```python
+import numpy as np
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+```
+
+## Bad
+```python
+points = torch.from_numpy(np.random.rand(8, 3)).to(device)
+```
+
+```python
+class Score(nn.Module):
+    def forward(self, x, mask):
+        x = x.double()
+        return torch.where(mask, x, -9e15).softmax(dim=-1)
+```
+
+## Good
+```python
+points = torch.from_numpy(np.random.rand(8, 3)).float().to(device)
+```
+
+```python
+class Score(nn.Module):
+    def forward(self, x, mask):
+        return torch.where(mask, x, torch.finfo(x.dtype).min).softmax(dim=-1)
+```
+
+## Leave alone
+A cast follows, before or with the move.
+```python
+a = torch.from_numpy(np.random.rand(8, 3)).float().to(device)
+b = torch.from_numpy(np.random.rand(8, 3)).to(device, torch.float32)
+c = torch.tensor(np.zeros(8), dtype=torch.float32, device=device)
+d = torch.from_numpy(np.random.rand(8, 3)).to(device).float()
+```
+
+The array has another dtype, or one that is not known.
+```python
+def load(array):
+    a = torch.from_numpy(np.zeros((8, 3), dtype=np.float32)).to(device)
+    b = torch.from_numpy(np.random.rand(8, 3).astype(np.float32)).to(device)
+    return a, b, torch.from_numpy(np.arange(8)).to(device), torch.from_numpy(array).to(device)
+```
+
+On the CPU float64 costs little.
+```python
+weights = torch.from_numpy(np.ones(8))
+sampler = torch.utils.data.WeightedRandomSampler(weights, 8)
+```
+
+A list of Python numbers becomes float32 in torch.
+```python
+x = torch.tensor([1.0, 2.0]).to(device)
+```
+
+A file that asks for float64 as its default means it.
+```python
+def solve():
+    torch.set_default_dtype(torch.float64)
+    return torch.from_numpy(np.random.rand(8, 3)).to(device)
+```
+
+Losses and metrics may sum in double precision; no network runs on the result.
+```python
+class Metric(nn.Module):
+    def update(self, x):
+        return x.double().sum()
+
+
+class MeanLoss(nn.Module):
+    def forward(self, x):
+        return x.double().mean()
+```
+
+Linear algebra is often ill-conditioned in float32.
+```python
+class Whiten(nn.Module):
+    def forward(self, x):
+        return torch.linalg.cholesky(x.double())
+```
+
+A cast that is taken back at once serves one exact operation.
+```python
+class Exact(nn.Module):
+    def forward(self, x):
+        return x.double().cumsum(dim=-1).float()
+```
+
+Tests and gradient checks need double precision.
+```python
+def test_gradients():
+    x = torch.from_numpy(np.random.rand(8, 3)).to(device).requires_grad_()
+    assert torch.autograd.gradcheck(torch.sin, x)
+```
+
+## Fix safety
+Unsafe: values are rounded to float32, and what is computed from them has another dtype.
+
+## Measure
+```python
+torch.from_numpy(np.random.rand(64, 64)).to(device) @ torch.from_numpy(np.random.rand(64, 64)).to(device)
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety, Severity
+
+_MAKERS = ("torch.from_numpy", "torch.tensor", "torch.as_tensor", "torch.asarray")
+_RANDOM = (
+    "numpy.random.rand numpy.random.randn numpy.random.uniform numpy.random.normal numpy.random.random "
+    "numpy.random.random_sample numpy.random.standard_normal numpy.random.beta numpy.random.gamma "
+    "numpy.random.exponential numpy.random.laplace numpy.random.dirichlet"
+)
+_FLOATS = frozenset((_RANDOM + " numpy.linspace numpy.logspace numpy.zeros numpy.ones numpy.empty numpy.eye").split())
+_BY_VALUE = ("numpy.arange", "numpy.full")
+_DTYPE_POSITION = {"numpy.zeros": 1, "numpy.ones": 1, "numpy.empty": 1, "numpy.full": 2, "numpy.eye": 3}
+_CASTS = frozenset("float half bfloat16 long int bool byte short type type_as".split())
+_DOUBLES = ("torch.float64", "torch.double")
+_POLICY = re.compile(r"set_default_dtype|set_default_tensor_type|gradcheck")
+_EXACT = re.compile(
+    r"linalg|cholesky|\b(svd|eigh?|inverse|pinverse|solve|l?u_solve|logdet|slogdet|lstsq|fft)\b|\bfft\."
+)
+_BACK = re.compile(r"\.float\(\)|\.(to|type)\((?!(dtype=)?torch\.(double|float64))|\.type_as\(")
+_LOSS = re.compile(r"loss|criterion|metric|scaler|normaliz|standardiz|statistic", re.IGNORECASE)
+_DEPTH = 4
+_NOTE = "Values are rounded to float32, and what is computed from them has another dtype."
+_EXPLICIT = "{expr} computes in float64 in forward; on a GPU that costs twice the bytes and most of the speed."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL402",
+    message="{expr} is float64 on the GPU; NumPy's default dtype leaked in. Use float32.",
+    severity="warning",
+    default=True,
+    triggers=(b"from_numpy", b"tensor(", b"asarray", b"double", b"float64"),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if module.bench(node) or _POLICY.search(module.text):
+        return
+    if module.name(node.func) in _MAKERS and node.args and _is_float64(node.args[0].value, module, _DEPTH):
+        if module.keyword(node, "dtype") is None and _goes_to_device(node, module, _DEPTH):
+            fix = Fix((Append(node, ".float()"),), Safety.UNSAFE, "Cast to float32 before the copy", _NOTE)
+            direct = isinstance(module.parent(node), cst.Attribute)
+            yield Hit(node, {"expr": module.code(node)}, fix=fix if direct else None)
+    elif _to_double(node, module) and _in_forward(node, module):
+        yield Hit(node, {"expr": module.code(node)}, severity=Severity.INFO, message=_EXPLICIT)
+
+
+# -- from NumPy ---------------------------------------------------------------------------------------------------
+
+
+def _is_float64(node: cst.BaseExpression, module: Module, depth: int) -> bool:
+    """Say whether an expression is a NumPy array of float64 for certain."""
+    if depth == 0:
+        return False
+    if isinstance(node, cst.Name):
+        made = module.definitions(node)
+        values = [m.value for m in made if isinstance(m, cst.Assign) and len(m.targets) == 1]
+        return bool(made) and len(values) == len(made) and all(_is_float64(v, module, depth - 1) for v in values)
+    if isinstance(node, cst.BinaryOperation):
+        parts = (node.left, node.right)
+        numbers = [p for p in parts if isinstance(p, (cst.Integer, cst.Float)) or module.value(p).kind == "number"]
+        return len(numbers) < 2 and all(p in numbers or _is_float64(p, module, depth - 1) for p in parts)
+    if not isinstance(node, cst.Call) or module.keyword(node, "dtype") is not None or any(a.star for a in node.args):
+        return False
+    name = module.name(node.func) or ""
+    if len([a for a in node.args if a.keyword is None]) > _DTYPE_POSITION.get(name, 9):
+        return False
+    if name in ("numpy.random.uniform", "numpy.random.normal") and not _sized(node, module):
+        return False
+    floats = any(isinstance(a.value, cst.Float) for a in node.args)
+    return name in _FLOATS or (name in _BY_VALUE and floats)
+
+
+def _sized(node: cst.Call, module: Module) -> bool:
+    """Say whether a random draw is an array: without a size it is a Python float."""
+    return module.keyword(node, "size") is not None or len(node.args) > 2
+
+
+def _goes_to_device(node: cst.BaseExpression, module: Module, depth: int) -> bool:
+    """Say whether a tensor is brought to the accelerator, and nothing casts it on the way or right after."""
+    if isinstance(node, cst.Call) and module.devlike(module.keyword(node, "device")) in ("cuda", "accel"):
+        return not _cast(node, module)
+    use = module.sole_use(node) if depth else None
+    above = module.parent(use) if use is not None else None
+    call = module.parent(above) if isinstance(above, cst.Attribute) and above.value is use else None
+    if not isinstance(call, cst.Call) or not isinstance(above, cst.Attribute):
+        return False
+    if module.transfer(call) is not None:
+        positional = [arg for arg in call.args if arg.keyword is None]
+        to_dtype = module.keyword(call, "dtype") is not None or (above.attr.value == "to" and len(positional) > 1)
+        return not to_dtype and not _cast(call, module)
+    same = above.attr.value in ("unsqueeze", "view", "reshape", "contiguous", "pin_memory", "permute", "transpose", "t")
+    return same and _goes_to_device(call, module, depth - 1)
+
+
+def _cast(node: cst.Call, module: Module) -> bool:
+    return any(
+        isinstance(above := module.parent(use), cst.Attribute) and above.attr.value in (*_CASTS, "to")
+        for use in module.uses(node)
+    )
+
+
+# -- by hand ------------------------------------------------------------------------------------------------------
+
+
+def _to_double(node: cst.Call, module: Module) -> bool:
+    if not isinstance(node.func, cst.Attribute):
+        return False
+    named = any(module.name(arg.value) in _DOUBLES for arg in node.args)
+    return (node.func.attr.value == "double" and not node.args) or (node.func.attr.value in ("to", "type") and named)
+
+
+def _in_forward(node: cst.Call, module: Module) -> bool:
+    """Say whether a network's forward goes on in float64: no loss, no linear algebra, not cast back at once."""
+    function, cls = module.function(node), module.class_of(node)
+    if function is None or cls is None or function.name.value != "forward" or not module.is_network(cls):
+        return False
+    if _LOSS.search(cls.name.value) or any(_LOSS.search(name) for name in module.base_names(cls)):
+        return False
+    text = module.root.code_for_node(function)
+    return not _BACK.search(text) and not _EXACT.search(text) and module.on_device(node) is True

@@ -1,0 +1,260 @@
+"""Leave the bias out of a layer whose output goes straight into batch norm
+
+## Why
+Batch norm subtracts the mean of each channel, and a bias is a part of that mean: it cancels out, and the norm's own
+shift takes its place. What is left of it is a parameter that gets (almost) no gradient, its optimizer state, and one
+more addition per forward pass. The tuning guide of the PyTorch docs lists "Disable bias for convolutions directly
+followed by a batch norm", and the profiler's pattern matcher looks for the same pair. Expect little: no gain was seen
+on a CPU.
+
+Flagged: a convolution or linear layer made with its default bias, with `BatchNorm` or `SyncBatchNorm` directly behind
+it in a `Sequential` (also in the list that becomes one), or as an attribute that `forward` calls once, in the form
+`self.bn(self.conv(x))` or on two lines.
+
+## Setup
+```python
+import torch
+from torch import nn
+```
+
+## Bad
+```python
+net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU())
+```
+
+```python
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, kernel_size=3)
+        self.bn = nn.BatchNorm2d(8)
+
+    def forward(self, x):
+        x = self.conv(x)
+        x = self.bn(x)
+        return x.relu()
+```
+
+## Good
+```python
+net = nn.Sequential(nn.Conv2d(3, 8, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU())
+```
+
+```python
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, kernel_size=3, bias=False)
+        self.bn = nn.BatchNorm2d(8)
+
+    def forward(self, x):
+        x = self.conv(x)
+        x = self.bn(x)
+        return x.relu()
+```
+
+## Leave alone
+Behind an activation the bias is not a part of the mean any more.
+```python
+net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.BatchNorm2d(8))
+```
+
+A bias that is passed, or left open, is somebody's decision.
+```python
+def block(bias, **options):
+    a = nn.Sequential(nn.Conv2d(3, 8, 3, bias=bias), nn.BatchNorm2d(8))
+    b = nn.Sequential(nn.Conv2d(3, 8, 3, 1, 1, 1, 1, True), nn.BatchNorm2d(8))
+    c = nn.Sequential(nn.Conv2d(3, 8, 3, **options), nn.BatchNorm2d(8))
+    return a, b, c
+```
+
+Other norms take their mean over other axes, in which the bias differs.
+```python
+net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8), nn.Conv2d(8, 8, 3), nn.InstanceNorm2d(8, affine=True))
+```
+
+A norm with settings for its statistics need not subtract the batch's mean.
+```python
+net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8, track_running_stats=False))
+```
+
+Code that freezes norms makes their mean a constant.
+```python
+def freeze_bn(model):
+    for m in model.modules():
+        if isinstance(m, nn.BatchNorm2d):
+            m.eval()
+
+
+net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8))
+```
+
+A convolution with a second consumer needs its bias there.
+```python
+class Split(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3)
+        self.bn = nn.BatchNorm2d(8)
+
+    def forward(self, x):
+        x = self.conv(x)
+        return self.bn(x) + x
+```
+
+A layer that is called twice may stand in front of something else.
+```python
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 3, padding=1)
+        self.bn = nn.BatchNorm2d(3)
+
+    def forward(self, x):
+        return self.conv(self.bn(self.conv(x)))
+```
+
+Where the norm is skipped on a condition, the bias counts without it.
+```python
+class Optional(nn.Module):
+    def __init__(self, norm):
+        super().__init__()
+        self.norm = norm
+        self.conv = nn.Conv2d(3, 8, 3)
+        self.bn = nn.BatchNorm2d(8)
+
+    def forward(self, x):
+        x = self.conv(x)
+        if self.norm:
+            x = self.bn(x)
+        return x
+```
+
+A linear layer on sequences: the norm's channels are another axis than the one that the bias is added to.
+```python
+net = nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(10))
+```
+
+A test's network is not trained for speed.
+```python
+def test_shapes():
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8))
+    assert net(torch.ones(2, 3, 5, 5)).shape == (2, 8, 3, 3)
+```
+
+A class that loads published weights itself has to keep what they hold.
+```python
+class Pretrained(nn.Module):
+    def __init__(self, path):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3)
+        self.bn = nn.BatchNorm2d(8)
+        self.load_state_dict(torch.load(path))
+
+    def forward(self, x):
+        return self.bn(self.conv(x))
+```
+
+## Fix safety
+Unsafe: a checkpoint saved with the bias no longer loads with `strict=True`, the layers made afterwards draw other
+initial weights, and outputs in eval mode differ until the running mean has settled. Where the file loads weights or
+speaks of pretrained ones, the fix is only suggested.
+
+## Measure
+```python
+nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8))(torch.randn(4, 3, 32, 32))
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
+
+_LAYERS = frozenset(
+    "torch.nn." + n
+    for n in (
+        "Linear LazyLinear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d LazyConv1d LazyConv2d "
+        "LazyConv3d LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d"
+    ).split()
+)
+_NORMS = frozenset(
+    "torch.nn." + n
+    for n in (
+        "BatchNorm1d BatchNorm2d BatchNorm3d LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d SyncBatchNorm"
+    ).split()
+)
+_POSITIONAL_BIAS = {"Linear": 3, "LazyLinear": 2, "Conv": 8, "LazyConv": 7, "ConvTranspose": 8, "LazyConvTranspose": 7}
+_STATISTICS = ("track_running_stats", "momentum")
+_FROZEN = re.compile(
+    r"(freeze|frozen|fix)\w*_(bn|batch_?norm)|(bn|norm)_?(eval|frozen)\b|BatchNorm\w*[\])]*:?\s*\w+\.eval\(\)",
+    re.IGNORECASE,
+)
+_LOADS = re.compile(r"load_state_dict|load_url|torch\.load\(")
+_PUBLISHED = re.compile(r"pretrain|checkpoint|load_state_dict|load_url|model_zoo", re.IGNORECASE)
+_NOTE = "Checkpoints saved with this bias no longer load strictly, and the layers behind it draw other initial weights."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL409",
+    message="{layer} bias before {norm} is cancelled by the mean; bias=False saves a parameter and an add.",
+    severity="info",
+    default=True,
+    triggers=(b"BatchNorm",),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    name = module.name(node.func)
+    if name not in _LAYERS or _decided(node, name) or module.bench(node):
+        return
+    norm = module.next_layer(node)
+    if norm is None or module.name(norm.func) not in _NORMS:
+        return
+    if any(module.keyword(norm, k) is not None for k in _STATISTICS) or _FROZEN.search(module.text):
+        return
+    if not _same_channels(node, norm, name, module) or _loads_weights(node, module):
+        return
+    kind = (module.name(norm.func) or "").rpartition(".")[2]
+    yield Hit(node, {"layer": name.rpartition(".")[2], "norm": kind}, fix=_fix(node, module))
+
+
+def _decided(layer: cst.Call, name: str) -> bool:
+    """Say whether the call says something about the bias, or may say it in ``*args`` or ``**options``."""
+    kind = name.rpartition(".")[2].rstrip("123d")
+    positional = [a for a in layer.args if a.keyword is None]
+    named = any(a.star or (a.keyword is not None and a.keyword.value == "bias") for a in layer.args)
+    return named or len(positional) >= _POSITIONAL_BIAS[kind]
+
+
+def _same_channels(layer: cst.Call, norm: cst.Call, name: str, module: Module) -> bool:
+    """Say whether the norm's channels are the layer's: not disproven for a convolution, spelled alike for Linear."""
+    if "Lazy" in name or not norm.args or (module.name(norm.func) or "").startswith("torch.nn.Lazy"):
+        return True
+    linear = "Linear" in name
+    out = module.keyword(layer, "out_features" if linear else "out_channels")
+    if out is None:
+        positional = [a.value for a in layer.args if a.keyword is None]
+        out = positional[1] if len(positional) > 1 else None
+    channels = norm.args[0].value
+    if out is None or not (linear or (isinstance(out, cst.Integer) and isinstance(channels, cst.Integer))):
+        return not linear
+    return module.code(out) == module.code(channels)
+
+
+def _loads_weights(node: cst.Call, module: Module) -> bool:
+    cls = module.class_of(node)
+    return cls is not None and _LOADS.search(module.root.code_for_node(cls)) is not None
+
+
+def _fix(node: cst.Call, module: Module) -> Fix:
+    edit = Replace(node, with_keyword(node, "bias", cst.Name("False")))
+    if _PUBLISHED.search(module.text):
+        return Fix((edit,), Safety.SUGGESTION, "Pass bias=False, unless saved weights hold this bias")
+    return Fix((edit,), Safety.UNSAFE, "Pass bias=False", _NOTE)

@@ -1,0 +1,167 @@
+"""Leave cuDNN on, and do not ask for autotuning and determinism at once
+
+## Why
+With `torch.backends.cudnn.enabled = False` convolutions, pooling, batch norm and recurrent layers fall back to slower native
+kernels. It is a switch for debugging that tends to stay. `benchmark = True` times several convolution algorithms per input
+shape and keeps the fastest; with `deterministic = True` only deterministic algorithms may be chosen, so the search
+costs its time while the fast ones are ruled out (notes on reproducibility and the `torch.backends` page of the PyTorch
+docs).
+
+Flagged: the plain statement `torch.backends.cudnn.enabled = False`, and `benchmark = True` where the same block also sets
+`deterministic = True`.
+
+## Setup
+```python
+import torch
+from torch.backends import cudnn
+```
+
+## Bad
+```python
+torch.backends.cudnn.enabled = False
+cudnn.benchmark = True
+```
+
+```python
+cudnn.benchmark = True
+cudnn.deterministic = True
+```
+
+## Good
+```python
+cudnn.benchmark = True
+```
+
+```python
+cudnn.benchmark = False
+cudnn.deterministic = True
+```
+
+## Leave alone
+A switch that somebody can turn is a decision.
+```python
+def setup(use_cudnn, fast):
+    if not use_cudnn:
+        cudnn.enabled = False
+    cudnn.benchmark = fast
+    cudnn.deterministic = not fast
+```
+
+Two branches are two modes.
+```python
+def setup(reproducible):
+    if reproducible:
+        cudnn.deterministic = True
+    else:
+        cudnn.benchmark = True
+```
+
+Off for a while and on again: something in between needs it so.
+```python
+def second_derivative(loss):
+    before = cudnn.enabled
+    cudnn.enabled = False
+    loss.backward(create_graph=True)
+    cudnn.enabled = before
+
+
+with cudnn.flags(enabled=False):
+    pass
+```
+
+Determinism alone is what reproducibility asks for.
+```python
+def seed_everything(seed):
+    torch.manual_seed(seed)
+    cudnn.deterministic = True
+    cudnn.benchmark = False
+```
+
+Autotuning alone is good for inputs of one size.
+```python
+cudnn.benchmark = True
+```
+
+The last word counts: the second statement takes the first one back.
+```python
+cudnn.benchmark = True
+cudnn.benchmark = False
+cudnn.deterministic = True
+```
+
+A test pins what it compares.
+```python
+def test_convolution():
+    torch.backends.cudnn.enabled = False
+```
+
+## Fix safety
+Unsafe: other kernels are used, so results differ by rounding, and cuDNN's may not be deterministic. For autotuning beside
+determinism no edit is offered; one of the two has to go.
+
+## Measure
+```python
+torch.nn.functional.conv2d(torch.randn(8, 3, 64, 64), torch.randn(8, 3, 3, 3))
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Remove, Rule, Safety
+
+_FLAGS = "torch.backends.cudnn."
+_BOTH = (
+    "cudnn.benchmark defeats itself beside cudnn.deterministic: it times algorithms, and may not take the fast ones."
+)
+_NOTE = "Results differ by rounding, and some of cuDNN's kernels are not deterministic."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL406",
+    message="{flag} = False disables cuDNN's fast kernels for convolutions and recurrent layers.",
+    severity="warning",
+    default=True,
+    triggers=(b"cudnn",),
+)
+
+
+@rule.on(cst.Assign)
+def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
+    flag = _flag(node, module)
+    value = node.value.value if isinstance(node.value, cst.Name) else ""
+    if flag not in ("enabled", "benchmark") or module.bench(node):
+        return
+    if flag == "enabled" and value == "False":
+        if len(_settings(module, "enabled")) == 1 and not any(True for _ in module.tests(node)):
+            fix = Fix((Remove(node),), Safety.UNSAFE, "Delete the line", _NOTE)
+            yield Hit(node, {"flag": module.code(node.targets[0].target)}, fix=fix)
+    elif flag == "benchmark" and value == "True" and _beside(node, module):
+        yield Hit(node, message=_BOTH)
+
+
+def _flag(node: cst.Assign, module: Module) -> str:
+    """Return the flag of cuDNN that a statement sets, or an empty string."""
+    name = module.name(node.targets[0].target) or ""
+    return name.removeprefix(_FLAGS) if len(node.targets) == 1 and name.startswith(_FLAGS) else ""
+
+
+def _settings(module: Module, flag: str) -> list[cst.Assign]:
+    return [n for n in module.nodes(cst.Assign) if isinstance(n, cst.Assign) and _flag(n, module) == flag]
+
+
+def _beside(node: cst.Assign, module: Module) -> bool:
+    """Say whether the same block asks for determinism, and sets neither flag a second time."""
+    block = module.parent(module.statement(node))
+    beside = {
+        flag: [n for n in _settings(module, flag) if module.parent(module.statement(n)) is block]
+        for flag in ("benchmark", "deterministic")
+    }
+    if any(len(found) != 1 for found in beside.values()):
+        return False
+    value = beside["deterministic"][0].value
+    return isinstance(value, cst.Name) and value.value == "True"

@@ -1,0 +1,184 @@
+"""Allow tensor cores in training: TF32 or autocast
+
+## Why
+Since torch 1.12 matrix products run in full float32 unless told otherwise (`get_float32_matmul_precision()` is
+"highest"), so the tensor cores of Ampere and later GPUs idle. The CUDA notes of the PyTorch docs show a large matrix
+product on an A100 several times faster with TF32, and the tuning guide recommends automatic mixed precision. Neither
+helps where the GPU waits for the host or for data anyway.
+
+Flagged, once per file: the first training loop of a script (with `if __name__ == "__main__":`) that names CUDA, and
+nothing about precision.
+
+## Setup
+```python
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(8, 4).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = torch.utils.data.DataLoader(torch.randn(32, 8), batch_size=8)
+```
+
+## Bad
+```python
+def train():
+    for x in loader:
+        optimizer.zero_grad()
+        model(x.to(device)).sum().backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    train()
+```
+
+## Good
+```python
+def train():
+    for x in loader:
+        optimizer.zero_grad()
+        model(x.to(device)).sum().backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    torch.set_float32_matmul_precision("high")
+    train()
+```
+
+## Leave alone
+Autocast is on.
+```python
+def train():
+    for x in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = model(x.to(device)).sum()
+        loss.backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    train()
+```
+
+A library leaves the choice to the script that uses it.
+```python
+def train():
+    for x in loader:
+        model(x.to(device)).sum().backward()
+        optimizer.step()
+```
+
+A framework has its own setting for precision.
+```python
+from accelerate import Accelerator
+
+
+def train():
+    for x in loader:
+        Accelerator().backward(model(x.to(device)).sum())
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    train()
+```
+
+A float64 program needs its digits.
+```python
+def train():
+    torch.set_default_dtype(torch.float64)
+    for x in loader:
+        model(x.to(device)).sum().backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    train()
+```
+
+Nothing is trained.
+```python
+def evaluate():
+    with torch.no_grad():
+        for x in loader:
+            print(model(x.to(device)).sum())
+
+
+if __name__ == "__main__":
+    evaluate()
+```
+
+A comment about fp32 says that somebody has thought about it.
+```python
+def train():
+    # The loss is unstable below fp32.
+    for x in loader:
+        model(x.to(device)).sum().backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    train()
+```
+
+A test trains a toy.
+```python
+def test_training():
+    for x in loader:
+        model(x.to(device)).sum().backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    test_training()
+```
+
+## Fix safety
+No edit is offered: results change, and which form fits depends on the GPU (TF32 and bfloat16 need Ampere or later). Do not
+mix `allow_tf32` with the newer `fp32_precision` settings of torch 2.9; reading the old flag then raises an error.
+
+## Measure
+```python
+model(torch.randn(8, 8, device=device)).sum().backward()
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Hit, Module, Rule
+from torchlint.semantic.module import LOOPS, LoopKind
+
+_PRECISION = re.compile(
+    r"autocast|GradScaler|bfloat16|bf16|float16|fp16|fp32|\bhalf\(|precision|tf32|float64|\bdouble\(|\b(use_)?amp\b|apex|"
+    r"deepspeed|fsdp|quantiz",
+    re.IGNORECASE,
+)
+_CUDA = re.compile(r"cuda", re.IGNORECASE)
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL407",
+    message="CUDA training in plain float32: neither TF32 nor autocast is enabled.",
+    severity="info",
+    default=False,
+    triggers=(b"__main__",),
+)
+
+
+@rule.on(cst.Module)
+def check(node: cst.Module, module: Module) -> Iterator[Hit]:
+    if not module.main_guard or module.framework or not _CUDA.search(module.text) or _PRECISION.search(module.text):
+        return
+    for loop in module.nodes(*LOOPS):
+        if module.loop_kind(loop) is LoopKind.TRAIN and not module.bench(loop):
+            yield Hit(loop)
+            return

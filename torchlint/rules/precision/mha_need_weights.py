@@ -1,0 +1,195 @@
+"""Do not ask MultiheadAttention for weights that nobody reads
+
+## Why
+`need_weights=True` is the default of `nn.MultiheadAttention.forward`. It takes the path of separate products, softmax and
+dropout, and holds the weights of every head, queries × keys, to return their mean. With `need_weights=False` the same
+call goes through `scaled_dot_product_attention`, which can use a fused kernel; the class's page says "Set
+`need_weights=False` to use the optimized scaled_dot_product_attention and achieve the best performance". In eval mode
+without autograd a fast path may apply either way.
+
+Flagged: a call of an `nn.MultiheadAttention` without `need_weights`, of whose two results only the first is used.
+
+## Setup
+```python
+import torch
+from torch import nn
+
+x = torch.randn(2, 16, 32)
+```
+
+## Bad
+```python
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attn = nn.MultiheadAttention(32, 4, batch_first=True)
+
+    def forward(self, x):
+        out, _ = self.attn(x, x, x)
+        return out
+```
+
+```python
+attention = nn.MultiheadAttention(32, 4, batch_first=True)
+out = attention(x, x, x)[0]
+```
+
+## Good
+```python
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attn = nn.MultiheadAttention(32, 4, batch_first=True)
+
+    def forward(self, x):
+        out, _ = self.attn(x, x, x, need_weights=False)
+        return out
+```
+
+```python
+attention = nn.MultiheadAttention(32, 4, batch_first=True)
+out = attention(x, x, x, need_weights=False)[0]
+```
+
+## Leave alone
+The weights are read.
+```python
+attention = nn.MultiheadAttention(32, 4, batch_first=True)
+out, weights = attention(x, x, x)
+print(weights.argmax(dim=-1))
+```
+
+Both results go on together.
+```python
+attention = nn.MultiheadAttention(32, 4, batch_first=True)
+
+
+def attend(x):
+    return attention(x, x, x)
+```
+
+A forward hook may take the weights from the output.
+```python
+attention = nn.MultiheadAttention(32, 4, batch_first=True)
+seen = []
+attention.register_forward_hook(lambda module, args, output: seen.append(output[1]))
+out, _ = attention(x, x, x)
+```
+
+`need_weights` is said, at its place or by name.
+```python
+attention = nn.MultiheadAttention(32, 4, batch_first=True)
+a, _ = attention(x, x, x, need_weights=True)
+b, _ = attention(x, x, x, None, True)
+```
+
+Whoever passes `average_attn_weights` wants weights, and `**options` may hold the keyword.
+```python
+attention = nn.MultiheadAttention(32, 4, batch_first=True)
+out, _ = attention(x, x, x, average_attn_weights=False)
+
+
+def attend(x, **options):
+    return attention(x, x, x, **options)[0]
+```
+
+A class of one's own with this name has its own arguments.
+```python
+class MultiheadAttention(nn.Module):
+    def forward(self, query, key, value):
+        return query, key
+
+
+attention = MultiheadAttention()
+out, _ = attention(x, x, x)
+```
+
+`nn.TransformerEncoderLayer` already passes False.
+```python
+layer = nn.TransformerEncoderLayer(32, 4, batch_first=True)
+out = layer(x)[0]
+```
+
+A test may check the default path.
+```python
+def test_attention():
+    out, _ = nn.MultiheadAttention(32, 4)(x, x, x)
+    assert out.shape == x.shape
+```
+
+## Fix safety
+Unsafe: results differ by rounding, a fused CUDA kernel may draw other random numbers for dropout, and an exported graph
+changes. The second result becomes None.
+
+## Measure
+```python
+nn.MultiheadAttention(32, 4, batch_first=True)(x, x, x)[0].sum().backward()
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
+
+_CLASS = "torch.nn.MultiheadAttention"
+_POSITION = 4
+_SAYS = ("need_weights", "average_attn_weights")
+_SINCE = (2, 0)
+_NOTE = "Results differ by rounding, and a fused CUDA kernel may draw other random numbers for dropout."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL401",
+    message="attention weights are discarded; need_weights=False lets MultiheadAttention use"
+    " scaled_dot_product_attention.",
+    severity="warning",
+    default=True,
+    triggers=(b"MultiheadAttention",),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if len(node.args) < 3 or any(arg.star for arg in node.args) or module.target_torch < _SINCE:
+        return
+    if len([a for a in node.args if a.keyword is None]) > _POSITION or any(module.keyword(node, k) for k in _SAYS):
+        return
+    if not _is_attention(node, module) or not _discarded(node, module):
+        return
+    if "register_forward_hook" in module.text or module.bench(node):
+        return
+    edit = Replace(node, with_keyword(node, "need_weights", cst.Name("False")))
+    yield Hit(node, fix=Fix((edit,), Safety.UNSAFE, "Pass need_weights=False", _NOTE))
+
+
+def _is_attention(node: cst.Call, module: Module) -> bool:
+    if isinstance(node.func, cst.Call):
+        return module.name(node.func.func) == _CLASS
+    made = module.value(node.func)
+    return made.kind == "module" and isinstance(made.node, cst.Call) and module.name(made.node.func) == _CLASS
+
+
+def _discarded(node: cst.Call, module: Module) -> bool:
+    """Say whether only the first of the call's two results is used."""
+    match module.parent(node):
+        case (
+            cst.Assign(
+                targets=[cst.AssignTarget(target=cst.Tuple(elements=[_, cst.Element(value=cst.Name(value=second))]))]
+            ) as statement
+        ):
+            return not module.readers(statement, second)
+    uses = module.uses(node)
+    return bool(uses) and all(_first(module.parent(use), use) for use in uses)
+
+
+def _first(above: cst.CSTNode | None, value: cst.CSTNode) -> bool:
+    """Say whether `above` is ``value[0]``."""
+    match above:
+        case cst.Subscript(value=taken, slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="0")))]):
+            return taken is value
+    return False

@@ -1,0 +1,138 @@
+"""Look rows up instead of multiplying with one-hot vectors
+
+## Why
+A one-hot row times a weight matrix picks one row of the matrix. As a product that costs ids × classes × width
+multiplications and a temporary of ids × classes; as a lookup (`F.embedding`, or indexing `weight[ids]`) it copies ids ×
+width numbers. Values and the weight's gradients are the same.
+
+Flagged: the result of `F.one_hot`, after a cast at most, whose one use is the left side of `@`, `matmul` or `mm`, or the
+input of `F.linear` without a bias.
+
+## Setup
+```python
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+ids = torch.randint(1000, (32,))
+weight = torch.randn(1000, 16)
+```
+
+## Bad
+```python
+rows = F.one_hot(ids, 1000).float() @ weight
+```
+
+## Good
+```python
+rows = F.embedding(ids, weight)
+```
+
+## Leave alone
+The one-hot vectors have a second use.
+```python
+one_hot = F.one_hot(ids, 1000).float()
+rows = one_hot @ weight
+counts = one_hot.sum(dim=0)
+```
+
+Smoothed or mixed labels are not one-hot any more.
+```python
+soft = 0.9 * F.one_hot(ids, 1000).float() + 0.1 / 1000
+rows = soft @ weight
+```
+
+With a bias there is more than a lookup, and a layer's weights are stored the other way round.
+```python
+layer = nn.Linear(1000, 16)
+rows = layer(F.one_hot(ids, 1000).float()) + F.linear(F.one_hot(ids, 1000).float(), weight.t(), torch.ones(16))
+```
+
+Few classes make a small product.
+```python
+kinds = F.one_hot(ids % 4, 4).float() @ weight[:4]
+```
+
+On a TPU the product is the idiom.
+```python
+def on_tpu():
+    import torch_xla.core.xla_model as xm
+
+    return F.one_hot(ids, 1000).float().to(xm.xla_device()) @ weight
+```
+
+From the right, or turned, the product gathers columns or sums by class.
+```python
+sums = F.one_hot(ids, 1000).float().t() @ torch.randn(32, 16)
+columns = torch.randn(16, 1000) @ F.one_hot(ids, 1000).float().t()
+```
+
+A test compares the two forms.
+```python
+def test_lookup():
+    assert torch.equal(F.one_hot(ids, 1000).float() @ weight, F.embedding(ids, weight))
+```
+
+## Fix safety
+No edit is offered: where the other operand has a batch dimension, `gather` or advanced indexing takes the place of
+`F.embedding`.
+
+## Measure
+```python
+F.one_hot(ids, 1000).float() @ weight
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Hit, Module, Rule
+
+_CASTS = frozenset("float double half bfloat16 to type type_as".split())
+_PRODUCTS = ("matmul", "mm")
+_FEW = 16
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL403",
+    message="one-hot @ weight is a row lookup; use F.embedding / index_select.",
+    severity="warning",
+    default=True,
+    triggers=(b"one_hot",),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if module.name(node.func) != "torch.nn.functional.one_hot" or _few(node) or module.bench(node):
+        return
+    product = _product(node, module)
+    if product is not None and "torch_xla" not in module.text:
+        yield Hit(product)
+
+
+def _few(node: cst.Call) -> bool:
+    counts = [a.value for i, a in enumerate(node.args) if i == 1 or (a.keyword and a.keyword.value == "num_classes")]
+    return any(isinstance(c, cst.Integer) and int(c.value.replace("_", ""), 0) <= _FEW for c in counts)
+
+
+def _product(node: cst.BaseExpression, module: Module) -> cst.BaseExpression | None:
+    """Return the product whose left side is all that becomes of a one-hot tensor."""
+    use = module.sole_use(node)
+    above = module.parent(use) if use is not None else None
+    user = above if isinstance(above, cst.BinaryOperation) else module.parent(above) if above is not None else None
+    found = module.operation(user)
+    if found is None or not isinstance(user, (cst.Call, cst.BinaryOperation)):
+        return None
+    operands = found.operands
+    if not operands or operands[0] is not use:
+        return None
+    if found.name in _CASTS:
+        return _product(user, module)
+    if found.name == "linear" and len(operands) == 2 and "bias" not in found.keywords:
+        return user
+    return user if found.name in _PRODUCTS and len(operands) == 2 else None

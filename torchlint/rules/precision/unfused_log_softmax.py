@@ -1,0 +1,254 @@
+"""Take the logarithm inside of the softmax or the sigmoid
+
+## Why
+`log(softmax(z))` runs two kernels and keeps both results for the backward pass, and where a probability underflows to zero
+its logarithm is -inf. `log_softmax` and `logsigmoid` do both in one pass and stay finite. The same holds for a sigmoid
+in front of `BCELoss`: the page of `BCEWithLogitsLoss` in the PyTorch docs calls the combination "more numerically
+stable", and the automatic mixed precision page says that `binary_cross_entropy` and `BCELoss` raise an error in
+autocast regions. `cross_entropy` takes logits, and a softmax in front of it is a mistake: it is applied twice.
+
+Flagged: a logarithm of a softmax or sigmoid whose result nothing else reads, directly or by one name; with a small
+number added in between as info. Further `binary_cross_entropy` or `BCELoss` on a sigmoid, and `cross_entropy` or
+`CrossEntropyLoss` on a softmax (an error), also where the sigmoid or softmax is the last layer of a `Sequential` in
+the same file.
+
+## Setup
+```python
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+z = torch.randn(8, 10, requires_grad=True)
+y = torch.randint(10, (8,))
+```
+
+## Bad
+```python
+logp = torch.log(torch.softmax(z, dim=-1))
+loss = F.nll_loss(logp, y)
+```
+
+```python
+loss = F.binary_cross_entropy(torch.sigmoid(z[:, 0]), y.float() / 10)
+```
+
+```python
+loss = -torch.log(torch.sigmoid(z)).mean()
+```
+
+```python
+loss = F.cross_entropy(F.softmax(z, dim=-1), y)
+```
+
+## Good
+```python
+logp = torch.log_softmax(z, dim=-1)
+loss = F.nll_loss(logp, y)
+```
+
+```python
+loss = F.binary_cross_entropy_with_logits(z[:, 0], y.float() / 10)
+```
+
+```python
+loss = -torch.nn.functional.logsigmoid(z).mean()
+```
+
+```python
+loss = F.cross_entropy(z, y)
+```
+
+## Leave alone
+The probabilities are needed as well.
+```python
+p = torch.softmax(z, dim=-1)
+entropy = -(p * torch.log(p)).sum(dim=-1)
+```
+
+The logarithm of a mean of probabilities has no fused form.
+```python
+log_mean = torch.log((torch.softmax(z, dim=-1) + torch.softmax(2 * z, dim=-1)) / 2)
+```
+
+Already fused.
+```python
+loss = F.nll_loss(F.log_softmax(z, dim=-1), y) - F.logsigmoid(z).mean()
+```
+
+A softmax in front of other losses, and logits in front of `cross_entropy`, are as they should be.
+```python
+loss = F.mse_loss(torch.softmax(z, dim=-1), torch.full((8, 10), 0.1)) + F.cross_entropy(z, y)
+```
+
+A number that is not small changes what is computed.
+```python
+softened = torch.log(1 + torch.sigmoid(z)) + torch.log(0.5 + torch.softmax(z, dim=-1))
+```
+
+Other functions of a probability are not logarithms.
+```python
+odds = torch.log1p(torch.sigmoid(z)) + torch.exp(torch.softmax(z, dim=-1))
+```
+
+Without autograd, probabilities are for people, and speed is elsewhere.
+```python
+with torch.no_grad():
+    surprise = -torch.log(torch.softmax(z, dim=-1))
+```
+
+A loss that is given probabilities by its caller cannot know where they come from.
+```python
+def loss_fn(p, target):
+    return F.binary_cross_entropy(p, target) - torch.log(p).mean()
+```
+
+A test compares the two forms.
+```python
+def test_log_softmax():
+    assert torch.allclose(torch.log(torch.softmax(z, dim=-1)), torch.log_softmax(z, dim=-1))
+```
+
+## Fix safety
+Unsafe: results differ by rounding, and are finite where they were infinite; gradients there differ, too. No edit is
+offered where a small number is added (its effect goes away), or where a layer would have to leave the model.
+
+## Measure
+```python
+torch.log(torch.softmax(z, dim=-1)).sum().backward()
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
+
+_KINDS = {"softmax": "softmax", "Softmax": "softmax", "sigmoid": "sigmoid", "Sigmoid": "sigmoid"}
+_FUSED = {"softmax": "log_softmax", "sigmoid": "logsigmoid"}
+_BINARY = ("binary_cross_entropy", "BCELoss")
+_SMALL = 0.01
+_CROSS = ("cross_entropy", "CrossEntropyLoss")
+_NOTE = "Results differ by rounding, and are finite where a probability underflows to zero."
+_EPSILON = "log({kind} + number) → {fused}: one kernel, and stable without the added number."
+_TWICE = "cross_entropy takes logits; with a softmax in front it is applied twice."
+_LAYER = "{loss} behind a model that ends in Sigmoid → BCEWithLogitsLoss on its logits: one kernel, no -inf."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL404",
+    message="{form} → {remedy}: one kernel, no -inf.",
+    severity="warning",
+    default=True,
+    triggers=(b"log", b"BCELoss", b"cross_entropy", b"CrossEntropyLoss"),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    found = module.operation(node)
+    if found is None or not found.operands or found.name not in ("log", *_BINARY, *_CROSS):
+        return
+    if module.bench(node) or module.no_grad(node):
+        return
+    source = _origin(found.operands[0], module)
+    if found.name == "log":
+        yield from _logarithm(node, source, module)
+        return
+    kind, inner = _probabilities(source, module)
+    if found.name in _CROSS and (kind == "softmax" or _last_layer(source, module) == "softmax"):
+        yield Hit(node, message=_TWICE, severity=Severity.ERROR, fix=_direct(node, inner, module))
+    elif found.name in _BINARY and kind == "sigmoid" and inner is not None:
+        remedy = "BCEWithLogitsLoss" if found.name == "BCELoss" else "binary_cross_entropy_with_logits"
+        yield Hit(node, {"form": f"{found.name}(sigmoid)", "remedy": remedy}, fix=_with_logits(node, inner, module))
+    elif found.name in _BINARY and _last_layer(source, module) == "sigmoid":
+        yield Hit(node, {"loss": found.name}, message=_LAYER)
+
+
+def _logarithm(node: cst.Call, source: cst.BaseExpression, module: Module) -> Iterator[Hit]:
+    kind, inner = _probabilities(source, module)
+    if kind and inner is not None:
+        fused = _FUSED[kind]
+        yield Hit(node, {"form": f"log({kind})", "remedy": fused}, fix=_fuse(node, inner, kind, module))
+        return
+    found = module.operation(source)
+    if found is None or found.name != "add" or len(found.operands) != 2:
+        return
+    for part, number in (found.operands, found.operands[::-1]):
+        kind, _ = _probabilities(_origin(part, module), module)
+        if kind and _small(number, module):
+            yield Hit(node, {"kind": kind, "fused": _FUSED[kind]}, message=_EPSILON, severity=Severity.INFO)
+
+
+def _small(node: cst.BaseExpression, module: Module) -> bool:
+    if isinstance(node, (cst.Float, cst.Integer)):
+        return float(node.value.replace("_", "")) < _SMALL
+    return module.value(node).kind == "number"
+
+
+def _origin(node: cst.BaseExpression, module: Module) -> cst.BaseExpression:
+    """Return the expression that made a name's value, where this is the value's only read."""
+    made = module.definitions(node) if isinstance(node, cst.Name) else []
+    if len(made) == 1 and isinstance(made[0], cst.Assign) and module.sole_use(made[0].value) is node:
+        return made[0].value
+    return node
+
+
+def _probabilities(node: cst.BaseExpression, module: Module) -> tuple[str, cst.Call | None]:
+    """Return whether an expression is a softmax or a sigmoid, and its call."""
+    found = module.operation(node)
+    kind = _KINDS.get(found.name, "") if found is not None and found.operands else ""
+    return (kind, node) if isinstance(node, cst.Call) else ("", None)
+
+
+def _last_layer(node: cst.BaseExpression, module: Module) -> str:
+    """Return ``softmax`` or ``sigmoid``, where a Sequential of this file that ends in it gives the value."""
+    made = module.value(node.func).node if isinstance(node, cst.Call) else None
+    if not isinstance(made, cst.Call) or module.name(made.func) != "torch.nn.Sequential" or not made.args:
+        return ""
+    last = made.args[-1].value
+    name = module.name(last.func) if isinstance(last, cst.Call) else None
+    return _KINDS.get((name or "").removeprefix("torch.nn."), "")
+
+
+def _renamed(call: cst.Call, name: str) -> cst.Call | None:
+    """Return the call with the last part of its function's name replaced."""
+    func = call.func
+    return call.with_changes(func=func.with_changes(attr=cst.Name(name))) if isinstance(func, cst.Attribute) else None
+
+
+def _fuse(node: cst.Call, inner: cst.Call, kind: str, module: Module) -> Fix | None:
+    func = inner.func
+    functional = (module.name(func) or "").startswith("torch.nn.functional.")
+    named = isinstance(func, cst.Attribute) and func.attr.value == kind
+    new = _renamed(inner, _FUSED[kind]) if named and (functional or kind == "softmax") else None
+    if module.code(func) == "torch.sigmoid":
+        new = inner.with_changes(func=cst.parse_expression("torch.nn.functional.logsigmoid"))
+    if new is None or not module.is_within(inner, node):
+        return None
+    return Fix((Replace(node, new),), Safety.UNSAFE, f"Call {_FUSED[kind]}", _NOTE)
+
+
+def _logits(inner: cst.Call, module: Module) -> cst.BaseExpression | None:
+    found = module.operation(inner)
+    return found.operands[0] if found is not None else None
+
+
+def _with_logits(node: cst.Call, inner: cst.Call, module: Module) -> Fix | None:
+    new = _renamed(node, "binary_cross_entropy_with_logits") if module.is_within(inner, node) else None
+    logits = _logits(inner, module)
+    if new is None or logits is None or "functional" not in (module.name(node.func) or "") or node.args[0].keyword:
+        return None
+    new = new.with_changes(args=[node.args[0].with_changes(value=logits), *node.args[1:]])
+    return Fix((Replace(node, new),), Safety.UNSAFE, "Call binary_cross_entropy_with_logits", _NOTE)
+
+
+def _direct(node: cst.Call, inner: cst.Call | None, module: Module) -> Fix | None:
+    logits = _logits(inner, module) if inner is not None and module.is_within(inner, node) else None
+    if inner is None or logits is None:
+        return None
+    note = "The loss has other values: the softmax is applied once instead of twice."
+    return Fix((Replace(inner, logits),), Safety.UNSAFE, "Pass the logits", note)

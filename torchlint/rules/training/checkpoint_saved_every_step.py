@@ -1,0 +1,249 @@
+"""Save now and then, not in every training step
+
+## Why
+Saving a model waits for the device, copies all parameters to the host, pickles them and writes them to disk
+(notes on serialization semantics of the PyTorch docs); nothing trains meanwhile. Plots and array files on
+every step cost the same kind of pause. In a run with several processes each rank writes, and to the same file. A
+checkpoint per epoch, or every thousand steps, loses little when a run dies.
+
+Flagged: a call that writes a file (`torch.save`, `save_pretrained`, `save_checkpoint`, `torch.distributed.checkpoint.save`,
+`pickle.dump`, `numpy.save`, `savefig`) in the body of a training step. As info where a condition on the loss or a
+score decides.
+
+## Setup
+```python
+import os
+
+import torch
+from torch import nn
+
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = [(torch.randn(2, 4), torch.randn(2, 1)) for _ in range(3)]
+loss_fn = nn.MSELoss()
+path = os.devnull
+```
+
+## Bad
+```python
+for x, y in loader:
+    optimizer.zero_grad()
+    loss_fn(model(x), y).backward()
+    optimizer.step()
+    torch.save(model.state_dict(), path)
+```
+
+## Good
+```python
+for step, (x, y) in enumerate(loader):
+    optimizer.zero_grad()
+    loss_fn(model(x), y).backward()
+    optimizer.step()
+    if step % 1000 == 0:
+        torch.save(model.state_dict(), path)
+```
+
+## Leave alone
+Once per epoch.
+```python
+for epoch in range(2):
+    for x, y in loader:
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+    torch.save(model.state_dict(), path)
+```
+
+At the last batch.
+```python
+for step, (x, y) in enumerate(loader):
+    loss_fn(model(x), y).backward()
+    optimizer.step()
+    if step == len(loader) - 1:
+        torch.save(model.state_dict(), path)
+```
+
+A condition of its own decides when to save.
+```python
+def train(due, budget):
+    for x, y in loader:
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+        if due():
+            torch.save(model.state_dict(), path)
+        if budget > 3:
+            torch.save(model.state_dict(), path)
+```
+
+A setting that asks for it.
+```python
+def train_and_save(save_each):
+    for x, y in loader:
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+        if save_each:
+            torch.save(model.state_dict(), path)
+```
+
+Asynchronous checkpoints write while training goes on.
+```python
+def train_async():
+    import torch.distributed.checkpoint as dcp
+
+    for x, y in loader:
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+        dcp.async_save(model.state_dict(), checkpoint_id="checkpoint")
+```
+
+The last state before the program stops.
+```python
+for x, y in loader:
+    try:
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+    except KeyboardInterrupt:
+        torch.save(model.state_dict(), path)
+        raise
+```
+
+Saving into memory, as for sending.
+```python
+import io
+
+for x, y in loader:
+    loss_fn(model(x), y).backward()
+    optimizer.step()
+    buffer = io.BytesIO()
+    torch.save(model.state_dict(), buffer)
+```
+
+Right before the loop is left.
+```python
+for x, y in loader:
+    loss_fn(model(x), y).backward()
+    optimizer.step()
+    if not torch.isfinite(model.weight.sum()):
+        torch.save(model.state_dict(), path)
+        break
+```
+
+Results of an evaluation are what it is for.
+```python
+@torch.no_grad()
+def predict():
+    for x, y in loader:
+        torch.save(model(x), path)
+```
+
+Tests of saving.
+```python
+def test_saving():
+    for x, y in loader:
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+        torch.save(model.state_dict(), path)
+```
+
+## Fix safety
+No fix: how much work may be lost when a run dies is a choice.
+
+## Measure
+```python
+for x, y in loader:
+    optimizer.zero_grad()
+    loss_fn(model(x), y).backward()
+    optimizer.step()
+    torch.save(model.state_dict(), path)
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from torchlint.rule import Grade, Hit, Module, Rule, Severity
+
+_CALLS = frozenset(
+    (
+        "torch.save torch.distributed.checkpoint.save torch.distributed.checkpoint.state_dict_saver.save pickle.dump "
+        "cloudpickle.dump dill.dump joblib.dump numpy.save numpy.savez numpy.savez_compressed numpy.savetxt "
+        "matplotlib.pyplot.savefig safetensors.torch.save_file"
+    ).split()
+)
+_METHODS = frozenset(("save_pretrained", "save_checkpoint", "savefig"))
+_SCORE = re.compile(r"loss|best|acc|score|metric|error|reward|psnr|fid|auc|improv", re.IGNORECASE)
+_RANK = re.compile(r"rank|main_process|master|distributed|world|local", re.IGNORECASE)
+_SAVE = re.compile(r"save|ckpt|checkpoint|dump|snapshot|write|store|plot|vis|draw|log|debug", re.IGNORECASE)
+_BUFFER = re.compile(r"buf|stream|bytes", re.IGNORECASE)
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL508",
+    message="{name}() runs on every step{ranks}; save every N steps or per epoch.",
+    severity="warning",
+    default=True,
+    triggers=(b"save", b"dump"),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    name = _writes(node, module)
+    if name is None or module.bench(node) or module.error_path(node) or _into_memory(node, module):
+        return
+    heat = module.heat(node)
+    places = [node, *(why.node for why in heat.why if isinstance(why.node, cst.Call))]
+    tests = [test for place in places for test, _ in module.tests(place)]
+    if heat.grade is not Grade.TRAIN or any(module.bench(why.node) for why in heat.why) or _leaves(places, module):
+        return
+    decided = [test for test in tests if _decides(test, module)]
+    if not all(any(_SCORE.search(n) for n in module.names_in(test)) for test in decided):
+        return
+    guarded = any(_RANK.search(n) for test in tests for n in module.names_in(test))
+    ranks = ", on every rank" if module.replica_wraps and not guarded else ""
+    severity = Severity.INFO if decided else None
+    yield Hit(node, {"name": name, "ranks": ranks}, severity=severity, why_hot=heat.why)
+
+
+def _writes(node: cst.Call, module: Module) -> str | None:
+    """Return how a call that writes a file is spelled, or None for any other."""
+    name = module.name(node.func)
+    if name in _CALLS:
+        return module.code(node.func)
+    if not isinstance(node.func, cst.Attribute) or node.func.attr.value not in _METHODS or module.callees(node):
+        return None
+    return module.code(node.func)
+
+
+def _into_memory(node: cst.Call, module: Module) -> bool:
+    """Say whether a call writes into a buffer rather than a file."""
+    for arg in node.args[1:2]:
+        made = module.definition(arg.value)
+        buffer = isinstance(made, cst.Call) and (module.name(made.func) or "").startswith("io.")
+        if buffer or any(_BUFFER.search(name) for name in module.names_in(arg.value)):
+            return True
+    return False
+
+
+def _leaves(places: Sequence[cst.CSTNode], module: Module) -> bool:
+    """Say whether the block of one of the places ends the loop: then it is the last save."""
+    blocks = [above for place in places for above in module.ancestors(place) if isinstance(above, cst.IndentedBlock)]
+    for block in blocks:
+        holder, last = module.parent(block), block.body[-1] if block.body else None
+        small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else None
+        if isinstance(holder, (cst.If, cst.Else)) and isinstance(small, (cst.Break, cst.Return, cst.Raise)):
+            return True
+    return False
+
+
+def _decides(test: cst.BaseExpression, module: Module) -> bool:
+    """Say whether a condition picks the steps that save; a rank or a plain flag about other things does not."""
+    names = module.names_in(test)
+    if any(_RANK.search(name) for name in names):
+        return False
+    plain = not any(True for _ in module.within(test, cst.Comparison, cst.Call))
+    return not plain or any(_SAVE.search(name) for name in names)

@@ -1,0 +1,291 @@
+"""Compute the gradient norm with torch.nn.utils
+
+## Why
+A norm summed by hand with `.item()` waits for the device once per parameter, often hundreds of times a step, and runs
+several kernels for each. `torch.nn.utils.clip_grad_norm_` (and `get_total_norm`, in newer versions, to measure only)
+works on all gradients at once by foreach and returns a tensor; it waits for nothing unless `error_if_nonfinite=True`
+(source of clip_grad.py). One check of that total tells whether any gradient is NaN.
+
+Flagged, in code that runs every training step: a loop or a `sum` over parameters that adds up squares or norms of `.grad`
+(a warning where each is read on the host, else an info), and a test of every `.grad` for NaN or infinity.
+
+## Setup
+```python
+import torch
+from torch import nn
+
+model = nn.Linear(8, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+batches = [torch.randn(8, 8) for _ in range(3)]
+```
+
+## Bad
+```python
+for x in batches:
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    total = 0.0
+    for p in model.parameters():
+        total += p.grad.norm(2).item() ** 2
+    total = total**0.5
+    optimizer.step()
+```
+
+```python
+def train():
+    for x in batches:
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        norm = torch.sqrt(sum((p.grad**2).sum() for p in model.parameters()))
+        optimizer.step()
+    return norm
+
+
+train()
+```
+
+```python
+for x in batches:
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    for p in model.parameters():
+        if torch.isnan(p.grad).any():
+            optimizer.zero_grad()
+            break
+    optimizer.step()
+```
+
+## Good
+```python
+for x in batches:
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    total = torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+    optimizer.step()
+```
+
+## Leave alone
+Now and then, or once after the epoch.
+```python
+for step, x in enumerate(batches):
+    model(x).sum().backward()
+    optimizer.step()
+    if step % 100 == 0:
+        print(sum(p.grad.norm().item() ** 2 for p in model.parameters()) ** 0.5)
+print(sum(p.grad.norm().item() ** 2 for p in model.parameters()) ** 0.5)
+```
+
+Each layer on its own: nothing is added up.
+```python
+for x in batches:
+    model(x).sum().backward()
+    norms = {name: p.grad.norm() for name, p in model.named_parameters()}
+    optimizer.step()
+```
+
+Clipping of each parameter by its own norm.
+```python
+for x in batches:
+    model(x).sum().backward()
+    for p in model.parameters():
+        p.grad.mul_(torch.clamp(p.norm() / p.grad.norm(), max=1.0))
+    optimizer.step()
+```
+
+Norms of parameters, not of gradients.
+```python
+for x in batches:
+    loss = model(x).sum()
+    loss = loss + 0.1 * sum((p**2).sum() for p in model.parameters())
+    loss.backward()
+    optimizer.step()
+```
+
+A sum of gradients that is no norm.
+```python
+for x in batches:
+    model(x).sum().backward()
+    count = sum(p.grad.numel() for p in model.parameters())
+    optimizer.step()
+```
+
+Sparse gradients, and models in shards: the functions of torch.nn.utils do not handle all of them.
+```python
+def sparse_step(x):
+    model(x).sum().backward()
+    total = 0.0
+    for p in model.parameters():
+        if p.grad.is_sparse:
+            continue
+        total += p.grad.norm().item() ** 2
+    optimizer.step()
+
+
+def sharded_step(x):
+    model(x).sum().backward()
+    total = sum(p.grad.norm() ** 2 for p in model.parameters())
+    torch.distributed.all_reduce(total)
+    optimizer.step()
+```
+
+Benchmarks and tests.
+```python
+def test_norm():
+    for x in batches:
+        model(x).sum().backward()
+        assert sum(p.grad.norm().item() for p in model.parameters()) > 0
+        optimizer.step()
+```
+
+A look for NaN that does not decide anything on the host.
+```python
+for x in batches:
+    model(x).sum().backward()
+    for p in model.parameters():
+        p.grad[torch.isnan(p.grad)] = 0.0
+    optimizer.step()
+```
+
+## Fix safety
+No fix is offered: what stands for the sum depends on what is done with it.
+
+## Measure
+```python
+for x in batches:
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    total = 0.0
+    for p in model.parameters():
+        total += p.grad.norm(2).item() ** 2
+    optimizer.step()
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Hit, Module, Rule, Severity
+from torchlint.semantic.module import COMPREHENSIONS
+
+_NORMS = frozenset(("norm", "vector_norm"))
+_SQUARES = frozenset(("pow", "square", "dot", "vdot"))
+_CHECKS = frozenset(("isnan", "isinf", "isfinite"))
+_ELSEWHERE = frozenset(
+    (
+        "is_sparse coalesce sparse_mask all_reduce all_gather reduce DTensor FSDP FullyShardedDataParallel "
+        "fully_shard to_local full_tensor"
+    ).split()
+)
+_KERNELS = "hand-written gradient norm runs several kernels per parameter; use torch.nn.utils.clip_grad_norm_."
+_FINITE = "testing every gradient for NaN reads from the device once per parameter; test the total norm once."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL505",
+    message=(
+        "hand-written gradient norm reads one scalar per parameter; use torch.nn.utils.clip_grad_norm_ / get_total_norm."
+    ),
+    severity="warning",
+    default=True,
+    triggers=(b".grad",),
+)
+
+
+@rule.on(cst.AugAssign)
+def check_sum(node: cst.AugAssign, module: Module) -> Iterator[Hit]:
+    if isinstance(node.operator, cst.AddAssign):
+        for loop in module.loops(node):
+            if isinstance(loop, cst.For):
+                yield from _norm(node.value, node.value, loop, module)
+
+
+@rule.on(cst.Call)
+def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if module.name(node.func) == "builtins.sum" and node.args and isinstance(node.args[0].value, COMPREHENSIONS):
+        made = node.args[0].value
+        if not isinstance(made, cst.DictComp) and made.for_in.inner_for_in is None:
+            yield from _norm(node, made.elt, made.for_in, module)
+    elif isinstance(node.func, cst.Attribute) and node.func.attr.value in ("any", "all"):
+        yield from _tested(node, module)
+
+
+def _norm(
+    node: cst.BaseExpression, term: cst.BaseExpression, loop: cst.For | cst.CompFor, module: Module
+) -> Iterator[Hit]:
+    name = module.over_parameters(loop)
+    if name is None:
+        return
+    body = loop.body if isinstance(loop, cst.For) else None
+    parts = [term, *_behind(term, body, module)]
+    if not any(_is_grad(part, name, module) for part in parts) or not any(_squared(part, module) for part in parts):
+        return
+    heat = module.heat(node)
+    if not heat.train or module.bench(node) or _elsewhere(node, module):
+        return
+    read = next((r for part in parts if (r := _read(part, module)) is not None), None)
+    if read is not None:
+        yield Hit(read, why_hot=heat.why)
+    else:
+        yield Hit(node, message=_KERNELS, severity=Severity.INFO, why_hot=heat.why)
+
+
+def _behind(term: cst.BaseExpression, body: cst.BaseSuite | None, module: Module) -> Iterator[cst.BaseExpression]:
+    """Yield what the loop's body assigns to the names in a term, and to the names in that."""
+    names = set(module.names_in(term))
+    assigns = [n for n in module.within(body, cst.Assign) if isinstance(n, cst.Assign)] if body is not None else []
+    for assign in reversed(assigns):
+        target = assign.targets[0].target
+        if isinstance(target, cst.Name) and target.value in names:
+            names |= module.names_in(assign.value)
+            yield assign.value
+
+
+def _is_grad(node: cst.BaseExpression, name: str, module: Module) -> bool:
+    found = (a for a in module.within(node, cst.Attribute) if isinstance(a, cst.Attribute) and a.attr.value == "grad")
+    return any(isinstance(a.value, cst.Name) and a.value.value == name for a in found)
+
+
+def _squared(node: cst.BaseExpression, module: Module) -> bool:
+    """Say whether an expression takes a norm, or the sum of squares."""
+    calls = [c.func for c in module.within(node, cst.Call) if isinstance(c, cst.Call)]
+    words = {
+        f.attr.value if isinstance(f, cst.Attribute) else f.value
+        for f in calls
+        if isinstance(f, (cst.Attribute, cst.Name))
+    }
+    operations = (b for b in module.within(node, cst.BinaryOperation) if isinstance(b, cst.BinaryOperation))
+    power = any(isinstance(b.operator, (cst.Power, cst.Multiply)) for b in operations)
+    return bool(words & _NORMS) or ("sum" in words and (power or bool(words & _SQUARES)))
+
+
+def _read(node: cst.BaseExpression, module: Module) -> cst.Call | None:
+    """Return the call in an expression that brings a scalar to the host."""
+    for call in module.within(node, cst.Call):
+        assert isinstance(call, cst.Call)
+        item = isinstance(call.func, cst.Attribute) and call.func.attr.value in ("item", "cpu", "tolist")
+        if item or module.name(call.func) == "builtins.float":
+            return call
+    return None
+
+
+def _tested(node: cst.Call, module: Module) -> Iterator[Hit]:
+    loop = next((a for a in module.loops(node) if isinstance(a, cst.For)), None)
+    name = module.over_parameters(loop) if loop is not None else None
+    home = module.statement(node)
+    if name is None or not isinstance(home, cst.If) or not module.is_within(node, home.test):
+        return
+    calls = (c for c in module.within(node, cst.Call) if isinstance(c, cst.Call))
+    checks = [c for c in calls if isinstance(c.func, cst.Attribute) and c.func.attr.value in _CHECKS]
+    heat = module.heat(node)
+    if any(_is_grad(c, name, module) for c in checks) and heat.train and not module.bench(node):
+        top = module.parent(node)
+        yield Hit(top if isinstance(top, cst.UnaryOperation) else node, message=_FINITE, why_hot=heat.why)
+
+
+def _elsewhere(node: cst.CSTNode, module: Module) -> bool:
+    """Say whether the function deals with sparse gradients, or with shards of a model."""
+    return bool(module.names_in(module.function(node) or module.root) & _ELSEWHERE)

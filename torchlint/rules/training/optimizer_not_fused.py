@@ -1,0 +1,303 @@
+"""Let the optimizer update all tensors together
+
+## Why
+An optimizer written as a loop over tensors launches several small kernels for each of them. `foreach` does one operation
+for all tensors at once, `fused=True` the whole update in one kernel; the order of speed is fused, foreach, for-loop
+(torch.optim docs). On CUDA foreach is the default, on the CPU the for-loop is. A fused optimizer also takes the loss
+scale itself: for every other one `GradScaler.step` reads from the device whether a gradient was infinite, each step.
+
+Flagged: `foreach=False`; an update loop written by hand for an algorithm that torch.optim has; and Adam or AdamW, over the
+parameters of a model that is on the accelerator by then, that a GradScaler steps. A plain `AdamW(...)` uses foreach
+on CUDA and is left alone. `fused=True` is offered from torch 2.8 on (`target-torch`), as older versions had bugs.
+
+## Setup
+```python
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(8, 4).to(device)
+batches = [torch.randn(8, 8, device=device) for _ in range(3)]
+```
+
+## Bad
+```python
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)
+for x in batches:
+    model(x).sum().backward()
+    optimizer.step()
+```
+
+```python
+class Adam(torch.optim.Optimizer):
+    def __init__(self, params, lr=1e-3):
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if not state:
+                    state["first"], state["second"] = torch.zeros_like(p), torch.zeros_like(p)
+                state["first"].mul_(0.9).add_(p.grad, alpha=0.1)
+                state["second"].mul_(0.999).addcmul_(p.grad, p.grad, value=0.001)
+                p.addcdiv_(state["first"], state["second"].sqrt().add_(1e-8), value=-group["lr"])
+
+
+optimizer = Adam(model.parameters())
+```
+
+```python
+scaler = torch.amp.GradScaler("cuda")
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+for x in batches:
+    optimizer.zero_grad()
+    scaler.scale(model(x).sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+```
+
+## Good
+```python
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+for x in batches:
+    model(x).sum().backward()
+    optimizer.step()
+```
+
+```python
+optimizer = torch.optim.Adam(model.parameters())
+```
+
+```python
+scaler = torch.amp.GradScaler("cuda")
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+for x in batches:
+    optimizer.zero_grad()
+    scaler.scale(model(x).sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+```
+
+## Leave alone
+Without a GradScaler the default is foreach on CUDA, which is most of the way.
+```python
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+for x in batches:
+    model(x).sum().backward()
+    optimizer.step()
+```
+
+A choice that has been made.
+```python
+scaler = torch.amp.GradScaler("cuda")
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=True)
+scaler.step(optimizer)
+```
+
+What a setting decides.
+```python
+def make(args, **settings):
+    first = torch.optim.Adam(model.parameters(), foreach=args.foreach)
+    scaler = torch.amp.GradScaler("cuda")
+    second = torch.optim.Adam(model.parameters(), **settings)
+    scaler.step(second)
+    return first
+```
+
+`capturable` and `differentiable` optimizers have a reason for the plain loop.
+```python
+optimizer = torch.optim.Adam(model.parameters(), differentiable=True, foreach=False)
+```
+
+The model moves only afterwards, so the fused kernel would get parameters on the CPU.
+```python
+scaler = torch.amp.GradScaler("cuda")
+network = nn.Linear(8, 4)
+optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
+network.to(device)
+scaler.step(optimizer)
+```
+
+Parameters that may be anything: groups, or tensors that are no model's.
+```python
+scaler = torch.amp.GradScaler("cuda")
+optimizer = torch.optim.Adam([{"params": model.parameters(), "weight_decay": 0.1}])
+scaler.step(optimizer)
+```
+
+Sparse gradients have no fused kernel.
+```python
+scaler = torch.amp.GradScaler("cuda")
+embedding = nn.Embedding(10, 4, sparse=True).to(device)
+optimizer = torch.optim.Adam(embedding.parameters())
+scaler.step(optimizer)
+```
+
+No fused kernel exists for other optimizers, nor for your own subclass.
+```python
+class Mine(torch.optim.AdamW):
+    pass
+
+
+scaler = torch.amp.GradScaler("cuda")
+first, second = torch.optim.RMSprop(model.parameters()), Mine(model.parameters())
+scaler.step(first)
+scaler.step(second)
+```
+
+An algorithm that torch.optim does not have.
+```python
+class Lamb(torch.optim.Optimizer):
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.data.mul_(0.9).add_(p.grad).mul_(p.norm())
+```
+
+The fallback beside a foreach path.
+```python
+class AdamW(torch.optim.Optimizer):
+    def step(self, closure=None):
+        torch._foreach_mul_(self.first, 0.9)
+        for p in self.rest:
+            p.data.mul_(0.9).add_(p.grad).mul_(0.1)
+```
+
+A loop of an optimizer that does not compute.
+```python
+class SGD(torch.optim.Optimizer):
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p]["step"] = 0
+```
+
+Code on the CPU alone, where the loop is the default.
+```python
+def on_the_cpu(network: nn.Module):
+    return torch.optim.Adam(network.to("cpu").parameters(), lr=1e-3)
+```
+
+## Fix safety
+Unsafe: the sums are rounded in another order; foreach needs memory for intermediate values, and a fused optimizer raises
+for parameters that are sparse, complex or not on a supported device.
+
+## Measure
+```python
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)
+for x in batches:
+    model(x).sum().backward()
+    optimizer.step()
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
+from torchlint.semantic.module import ACCEL, CUDA, dotted_text
+
+_BUILT_IN = "Adadelta Adagrad Adamax AdamW Adam ASGD NAdam RAdam RMSprop Rprop SGD".split()
+_CLASSES = {f"torch.optim.{name}" for name in _BUILT_IN}
+_FUSED = ("torch.optim.Adam", "torch.optim.AdamW")
+_FUSED_SINCE = (2, 8)
+_CHOICES = ("fused", "foreach", "capturable", "differentiable")
+_OWN = re.compile(rf"^_*(plain|my|custom|simple|naive)?_?({'|'.join(_BUILT_IN)})_?(legacy|optimizer)?$", re.IGNORECASE)
+_OPTIMIZERS = frozenset(("torch.optim.Optimizer", "torch.optim.optimizer.Optimizer"))
+_UPDATES = frozenset(
+    ("add_", "sub_", "mul_", "div_", "addcmul_", "addcdiv_", "lerp_", "copy_", "pow_", "sqrt_", "neg_")
+)
+_LEAST = 3
+_SPARSE = re.compile(r"sparse\s*=\s*True|SparseAdam|register_step_(pre|post)_hook")
+_FOREACH = "foreach=False updates one tensor after the other; the default does all tensors at once on CUDA."
+_LOOP = (
+    "a hand-written {name} runs many small kernels for every tensor; torch.optim.{name} updates all tensors at once."
+)
+_NOTE_FUSED = "Rounding differs, and parameters that are sparse, complex or on an unsupported device raise."
+_NOTE_FOREACH = "Rounding may differ, and foreach needs memory for intermediate values."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL506",
+    message="{name}: fused=True runs the update in one kernel, and spares GradScaler its host read each step.",
+    severity="info",
+    default=True,
+    triggers=(b"optim", b"Optimizer"),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    name = module.name(node.func)
+    if name not in _CLASSES or not module.accel or any(arg.star for arg in node.args):
+        return
+    given = {arg.keyword.value: arg for arg in node.args if arg.keyword is not None}
+    choices = [choice for choice in _CHOICES if choice in given]
+    if choices == ["foreach"] and isinstance(given["foreach"].value, cst.Name):
+        if given["foreach"].value.value == "False":
+            yield Hit(given["foreach"], message=_FOREACH, fix=_without(node, given["foreach"]))
+    elif name in _FUSED and not choices and _on_device(node, module) and _scaled(node, module):
+        fix = None
+        if module.target_torch >= _FUSED_SINCE:
+            edit = Replace(node, with_keyword(node, "fused", cst.Name("True")))
+            fix = Fix((edit,), Safety.UNSAFE, "Pass fused=True", _NOTE_FUSED)
+        yield Hit(node, {"name": name.rpartition(".")[2]}, fix=fix)
+
+
+@rule.on(cst.For)
+def check_loop(node: cst.For, module: Module) -> Iterator[Hit]:
+    cls, function = module.class_of(node), module.function(node)
+    if cls is None or function is None or function.name.value != "step" or module.over_parameters(node) is None:
+        return
+    own = _OWN.match(cls.name.value)
+    if own is None or not _OPTIMIZERS.intersection(module.base_names(cls)) or _foreach(cls, module):
+        return
+    calls = (c.func for c in module.within(node.body, cst.Call) if isinstance(c, cst.Call))
+    count = sum(isinstance(func, cst.Attribute) and func.attr.value in _UPDATES for func in calls)
+    if count >= _LEAST:
+        name = next(name for name in _BUILT_IN if name.lower() == own[2].lower())
+        yield Hit(node, {"name": name}, message=_LOOP)
+
+
+def _foreach(cls: cst.ClassDef, module: Module) -> bool:
+    names = (n for n in module.within(cls, cst.Name, nested=True) if isinstance(n, cst.Name))
+    return any("foreach" in name.value for name in names)
+
+
+def _on_device(node: cst.Call, module: Module) -> bool:
+    """Say whether the optimizer gets the parameters of one model that is on the accelerator by then."""
+    first = node.args[0].value if node.args else None
+    if not isinstance(first, cst.Call) or not isinstance(first.func, cst.Attribute) or _SPARSE.search(module.text):
+        return False
+    value = module.value(first.func.value)
+    return first.func.attr.value == "parameters" and value.kind == "module" and value.device in (CUDA, ACCEL)
+
+
+def _scaled(node: cst.Call, module: Module) -> bool:
+    """Say whether a GradScaler of this file steps the optimizer, by the name that it gets here."""
+    home = module.small_statement(node)
+    if not isinstance(home, cst.Assign) or home.value is not node:
+        return False
+    name = dotted_text(home.targets[0].target)
+    scope = (module.function(node) if name is not None and "." not in name else module.class_of(node)) or module.root
+    for call in module.within(scope, cst.Call, nested=True):
+        if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "step":
+            passed = dotted_text(call.args[0].value) if call.args else None
+            if name is not None and passed == name and module.value(call.func.value).kind == "scaler":
+                return True
+    return False
+
+
+def _without(node: cst.Call, arg: cst.Arg) -> Fix:
+    args = [a for a in node.args if a is not arg]
+    if args and node.args[-1] is arg:
+        args[-1] = args[-1].with_changes(comma=arg.comma, whitespace_after_arg=arg.whitespace_after_arg)
+    edit = Replace(node, node.with_changes(args=args))
+    return Fix((edit,), Safety.UNSAFE, "Leave the choice to the optimizer", _NOTE_FOREACH)

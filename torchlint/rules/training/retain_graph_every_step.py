@@ -1,0 +1,235 @@
+"""Free the graph after the only backward of the step
+
+## Why
+Without `retain_graph` the backward pass frees each saved tensor as soon as it is used (docs of `Tensor.backward`: setting
+the option "is not needed and often can be worked around in a much more efficient way"). With it they live until the
+loss is dropped, so that the peak of memory overlaps the next forward pass. Time is the same.
+
+Flagged: a literal `retain_graph=True` in a training loop with no other backward pass, where all that comes into the
+loop from outside is known to carry no graph: models, optimizers, loaders, numbers. Where a state is carried from step to
+step, detaching that state is the remedy, and the option is left alone.
+
+## Setup
+```python
+import torch
+from torch import nn
+
+model = nn.Linear(8, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = torch.utils.data.DataLoader([torch.randn(8) for _ in range(6)], batch_size=2)
+```
+
+## Bad
+```python
+for x in loader:
+    optimizer.zero_grad()
+    loss = model(x).sum()
+    loss.backward(retain_graph=True)
+    optimizer.step()
+```
+
+## Good
+```python
+for x in loader:
+    optimizer.zero_grad()
+    loss = model(x).sum()
+    loss.backward()
+    optimizer.step()
+```
+
+## Leave alone
+Two losses share a graph.
+```python
+for x in loader:
+    y = model(x)
+    y.sum().backward(retain_graph=True)
+    y.mean().backward()
+    optimizer.step()
+```
+
+A gradient is asked for afterwards.
+```python
+for x in loader:
+    y = model(x.requires_grad_()).sum()
+    y.backward(retain_graph=True)
+    print(torch.autograd.grad(y, x))
+    optimizer.step()
+```
+
+A gradient penalty or meta-learning differentiates the gradients.
+```python
+for x in loader:
+    loss = model(x).sum()
+    loss.backward(retain_graph=True, create_graph=True)
+    optimizer.step()
+```
+
+A state is carried from step to step, with its graph.
+```python
+def recur(cell):
+    state = torch.zeros(2, 4)
+    for x in loader:
+        state = cell(x, state)
+        state.sum().backward(retain_graph=True)
+        optimizer.step()
+```
+
+A part of the graph is made before the loop.
+```python
+def shared(first, second):
+    features = first(torch.ones(2, 8))
+    for x in loader:
+        loss = second(features, x).sum()
+        loss.backward(retain_graph=True)
+        optimizer.step()
+```
+
+The model itself keeps a state.
+```python
+class Memory(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+        self.state = torch.zeros(2, 8)
+
+    def forward(self, x):
+        self.state = self.layer(x + self.state)
+        return self.state
+
+
+def remember():
+    memory = Memory()
+    for x in loader:
+        memory(x).sum().backward(retain_graph=True)
+        optimizer.step()
+```
+
+Nothing is known of who calls a step that stands alone.
+```python
+def step(loss):
+    loss.backward(retain_graph=True)
+    optimizer.step()
+```
+
+A setting decides, and now and then.
+```python
+def run(args):
+    for step, x in enumerate(loader):
+        if step % 100 == 0:
+            model(x).sum().backward(retain_graph=True)
+    for x in loader:
+        model(x).sum().backward(retain_graph=args.retain)
+        optimizer.step()
+```
+
+Benchmarks and tests.
+```python
+def test_graph():
+    for x in loader:
+        model(x).sum().backward(retain_graph=True)
+        optimizer.step()
+```
+
+## Fix safety
+Unsafe: where something does use the graph once more, that raises "Trying to backward through the graph a second time".
+
+## Measure
+```python
+for x in loader:
+    optimizer.zero_grad()
+    loss = model(x).sum()
+    loss.backward(retain_graph=True)
+    optimizer.step()
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
+from torchlint.semantic.module import LOOPS
+
+_BACKWARD = frozenset(("backward", "manual_backward"))
+_DIFFERENTIATE = frozenset("backward manual_backward grad jvp vjp hvp vhp jacobian hessian functional_call".split())
+_WITHOUT_GRAPH = frozenset(
+    "module optimizer scheduler scaler loader number str bool none function class device dtype ndarray shape".split()
+)
+_NOTE = "Where something does use the graph once more, that backward pass raises."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL507",
+    message="retain_graph=True on the only backward of the step keeps saved tensors alive for nothing.",
+    severity="warning",
+    default=True,
+    triggers=(b"retain_graph",),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    asked = next((a for a in node.args if a.keyword is not None and a.keyword.value == "retain_graph"), None)
+    if asked is None or not isinstance(asked.value, cst.Name) or asked.value.value != "True":
+        return
+    if not isinstance(node.func, cst.Attribute) or node.func.attr.value not in _BACKWARD:
+        return
+    heat = module.heat(node)
+    if not heat.train or not isinstance(heat.loop, LOOPS) or module.bench(node) or _differentiated(node, module):
+        return
+    if module.keyword(node, "create_graph") is None and _fresh(node, heat.loop, module):
+        args = [a for a in node.args if a is not asked]
+        if args and node.args[-1] is asked:
+            args[-1] = args[-1].with_changes(comma=asked.comma)
+        edit = Replace(node, node.with_changes(args=args))
+        yield Hit(asked, fix=Fix((edit,), Safety.UNSAFE, "Let backward free the graph", _NOTE), why_hot=heat.why)
+
+
+def _differentiated(node: cst.Call, module: Module) -> bool:
+    """Say whether the class or function asks autograd for anything else."""
+    scope: cst.CSTNode = module.class_of(node) or module.function(node) or module.root
+    calls = (c for c in module.within(scope, cst.Call, nested=True) if isinstance(c, cst.Call) and c is not node)
+    functions = (c.func for c in calls)
+    return any(isinstance(f, cst.Attribute) and f.attr.value in _DIFFERENTIATE for f in functions)
+
+
+def _fresh(node: cst.Call, loop: cst.For | cst.While, module: Module) -> bool:
+    """Say whether the graph of `node` is made anew in every round: nothing that may have one comes from outside."""
+    bound = {w.value for name in _names(loop, module) for w in module.writes(loop, name)}
+    carried = {read.value for read in module.carried(loop)}
+    reads = [r for name in _names(loop, module) if name not in bound - carried for r in module.reads(loop.body, name)]
+    return all(_without_graph(read, module) for read in reads) and not any(
+        _keeps_state(call, module) for call in module.within(loop.body, cst.Call) if isinstance(call, cst.Call)
+    )
+
+
+def _names(loop: cst.For | cst.While, module: Module) -> frozenset[str]:
+    return module.names_in(loop)
+
+
+def _without_graph(read: cst.Name, module: Module) -> bool:
+    """Say whether a read from outside of the loop is called, or is of a kind that carries no graph."""
+    top: cst.CSTNode = read
+    above = module.parent(top)
+    while isinstance(above, cst.Attribute) and above.value is top:
+        top, above = above, module.parent(above)
+    if module.name(read) is not None and module.value(top).kind == "?":
+        return True  # An imported name, or a builtin.
+    value = module.value(top)
+    if isinstance(above, cst.Call) and above.func is top:
+        value = module.value(read)
+        return not value.tensor and value.kind != "accumulated"
+    return value.kind in _WITHOUT_GRAPH or (value.tensor and value.grad is False)
+
+
+def _keeps_state(call: cst.Call, module: Module) -> bool:
+    """Say whether a model of this file writes to itself in its forward pass."""
+    made = module.value(call.func).node
+    forward = module.method(made, "forward") if isinstance(made, cst.ClassDef) else None
+    targets = module.within(forward.body, cst.AssignTarget, cst.AugAssign) if forward is not None else ()
+    return any(
+        isinstance(t, (cst.AssignTarget, cst.AugAssign)) and isinstance(t.target, cst.Attribute) for t in targets
+    )

@@ -1,0 +1,351 @@
+"""Build and move modules once, before the loop over batches
+
+## Why
+`model.to(device)` visits every parameter and buffer, also when all of them are there already; `train()` and `eval()` visit
+every module. A module with parameters that is built in a `forward` has new random weights in each call, which no
+optimizer ever sees; an optimizer or a gradient scaler built per batch loses its state. `torch.compile()` per step
+wraps the function anew: the compiled code is found again in a cache, but the look-up is not free. Loss modules and
+activations without parameters are cheap to build, yet they need it only once.
+
+Flagged, where it runs for every batch and needs nothing that the step computes: a move of a module, `torch.compile()`
+(warnings); a module with parameters that is built and called on the spot, an optimizer or a `GradScaler` (errors); a
+module without parameters that is built and called on the spot, and `train()` or `eval()` in the loop itself (infos).
+
+## Setup
+```python
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = [(torch.randn(2, 4), torch.randint(2, (2,))) for _ in range(3)]
+loss_fn = nn.CrossEntropyLoss()
+```
+
+## Bad
+```python
+for x, y in loader:
+    model.to(device)
+    optimizer.zero_grad()
+    loss_fn(model(x.to(device)), y.to(device)).backward()
+    optimizer.step()
+```
+
+```python
+for x, y in loader:
+    model.train()
+    optimizer = torch.optim.Adam(model.parameters())
+    criterion = nn.CrossEntropyLoss()
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+
+```python
+class Net(nn.Module):
+    def forward(self, x):
+        return nn.Linear(4, 2)(x)
+```
+
+## Good
+```python
+model.to(device)
+for x, y in loader:
+    optimizer.zero_grad()
+    loss_fn(model(x.to(device)), y.to(device)).backward()
+    optimizer.step()
+```
+
+## Leave alone
+Back to training mode after an evaluation inside the loop.
+```python
+def train_and_check(check):
+    for step, (x, y) in enumerate(loader):
+        model.train()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+        if step % 100 == 0:
+            model.eval()
+            check(model)
+```
+
+So too where another function may have switched the mode.
+```python
+def train_and_sample(evaluate):
+    for x, y in loader:
+        model.train()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+        evaluate(model)
+```
+
+A step function sets the mode that it needs.
+```python
+def train_step(x, y):
+    model.train()
+    loss_fn(model(x), y).backward()
+    optimizer.step()
+```
+
+Modules that take turns on the device.
+```python
+teacher = nn.Linear(4, 2)
+for x, y in loader:
+    teacher.to(device)
+    target = teacher(x.to(device))
+    teacher.to("cpu")
+    loss_fn(model(x), target.softmax(1).cpu()).backward()
+    optimizer.step()
+```
+
+Moved only if it is somewhere else.
+```python
+for x, y in loader:
+    if model.weight.device != x.device:
+        model.to(x.device)
+    loss_fn(model(x), y).backward()
+    optimizer.step()
+```
+
+A new model for each trial.
+```python
+def search(rates):
+    for rate in rates:
+        trial = nn.Linear(4, 2)
+        trial.to(device)
+        sgd = torch.optim.SGD(trial.parameters(), lr=rate)
+        for x, y in loader:
+            loss_fn(trial(x.to(device)), y.to(device)).backward()
+            sgd.step()
+```
+
+An optimizer for what the step has just made, as for an adversarial example.
+```python
+for x, y in loader:
+    noise = torch.zeros_like(x, requires_grad=True)
+    attack = torch.optim.SGD([noise], lr=0.1)
+    loss_fn(model(x + noise), y).backward()
+    attack.step()
+```
+
+A module whose weights come from another network.
+```python
+class Hyper(nn.Module):
+    def forward(self, x, weight):
+        layer = nn.Linear(4, 2)
+        layer.weight = nn.Parameter(weight)
+        return layer(x)
+```
+
+A layer that is built on the first call and kept.
+```python
+class Lazy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = None
+
+    def forward(self, x):
+        if self.layer is None:
+            self.layer = nn.Linear(x.shape[-1], 2)
+        return self.layer(x)
+```
+
+A builder returns what it makes and runs nothing.
+```python
+class Growing(nn.Module):
+    def extend(self):
+        layer = nn.Linear(2, 2)
+        self.layers.append(layer)
+        return layer
+
+    def forward(self, x):
+        self.extend()
+        return x
+```
+
+Sizes that only the step knows.
+```python
+class Pooling(nn.Module):
+    def forward(self, x):
+        return nn.AvgPool1d(x.shape[-1])(x)
+```
+
+Once per epoch.
+```python
+for epoch in range(2):
+    model.train()
+    model.to(device)
+    for x, y in loader:
+        loss_fn(model(x.to(device)), y.to(device)).backward()
+        optimizer.step()
+```
+
+Now and then.
+```python
+for step, (x, y) in enumerate(loader):
+    if step % 100 == 0:
+        model.to(device)
+    loss_fn(model(x.to(device)), y.to(device)).backward()
+    optimizer.step()
+```
+
+Benchmarks and tests.
+```python
+def test_move():
+    for x, y in loader:
+        model.to(device)
+        loss_fn(model(x.to(device)), y.to(device)).backward()
+        optimizer.step()
+```
+
+## Fix safety
+Suggestion: the same work before the loop, where the loop's body holds it as a statement of its own. An optimizer that
+is built once keeps its state, so training changes, which is the purpose.
+
+## Measure
+```python
+for x, y in loader:
+    model.to(device)
+    optimizer.zero_grad()
+    loss_fn(model(x.to(device)), y.to(device)).backward()
+    optimizer.step()
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, InsertBefore, Module, Remove, Rule, Safety, Severity
+from torchlint.semantic.module import CPU, Heat
+
+_PARAMETERISED = re.compile(
+    r"^torch\.nn\.(Lazy)?(Linear|Bilinear|Conv(Transpose)?[123]d|BatchNorm[123]d|SyncBatchNorm|LayerNorm|GroupNorm|RMSNorm|"
+    r"LSTM(Cell)?|GRU(Cell)?|RNN(Cell)?|Embedding(Bag)?|MultiheadAttention|Transformer\w*|PReLU)$"
+)
+_STATEFUL = re.compile(
+    r"^torch\.(nn\.(Dropout|AlphaDropout)|nn\.(Sequential|Module|Parameter)|nn\.parallel\.|nn\.utils\.)"
+)
+_SWITCHES = re.compile(r"eval|valid|test|sample|generat|infer|predict|freez|mode$", re.IGNORECASE)
+_DEVICE = re.compile(r"device|is_cuda|cuda", re.IGNORECASE)
+_SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.amp.grad_scaler.GradScaler")
+_NEVER = "{construct} is built anew for every batch: new random weights each time, which are never trained."
+_CHEAP = "{construct} is built anew for every batch; build it once, or call its torch.nn.functional form."
+_LOST = "{construct} is built anew for every batch and loses its state; build it once, before the loop."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL504",
+    message="{construct} is loop-invariant set-up; hoist it out of the step loop.",
+    severity="warning",
+    default=True,
+    triggers=(b"torch",),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    found = _construct(node, module)
+    if found is None or module.bench(node) or module.error_path(node):
+        return
+    heat = module.heat(node)
+    if not heat.hot or any(module.bench(why.node) for why in heat.why) or not _invariant(node, heat, module):
+        return
+    severity, message, in_loop = found
+    if (in_loop and heat.loop is not _loop(node, module)) or module.cached(node):
+        return
+    shown = {"construct": f"{module.code(node.func, 40)}()"}
+    yield Hit(node, shown, fix=_fix(node, module), severity=severity, message=message, why_hot=heat.why)
+
+
+def _construct(node: cst.Call, module: Module) -> tuple[Severity, str | None, bool] | None:
+    """Return what a call sets up: its severity, its message, and whether only a loop around it counts; or None."""
+    name = module.name(node.func) or ""
+    if name == "torch.compile":
+        return Severity.WARNING, None, False
+    if name in _SCALERS or (name.startswith("torch.optim.") and module.value(node).kind == "optimizer"):
+        return Severity.ERROR, _LOST, True
+    if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper() and module.called_at_once(node):
+        if _PARAMETERISED.match(name) and not _plain(node, module):
+            return Severity.ERROR, _NEVER, False
+        return None if _STATEFUL.match(name) else (Severity.INFO, _CHEAP, False)
+    match node.func:
+        case cst.Attribute(value=place, attr=cst.Name(value="to" | "cuda")) if _is_module(place, module):
+            return None if _offloads(node, place, module) else (Severity.WARNING, None, False)
+        case cst.Attribute(value=place, attr=cst.Name(value="train" | "eval")) if _is_module(place, module):
+            return None if _switched(node, module) else (Severity.INFO, None, True)
+    return None
+
+
+def _loop(node: cst.CSTNode, module: Module) -> cst.For | cst.While | None:
+    return next(iter(module.loops(node)), None)
+
+
+def _is_module(place: cst.BaseExpression, module: Module) -> bool:
+    return isinstance(place, (cst.Name, cst.Attribute)) and module.value(place).kind == "module"
+
+
+def _invariant(node: cst.Call, heat: Heat, module: Module) -> bool:
+    """Say whether a call needs nothing that the step binds: the loop's names, or a hot function's own."""
+    receiver = node.func.value if isinstance(node.func, cst.Attribute) else None
+    used = module.names_in(receiver if receiver is not None and _is_module(receiver, module) else node)
+    scope = heat.loop or module.function(node)
+    used -= {"self", "cls"} if heat.loop is None else set()
+    writes = [write for name in used for write in (module.writes(scope, name) if scope is not None else ())]
+    return scope is not None and all(_renames(write, module.small_statement(write)) for write in writes)
+
+
+def _renames(write: cst.Name, statement: cst.CSTNode | None) -> bool:
+    """Say whether a name is bound to what it holds already: ``model = model.to(device)``."""
+    match statement:
+        case cst.Assign(value=cst.Call(func=cst.Attribute(value=cst.Name(value=name)))):
+            return name == write.value
+    return False
+
+
+def _plain(node: cst.Call, module: Module) -> bool:
+    """Say whether a normalisation is asked to have no parameters."""
+    given = (module.keyword(node, word) for word in ("affine", "elementwise_affine"))
+    return any(isinstance(value, cst.Name) and value.value == "False" for value in given)
+
+
+def _offloads(node: cst.Call, place: cst.BaseExpression, module: Module) -> bool:
+    """Say whether a module is moved only sometimes, or goes back to the CPU elsewhere."""
+    if any(_DEVICE.search(name) for test, _ in module.tests(node) for name in module.names_in(test)):
+        return True
+    for call in module.nodes(cst.Call):
+        match call:
+            case cst.Call(func=cst.Attribute(value=other, attr=cst.Name(value="cpu" | "to" as attr)), args=args):
+                back = attr == "cpu" or (bool(args) and module.devlike(args[0].value) == CPU)
+                if back and other.deep_equals(place):
+                    return True
+    return False
+
+
+def _switched(node: cst.Call, module: Module) -> bool:
+    """Say whether the mode may be another one by the time the loop comes back to `node`."""
+    loop, statement = _loop(node, module), module.small_statement(node)
+    if loop is None or not isinstance(statement, cst.Expr) or statement.value is not node:
+        return True
+    own = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+    for call in module.within(loop, cst.Call):
+        if not isinstance(call, cst.Call):
+            continue
+        callee = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+        word = callee.value if isinstance(callee, cst.Name) else ""
+        if word != own and (word == "train" or _SWITCHES.search(word)):
+            return True
+    return False
+
+
+def _fix(node: cst.Call, module: Module) -> Fix | None:
+    statement, loop = module.small_statement(node), _loop(node, module)
+    whole = isinstance(statement, cst.Expr) and statement.value is node
+    if statement is None or not whole or loop is None or module.parent(module.statement(node)) is not loop.body:
+        return None
+    edits = (InsertBefore(loop, module.code(node, 500)), Remove(statement))
+    return Fix(edits, Safety.SUGGESTION, "Do it once, before the loop")

@@ -1,0 +1,227 @@
+"""Drop gradients instead of filling them with zeros
+
+## Why
+Since torch 2.0 `zero_grad()` sets gradients to None: nothing is written, the backward pass stores its result instead of
+adding to zeros, and the memory is free between the steps. The tuning guide and `optimizer.zero_grad`'s docs recommend
+it; torch's own profiler looks for the other form (`GradNotSetToNonePattern`). The gain is small.
+
+Flagged: `zero_grad(set_to_none=False)`, and a loop that fills the `.grad` of all parameters with zeros. Plain `zero_grad()` does
+the right thing.
+
+## Setup
+```python
+import torch
+from torch import nn
+
+model = nn.Linear(8, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+batches = [torch.randn(8, 8) for _ in range(3)]
+```
+
+## Bad
+```python
+for x in batches:
+    optimizer.zero_grad(set_to_none=False)
+    model(x).sum().backward()
+    optimizer.step()
+```
+
+```python
+for x in batches:
+    model(x).sum().backward()
+    optimizer.step()
+    for p in model.parameters():
+        p.grad.zero_()
+```
+
+## Good
+```python
+for x in batches:
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+```
+
+```python
+for x in batches:
+    model(x).sum().backward()
+    optimizer.step()
+    model.zero_grad()
+```
+
+## Leave alone
+The default, and a setting that decides.
+```python
+def step(x, args):
+    optimizer.zero_grad()
+    optimizer.zero_grad(set_to_none=True)
+    optimizer.zero_grad(set_to_none=args.none)
+    model(x).sum().backward()
+    optimizer.step()
+```
+
+A CUDA graph needs its gradients at fixed addresses.
+```python
+def capture(x):
+    graph = torch.cuda.CUDAGraph()
+    optimizer.zero_grad(set_to_none=False)
+    with torch.cuda.graph(graph):
+        model(x).sum().backward()
+        optimizer.step()
+    return graph
+```
+
+So do the views of DistributedDataParallel's buckets.
+```python
+def wrap(x):
+    parallel = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+    optimizer.zero_grad(set_to_none=False)
+    parallel(x).sum().backward()
+```
+
+Code that reads a gradient without asking whether there is one would fail.
+```python
+def norms(x):
+    optimizer.zero_grad(set_to_none=False)
+    model(x).sum().backward()
+    return [p.grad.norm() for p in model.parameters()]
+```
+
+The gradient of one tensor, and of some of the parameters.
+```python
+weight = torch.ones(3, requires_grad=True)
+weight.sum().backward()
+weight.grad.zero_()
+for p in model.parameters():
+    if p.ndim == 1:
+        p.grad.zero_()
+```
+
+Benchmarks and tests.
+```python
+def test_zero():
+    optimizer.zero_grad(set_to_none=False)
+```
+
+## Fix safety
+Unsafe: a parameter without a gradient is skipped by the optimizer, where a zero gradient still gives it weight decay and
+momentum; and code that reads `.grad` finds None.
+
+## Measure
+```python
+for x in batches:
+    optimizer.zero_grad(set_to_none=False)
+    model(x).sum().backward()
+    optimizer.step()
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
+
+_FIXED = re.compile(r"CUDAGraph|cuda\.graph\b|make_graphed_callables|gradient_as_bucket_view\s*=\s*True")
+_NOTE = "Unused parameters are skipped instead of decayed, and code that reads .grad finds None."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL509",
+    message="gradients are zeroed in memory; zero_grad() sets them to None since torch 2.0.",
+    severity="info",
+    default=True,
+    triggers=(b"zero_grad", b".grad"),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if not isinstance(node.func, cst.Attribute) or node.func.attr.value != "zero_grad" or len(node.args) != 1:
+        return
+    arg = node.args[0]
+    literal = isinstance(arg.value, cst.Name) and arg.value.value == "False" and not arg.star
+    named = arg.keyword is None or arg.keyword.value == "set_to_none"
+    if literal and named and not _needed(node, module):
+        edit = Replace(node, node.with_changes(args=[]))
+        yield Hit(node, fix=Fix((edit,), Safety.UNSAFE, "Leave set_to_none at its default", _NOTE))
+
+
+@rule.on(cst.For)
+def check_loop(node: cst.For, module: Module) -> Iterator[Hit]:
+    name = module.over_parameters(node)
+    zeroing = _zeroing(node, name, module) if name is not None else None
+    if zeroing is None or _needed(node, module):
+        return
+    alone = isinstance(node.body, cst.IndentedBlock) and len(node.body.body) == 1
+    yield Hit(zeroing, fix=_call(node, module) if alone else None)
+
+
+def _zeroing(loop: cst.For, name: str, module: Module) -> cst.Call | None:
+    """Return the call by which a loop fills the gradient of every parameter with zeros, whatever else it does."""
+    for call in module.within(loop.body, cst.Call):
+        assert isinstance(call, cst.Call)
+        if not isinstance(call.func, cst.Attribute) or not _of_gradient(call.func.value, name):
+            continue
+        method, zero = call.func.attr.value, call.args and isinstance(call.args[0].value, (cst.Integer, cst.Float))
+        filled = method == "fill_" and zero and float(call.args[0].value.value) == 0  # type: ignore[attr-defined]
+        if (method == "zero_" or filled) and all(_asks_for_gradient(t, name) for t, _ in module.tests(call, loop)):
+            return call
+    return None
+
+
+def _of_gradient(node: cst.BaseExpression, name: str) -> bool:
+    """Say whether an expression is ``p.grad`` or ``p.grad.data``."""
+    match node:
+        case cst.Attribute(value=cst.Attribute() as inner, attr=cst.Name(value="data")):
+            return _of_gradient(inner, name)
+        case cst.Attribute(value=cst.Name(value=owner), attr=cst.Name(value="grad")):
+            return owner == name
+    return False
+
+
+def _asks_for_gradient(test: cst.BaseExpression, name: str) -> bool:
+    """Say whether a condition is ``p.grad``, or compares it with None."""
+    left = test.left if isinstance(test, cst.Comparison) else test
+    return _of_gradient(left, name)
+
+
+def _call(loop: cst.For, module: Module) -> Fix | None:
+    """Return the fix that writes ``model.zero_grad()`` for a loop over ``model.parameters()`` that does nothing else."""
+    over = loop.iter
+    only = list(module.within(loop.body, cst.Expr, cst.Assign, cst.AugAssign))
+    if len(only) != 1 or not isinstance(over, cst.Call) or over.args or not isinstance(over.func, cst.Attribute):
+        return None
+    if over.func.attr.value != "parameters" or loop.orelse is not None:
+        return None
+    call = cst.Call(cst.Attribute(over.func.value, cst.Name("zero_grad")))
+    line = cst.SimpleStatementLine([cst.Expr(call)], leading_lines=loop.leading_lines)
+    return Fix((Replace(loop, line),), Safety.UNSAFE, "Call zero_grad()", _NOTE)
+
+
+def _needed(node: cst.CSTNode, module: Module) -> bool:
+    """Say whether something may need the gradients to stay: fixed addresses, or code that reads them unasked."""
+    if module.bench(node) or _FIXED.search(module.text):
+        return True
+    home = module.class_of(node) or module.function(node) or module.root
+    return any(
+        _read(a, module) for a in module.within(home, cst.Attribute, nested=True) if isinstance(a, cst.Attribute)
+    )
+
+
+def _read(node: cst.Attribute, module: Module) -> bool:
+    """Say whether ``p.grad`` is used here as a tensor, with no condition in its function that asks for None."""
+    above = module.parent(node)
+    if node.attr.value != "grad" or isinstance(above, (cst.Comparison, cst.AssignTarget, cst.If)):
+        return False
+    while isinstance(above, cst.Attribute) and above.attr.value == "data":
+        above = module.parent(above)
+    if isinstance(above, cst.Attribute) and above.attr.value in ("zero_", "fill_", "detach_", "requires_grad_"):
+        return False
+    if not isinstance(node.value, (cst.Name, cst.Attribute, cst.Subscript)) or module.name(node) is not None:
+        return False
+    return not any("grad" in module.code(test) for test, _ in module.tests(node))

@@ -1,0 +1,206 @@
+"""Wait for an asynchronous copy before its result is read
+
+## Why
+`t.to("cpu", non_blocking=True)` returns at once, with a tensor in pinned memory that the device is still writing.
+What the host reads from it before the copy has ended is whatever was there: the tutorial on pinned memory and
+`non_blocking` of the PyTorch docs shows that `cuda_tensor.to("cpu", non_blocking=True).mean()` gives wrong results.
+Towards the device the keyword is safe, as kernels wait in the stream; towards the host nothing waits but
+`torch.cuda.synchronize()` or an event.
+
+Flagged, as an `error`: such a copy of a tensor that may be on the device, whose result is read in the same
+expression, or later in the function with nothing in between that waits for the device.
+
+## Setup
+```python
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(8, 4).to(device)
+x = torch.ones(2, 8, device=device)
+```
+
+## Bad
+```python
+rows = model(x).detach().to("cpu", non_blocking=True).numpy()
+out = model(x).detach().to("cpu", non_blocking=True)
+total = out.sum() + 1
+```
+
+## Good
+```python
+rows = model(x).detach().to("cpu").numpy()
+out = model(x).detach().to("cpu")
+total = out.sum() + 1
+```
+
+## Leave alone
+A synchronisation before the read.
+```python
+out = model(x).to("cpu", non_blocking=True)
+torch.cuda.synchronize()
+print(out.sum())
+```
+
+A wait for an event, or for another read of the device in the same stream.
+```python
+def overlapped(ready):
+    out = model(x).to("cpu", non_blocking=True)
+    ready.record()
+    ready.synchronize()
+    return out + 1
+
+
+def in_order():
+    first = model(x).to("cpu", non_blocking=True)
+    last = model(x).cpu()
+    return first + last
+```
+
+Towards the device nothing can be read too early.
+```python
+def forward(batch):
+    batch = batch.to(device, non_blocking=True)
+    return model(batch) + 1
+```
+
+What is only handed on may be waited for elsewhere; its shape is known at once.
+```python
+def offload():
+    out = model(x).to("cpu", non_blocking=True)
+    print(out.shape)
+    return out
+```
+
+A tensor that is on the CPU is not copied, and without the keyword the copy waits.
+```python
+def host():
+    values = torch.ones(4).to("cpu", non_blocking=True)
+    again = model(x).to("cpu", non_blocking=False)
+    return values.sum() + again.sum()
+```
+
+## Fix safety
+Safe: without the keyword the copy waits, and the result is what it was meant to be. (It restores a value that was
+left to chance, so there is no bit-for-bit comparison with the code before.)
+
+## Measure
+```python
+total = model(x).detach().to("cpu", non_blocking=True).sum()
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
+from torchlint.semantic.module import CPU
+
+_VIEWS = frozenset("detach view squeeze unsqueeze t permute transpose expand unbind requires_grad_".split())
+_KNOWN = frozenset("shape dtype device ndim size dim numel is_pinned data_ptr requires_grad".split())
+_WAITS = frozenset(
+    "synchronize wait_stream wait_event wait query stream item tolist cpu nonzero barrier record_event".split()
+)
+_READERS = ("builtins.float", "builtins.int", "builtins.bool", "builtins.print", "builtins.str", "builtins.list")
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL109",
+    message="`{expr}` may be read before the copy ends; synchronise first, or drop non_blocking.",
+    severity="error",
+    default=True,
+    triggers=(b"non_blocking",),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if not isinstance(node.func, cst.Attribute) or node.func.attr.value != "to" or module.name(node.func) is not None:
+        return
+    keyword = module.keyword(node, "non_blocking")
+    target = module.arguments(node, "Tensor.to").value("device")
+    if not isinstance(keyword, cst.Name) or keyword.value != "True" or module.devlike(target) != CPU:
+        return
+    source = module.value(node.func.value)
+    if source.host or source.kind not in ("?", "tensor") or not module.accel or not _race(node, module):
+        return
+    kept = [arg for arg in node.args if arg.value is not keyword]
+    if kept:
+        kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+    fix = Fix((Replace(node, node.with_changes(args=kept)),), Safety.SAFE, "Drop non_blocking=True")
+    yield Hit(node, {"expr": module.code(node)}, fix)
+
+
+def _race(node: cst.Call, module: Module) -> bool:
+    """Say whether the host reads the copy before anything has waited for it."""
+    place = _held(node, module)
+    if _read(place, module):
+        return not _waits(node, place, module)
+    statement = module.parent(place)
+    match statement:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
+            scope = module.function(node) or module.root
+            later = [
+                r for r in module.reads(scope, name) if module.before(node, r) and not module.is_within(r, statement)
+            ]
+            bound = [w for w in module.writes(scope, name) if module.before(node, w)]
+            reads = [r for r in later if not any(module.before(w, r) for w in bound)]
+            found = next((r for r in reads if _read(_held(r, module), module)), None)
+            return found is not None and not _waits(node, found, module)
+    return False
+
+
+def _held(node: cst.CSTNode, module: Module) -> cst.CSTNode:
+    """Return the longest chain of views of `node`: they read nothing."""
+    above = module.parent(node)
+    while isinstance(above, cst.Attribute) and above.value is node and above.attr.value in _VIEWS:
+        call = module.parent(above)
+        if not isinstance(call, cst.Call):
+            return node
+        node, above = call, module.parent(call)
+    return node
+
+
+def _read(node: cst.CSTNode, module: Module) -> bool:
+    match module.parent(node):
+        case cst.Attribute(value=value, attr=cst.Name(attr)) if value is node:
+            return attr not in _KNOWN and attr not in _WAITS - {"item", "tolist"} and attr not in ("to", "cuda")
+        case cst.BinaryOperation() | cst.Comparison() | cst.ComparisonTarget() | cst.FormattedStringExpression():
+            return True
+        case cst.Arg() as arg:
+            call = module.parent(arg)
+            name = module.name(call.func) or "" if isinstance(call, cst.Call) else ""
+            computes = name.startswith(("torch.", "numpy.")) and not name.startswith(
+                ("torch.save", "torch.cuda", "torch.utils")
+            )
+            return computes or name in _READERS
+    return False
+
+
+def _waits(copy: cst.Call, read: cst.CSTNode, module: Module) -> bool:
+    """Say whether something between the copy and the end of the statement that reads it waits for the device."""
+    last = module.statement(read)
+    scope = module.function(copy) or module.root
+    return any(
+        isinstance(call, cst.Call)
+        and call is not copy
+        and (module.before(copy, call) or module.is_within(call, module.statement(copy)))
+        and (module.before(call, last) or module.is_within(call, last))
+        and _wait(call, copy, read, module)
+        for call in module.within(scope, cst.Call)
+    )
+
+
+def _wait(call: cst.Call, copy: cst.Call, read: cst.CSTNode, module: Module) -> bool:
+    match call.func:
+        case cst.Attribute(value=receiver, attr=cst.Name(method)):
+            own = module.is_within(copy, receiver) or module.is_within(read, receiver)
+            blocking = (
+                method == "to" and module.value(call).device == CPU and module.keyword(call, "non_blocking") is None
+            )
+            return not own and (method in _WAITS or blocking)
+    return False

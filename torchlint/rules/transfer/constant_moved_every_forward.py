@@ -1,0 +1,228 @@
+"""Keep constants on the device as buffers
+
+## Why
+`module.to(device)` moves parameters and buffers; a tensor in a plain attribute stays where it was built. A forward that
+says `self.mean.to(x.device)` then copies it from pageable host memory in every call, and the host waits for each copy.
+Lightning's guide to hardware-agnostic code says: instead of a plain attribute, `register_buffer`. The same waste
+happens with a global constant, and with `torch.tensor([...]).to(x.device)` that is built anew each time.
+
+Flagged: in a forward, a loss or a step, a move to the device of an attribute of an `nn.Module` that only `__init__`
+assigns, with a tensor that lives on the CPU by evidence; of a tensor that is bound once at module level; or of a
+tensor made from a list of numbers. Slices, reshapes and casts on the way are seen through.
+
+## Setup
+```python
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+```
+
+## Bad
+```python
+class Normalize(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mean = torch.tensor([0.485, 0.456, 0.406]).view(1, 3, 1, 1)
+
+    def forward(self, x):
+        return x - self.mean.to(x.device)
+
+
+out = Normalize().to(device)(torch.ones(2, 3, 4, 4, device=device))
+```
+
+```python
+class Padded(nn.Module):
+    def forward(self, x):
+        return x * torch.tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1).to(x.device)
+
+
+out = Padded()(torch.ones(2, 3, 4, 4, device=device))
+```
+
+## Good
+```python
+class Normalize(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.tensor([0.485, 0.456, 0.406]).view(1, 3, 1, 1), persistent=False)
+
+    def forward(self, x):
+        return x - self.mean.to(x.device)
+
+
+out = Normalize().to(device)(torch.ones(2, 3, 4, 4, device=device))
+```
+
+## Leave alone
+A buffer or a parameter is on the device already.
+```python
+class Normalize(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(3))
+        self.scale = nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        return (x - self.mean.to(x.device)) * self.scale.to(x.device)
+```
+
+A move that is kept costs once.
+```python
+class Normalize(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mean = torch.zeros(3)
+        self.std = torch.ones(3)
+        self.moved = None
+
+    def forward(self, x):
+        if self.mean.device != x.device:
+            self.mean = self.mean.to(x.device)
+        if self.moved is None:
+            self.moved = self.std.to(x.device)
+        return (x - self.mean) / self.moved
+```
+
+Where the tensor is created is not known to be the CPU.
+```python
+class Scaled(nn.Module):
+    def __init__(self, weights, device):
+        super().__init__()
+        self.weights = weights
+        self.bias = torch.zeros(3, device=device)
+
+    def forward(self, x):
+        return x * self.weights.to(x.device) + self.bias.to(x.device)
+```
+
+A table that is indexed on the host, so that only the rows of this batch travel.
+```python
+class Features(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.zeros(1_000_000, 512)
+
+    def forward(self, x, index):
+        return x + self.table[index].to(x.device)
+```
+
+What differs from step to step has to be sent.
+```python
+class Ragged(nn.Module):
+    def forward(self, x, lengths):
+        return x * torch.tensor([len(lengths), x.size(0)]).to(x.device)
+```
+
+A data module is no nn.Module, and has no buffers.
+```python
+class Transfers:
+    def __init__(self):
+        self.mean = torch.zeros(3)
+
+    def forward(self, x):
+        return x - self.mean.to(x.device)
+```
+
+A constructor runs once, and so does a script.
+```python
+weights = torch.ones(3)
+
+
+class Weighted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.criterion = nn.CrossEntropyLoss(weight=weights.to(device))
+
+    def forward(self, x, y):
+        return self.criterion(x, y)
+
+
+weights = weights.to(device)
+```
+
+Code on the way to an exception runs rarely.
+```python
+class Checked(nn.Module):
+    def forward(self, x):
+        if x.dim() != 2:
+            raise ValueError(f"{x.shape}, {torch.tensor([1, 2]).to(x.device)}")
+        return x
+```
+
+A benchmark may move on purpose.
+```python
+def benchmark_copy(model, loader):
+    for x in loader:
+        model(x.to(device) * torch.tensor([1.0, 2.0]).to(device)).sum().backward()
+```
+
+## Fix safety
+Unsafe: `persistent=False` leaves the keys of `state_dict` as they are, but a buffer follows `.half()` and `.to(dtype)`,
+is copied by `deepcopy` and by EMA code, and DistributedDataParallel broadcasts buffers at each forward by default.
+Nothing is offered for globals and for tensors built in the step, where the assignment binds more than the attribute or comes
+before `super().__init__()`, and where the class has the name already, as `register_buffer` would raise there.
+
+## Measure
+```python
+model = Normalize().to(device)
+out = model(torch.ones(2, 3, 4, 4, device=device))
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
+from torchlint.semantic.host_constants import HostConstant
+
+_GLOBAL = "`{name}` is a constant on the CPU that is copied to the device in every step; keep a copy on the device."
+_LITERAL = "`{expr}` is built from constants and copied in every step; fill it on the device, or keep a copy there."
+_NOTE = "A buffer follows .half() and .to(dtype), is copied with the module, and DDP broadcasts it at each forward."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL106",
+    message="self.{name} is a plain tensor copied to the device in every forward; register it as a buffer.",
+    severity="warning",
+    default=True,
+    triggers=(b".to", b".cuda", b".type_as"),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    transfer = module.transfer(node)
+    if transfer is None or module.bench(node) or module.error_path(node):
+        return
+    heat = module.heat(node)
+    constant = module.host_constant(transfer.source) if heat.hot else None
+    if constant is None or module.cached(node):
+        return
+    words = {"name": constant.name, "expr": module.code(transfer.source)}
+    message = {"global": _GLOBAL, "literal": _LITERAL}.get(constant.kind)
+    yield Hit(node, words, _fix(constant, module), message=message, why_hot=heat.why)
+
+
+def _fix(constant: HostConstant, module: Module) -> Fix | None:
+    """Register the attribute as a buffer in the place of its assignment, which comes after ``super().__init__()``."""
+    made = constant.made
+    function = module.function(made) if made is not None else None
+    if constant.kind != "attribute" or made is None or function is None or not _after_super(made, function, module):
+        return None
+    call = cst.parse_expression(f'self.register_buffer("{constant.name}", 0, persistent=False)')
+    assert isinstance(call, cst.Call)
+    new = call.with_changes(args=[call.args[0], call.args[1].with_changes(value=made.value), call.args[2]])
+    return Fix((Replace(made, cst.Expr(new)),), Safety.UNSAFE, "Register it as a buffer", _NOTE)
+
+
+def _after_super(made: cst.Assign, function: cst.FunctionDef, module: Module) -> bool:
+    for call in module.within(function.body, cst.Call):
+        if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "__init__":
+            return module.before(call, made)
+    return False

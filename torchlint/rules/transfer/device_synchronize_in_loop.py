@@ -1,0 +1,265 @@
+"""Let the device run ahead: leave waiting to the reads that need it
+
+## Why
+`torch.cuda.synchronize()` blocks the host until every queued kernel has ended. In a training step nothing can be
+queued meanwhile, so the device idles while Python prepares the next kernels (CUDA notes of the PyTorch docs,
+"Asynchronous execution": operations are enqueued, and ordering on one stream is kept by itself). Correct results
+never need the call on one stream: reads on the host (`.item()`, `.cpu()`) wait by themselves, for what they need.
+
+Flagged: a wait for the device (`torch.cuda.synchronize`, the same of `torch.accelerator`, `torch.mps` and
+`torch.xpu`, and `torch.cuda.current_stream().synchronize()`) in a training step, an evaluation batch or a forward
+pass.
+
+## Setup
+```python
+import time
+
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(8, 4).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = [torch.randn(8, 8) for _ in range(3)]
+```
+
+## Bad
+```python
+def train():
+    for x in loader:
+        optimizer.zero_grad()
+        model(x.to(device)).sum().backward()
+        optimizer.step()
+        torch.cuda.synchronize()
+```
+
+## Good
+```python
+def train():
+    for x in loader:
+        optimizer.zero_grad()
+        model(x.to(device)).sum().backward()
+        optimizer.step()
+```
+
+## Leave alone
+Once, before a clock is read or the program ends.
+```python
+def train():
+    for x in loader:
+        model(x.to(device)).sum().backward()
+        optimizer.step()
+    torch.cuda.synchronize()
+```
+
+Every fifty steps, or where somebody debugs or takes times.
+```python
+def train(debug, timing):
+    for step, x in enumerate(loader):
+        model(x.to(device)).sum().backward()
+        optimizer.step()
+        if step % 50 == 0:
+            torch.cuda.synchronize()
+        if debug:
+            torch.cuda.synchronize()
+        if timing:
+            torch.cuda.synchronize()
+```
+
+Beside a clock: a time without it is the time of queueing.
+```python
+def train():
+    for x in loader:
+        start = time.perf_counter()
+        model(x.to(device)).sum().backward()
+        optimizer.step()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        print(time.perf_counter() - start)
+```
+
+Benchmarks.
+```python
+def benchmark_steps():
+    for x in loader:
+        model(x.to(device)).sum().backward()
+        optimizer.step()
+        torch.cuda.synchronize()
+```
+
+After a copy to the host that does not wait, something has to.
+```python
+def train(host):
+    for x in loader:
+        loss = model(x.to(device)).sum()
+        loss.backward()
+        optimizer.step()
+        host.copy_(loss.detach(), non_blocking=True)
+        torch.cuda.synchronize()
+        print(host)
+```
+
+With a stream of one's own, a captured graph or a collective in flight the order is the program's business.
+```python
+def train(side):
+    for x in loader:
+        with torch.cuda.stream(side):
+            batch = x.to(device)
+        side.synchronize()
+        model(batch).sum().backward()
+        optimizer.step()
+```
+
+Before memory statistics are read, or after an error, the wait makes the report true.
+```python
+def train():
+    for x in loader:
+        try:
+            model(x.to(device)).sum().backward()
+            optimizer.step()
+        except RuntimeError:
+            torch.cuda.synchronize()
+            raise
+
+
+def train_and_measure():
+    for x in loader:
+        model(x.to(device)).sum().backward()
+        optimizer.step()
+        torch.cuda.synchronize()
+        print(torch.cuda.max_memory_allocated())
+```
+
+## Fix safety
+Unsafe: without the wait an error of a kernel is raised at a later line, and code that uses streams of its own in
+another file may have relied on it.
+
+## Measure
+```python
+for x in loader:
+    optimizer.zero_grad()
+    model(x.to(device)).sum().backward()
+    optimizer.step()
+    torch.cuda.synchronize()
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Remove, Rule, Safety
+from torchlint.semantic.module import dotted_text
+
+_WAITS = frozenset(
+    "torch.cuda.synchronize torch.accelerator.synchronize torch.mps.synchronize torch.xpu.synchronize".split()
+)
+_CURRENT = frozenset(
+    (
+        "torch.cuda.current_stream torch.cuda.default_stream torch.accelerator.current_stream torch.xpu.current_stream"
+    ).split()
+)
+_CLOCK = re.compile(
+    r"(^|[._])(time|time_ns|perf_counter(_ns)?|monotonic(_ns)?|process_time(_ns)?|default_timer|now|elapsed_time|tic|"
+    r"toc)$|"
+    r"(^|[._])timer?(_\w+)?\.\w+$|^torch\.\w+\.(memory\.)?(\w*memory\w*|mem_get_info)$",
+    re.IGNORECASE,
+)
+_TIMING = re.compile(r"(^|_)(timers?|timing|times?)(_|$)", re.IGNORECASE)
+_OWN_ORDER = re.compile(
+    r"^torch\.(cuda|xpu|accelerator)\.(stream|Stream|ExternalStream|CUDAGraph|graph|graphs\.\w+)$|"
+    r"\.(wait_stream|wait_event|record_stream|replay)$"
+)
+_NEAR = 2
+_NOTE = "An error of a kernel is raised at a later line; code that uses streams of its own may rely on the wait."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL111",
+    message="{name}() drains the device in every step, so the host cannot run ahead.",
+    severity="warning",
+    default=True,
+    triggers=(b"synchronize",),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    name = _name(node, module)
+    heat = module.heat(node) if name else None
+    if name is None or heat is None or not heat.hot or module.bench(node) or module.error_path(node):
+        return
+    if any(_clock(call, module) for call in _near(node, module)) or _ordered(node, module) or _asked(node, module):
+        return
+    yield Hit(node, {"name": name}, fix=_fix(node, module), why_hot=heat.why)
+
+
+def _name(node: cst.Call, module: Module) -> str | None:
+    """Return how a call that waits for the device is spelled in full, or None."""
+    match node.func:
+        case cst.Attribute(value=cst.Call(func=func), attr=cst.Name("synchronize")) if module.name(func) in _CURRENT:
+            return f"{module.name(func)}().synchronize"
+    name = module.name(node.func)
+    return name if name in _WAITS else None
+
+
+def _near(node: cst.Call, module: Module) -> Iterator[cst.CSTNode]:
+    """Yield the calls in the statements beside the wait, and beside the ``if`` that holds nothing else."""
+    at = module.statement(node)
+    while True:
+        block = module.parent(at)
+        if not isinstance(block, (cst.IndentedBlock, cst.Module)):
+            return
+        index = next(i for i, part in enumerate(block.body) if part is at)
+        for part in block.body[max(index - _NEAR, 0) : index + _NEAR + 1]:
+            yield from module.within(part, cst.Call)
+        above = module.parent(block)
+        if not isinstance(above, cst.If) or len(block.body) > 1:
+            return
+        at = above
+
+
+def _clock(call: cst.CSTNode, module: Module) -> bool:
+    return isinstance(call, cst.Call) and bool(_CLOCK.search(_spelled(call, module)))
+
+
+def _spelled(call: cst.Call, module: Module) -> str:
+    return module.name(call.func) or dotted_text(call.func) or ""
+
+
+def _ordered(node: cst.Call, module: Module) -> bool:
+    """Say whether the function orders work itself: streams, graphs, collectives in flight, copies that do not wait."""
+    for call in module.within(module.function(node) or module.root, cst.Call):
+        if not isinstance(call, cst.Call):
+            continue
+        if _OWN_ORDER.search(_spelled(call, module)) or module.keyword(call, "async_op") is not None:
+            return True
+        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        given = module.keyword(call, "non_blocking") is not None or len(call.args) > 1
+        if given and (method == "copy_" or (method == "to" and module.value(call).device == "cpu")):
+            return True
+    return False
+
+
+def _asked(node: cst.Call, module: Module) -> bool:
+    """Say whether a setting about timing asks for the wait."""
+    return any(_TIMING.search(name) for test, needed in module.tests(node) if needed for name in _words(test, module))
+
+
+def _words(test: cst.BaseExpression, module: Module) -> Iterator[str]:
+    for part in module.within(test, cst.Name, cst.Attribute):
+        yield part.attr.value if isinstance(part, cst.Attribute) else getattr(part, "value")  # noqa: B009
+
+
+def _fix(node: cst.Call, module: Module) -> Fix | None:
+    statement = module.small_statement(node)
+    if not isinstance(statement, cst.Expr) or statement.value is not node:
+        return None
+    block = module.parent(module.statement(node))
+    alone = isinstance(block, cst.IndentedBlock) and len(block.body) == 1
+    # A call that is all its ``if cuda:`` holds would leave an empty branch; that is better done by hand.
+    return None if alone else Fix((Remove(statement),), Safety.UNSAFE, "Delete the call", _NOTE)

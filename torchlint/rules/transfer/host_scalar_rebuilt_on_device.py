@@ -1,0 +1,245 @@
+"""Fill constants on the device
+
+## Why
+`torch.tensor(0.5, device="cuda")` writes the number into a CPU tensor and copies that to the device, and the host
+waits for the copy (the source of `tensor_new.cpp`: the data go through CPU memory and a blocking `.to(device)`).
+`torch.full((), 0.5, device=...)` hands the number to a kernel as an argument, so nothing is copied and nobody waits.
+A list of constants is best kept: make it once in the constructor and register it as a buffer, which moves with the
+module.
+
+Flagged, as an `info`: `torch.tensor` or `torch.as_tensor` of a number, a bool, or a list of such literals that ends
+up on the device, in a training step, an evaluation batch or a forward pass.
+
+## Setup
+```python
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(8, 4).to(device)
+```
+
+## Bad
+```python
+class Margin(nn.Module):
+    def forward(self, x):
+        weight = torch.tensor(0.5, device=x.device)
+        floor = torch.tensor(float("-inf"), device=x.device, dtype=x.dtype)
+        zero = torch.tensor(0.0).to(device)
+        return torch.where(x > floor, x * weight, zero)
+
+
+y = Margin()(torch.arange(8.0, device=device))
+```
+
+```python
+class Normalize(nn.Module):
+    def forward(self, x):
+        return x - torch.tensor([0.1, 0.2, 0.3, 0.4], device=x.device)
+```
+
+## Good
+```python
+class Margin(nn.Module):
+    def forward(self, x):
+        weight = torch.full((), 0.5, device=x.device)
+        floor = torch.full((), float("-inf"), device=x.device, dtype=x.dtype)
+        zero = torch.full((), 0.0, device=device)
+        return torch.where(x > floor, x * weight, zero)
+
+
+y = Margin()(torch.arange(8.0, device=device))
+```
+
+```python
+class Normalize(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.tensor([0.1, 0.2, 0.3, 0.4]))
+
+    def forward(self, x):
+        return x - self.mean
+```
+
+## Leave alone
+Data that differ from step to step have to be copied.
+```python
+class Lengths(nn.Module):
+    def forward(self, x, lengths):
+        return x / torch.tensor([len(x), len(lengths)], device=x.device).max() + torch.tensor(len(x), device=x.device)
+```
+
+A constructor runs once.
+```python
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(0.5, device=device))
+```
+
+On the CPU there is nothing to copy.
+```python
+class OnHost(nn.Module):
+    def forward(self, x):
+        return x * torch.tensor(0.5) + torch.tensor(0.5, device="cpu")
+```
+
+A value that is made once and kept.
+```python
+class Kept(nn.Module):
+    scale = None
+
+    def forward(self, x):
+        if self.scale is None:
+            self.scale = torch.tensor(0.5, device=x.device)
+        return x * self.scale
+```
+
+A loss of zero that asks for a gradient stands in for one that could not be computed.
+```python
+class Loss(nn.Module):
+    def forward(self, x):
+        if x.shape[0] == 0:
+            return torch.tensor(0.0, device=x.device, requires_grad=True)
+        return model(x).mean()
+```
+
+A fallback of a conditional expression is made where nothing is computed.
+```python
+class Mean(nn.Module):
+    def forward(self, x):
+        return x.mean() if x.numel() > 0 else torch.tensor(0.0, device=x.device)
+```
+
+Benchmarks, now and then, and the way to an exception.
+```python
+class Checked(nn.Module):
+    def forward(self, x, step=1):
+        if step % 100 == 0:
+            print(x * torch.tensor(0.5, device=x.device))
+        if x.shape[0] == 0:
+            raise ValueError(torch.tensor(0.5, device=x.device))
+        return x
+
+
+def benchmark_scale(x):
+    for _ in range(3):
+        model(x * torch.tensor(0.5, device=device)).sum().backward()
+```
+
+## Fix safety
+Safe for one real number or bool in the range of every floating dtype: dtype, shape, strides and value are equal
+(checked by running for all dtypes). A larger number may raise where `torch.tensor` gave infinity: there the rewrite
+is a suggestion. Lists have no rewrite.
+
+## Measure
+```python
+x = torch.rand(4, 8, device=device)
+y = x * torch.tensor(0.5, device=device)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
+from torchlint.semantic.module import ACCEL, CUDA
+
+_FACTORIES = ("torch.tensor", "torch.as_tensor")
+_CONSTANTS = frozenset(
+    "math.pi math.e math.tau math.inf math.nan torch.pi torch.e torch.inf torch.nan numpy.pi numpy.e numpy.inf".split()
+)
+_LARGEST = 65504.0
+"""The largest number that all floating dtypes but the 8-bit ones hold."""
+_LIST = "`{expr}` copies the same numbers from the host in every step; make it once, and register it as a buffer."
+_KEPT = frozenset(("device", "dtype"))
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL112",
+    message="`{expr}` copies a number from the host in every step; fill it on the device with torch.full((), ...).",
+    severity="info",
+    default=True,
+    triggers=(b"tensor(",),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if module.name(node.func) not in _FACTORIES or not node.args or node.args[0].keyword or node.args[0].star:
+        return
+    data = node.args[0].value
+    values = list(_numbers(data, module))
+    if not values or None in values:
+        return
+    place, target = _place(node, module)
+    heat = module.heat(node) if place is not None else None
+    if place is None or heat is None or not heat.hot or module.bench(node) or module.error_path(node):
+        return
+    if module.cached(node) or module.keyword(node, "requires_grad") is not None or _fallback(place, module):
+        return
+    listed = isinstance(data, (cst.List, cst.Tuple))
+    fix = None if listed else _fix(node, place, target, module)
+    yield Hit(place, {"expr": module.code(place)}, fix, message=_LIST if listed else None, why_hot=heat.why)
+
+
+def _fallback(place: cst.Call, module: Module) -> bool:
+    """Say whether a conditional expression gives the number where there is nothing to compute."""
+    above = module.parent(place)
+    return isinstance(above, cst.IfExp) and above.test is not place
+
+
+def _numbers(node: cst.BaseExpression, module: Module) -> Iterator[float | None]:
+    """Yield the numbers of a literal, also of a list; None for what is not one."""
+    match node:
+        case cst.List(elements=elements) | cst.Tuple(elements=elements):
+            for element in elements:
+                yield from _numbers(element.value, module)
+        case cst.Integer() | cst.Float():
+            yield float(node.evaluated_value)
+        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
+            yield from _numbers(inner, module)
+        case cst.Name(value="True" | "False"):
+            yield 0.0
+        case cst.Call(args=[cst.Arg(value=cst.SimpleString())]) if module.name(node.func) == "builtins.float":
+            yield 0.0
+        case cst.Attribute() | cst.Name() if module.name(node) in _CONSTANTS:
+            yield 0.0
+        case _:
+            yield None
+
+
+def _place(node: cst.Call, module: Module) -> tuple[cst.Call | None, cst.BaseExpression | None]:
+    """Return the call that brings the number to the device, the factory's own or the move of it, and the device."""
+    given = module.keyword(node, "device")
+    if given is not None:
+        return (node, given) if module.devlike(given) in (CUDA, ACCEL) else (None, None)
+    method = module.parent(node)
+    if not isinstance(method, cst.Attribute) or method.value is not node:
+        return None, None
+    move = module.parent(method)
+    found = module.transfer(move) if isinstance(move, cst.Call) else None
+    if found is None:
+        return None, None
+    # ``.cuda(None)`` means the current GPU, ``device=None`` the CPU.
+    sure = found.target is None or isinstance(found.target, cst.Integer) or method.attr.value == "to"
+    plain = sure and not found.like and found.given <= {"device"}
+    named = found.target or (cst.SimpleString('"cuda"') if not found.given else None)
+    return found.call, named if plain else None
+
+
+def _fix(node: cst.Call, place: cst.Call, target: cst.BaseExpression | None, module: Module) -> Fix | None:
+    given = {arg.keyword.value if arg.keyword is not None else arg.star for arg in node.args[1:]}
+    if target is None or not isinstance(node.func, cst.Attribute) or given - _KEPT:
+        return None
+    args = [cst.Arg(cst.Tuple([]), comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))), *node.args]
+    new = node.with_changes(func=node.func.with_changes(attr=cst.Name("full")), args=args)
+    if place is not node:
+        new = with_keyword(new, "device", target)
+    small = all(value is not None and abs(value) <= _LARGEST for value in _numbers(node.args[0].value, module))
+    safety = Safety.SAFE if small else Safety.SUGGESTION
+    return Fix((Replace(place, new),), safety, "Fill the number on the device")

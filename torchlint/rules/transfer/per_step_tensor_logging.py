@@ -1,0 +1,269 @@
+"""Log every N steps instead of every step
+
+## Why
+To show a tensor that lives on the GPU, Python has to know its value: `print(loss)` heads the list of hidden waits in
+the PyTorch Performance Tuning Guide ("Avoid unnecessary CPU-GPU synchronization"), an f-string calls `.item()`,
+`SummaryWriter.add_scalar(tag, loss)` copies to NumPy (torch/utils/tensorboard/_convert_np.py), tqdm's
+`set_postfix(loss=loss)` makes a string of it, and so do `logging.info("%s", loss)` and `wandb.log({"loss": loss})`.
+Each of them waits for every kernel queued so far. A progress bar redraws at most ten times a second, but
+its arguments are computed at each call.
+
+Flagged: a read of a GPU scalar in a training step that only serves a logging call (print, a logger, a progress bar, a
+tracker, a meter), directly or by a name that nothing else reads; and a GPU tensor handed to a logging call that is
+known to convert it. A debug message that formats its arguments only when it is shown is an `info`.
+
+## Setup
+```python
+import logging
+
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(8, 3).to(device)
+criterion = nn.CrossEntropyLoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = [(torch.randn(4, 8), torch.randint(3, (4,))) for _ in range(5)]
+logger = logging.getLogger(__name__)
+```
+
+## Bad
+```python
+for step, (x, y) in enumerate(loader):
+    loss = criterion(model(x.to(device)), y.to(device))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    logger.info("loss %.3f", loss.item())
+```
+
+```python
+for x, y in loader:
+    loss = criterion(model(x.to(device)), y.to(device))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    logger.info("loss %s", loss)
+```
+
+## Good
+```python
+for step, (x, y) in enumerate(loader):
+    loss = criterion(model(x.to(device)), y.to(device))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step % 50 == 0:
+        logger.info("loss %.3f", loss.item())
+```
+
+## Leave alone
+Every fifty steps, and once after the loop, a read costs little.
+```python
+for step, (x, y) in enumerate(loader):
+    loss = criterion(model(x.to(device)), y.to(device))
+    loss.backward()
+    optimizer.step()
+    if step % 50 == 0:
+        print(loss, f"{loss:.3f}")
+print(loss.item())
+```
+
+Shapes, dtypes and devices are known on the host.
+```python
+for x, y in loader:
+    loss = criterion(model(x.to(device)), y.to(device))
+    loss.backward()
+    optimizer.step()
+    print(x.shape, loss.dtype, loss.device, loss.requires_grad)
+```
+
+Lightning's own log keeps the tensor and reads it when it logs.
+```python
+import lightning.pytorch as pl
+
+
+class Lit(pl.LightningModule):
+    def training_step(self, batch, index):
+        x, y = batch
+        loss = criterion(model(x), y)
+        self.log("loss", loss)
+        return loss
+```
+
+Tensors on the CPU wait for nothing.
+```python
+for x, y in loader:
+    print(x.mean(), y.max().item())
+    loss = criterion(model(x.to(device)), y.to(device))
+    loss.backward()
+    optimizer.step()
+```
+
+A value that the loop needs as well is read for the loop.
+```python
+best = float("inf")
+for x, y in loader:
+    loss = criterion(model(x.to(device)), y.to(device))
+    loss.backward()
+    optimizer.step()
+    value = loss.item()
+    print(value)
+    best = min(best, value)
+```
+
+A test has read the value already.
+```python
+for x, y in loader:
+    loss = criterion(model(x.to(device)), y.to(device))
+    if loss.item() < 0.1:
+        print(loss.item())
+    loss.backward()
+    optimizer.step()
+```
+
+What an evaluation shows has to reach the host.
+```python
+with torch.no_grad():
+    for x, y in loader:
+        print(model(x.to(device)).argmax(1))
+```
+
+On the way to an exception nothing is slow.
+```python
+for x, y in loader:
+    loss = criterion(model(x.to(device)), y.to(device))
+    loss.backward()
+    optimizer.step()
+    if not loss.requires_grad:
+        print(loss)
+        raise RuntimeError("no graph")
+```
+
+A benchmark reads the device on purpose.
+```python
+def benchmark_steps(loader):
+    for x, y in loader:
+        loss = criterion(model(x.to(device)), y.to(device))
+        loss.backward()
+        print(loss.item())
+```
+
+## Fix safety
+Only suggestions: fewer lines are logged, and a meter then holds a tensor.
+
+## Measure
+```python
+for x, y in loader:
+    f"{criterion(model(x.to(device)), y.to(device))}"
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Prepend, Replace, Rule, Safety, Severity
+from torchlint.semantic.module import HostRead
+from torchlint.semantic.per_step_use import Sink
+
+_READ = "`{expr}` reads a GPU value every step for {sink}; log every N steps."
+_METER = (
+    "`{expr}` reads a GPU value every step for {sink}; pass the detached tensor, and read the average every N steps."
+)
+_LATER = "`{expr}` reads a GPU value every step that is logged only now and then; read it where it is logged."
+_EVERY = 50
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL105",
+    message="{sink} formats a GPU tensor every step; log every N steps.",
+    severity="warning",
+    default=True,
+    triggers=(
+        b"print",
+        b"log",
+        b"set_",
+        b"add",
+        b"update",
+        b"warn",
+        b"track",
+        b"write",
+        b"record",
+        b"pu",
+        b"report",
+        b"display",
+    ),
+    yields_to=("TL901",),
+)
+
+
+@rule.on(cst.Call, cst.FormattedString, cst.BinaryOperation)
+def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
+    """Yield a hit for a scalar read that only serves a logging call, at the place where TL101 would see it."""
+    for read in module.scalar_reads(node):
+        sinks = module.logged_in(read.node)
+        if sinks and _in_step(node, module) and not module.read_before(read):
+            yield _hit(read, sinks, module)
+
+
+@rule.on(cst.Call)
+def check_tensors(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Yield a hit for each tensor that a logging call is handed and reads by itself; print is a read already."""
+    sink = module.logging_call(node)
+    if sink is None or module.name(node.func) == "builtins.print":
+        return
+    for tensor in module.shown_tensors(sink):
+        read = HostRead(tensor, tensor, "format")
+        if _in_step(node, module) and not module.read_before(read):
+            severity = Severity.INFO if sink.kind == "debug" else None
+            fix = _throttled(node, module)
+            words = {"sink": module.code(node.func)}
+            yield Hit(tensor, words, fix, severity, why_hot=module.heat(node).why)
+
+
+def _in_step(node: cst.CSTNode, module: Module) -> bool:
+    return module.heat(node).train and not module.bench(node) and not module.error_path(node)
+
+
+def _hit(read: HostRead, sinks: list[Sink], module: Module) -> Hit:
+    often = [sink for sink in sinks if module.heat(sink.call).train]
+    sink = (often or sinks)[0]
+    words = {"expr": module.code(read.node), "sink": module.code(sink.call.func)}
+    fix: Fix | None = None
+    if not often:
+        message: str | None = _LATER
+    elif sink.kind == "meter":
+        message, fix = _METER, _kept(read, module)
+    else:
+        message = None if read.how in ("format", "print") else _READ
+        fix = _throttled(sink.call, module) if len(often) == 1 and module.is_within(read.node, sink.call) else None
+    return Hit(read.node, words, fix, message=message, why_hot=(*read.inside, *module.heat(read.node).why))
+
+
+def _throttled(call: cst.Call, module: Module) -> Fix | None:
+    """Suggest to log only every N steps, where the loop counts them and the call is a statement of its own."""
+    counter = module.step_counter(module.heat(call).loop)
+    line = module.statement(call)
+    match line:
+        case cst.SimpleStatementLine(body=[cst.Expr(value=value)]) if value is call and counter is not None:
+            title = f"Log every {_EVERY} steps"
+            return Fix((Prepend(call, f"if {counter} % {_EVERY} == 0: "),), Safety.SUGGESTION, title)
+    return None
+
+
+def _kept(read: HostRead, module: Module) -> Fix | None:
+    """Suggest the detached tensor for a meter that is handed the number itself."""
+    if read.how not in ("item", "float") or not isinstance(module.parent(read.node), cst.Arg):
+        return None
+    match read.tensor:
+        case cst.Call(func=cst.Attribute(attr=cst.Name("detach"))):
+            new: cst.BaseExpression = read.tensor
+        case cst.Name() | cst.Attribute() | cst.Call() | cst.Subscript():
+            new = cst.Call(cst.Attribute(read.tensor, cst.Name("detach")))
+        case _:
+            return None
+    return Fix((Replace(read.node, new),), Safety.SUGGESTION, "Pass the detached tensor")

@@ -1,0 +1,191 @@
+"""Leave pinning to the loader, or to the copy itself
+
+## Why
+`tensor.pin_memory()` copies the tensor into page-locked memory on the thread that calls it, and blocks it. Followed
+at once by `.to(device)` that is one more copy on the critical path: the tutorial on pinned memory and `non_blocking`
+of the PyTorch docs says that `tensor.pin_memory().to(device, non_blocking=True)` can be slower than a plain
+`tensor.to(device)`. Pinning helps where another thread does it ahead of time, as `DataLoader(pin_memory=True)` does.
+
+Flagged: `.pin_memory()` whose result is only moved to the device, in the same expression or under a name with no
+other use, in a training step, an evaluation batch, a forward pass or a dataset's sample.
+
+## Setup
+```python
+import threading
+
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(8, 4).to(device)
+loader = [torch.randn(4, 8) for _ in range(3)]
+```
+
+## Bad
+```python
+def train(optimizer):
+    for x in loader:
+        x = x.pin_memory().to(device, non_blocking=True)
+        model(x).sum().backward()
+        optimizer.step()
+```
+
+## Good
+```python
+def train(optimizer):
+    for x in loader:
+        x = x.to(device, non_blocking=True)
+        model(x).sum().backward()
+        optimizer.step()
+```
+
+## Leave alone
+A buffer that is pinned once and copied many times.
+```python
+def train(optimizer):
+    stage = torch.empty(4, 8).pin_memory()
+    for x in loader:
+        stage.copy_(x)
+        model(stage.to(device, non_blocking=True)).sum().backward()
+        optimizer.step()
+```
+
+A pinned tensor that is used elsewhere too.
+```python
+def train(optimizer, cache):
+    for x in loader:
+        pinned = x.pin_memory()
+        cache.append(pinned)
+        model(pinned.to(device, non_blocking=True)).sum().backward()
+        optimizer.step()
+```
+
+A thread or a stream that prefetches does it beside the work.
+```python
+def prefetch(queue):
+    for x in loader:
+        queue.put(model(x.pin_memory().to(device, non_blocking=True)))
+
+
+def start(queue):
+    threading.Thread(target=prefetch, args=(queue,)).start()
+
+
+def train(optimizer, side):
+    for x in loader:
+        with torch.cuda.stream(side):
+            x = x.pin_memory().to(device, non_blocking=True)
+        torch.cuda.current_stream().wait_stream(side)
+        model(x).sum().backward()
+        optimizer.step()
+```
+
+Memory that is pinned when it is made costs no second copy.
+```python
+def train(optimizer):
+    for x in loader:
+        noise = torch.empty(4, 8, pin_memory=True).normal_()
+        model(x.to(device) + noise.to(device, non_blocking=True)).sum().backward()
+        optimizer.step()
+```
+
+Once at the start, and in benchmarks.
+```python
+def setup(weights):
+    return weights.pin_memory().to(device)
+
+
+def benchmark_copies(optimizer):
+    for x in loader:
+        model(x.pin_memory().to(device)).sum().backward()
+        optimizer.step()
+```
+
+## Fix safety
+Safe where the target is spelled as CUDA: values, dtype, device and random numbers stay. Unsafe where the device is a
+variable: if that is the CPU, the tensor was pinned and is no longer. Through a name it is a suggestion.
+
+## Measure
+```python
+x = torch.rand(1024, 1024)
+if torch.cuda.is_available():
+    x.pin_memory().to(device, non_blocking=True)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety, Transfer
+
+_STREAMS = frozenset(("torch.cuda.stream", "torch.cuda.StreamContext", "torch.xpu.stream"))
+_NOTE = "Where the device is the CPU, the tensor was pinned and is no longer."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL108",
+    message="`{expr}` pins on the calling thread and copies once more; drop .pin_memory() or let the DataLoader pin.",
+    severity="warning",
+    default=True,
+    triggers=(b"pin_memory",),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    transfer = module.transfer(node)
+    if transfer is None or module.bench(node) or module.error_path(node):
+        return
+    pinned = _pinned(transfer.source, module)
+    heat = module.heat(node)
+    if pinned is None or heat.grade < Grade.SAMPLE or _beside(node, module):
+        return
+    yield Hit(pinned, {"expr": module.code(pinned)}, _fix(transfer, pinned), why_hot=heat.why)
+
+
+def _pinned(source: cst.BaseExpression, module: Module) -> cst.Call | None:
+    """Return the call that pins what is moved, where the pinned tensor has no other use."""
+    match source:
+        case cst.Call(func=cst.Attribute(attr=cst.Name("pin_memory")), args=[]):
+            return source
+        case cst.Name(value=name):
+            definition = module.definition(source)
+            scope = module.function(source) or module.root
+            made = _pinned(definition, module) if isinstance(definition, cst.Call) else None
+            return made if made is not None and len(module.reads(scope, name)) == 1 else None
+    return None
+
+
+def _beside(node: cst.Call, module: Module) -> bool:
+    """Say whether another thread or stream does the work."""
+    if any(module.name(call.func) in _STREAMS for call in module.contexts(node)):
+        return True
+    function = module.function(node)
+    handed = module.nodes(cst.Call) if function is not None else ()
+    return function is not None and any(
+        isinstance(call, cst.Call) and function.name.value in module.names_in(arg.value)
+        for call in handed
+        for arg in getattr(call, "args")  # noqa: B009
+        if (arg.keyword is not None and arg.keyword.value == "target") or _submits(call)
+    )
+
+
+def _submits(call: cst.CSTNode) -> bool:
+    return isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "submit"
+
+
+def _fix(transfer: Transfer, pinned: cst.Call) -> Fix | None:
+    title = "Drop the call of pin_memory()"
+    if not isinstance(pinned.func, cst.Attribute):
+        return None
+    edits = (Replace(pinned, pinned.func.value),)
+    if transfer.source is not pinned:
+        return Fix(edits, Safety.SUGGESTION, title)
+    literal = transfer.target is None or isinstance(transfer.target, (cst.SimpleString, cst.Integer))
+    if literal and not transfer.like:
+        return Fix(edits, Safety.SAFE, title)
+    return Fix(edits, Safety.UNSAFE, title, _NOTE)

@@ -1,0 +1,245 @@
+"""Tell operations the size of their result
+
+## Why
+Some operations have to know values that are on the device before they can allocate their result, so the host waits for
+every kernel queued so far. `one_hot(y)` without `num_classes` reads `y.max().item()` (aten/src/ATen/native/Onehot.cpp),
+`repeat_interleave(x, repeats)` without `output_size` the sum of the repeats; PyTorch's own test of synchronising
+operations (test_cuda_sync_debug_mode in test/test_cuda.py) lists them. Where the host knows the size, it can say so. An index
+that lives on the host (a list, a CPU tensor) has to be copied first, and that copy blocks too.
+
+Flagged: in a step or a forward, on tensors that live on the device by evidence: `one_hot` without `num_classes`,
+`repeat_interleave` by a tensor without `output_size`, and an index that is a list of numbers or a tensor of integers on
+the CPU. Reads through a boolean mask, `nonzero`, `unique` and the like synchronise as well; they are not flagged, as the
+values are mostly needed.
+
+## Setup
+```python
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+```
+
+## Bad
+```python
+class Labelled(nn.Module):
+    def forward(self, x, y):
+        y = y.to(x.device)
+        return x + F.one_hot(y).float()
+
+
+out = Labelled()(torch.ones(4, 3, device=device), torch.tensor([0, 1, 2, 0]))
+```
+
+```python
+class Stretched(nn.Module):
+    def forward(self, x, lengths):
+        lengths = lengths.to(x.device)
+        return torch.repeat_interleave(x, lengths, dim=0)
+
+
+out = Stretched()(torch.ones(4, 3, device=device), torch.tensor([1, 2, 1, 1]))
+```
+
+```python
+class Swapped(nn.Module):
+    def forward(self, x: torch.Tensor):
+        x = x.to(device)
+        return x[:, [2, 1, 0]]
+
+
+out = Swapped()(torch.ones(4, 3))
+```
+
+## Good
+```python
+class Labelled(nn.Module):
+    def forward(self, x, y):
+        y = y.to(x.device)
+        return x + F.one_hot(y, num_classes=x.size(1)).float()
+
+
+out = Labelled()(torch.ones(4, 3, device=device), torch.tensor([0, 1, 2, 0]))
+```
+
+```python
+class Stretched(nn.Module):
+    def forward(self, x, lengths):
+        total = int(lengths.sum())
+        lengths = lengths.to(x.device)
+        return torch.repeat_interleave(x, lengths, dim=0, output_size=total)
+
+
+out = Stretched()(torch.ones(4, 3, device=device), torch.tensor([1, 2, 1, 1]))
+```
+
+```python
+class Swapped(nn.Module):
+    def forward(self, x: torch.Tensor):
+        x = x.to(device)
+        return x.flip(1)
+
+
+out = Swapped()(torch.ones(4, 3))
+```
+
+## Leave alone
+With the size known on the host nothing waits.
+```python
+class Labelled(nn.Module):
+    def forward(self, x, y):
+        x = x.repeat_interleave(2, dim=0)
+        return F.one_hot(y.to(x.device), 3) + F.one_hot(y.to(x.device), num_classes=3) + x
+```
+
+A scalar written through a mask becomes `masked_fill_`, and three-argument `where` has the shape of its operands.
+```python
+class Masked(nn.Module):
+    def forward(self, x: torch.Tensor):
+        mask = x.to(device) > 0
+        x = x.to(device)
+        x[mask] = 0.0
+        return torch.where(mask, x, 1.0)
+```
+
+An index on the device, a slice, one number (also as an element of a tensor on the CPU), or a mask of booleans on the CPU.
+```python
+class Picked(nn.Module):
+    def forward(self, x: torch.Tensor):
+        x = x.to(device)
+        index = torch.arange(3, device=x.device)
+        for position in torch.arange(3):
+            x = x + x[position]
+        return x[index] + x[:3] + x[0] + x[[True, False]] + x[torch.ones(3) > 0]
+```
+
+Code that needs the positions themselves.
+```python
+class Sparse(nn.Module):
+    def forward(self, x: torch.Tensor):
+        x = x.to(device)
+        return x.nonzero(), x[x > 0], x.unique()
+```
+
+Tensors on the CPU wait for nobody.
+```python
+class Host(nn.Module):
+    def forward(self, y: torch.Tensor):
+        return F.one_hot(y.cpu()), y.cpu()[[0, 1]]
+```
+
+Once, outside of a step.
+```python
+labels = F.one_hot(torch.tensor([0, 1]).to(device))
+```
+
+Code on the way to an exception runs rarely.
+```python
+class Checked(nn.Module):
+    def forward(self, y: torch.Tensor):
+        if y.dim() != 1:
+            raise ValueError(F.one_hot(y.to(device)))
+        return y
+```
+
+Benchmarks and tests may wait.
+```python
+def test_one_hot(model, loader):
+    for x, y in loader:
+        (model(x.to(device)) * F.one_hot(y.to(device))).sum().backward()
+```
+
+## Fix safety
+Nothing is rewritten: which size is right, only the program's author knows, and a wrong one raises an error.
+
+## Measure
+```python
+F.one_hot(torch.tensor([0, 1, 2, 0], device=device))
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Grade, Hit, Module, Rule, Severity
+
+_INDEX = "the index `{index}` is on the host and is copied to the device, which synchronises; {alternative}."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL107",
+    message="{op} must know values on the host to size its result, so it synchronises; {alternative}.",
+    severity="info",
+    default=True,
+    triggers=(b"one_hot", b"repeat_interleave", b"["),
+    yields_to=("TL102", "TL104"),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find one_hot and repeat_interleave that are not told the size of their result."""
+    if module.name(node.func) == "torch.nn.functional.one_hot":
+        bound = module.arguments(node, "torch.nn.functional.one_hot")
+        sized, values, alternative = bound.named.get("num_classes"), bound.value("tensor"), "pass num_classes="
+    elif (signature := _repeats(node, module)) is not None:
+        bound = module.arguments(node, signature)
+        sized, values, alternative = bound.named.get("output_size"), bound.value("repeats"), "pass output_size="
+    else:
+        return
+    if sized is not None or bound.open or values is None or not _hot(node, module):
+        return
+    if module.value(values).tensor and module.on_device(values) is True:
+        heat = module.heat(node)
+        severity = Severity.WARNING if heat.grade is Grade.FORWARD else None
+        words = {"op": module.code(node.func), "alternative": alternative}
+        yield Hit(node, words, severity=severity, why_hot=heat.why)
+
+
+def _repeats(node: cst.Call, module: Module) -> str | None:
+    """Return the signature of a call of repeat_interleave, as a function or a tensor's method."""
+    if module.name(node.func) == "torch.repeat_interleave":
+        # With one argument alone, that is the tensor of repeats.
+        alone = len(node.args) == 1 and node.args[0].keyword is None
+        return "Tensor.repeat_interleave" if alone else "torch.repeat_interleave"
+    match node.func:
+        case cst.Attribute(value=value, attr=cst.Name("repeat_interleave")) if module.value(value).tensor:
+            return "Tensor.repeat_interleave"
+    return None
+
+
+@rule.on(cst.Subscript)
+def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
+    """Find a tensor on the device that is indexed by a list of numbers, or by integers on the CPU."""
+    indices = [part.slice.value for part in node.slice if isinstance(part.slice, cst.Index)]
+    for index in indices:
+        alternative = _alternative(index, module)
+        if alternative is None or not module.value(node.value).tensor or module.on_device(node.value) is not True:
+            continue
+        if _hot(node, module):
+            words = {"index": module.code(index), "alternative": alternative}
+            yield Hit(node, words, message=_INDEX, why_hot=module.heat(node).why)
+
+
+def _alternative(index: cst.BaseExpression, module: Module) -> str | None:
+    """Return what to do instead where an index lives on the host; None where it does not, or is not known to."""
+    if isinstance(index, cst.List):
+        values = [module.value(each.value) for each in index.elements]
+        numbers = bool(values) and all(value.kind == "number" and value.dtype == "int" for value in values)
+        return "use a slice, flip or an index kept on the device" if numbers else None
+    value = module.value(index)
+    if not value.tensor or value.device != "cpu" or value.rank == 0 or value.dtype != "int":
+        return None
+    if isinstance(index, cst.Name) and not all(isinstance(d, cst.Assign) for d in module.definitions(index)):
+        return None  # An element of a tensor that a loop goes over is one number, and is read on the host.
+    # A factory's tensor is found where it is built.
+    return None if module.factories(index, filled=True) else "build the index on the device"
+
+
+def _hot(node: cst.CSTNode, module: Module) -> bool:
+    return module.heat(node).hot and not module.bench(node) and not module.error_path(node)

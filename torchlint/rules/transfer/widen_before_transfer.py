@@ -1,0 +1,198 @@
+"""Send the narrow dtype and cast on the device
+
+## Why
+A cast on the CPU before the copy makes every element wider on the bus: `x.float().to(device)` sends four bytes for a
+pixel of one. `x.to(device, torch.float32)` does the same where the copy blocks, as conversions of blocking copies are
+performed on the CPU (aten/src/ATen/native/cuda/Copy.cu). On the way back it is the other way round: `t.cpu().half()`
+sends four bytes for each two that are kept.
+
+Flagged: in a step or a forward, a copy to the device whose source is on the CPU by evidence and is cast right
+before, or by a blocking copy, from a narrower dtype; and a cast behind a copy to the host, from a wider one. Both
+dtypes have to be spelled in the code, or fixed by an operation such as a comparison.
+
+## Setup
+```python
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(8, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(TensorDataset(torch.ones(16, 8), torch.zeros(16)), batch_size=4)
+```
+
+## Bad
+```python
+for x, y in loader:
+    image = (x * 255).to(torch.uint8)
+    image = image.float().to(device)
+    loss = model(image / 255).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+```
+
+## Good
+```python
+for x, y in loader:
+    image = (x * 255).to(torch.uint8)
+    image = image.to(device).float()
+    loss = model(image / 255).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+```
+
+## Leave alone
+A dtype that is not known may be the wide one already.
+```python
+for x, y in loader:
+    model(x.float().to(device)).sum().backward()
+    optimizer.step()
+```
+
+Narrow before the copy is right, and so is a cast that keeps the size.
+```python
+for x, y in loader:
+    model(x.to(torch.float16).to(device).float()).sum().backward()
+    flags = (x > 0).byte().to(device)
+    optimizer.step()
+```
+
+What is on the device already is not sent again.
+```python
+for x, y in loader:
+    x = x.to(device)
+    model((x > 0).float().to(device)).sum().backward()
+    optimizer.step()
+```
+
+With `non_blocking=True` the conversion happens on the device.
+```python
+for x, y in loader:
+    image = (x * 255).to(torch.uint8)
+    model(image.to(device, torch.float32, non_blocking=True)).sum().backward()
+    optimizer.step()
+```
+
+Unsigned integers of 16, 32 and 64 bits have few operations on a device.
+```python
+for x, y in loader:
+    depth = x.to(torch.uint16)
+    model(depth.float().to(device)).sum().backward()
+    optimizer.step()
+```
+
+A single copy outside of any loop.
+```python
+mask = (torch.ones(4, 8) > 0).float().to(device)
+```
+
+Code on the way to an exception runs rarely.
+```python
+for x, y in loader:
+    model(x.to(device)).sum().backward()
+    optimizer.step()
+    if x.dim() != 2:
+        raise ValueError((x > 0).float().to(device))
+```
+
+Benchmarks compare the two on purpose.
+```python
+def benchmark_copy():
+    for x, y in loader:
+        model((x > 0).float().to(device)).sum().backward()
+```
+
+## Fix safety
+Unsafe: the values are the same, but for a moment the device holds the narrow tensor and the wide one. Where the cast and
+the move are not neighbours, or one call does both, nothing is rewritten.
+
+## Measure
+```python
+image = torch.zeros(4, 8, dtype=torch.uint8)
+image.float().to(device)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Transfer
+from torchlint.semantic.exact_dtypes import BYTES
+
+_BACK = "casting to {narrow} behind the copy to the CPU sends {k} times the bytes; cast on the device, then copy."
+_NOTE = "For a moment the device holds both the narrow tensor and the wide one."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL110",
+    message="casting to {wide} on the CPU multiplies the bytes sent by {k}; move first, cast on the device.",
+    severity="info",
+    default=True,
+    triggers=(b".to", b".cuda", b".cpu"),
+    yields_to=("TL102", "TL104"),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    transfer = module.transfer(node)
+    if transfer is None or transfer.like or not _hot(node, module):
+        return
+    before, wide = transfer.source, module.named_dtype(transfer.dtype)
+    cast = transfer.source if transfer.dtype is None else None
+    if isinstance(cast, cst.Call) and isinstance(cast.func, cst.Attribute):
+        before, wide = cast.func.value, module.cast_target(cast)
+    elif cast is not None or "non_blocking" in transfer.given:
+        return
+    times = _times(before, wide, module)
+    if times > 1 and module.value(before).device == "cpu":
+        words = {"wide": wide or "", "k": str(times)}
+        yield Hit(node, words, _fix(transfer), why_hot=module.heat(node).why)
+
+
+@rule.on(cst.Call)
+def check_back(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find ``t.cpu().half()`` and ``t.to("cpu", torch.half)`` of a tensor whose dtype is wider."""
+    copy = module.host_copy(node)
+    if copy is None or copy.how not in ("cpu", "to") or not _hot(node, module):
+        return
+    narrow: str | None = None
+    cast: cst.CSTNode | None = node
+    if copy.how == "to":
+        narrow = module.named_dtype(module.arguments(node, "Tensor.to").value("dtype"))
+    if narrow is None:
+        func = module.parent(node)
+        cast = module.parent(func) if isinstance(func, cst.Attribute) and func.value is node else None
+        narrow = module.cast_target(cast) if isinstance(cast, cst.Call) else None
+    wide = module.exact_dtype(copy.tensor)
+    if isinstance(cast, cst.Call) and narrow is not None and wide is not None and BYTES[wide] > BYTES[narrow]:
+        words = {"narrow": narrow, "k": str(BYTES[wide] // BYTES[narrow])}
+        yield Hit(cast, words, message=_BACK, why_hot=module.heat(node).why)
+
+
+def _hot(node: cst.Call, module: Module) -> bool:
+    return module.heat(node).hot and not module.bench(node) and not module.error_path(node)
+
+
+def _times(before: cst.BaseExpression, wide: str | None, module: Module) -> int:
+    """Return by what a cast multiplies the bytes of each element; 0 where a dtype is not known."""
+    narrow = module.exact_dtype(before)
+    return BYTES[wide] // BYTES[narrow] if wide is not None and narrow is not None else 0
+
+
+def _fix(transfer: Transfer) -> Fix | None:
+    func, cast = transfer.call.func, transfer.source
+    if transfer.dtype is not None or not isinstance(cast, cst.Call):
+        return None
+    if not isinstance(func, cst.Attribute) or not isinstance(cast.func, cst.Attribute):
+        return None
+    moved = transfer.call.with_changes(func=func.with_changes(value=cast.func.value))
+    new = cast.with_changes(func=cast.func.with_changes(value=moved))
+    return Fix((Replace(transfer.call, new),), Safety.UNSAFE, "Move first, then cast", _NOTE)

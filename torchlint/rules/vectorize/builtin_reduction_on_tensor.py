@@ -1,0 +1,191 @@
+"""Reduce a tensor with its own method
+
+## Why
+Python's `sum`, `max`, `min`, `any`, `all` and `sorted` know only how to iterate. Over a tensor that makes one view
+and one operation per element, launched from Python; `max`, `min`, `any`, `all` and `sorted` also need the truth of a
+tensor for every comparison, and on a GPU each of those waits for the device (the source of `Tensor.__iter__`, which
+unbinds the tensor, and of `Tensor.__bool__`). The methods `sum(0)`, `max()`, `min()`, `any()`, `all()` and `sort()`
+are one kernel each.
+
+Flagged: one of these builtins with a single argument that is certainly one tensor, in code that runs every step or
+sample; elsewhere as an `info`, if the tensor is on the device.
+
+## Setup
+```python
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(8, 4).to(device)
+```
+
+## Bad
+```python
+class Scores(nn.Module):
+    def forward(self, x):
+        scores = model(x).flatten()
+        best = max(scores)
+        total = sum(scores)
+        if any(scores > 0):
+            total = total + best
+        return total, all(scores.isfinite())
+```
+
+## Good
+```python
+class Scores(nn.Module):
+    def forward(self, x):
+        scores = model(x).flatten()
+        best = scores.max()
+        total = scores.sum(0)
+        if (scores > 0).any():
+            total = total + best
+        return total, bool(scores.isfinite().all())
+```
+
+## Leave alone
+A list, tuple or generator of tensors has no such method; a few terms are added in Python as well as anywhere.
+```python
+class Weighted(nn.Module):
+    def forward(self, x):
+        parts = [model(x).mean(), model(-x).mean()]
+        return sum(parts) + sum(w * p for w, p in zip((0.5, 2.0), parts))
+```
+
+The larger of two values is no reduction.
+```python
+class Clipped(nn.Module):
+    def forward(self, x):
+        scores = model(x).flatten()
+        return max(scores[0], scores[1])
+```
+
+Sizes are Python numbers, and arrays belong to NumPy.
+```python
+class Sized(nn.Module):
+    def forward(self, x):
+        return model(x).sum() / max(x.shape), sum(x.detach().cpu().numpy())
+```
+
+What a model returns, or what is asked for its type, may be a tuple of losses.
+```python
+class Wrapper(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        losses = self.inner(x)
+        if isinstance(losses, tuple):
+            return sum(losses)
+        return losses
+```
+
+A name that hides the builtin.
+```python
+class Own(nn.Module):
+    def forward(self, x):
+        from torch import sum
+
+        return sum(model(x))
+```
+
+Benchmarks, the way to an exception, and tensors on the CPU in code that runs once.
+```python
+def benchmark_sum(x):
+    return sum(model(x).flatten())
+
+
+class Checked(nn.Module):
+    def forward(self, x):
+        scores = model(x).flatten()
+        if x.shape[0] == 0:
+            raise ValueError(f"empty: {sum(scores)}")
+        return scores
+
+
+largest = max(torch.arange(4))
+```
+
+## Fix safety
+Unsafe: the method of a float tensor adds in another order; that of a small integer type gives int64; `max` and `min`
+see a NaN wherever it stands, and the builtins only at some places; of an empty tensor `sum` gives 0 and not a tensor.
+`sorted` is a suggestion: it gives a list, and `sort().values` a tensor.
+
+## Measure
+```python
+scores = torch.rand(2000, device=device)
+best = max(scores)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety, Severity
+
+_CALLS = {
+    "builtins.sum": ".sum(0)",
+    "builtins.max": ".max()",
+    "builtins.min": ".min()",
+    "builtins.any": ".any()",
+    "builtins.all": ".all()",
+    "builtins.sorted": ".sort().values",
+}
+_SIMPLE = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
+_NOTE = "Rounding, the integer type of a sum, and what NaN or an empty tensor give may differ."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL605",
+    message="builtin {name}() goes through the elements of `{tensor}` in Python; use `{method}` of the tensor.",
+    severity="warning",
+    default=True,
+    triggers=(b"sum(", b"max(", b"min(", b"any(", b"all(", b"sorted("),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    name = module.name(node.func) or ""
+    if name not in _CALLS or len(node.args) != 1 or node.args[0].star or node.args[0].keyword is not None:
+        return
+    tensor = node.args[0].value
+    if not module.one_tensor(tensor) or module.bench(node) or module.error_path(node):
+        return
+    heat = module.heat(node)
+    often = heat.grade >= Grade.SAMPLE
+    if not often and module.on_device(tensor) is not True:
+        return
+    words = {"name": name.rpartition(".")[2], "tensor": module.code(tensor), "method": _CALLS[name]}
+    yield Hit(node, words, _fix(node, tensor, module), None if often else Severity.INFO, why_hot=heat.why)
+
+
+def _fix(node: cst.Call, tensor: cst.BaseExpression, module: Module) -> Fix:
+    name = module.name(node.func) or ""
+    held = tensor
+    if not isinstance(tensor, _SIMPLE) and not tensor.lpar:
+        held = tensor.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    new: cst.BaseExpression
+    if name == "builtins.sorted":
+        new = cst.Attribute(cst.Call(cst.Attribute(held, cst.Name("sort"))), cst.Name("values"))
+        return Fix((Replace(node, new),), Safety.SUGGESTION, "Sort the tensor")
+    dim = [cst.Arg(cst.Integer("0"))] if name == "builtins.sum" else []
+    new = cst.Call(cst.Attribute(held, cst.Name(name.rpartition(".")[2])), dim)
+    if name in ("builtins.any", "builtins.all") and not _tested(node, module):
+        new = cst.Call(cst.Name("bool"), [cst.Arg(new)])
+    return Fix((Replace(node, new),), Safety.UNSAFE, "Use the method of the tensor", _NOTE)
+
+
+def _tested(node: cst.Call, module: Module) -> bool:
+    """Say whether only the truth of the result is asked for."""
+    match module.parent(node):
+        case cst.If() | cst.While() | cst.Assert() | cst.UnaryOperation(operator=cst.Not()):
+            return True
+        case cst.IfExp(test=test):
+            return test is node
+    return False

@@ -1,0 +1,278 @@
+"""Keep code that breaks the graph out of compiled functions
+
+## Why
+`torch.compile` ends the graph where it cannot follow the code, runs that part in Python and starts another graph: the
+pieces are not fused with each other, and each one is entered through Python and its guards (PyTorch docs, "Common
+Graph Breaks"). A number read from a tensor and used, a branch on a tensor, `print`, logging, a clock, and operations
+whose result's size depends on values (`x[mask]`, `nonzero`) do that. NumPy code, `torch.where`, writing to `x[mask]` and
+loops of a fixed length do not. `torch._dynamo.explain` shows the breaks of a function.
+
+Flagged: these constructs in a function that this file compiles, in the `forward` of a module that it compiles, and in the
+functions of this file that are called from there.
+
+## Setup
+```python
+import torch
+from torch import nn
+
+x = torch.randn(8)
+```
+
+## Bad
+```python
+@torch.compile(backend="eager")
+def scaled(x: torch.Tensor):
+    print(x.shape)
+    return x * 2
+
+
+y = scaled(x)
+```
+
+```python
+def clipped(x: torch.Tensor):
+    if x.sum() > 1:
+        x = x / x.sum()
+    return x
+
+
+fast = torch.compile(clipped, backend="eager")
+y = fast(x)
+```
+
+## Good
+```python
+@torch.compile(backend="eager")
+def scaled(x: torch.Tensor):
+    return x * 2
+
+
+print(x.shape)
+y = scaled(x)
+```
+
+```python
+def clipped(x: torch.Tensor):
+    total = x.sum()
+    return torch.where(total > 1, x / total, x)
+
+
+fast = torch.compile(clipped, backend="eager")
+y = fast(x)
+```
+
+## Leave alone
+Nothing compiles this function.
+```python
+def plain(x: torch.Tensor):
+    print(x)
+    return x.item() if x.sum() > 0 else x
+```
+
+Left out while compiling, or out of the compiled code.
+```python
+@torch.compile(backend="eager")
+def quiet(x: torch.Tensor):
+    if not torch.compiler.is_compiling():
+        print(x)
+    return report(x)
+
+
+@torch.compiler.disable
+def report(x: torch.Tensor):
+    print(x)
+    return x
+```
+
+With `fullgraph=True` torch itself raises, and with `disable=True` nothing is compiled.
+```python
+@torch.compile(fullgraph=True)
+def strict(x: torch.Tensor):
+    print(x)
+    return x
+
+
+@torch.compile(disable=True)
+def off(x: torch.Tensor):
+    print(x)
+    return x
+```
+
+Numbers are captured where the configuration says so.
+```python
+torch._dynamo.config.capture_scalar_outputs = True
+
+
+@torch.compile(backend="eager")
+def captured(x: torch.Tensor):
+    return x * x.sum().item()
+```
+
+A branch for debugging that is not taken, and the way to an exception.
+```python
+@torch.compile(backend="eager")
+def checked(x: torch.Tensor, verbose=False):
+    if verbose:
+        print(x)
+    if x.dim() > 1:
+        print(x.shape)
+        raise ValueError("one dimension")
+    return x * 2
+```
+
+Branches on plain values, writing by a mask, NumPy, and an assertion stay in the graph.
+```python
+@torch.compile(backend="eager")
+def fine(x: torch.Tensor, training: bool):
+    assert x.sum() > -1
+    if training and x.shape[0] > 2:
+        x = x * 2
+    x[x > 0] = 0
+    return torch.from_numpy(x.detach().cpu().numpy()) + x.argmax()
+```
+
+A number that is read and not used.
+```python
+@torch.compile(backend="eager")
+def unused(x: torch.Tensor):
+    x.sum().item()
+    return x
+```
+
+Exported code is another matter.
+```python
+def exported(x: torch.Tensor):
+    print(x)
+    return x
+
+
+program = torch.export.export
+```
+
+Benchmarks and tests.
+```python
+@torch.compile(backend="eager")
+def test_print(x: torch.Tensor):
+    print(x)
+    return x
+```
+
+## Fix safety
+No fix is offered: where the code goes depends on what it is for.
+
+## Measure
+```python
+@torch.compile(backend="eager")
+def scaled(x: torch.Tensor):
+    print(x.shape)
+    return x * 2
+
+
+y = scaled(x)
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Hit, Module, Rule
+from torchlint.semantic.module import dotted_text
+
+_CALLS = {
+    "builtins.print": "print()",
+    "warnings.warn": "warnings.warn()",
+    "time.time": "time.time()",
+    "time.perf_counter": "time.perf_counter()",
+    "time.monotonic": "time.monotonic()",
+}
+_LEVELS = frozenset(("debug", "info", "warning", "warn", "error", "critical", "exception", "log"))
+_LOGGER = re.compile(r"(^|[._])(logging|log|_?logger)$", re.IGNORECASE)
+_SIZES = frozenset(("nonzero", "masked_select", "unique", "unique_consecutive", "argwhere"))
+_READS = frozenset(("item", "float", "int", "bool"))
+_LEFT_OUT = re.compile(r"is_compiling|is_dynamo_compiling|is_scripting|is_tracing|verbose|debug|(^|_)log(ging)?$")
+_SCALARS = "capture_scalar_outputs"
+_DYNAMIC = "capture_dynamic_output_shape_ops"
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL607",
+    message="{construct} inside a torch.compile region causes a graph break.",
+    severity="warning",
+    default=True,
+    triggers=(b"compile",),
+)
+
+
+@rule.on(cst.Call)
+def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
+    name, method = module.name(node.func), ""
+    receiver: cst.BaseExpression | None = None
+    if isinstance(node.func, cst.Attribute):
+        method, receiver = node.func.attr.value, node.func.value
+    if name in _CALLS:
+        yield from _broken(node, _CALLS[name], module)
+    elif method in _LEVELS and _LOGGER.search(dotted_text(receiver) or ""):
+        yield from _broken(node, "logging", module)
+    elif (method in _SIZES or (name or "").rpartition(".")[2] in _SIZES) and _DYNAMIC not in module.text:
+        if (
+            module.value(receiver).tensor
+            if receiver is not None and name is None
+            else (name or "").startswith("torch.")
+        ):
+            yield from _broken(node, f"{method}(), whose size depends on values,", module)
+    elif (method in _READS or (name or "").rpartition(".")[2] in _READS) and _SCALARS not in module.text:
+        used = not isinstance(module.parent(node), cst.Expr)
+        tensor = node.args[0].value if node.args else receiver
+        if used and tensor is not None and (method == "item" or name is not None) and module.value(tensor).tensor:
+            yield from _broken(node, f"reading a number ({module.code(node, 30)})", module)
+
+
+@rule.on(cst.If, cst.IfExp, cst.While)
+def check_branch(node: cst.If | cst.IfExp | cst.While, module: Module) -> Iterator[Hit]:
+    part = next((p for p in _operands(node.test) if module.value(p).tensor), None)
+    if part is not None:
+        yield from _broken(node.test, f"branching on a tensor ({module.code(part, 30)})", module)
+
+
+@rule.on(cst.Subscript)
+def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
+    index = node.slice[0].slice if len(node.slice) == 1 else None
+    above = module.parent(node)
+    written = isinstance(above, cst.AssignTarget) or (isinstance(above, cst.AugAssign) and above.target is node)
+    if not isinstance(index, cst.Index) or written or _DYNAMIC in module.text:
+        return
+    mask = module.value(index.value)
+    if mask.tensor and mask.dtype == "bool" and module.value(node.value).tensor:
+        yield from _broken(node, f"indexing by a mask ({module.code(node, 30)})", module)
+
+
+def _operands(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    if isinstance(test, cst.BooleanOperation):
+        yield from _operands(test.left)
+        yield from _operands(test.right)
+    elif isinstance(test, cst.UnaryOperation):
+        yield from _operands(test.expression)
+    else:
+        yield test
+
+
+def _broken(node: cst.BaseExpression, construct: str, module: Module) -> Iterator[Hit]:
+    how = module.compiled_by(node)
+    if how is None or module.bench(node) or module.error_path(node):
+        return
+    if isinstance(how, cst.Call) and any(_set(how, option, module) for option in ("fullgraph", "disable")):
+        return
+    words = (word for test, _ in module.tests(node) for word in module.names_in(test))
+    if not any(_LEFT_OUT.search(word) for word in words):
+        yield Hit(node, {"construct": construct})
+
+
+def _set(how: cst.Call, option: str, module: Module) -> bool:
+    """Say whether an option of ``torch.compile`` is given and not plainly off."""
+    value = module.keyword(how, option)
+    return value is not None and not (isinstance(value, cst.Name) and value.value == "False")

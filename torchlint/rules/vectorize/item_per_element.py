@@ -1,0 +1,207 @@
+"""Bring all elements to the host with one tolist()
+
+## Why
+Every `.item()`, `float(v)` or `int(v)` on a device tensor is a blocking copy of one number: the host waits for all
+queued kernels, then for the copy. Iterating over the tensor makes one small view per element on top. `t.tolist()`
+copies the whole tensor once and gives the same Python numbers (the Performance Tuning Guide of the PyTorch docs,
+under "Avoid unnecessary CPU-GPU synchronization", tells to avoid such reads; the source of `Tensor.tolist` makes one
+copy).
+
+Flagged: a loop, comprehension or `map` over a tensor on the device (or over a list of such tensors) that does nothing
+with an element, or with its parts, but read it on the host. In code that does not run every step it is an `info`, and
+only if one tensor is gone over.
+
+## Setup
+```python
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(8, 1).to(device)
+names = ["left", "right"]
+loader = [torch.randn(4, 8) for _ in range(3)]
+```
+
+## Bad
+```python
+ranking = []
+with torch.no_grad():
+    for x in loader:
+        scores = model(x.to(device)).flatten()
+        ranking += [v.item() for v in scores]
+        ranking += list(map(float, scores))
+```
+
+```python
+found = []
+with torch.no_grad():
+    for x in loader:
+        sides = (model(x.to(device)) > 0).long()[:, 0]
+        for side in sides:
+            found.append(names[side.item()])
+```
+
+## Good
+```python
+ranking = []
+with torch.no_grad():
+    for x in loader:
+        scores = model(x.to(device)).flatten()
+        ranking += scores.tolist()
+        ranking += list(map(float, scores.tolist()))
+```
+
+```python
+found = []
+with torch.no_grad():
+    for x in loader:
+        sides = (model(x.to(device)) > 0).long()[:, 0]
+        for side in sides.tolist():
+            found.append(names[side])
+```
+
+## Leave alone
+Where the elements are used as tensors too, the loop needs them on the device.
+```python
+total = torch.zeros((), device=device)
+for x in loader:
+    for score in model(x.to(device)).flatten():
+        total = total + score
+        print(score.item())
+```
+
+A tensor on the CPU is read without waiting; the lengths of a schedule in a constructor are the usual case.
+```python
+class Blocks(nn.Module):
+    def __init__(self, depth):
+        super().__init__()
+        self.rates = [r.item() for r in torch.linspace(0, 0.1, depth)]
+```
+
+What is reduced for each part first is not a plain read of elements.
+```python
+for x in loader:
+    sums = [part.sum().item() for part in model(x.to(device)).split(2)]
+```
+
+The batches of a loader are not elements of one tensor.
+```python
+targets = [float(y) for y in torch.utils.data.DataLoader(torch.arange(3.0))]
+```
+
+A list of a few tensors that is read once costs little.
+```python
+losses = []
+for x in loader:
+    losses.append(model(x.to(device)).square().mean())
+print([loss.item() for loss in losses])
+```
+
+Now and then is fine.
+```python
+def train(optimizer):
+    for step, x in enumerate(loader):
+        scores = model(x.to(device)).flatten()
+        scores.square().mean().backward()
+        optimizer.step()
+        if step % 50 == 0:
+            print([s.item() for s in scores])
+```
+
+So are benchmarks, and the way to an exception.
+```python
+def benchmark_reads(x):
+    return [v.item() for v in model(x.to(device)).flatten()]
+
+
+for x in loader:
+    scores = model(x.to(device)).flatten()
+    if scores.shape[0] == 0:
+        raise ValueError([v.item() for v in scores])
+```
+
+## Fix safety
+Safe for a comprehension, or a `map` of a cast, over a tensor with certainly one dimension (`flatten()`, `view(-1)`,
+`torch.arange`, ...): the numbers and their Python types are equal for every dtype. Elsewhere it is a suggestion: a
+tensor of more dimensions gives nested lists, and after a `for` statement its variable would hold a number.
+
+## Measure
+```python
+scores = torch.rand(2000, device=device)
+values = [v.item() for v in scores]
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Append, Fix, Hit, Module, Replace, Rule, Safety, Severity
+from torchlint.semantic.elements import ElementReads
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL604",
+    message="`{expr}` reads the device once per element; go over `{tensor}.tolist()`, which reads it once.",
+    severity="warning",
+    default=True,
+    triggers=(b".item", b"float(", b"int(", b"bool(", b"map"),
+    yields_to=("TL606",),
+)
+_PERHAPS_LIST = (
+    "`{expr}` reads the device once per element of `{tensor}`; read all at once (stack a list first) by `.tolist()`."
+)
+_SIMPLE = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
+_OWN_KIND = {"float": "float", "double": "float", "half": "float", "int": "int", "bool": "bool"}
+
+
+@rule.on(cst.For, cst.CompFor, cst.Call)
+def check(node: cst.For | cst.CompFor | cst.Call, module: Module) -> Iterator[Hit]:
+    for found in module.element_reads(node):
+        fix = _fix(node, found, module)
+        for read in found.reads:
+            heat = module.heat(read.node)
+            rare = not heat.hot and (found.single is not True or module.throttled(read.node))
+            if rare or module.bench(read.node) or module.error_path(read.node):
+                continue
+            tensor = (
+                module.code(found.tensor) if isinstance(found.tensor, _SIMPLE) else f"({module.code(found.tensor)})"
+            )
+            words = {"expr": module.code(read.node), "tensor": tensor}
+            message = None if found.single else _PERHAPS_LIST
+            severity = None if heat.hot else Severity.INFO
+            yield Hit(read.node, words, fix if read is found.reads[0] else None, severity, message, heat.why)
+
+
+def _fix(node: cst.CSTNode, found: ElementReads, module: Module) -> Fix | None:
+    """Return the rewrite to ``tolist()``; safe where a comprehension goes over what certainly has one dimension."""
+    if found.single is not True:
+        return None
+    title = "Read all elements with one tolist()"
+    if isinstance(node, cst.Call):
+        if found.reads[0].how == "item":
+            return None
+        safety = Safety.SAFE if module.one_dimensional(found.tensor) else Safety.SUGGESTION
+        return Fix((Append(found.tensor, ".tolist()"),), safety, title)
+    if any(read.direct is None for read in found.reads):
+        return None
+    flat = isinstance(node, cst.CompFor) and module.one_dimensional(found.tensor)
+    safety = Safety.SAFE if flat else Safety.SUGGESTION
+    whole = _whole(found, module)
+    if whole is not None:
+        return Fix((whole,), safety, title)
+    plain = [Replace(r.node, r.direct) for r in found.reads if r.how == "item" and r.direct is not None]
+    return Fix((Append(found.tensor, ".tolist()"), *plain), safety, title)
+
+
+def _whole(found: ElementReads, module: Module) -> Replace | None:
+    """Return the replacement of ``[v.item() for v in t]`` by ``t.tolist()``: the list has Python's own types."""
+    how = found.reads[0].how
+    own = how == "item" or how == _OWN_KIND.get(module.value(found.tensor).dtype or "")
+    simple = isinstance(found.tensor, _SIMPLE)
+    if not own or not simple or not isinstance(found.whole, cst.ListComp):
+        return None
+    return Replace(found.whole, cst.Call(cst.Attribute(found.tensor, cst.Name("tolist"))))

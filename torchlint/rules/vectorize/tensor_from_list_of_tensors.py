@@ -1,0 +1,186 @@
+"""Join tensors with torch.stack
+
+## Why
+`torch.tensor` and its kin take Python data. A tensor inside the list is turned into a Python number first, and for a
+tensor on the device that is a blocking copy: one for each element (the source of `tensor_new.cpp`, which stores
+element by element). The result is a new leaf on the CPU, or is copied to the device again, and the gradients of the
+elements are lost: PyTorch warns of "converting a tensor with requires_grad=True to a scalar". `torch.stack` joins the
+tensors where they are, in one kernel.
+
+Flagged: `torch.tensor`, `torch.as_tensor`, `torch.asarray` or a typed constructor (`torch.FloatTensor`, ...) of a
+list or tuple that holds tensors on the device, or of a comprehension that reads such tensors with `.item()`; as an
+`info` in code that does not run every step.
+
+## Setup
+```python
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(8, 4).to(device)
+heads = nn.ModuleList([nn.Linear(4, 1) for _ in range(3)]).to(device)
+```
+
+## Bad
+```python
+class Joint(nn.Module):
+    def forward(self, x):
+        out = model(x)
+        return torch.tensor([out.mean(), out.std()])
+```
+
+```python
+class Joint(nn.Module):
+    def forward(self, x):
+        out = model(x)
+        losses = [head(out).mean() for head in heads]
+        return torch.tensor([loss.item() for loss in losses], device=x.device).mean()
+```
+
+## Good
+```python
+class Joint(nn.Module):
+    def forward(self, x):
+        out = model(x)
+        return torch.stack([out.mean(), out.std()])
+```
+
+```python
+class Joint(nn.Module):
+    def forward(self, x):
+        out = model(x)
+        losses = [head(out).mean() for head in heads]
+        return torch.stack(losses).mean()
+```
+
+## Leave alone
+Python numbers are what the function is for.
+```python
+class Joint(nn.Module):
+    def forward(self, x):
+        sizes = torch.tensor([x.shape[0], len(heads)], device=x.device)
+        return model(x) / sizes.max()
+```
+
+One tensor is cloned on its device, which is another matter.
+```python
+class Joint(nn.Module):
+    def forward(self, x):
+        return torch.tensor(model(x))
+```
+
+Tensors on the CPU are read without waiting, such as those a dataset gives to a collate function.
+```python
+def collate(samples):
+    return torch.tensor([torch.as_tensor(s).sum() for s in samples])
+
+
+class Joint(nn.Module):
+    def forward(self, x):
+        out = model(x)
+        return torch.tensor([out.mean().detach().cpu(), out.std().detach().cpu()])
+```
+
+Now and then, in a benchmark, or on the way to an exception.
+```python
+class Joint(nn.Module):
+    def forward(self, x, step=1):
+        out = model(x)
+        if step % 100 == 0:
+            print(torch.tensor([out.mean(), out.std()]))
+        if x.shape[0] == 0:
+            raise ValueError(torch.tensor([out.mean(), out.std()]))
+        return out
+
+
+def benchmark_stack(x):
+    out = model(x)
+    return torch.tensor([out.mean(), out.std()])
+```
+
+## Fix safety
+Unsafe: the result stays on the device and in the graph, and has the elements' own dtype and shape: elements of shape
+(1,) give shape (n, 1), and elements of several dtypes are promoted or refused. There is no fix where a dtype is asked
+for.
+
+## Measure
+```python
+out = model(torch.rand(16, 8, device=device)).flatten()
+joined = torch.tensor([row.sum() for row in out.split(1)])
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
+
+_FACTORIES = frozenset(
+    (
+        "torch.tensor torch.as_tensor torch.asarray torch.Tensor torch.FloatTensor torch.DoubleTensor torch.LongTensor "
+        "torch.IntTensor"
+    ).split()
+)
+_UNTYPED = ("torch.tensor", "torch.as_tensor", "torch.asarray")
+_DETACHED = "{factory} of tensors reads each back to the host and drops their gradients; use torch.stack."
+_ITEMS = "{factory} takes numbers that .item() reads one by one; join the tensors with torch.stack, on the device."
+_NOTE = "The result stays on the device and in the graph, and has the dtype and shape of the elements."
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL606",
+    message="{factory} of tensors reads each of them back to the host; use torch.stack.",
+    severity="warning",
+    default=True,
+    triggers=(b"ensor(", b"asarray("),
+)
+
+
+@rule.on(cst.Call)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    name = module.name(node.func) or ""
+    if name not in _FACTORIES or not node.args or node.args[0].star or node.args[0].keyword is not None:
+        return
+    data = node.args[0].value
+    tensors = not module.value(data).tensor and module.holds_device_tensors(data)
+    if not tensors and not _reads(data, module):
+        return
+    if module.bench(node) or module.error_path(node) or module.throttled(node):
+        return
+    heat = module.heat(node)
+    message = _ITEMS if not tensors else _DETACHED if _graph(data, module) else None
+    severity = None if heat.hot else Severity.INFO
+    fix = _fix(node, name, data, module) if tensors else None
+    yield Hit(node, {"factory": module.code(node.func)}, fix, severity, message, heat.why)
+
+
+def _reads(data: cst.BaseExpression, module: Module) -> bool:
+    """Say whether a comprehension gives nothing but what ``.item()`` reads from device tensors."""
+    match data:
+        case cst.ListComp(elt=elt, for_in=cst.CompFor() as loop):
+            found = list(module.element_reads(loop))
+            return any(read.node is elt and read.how == "item" for each in found for read in each.reads)
+    return False
+
+
+def _graph(data: cst.BaseExpression, module: Module) -> bool:
+    value = module.value(data)
+    items = value.items or ((value.item,) if value.item is not None else ())
+    return any(item.tensor and item.grad is True for item in items) and module.no_grad(data) is not True
+
+
+def _fix(node: cst.Call, name: str, data: cst.BaseExpression, module: Module) -> Fix | None:
+    """Return the rewrite to stack, where everything in the list is a tensor and only a device is asked for."""
+    given = {arg.keyword.value if arg.keyword is not None else "" for arg in node.args[1:]}
+    value = module.value(data)
+    items = value.items or ((value.item,) if value.item is not None else ())
+    whole = bool(items) and all(item.tensor for item in items)
+    if not isinstance(node.func, cst.Attribute) or name not in _UNTYPED or given - {"device"} or not whole:
+        return None
+    stack = node.func.with_changes(attr=cst.Name("stack"))
+    new = node.with_changes(func=stack, args=[node.args[0].with_changes(comma=cst.MaybeSentinel.DEFAULT)])
+    return Fix((Replace(node, new),), Safety.UNSAFE, "Stack the tensors", _NOTE)

@@ -1,0 +1,204 @@
+"""NumPy arrays: what certainly is one of one or more dimensions, of which dtype, and what a list of them holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+if TYPE_CHECKING:
+    from torchlint.semantic.module import Module
+
+_DEPTH = 8
+_ALWAYS = frozenset(
+    (
+        "stack vstack hstack dstack column_stack concatenate arange linspace logspace eye identity tile repeat "
+        "atleast_1d atleast_2d loadtxt genfromtxt fromfile frombuffer fromiter expand_dims pad flatnonzero argwhere "
+        "random.permutation"
+    ).split()
+)
+_SHAPED = frozenset("zeros ones empty full".split())
+_FROM_DATA = frozenset("array asarray ascontiguousarray asfortranarray copy".split())
+_ELEMENTWISE = frozenset(
+    (
+        "log log1p log2 log10 exp expm1 sqrt abs absolute clip square sign floor ceil sin cos tanh flip transpose sort "
+        "argsort cumsum nan_to_num moveaxis swapaxes roll rot90 maximum minimum float32 float64 ones_like zeros_like "
+        "empty_like full_like"
+    ).split()
+)
+_SIZED = {"normal": 2, "uniform": 2, "randint": 2, "choice": 1, "random": 0, "standard_normal": 0, "random_sample": 0}
+_READERS = frozenset(
+    "cv2.imread cv2.cvtColor cv2.resize imageio.imread imageio.v2.imread imageio.v3.imread skimage.io.imread".split()
+)
+_METHODS = frozenset("astype copy reshape transpose flatten ravel repeat clip swapaxes to_numpy".split())
+_FRESH = frozenset("stack vstack hstack dstack column_stack concatenate".split())
+_FLOAT64 = frozenset(
+    "zeros ones empty eye identity linspace random.rand random.randn random.normal random.uniform".split()
+)
+_DTYPES = frozenset("float16 float32 float64 int8 int16 int32 int64 uint8".split())
+
+
+def is_array(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
+    """Say whether an expression is an ndarray of one or more dimensions; scalars and unknowns are not."""
+    if depth == 0:
+        return False
+    match node:
+        case cst.Call(func=func):
+            name = module.name(func) or ""
+            if name.startswith("numpy."):
+                return _numpy_call(module, node, name[len("numpy.") :], depth)
+            return name in _READERS or _method(module, node, depth)
+        case cst.BinaryOperation(left=left, right=right):
+            sides = [is_array(module, left, depth - 1), is_array(module, right, depth - 1)]
+            plain = [module.value(s).kind in ("number", "bool") for s in (left, right)]
+            return any(sides) and all(a or b for a, b in zip(sides, plain, strict=True))
+        case cst.Subscript(value=value, slice=parts):
+            return all(isinstance(p.slice, cst.Slice) for p in parts) and is_array(module, value, depth - 1)
+        case cst.IfExp(body=body, orelse=orelse):
+            return is_array(module, body, depth - 1) and is_array(module, orelse, depth - 1)
+        case cst.Name():
+            return _named(module, node, depth)
+    return False
+
+
+def _numpy_call(module: Module, call: cst.Call, name: str, depth: int) -> bool:
+    if _object_dtype(module, call):
+        return False
+    first = call.args[0].value if call.args and not call.args[0].star else None
+    if name in _ALWAYS:
+        return True
+    if name in ("random.rand", "random.randn"):
+        return bool(call.args)
+    if name.startswith("random.") and name[len("random.") :] in _SIZED:
+        size = module.keyword(call, "size")
+        after = _SIZED[name[len("random.") :]]
+        size = size if size is not None else call.args[after].value if len(call.args) > after else None
+        return size is not None and _is_shape(size)
+    if first is None:
+        return False
+    if name in _SHAPED:
+        return _is_shape(first)
+    if name in _FROM_DATA:
+        return module.value(first).kind not in ("number", "bool", "str", "none") and not _scalar_tensor(module, first)
+    if name == "load":
+        return isinstance(first, cst.Call) or _npy(module, first)
+    return name in _ELEMENTWISE and is_array(module, first, depth - 1)
+
+
+def _is_shape(node: cst.BaseExpression) -> bool:
+    return not (isinstance(node, cst.Tuple) and not node.elements) and not (
+        isinstance(node, cst.Name) and node.value == "None"
+    )
+
+
+def _npy(module: Module, node: cst.BaseExpression) -> bool:
+    text = module.code(node, 500)
+    return "npz" not in text and "npy" in text
+
+
+def _object_dtype(module: Module, call: cst.Call) -> bool:
+    dtype = module.keyword(call, "dtype")
+    return dtype is not None and (module.name(dtype) or "").rpartition(".")[2] in ("object", "object_", "str")
+
+
+def _scalar_tensor(module: Module, node: cst.BaseExpression) -> bool:
+    value = module.value(node)
+    return value.tensor and (value.rank == 0 or value.origin == "loss")
+
+
+def _method(module: Module, call: cst.Call, depth: int) -> bool:
+    func = call.func
+    if not isinstance(func, cst.Attribute):
+        return False
+    if func.attr.value == "numpy" and not call.args:
+        value = module.value(func.value)
+        return value.tensor and value.rank != 0 and value.origin != "loss"
+    if func.attr.value == "to_numpy":
+        return True
+    return func.attr.value in _METHODS and is_array(module, func.value, depth - 1)
+
+
+def _named(module: Module, node: cst.Name, depth: int) -> bool:
+    found = module.definitions(node)
+    if found and all(isinstance(each, cst.Assign) and _binds_alone(each) for each in found):
+        return all(is_array(module, each.value, depth - 1) for each in found if isinstance(each, cst.Assign))
+    if len(found) == 1 and isinstance(found[0], cst.FunctionDef):
+        for param in module.within(found[0], cst.Param):
+            assert isinstance(param, cst.Param)
+            if param.name.value == node.value and param.annotation is not None:
+                return module.name(param.annotation.annotation) == "numpy.ndarray"
+    return _element(module, node, depth)
+
+
+def _binds_alone(assign: cst.Assign) -> bool:
+    return len(assign.targets) == 1 and isinstance(assign.targets[0].target, cst.Name)
+
+
+def _element(module: Module, node: cst.Name, depth: int) -> bool:
+    """Say whether a comprehension's target is an element of a list of arrays."""
+    for above in module.ancestors(node):
+        if isinstance(above, cst.ListComp):
+            for goes in module.over(above.for_in):
+                if isinstance(goes.target, cst.Name) and goes.target.value == node.value:
+                    return bool(arrays(module, goes.iterated, depth - 1))
+    return False
+
+
+# -- lists of arrays ------------------------------------------------------------------------------------------------
+
+
+def arrays(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> list[cst.BaseExpression]:
+    """Return the expressions that give the elements of a list, where all are arrays; else nothing."""
+    found = _elements(module, node)
+    return found if found and all(is_array(module, each, depth - 1) for each in found) else []
+
+
+def _elements(module: Module, node: cst.CSTNode) -> list[cst.BaseExpression]:
+    match node:
+        case cst.List(elements=elements) | cst.Tuple(elements=elements):
+            return [] if any(isinstance(e, cst.StarredElement) for e in elements) else [e.value for e in elements]
+        case cst.ListComp(elt=elt):
+            return [elt]
+        case cst.Name():
+            definition = module.definition(node)
+            if isinstance(definition, cst.ListComp) or (isinstance(definition, cst.List) and definition.elements):
+                # More may be appended to a list that starts with something.
+                return _elements(module, definition) if not _filled(module, node) else []
+            return _filled(module, node) or [] if isinstance(definition, cst.List) else []
+    return []
+
+
+def _filled(module: Module, name: cst.Name) -> list[cst.BaseExpression] | None:
+    """Return what a function appends to a named list; nothing where it also changes it in another way."""
+    out = []
+    for read in module.reads(module.function(name) or module.root, name.value):
+        above = module.parent(read)
+        call = module.parent(above) if isinstance(above, cst.Attribute) else None
+        if isinstance(above, cst.Attribute) and isinstance(call, cst.Call):
+            if above.attr.value == "append" and len(call.args) == 1:
+                out.append(call.args[0].value)
+            elif above.attr.value in ("extend", "insert"):
+                return []
+    return out or None
+
+
+def array_dtype(module: Module, node: cst.BaseExpression) -> str | None:
+    """Return the dtype of a new array where its call names it, or NumPy's default of float64 holds."""
+    if not isinstance(node, cst.Call):
+        definition = module.definition(node)
+        return array_dtype(module, definition) if definition is not None else None
+    name = module.name(node.func) or ""
+    given = module.keyword(node, "dtype")
+    if given is None and isinstance(node.func, cst.Attribute) and node.func.attr.value == "astype" and node.args:
+        given = node.args[0].value
+    if given is not None:
+        last = (module.name(given) or "").rpartition(".")
+        return last[2] if last[0] == "numpy" and last[2] in _DTYPES else None
+    single = name.rpartition(".")[2] not in ("zeros", "ones", "empty") or len(node.args) == 1
+    return "float64" if name.removeprefix("numpy.") in _FLOAT64 and name.startswith("numpy.") and single else None
+
+
+def joined_afresh(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether an expression is an array just joined from others, which nothing else holds."""
+    name = (module.name(node.func) or "") if isinstance(node, cst.Call) else ""
+    return name.startswith("numpy.") and name[len("numpy.") :] in _FRESH and module.keyword(node, "out") is None  # type: ignore[arg-type]

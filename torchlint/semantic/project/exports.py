@@ -1,0 +1,175 @@
+"""Facts about one file's functions and classes in a form that other files can use: without its syntax tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.values.value import UNKNOWN, Value
+
+if TYPE_CHECKING:
+    from torchlint.semantic.heat import Heat
+    from torchlint.semantic.module import Module
+
+_STEPS = frozenset(("detach data numpy cpu float double squeeze clone mean sum").split())
+_READS = frozenset(("item", "tolist", "cpu", "numpy"))
+_CASTS = frozenset(("builtins.float", "builtins.int"))
+_TESTS = frozenset(("builtins.isinstance", "torch.is_tensor", "builtins.hasattr"))
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A place in another file that calls a method on ``self``: how often, and whether autograd is off there."""
+
+    heat: Heat
+    no_grad: bool | None
+    call: cst.Call
+    module: Module
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentRead:
+    """An argument that a function reads on the host whenever it is called.
+
+    Args:
+        position: where the argument stands, counted from 0.
+        name: the parameter's name.
+        how: ``item``, ``tolist``, ``cpu``, ``numpy``, ``float`` or ``int``.
+        node: the expression in the function's file that reads.
+        module: that file.
+    """
+
+    position: int
+    name: str
+    how: str
+    node: cst.Call
+    module: Module
+
+
+def exported(module: Module, value: Value) -> Value:
+    """Return a value as other files may see it: no nodes of this file; instances are named by file and class."""
+    name = value.name
+    if isinstance(value.node, cst.ClassDef) and value.kind in ("module", "object"):
+        name = f"{module.path}:{value.node.name.value}"
+    elif value.kind in ("function", "class"):
+        return UNKNOWN
+    return value.but(
+        node=None,
+        name=name,
+        device=value.device or (module.batch_device(value) if value.kind == "loader" else None),
+        item=exported(module, value.item) if value.item is not None else None,
+        items=tuple(exported(module, each) for each in value.items) if value.items is not None else None,
+    )
+
+
+def returned(module: Module, name: str, call: cst.Call, given: list[Value]) -> Value:
+    """Return what calling a top-level function gives, for the arguments of a call in another file."""
+    function = _function(module, name)
+    if function is None:
+        return UNKNOWN
+    env = {}
+    names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
+    position = 0
+    for arg, value in zip(call.args, given, strict=True):
+        if arg.keyword is not None:
+            env[arg.keyword.value] = _plain(value)
+        elif arg.star:
+            position = len(names)
+        elif position < len(names):
+            env[names[position]] = _plain(value)
+            position += 1
+    return exported(module, module.returned(function, env))
+
+
+def _plain(value: Value) -> Value:
+    """Return a value of another file without its nodes."""
+    return value.but(
+        node=None,
+        item=_plain(value.item) if value.item is not None else None,
+        items=tuple(_plain(each) for each in value.items) if value.items is not None else None,
+    )
+
+
+def method_returned(module: Module, cls: str, name: str) -> Value | None:
+    """Return what a method gives that the class itself defines; None where it defines none."""
+    found = _class(module, cls)
+    method = module.own_method(found, name) if found is not None else None
+    return exported(module, module.returned(method)) if method is not None else None
+
+
+def attribute(module: Module, cls: str, name: str) -> Value:
+    """Return what ``self.name`` holds by what the class and its relatives in the file assign."""
+    found = _class(module, cls)
+    return exported(module, module.class_attribute(found, name)) if found is not None else UNKNOWN
+
+
+def callers(module: Module, cls: str, method: str) -> Iterator[Caller]:
+    """Yield the places where the class calls ``self.method``."""
+    found = _class(module, cls)
+    for call in module.within(found.body, cst.Call, nested=True) if found is not None else ():
+        match call:
+            case cst.Call(func=cst.Attribute(value=cst.Name("self"), attr=cst.Name(name))) if name == method:
+                function = module.function(call)
+                if function is None or function.name.value != method:
+                    yield Caller(module.heat(call), module.no_grad(call), call, module)
+
+
+def argument_reads(module: Module, name: str) -> tuple[ArgumentRead, ...]:
+    """Return the arguments that a function reads on the host whenever it gets a tensor for them."""
+    function = _function(module, name)
+    if function is None or module.function_heat(function).hot:
+        return ()  # A hot helper's own file reports it.
+    params = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
+    out = []
+    for call in module.within(function.body, cst.Call):
+        assert isinstance(call, cst.Call)
+        found = _read_name(module, call)
+        if found is None or found[0] not in params or not _always(module, call, function):
+            continue
+        writes = module.writes(function.body, found[0])
+        if not any(
+            module.before(write, call) and not module.is_within(call, module.statement(write)) for write in writes
+        ):
+            out.append(ArgumentRead(params.index(found[0]), *found, call, module))
+    return tuple(out)
+
+
+def _read_name(module: Module, call: cst.Call) -> tuple[str, str] | None:
+    """Return the plain name and the way of reading, for ``x.detach().item()`` and ``float(x)``."""
+    func = call.func
+    at: cst.BaseExpression
+    if isinstance(func, cst.Attribute) and func.attr.value in _READS and not call.args:
+        how, at = func.attr.value, func.value
+    elif module.name(func) in _CASTS and len(call.args) == 1:
+        how, at = (module.name(func) or "").rpartition(".")[2], call.args[0].value
+    else:
+        return None
+    while not isinstance(at, cst.Name):
+        if isinstance(at, cst.Call) and not at.args and isinstance(at.func, cst.Attribute):
+            at = at.func
+        if not isinstance(at, cst.Attribute) or at.attr.value not in _STEPS:
+            return None
+        at = at.value
+    return at.value, how
+
+
+def _always(module: Module, node: cst.CSTNode, function: cst.FunctionDef) -> bool:
+    """Say whether a call of `function` with tensors comes to `node`: nothing but a test of types stands before it."""
+    for test, needed in module.tests(node, function):
+        plain = isinstance(test, cst.Call) and needed and module.name(test.func) in _TESTS
+        if not plain:
+            return False
+    return not module.error_path(node) and not module.loops(node)
+
+
+def _function(module: Module, name: str) -> cst.FunctionDef | None:
+    found = module.top_level(name)
+    return found if isinstance(found, cst.FunctionDef) else None
+
+
+def _class(module: Module, name: str) -> cst.ClassDef | None:
+    found = module.top_level(name)
+    return found if isinstance(found, cst.ClassDef) else None

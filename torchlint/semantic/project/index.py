@@ -1,0 +1,120 @@
+"""The names that a file gives to others: its top-level classes, functions, imports and aliases.
+
+Read with `ast`, which is many times faster than libcst and enough for the structure of a project.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+CLASS, FUNCTION, IMPORT, ALIAS, OTHER = "class", "function", "import", "alias", "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a top-level name comes from.
+
+    Args:
+        kind: `CLASS`, `FUNCTION`, `IMPORT`, `ALIAS` (``Net = Other``) or `OTHER`.
+        dotted: the name that an import or alias stands for; relative ones start with dots.
+        bases: the bases of a class as dotted names; ``""`` for one that is no plain name.
+        line: of a definition, so that two of one name are told apart.
+    """
+
+    kind: str
+    dotted: str = ""
+    bases: tuple[str, ...] = ()
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The top-level names of one file, None for a name with two origins, and the modules it imports with a star."""
+
+    names: Mapping[str, Origin | None] = field(default_factory=dict)
+    stars: tuple[str, ...] = ()
+
+
+def index(text: str) -> Index:
+    """Return the index of a file; an empty one for a text that Python does not accept."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return Index()
+    found = _Collector()
+    found.block(tree.body)
+    names = {name: next(iter(origins)) if len(origins) == 1 else None for name, origins in found.origins.items()}
+    return Index(names, tuple(found.stars))
+
+
+def _dotted(node: ast.expr) -> str:
+    if isinstance(node, ast.Subscript):
+        return _dotted(node.value)  # ``Generic[T]``
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
+
+
+class _Collector:
+    def __init__(self) -> None:
+        self.origins: dict[str, set[Origin]] = {}
+        self.stars: list[str] = []
+
+    def block(self, body: Iterable[ast.stmt]) -> None:
+        for node in body:
+            self._statement(node)
+
+    def _statement(self, node: ast.stmt) -> None:
+        if isinstance(node, ast.ClassDef):
+            bases = tuple(_dotted(base) for base in node.bases)
+            self._bind(node.name, Origin(CLASS, bases=bases, line=node.lineno))
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            self._bind(node.name, Origin(FUNCTION, line=node.lineno))
+        elif isinstance(node, ast.Import):
+            for item in node.names:
+                first = item.name.partition(".")[0]
+                self._bind(item.asname or first, Origin(IMPORT, item.name if item.asname else first))
+        elif isinstance(node, ast.ImportFrom):
+            self._import_from(node)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            self._assigned(node)
+        elif isinstance(node, (ast.If, ast.Try, ast.With)):
+            self._nested(node)
+
+    def _assigned(self, node: ast.Assign | ast.AnnAssign) -> None:
+        if node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None):
+            return  # ``torch = None`` of a failed optional import says nothing
+        dotted = _dotted(node.value)
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            for name in ast.walk(target):
+                if isinstance(name, ast.Name):
+                    whole = dotted and name is target
+                    self._bind(name.id, Origin(ALIAS, dotted) if whole else Origin(OTHER, line=node.lineno))
+
+    def _nested(self, node: ast.If | ast.Try | ast.With) -> None:
+        self.block(node.body)
+        if not isinstance(node, ast.With):
+            self.block(node.orelse)
+        if isinstance(node, ast.Try):
+            for handler in node.handlers:
+                self.block(handler.body)
+            self.block(node.finalbody)
+
+    def _import_from(self, node: ast.ImportFrom) -> None:
+        base = "." * node.level + (node.module or "")
+        for item in node.names:
+            if item.name == "*":
+                self.stars.append(base)
+            else:
+                full = base + item.name if base.endswith(".") else f"{base}.{item.name}"
+                self._bind(item.asname or item.name, Origin(IMPORT, full))
+
+    def _bind(self, name: str, origin: Origin) -> None:
+        self.origins.setdefault(name, set()).add(origin)

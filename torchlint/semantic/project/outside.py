@@ -1,0 +1,158 @@
+"""What one file may ask about the rest of its project."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from torchlint.semantic import torch_api
+from torchlint.semantic.project import exports
+from torchlint.semantic.project.exports import ArgumentRead, Caller
+from torchlint.semantic.project.index import CLASS, FUNCTION
+from torchlint.semantic.project.project import Definition, Lineage, Project
+from torchlint.semantic.values.value import UNKNOWN, Value
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from torchlint.semantic.module import Module
+
+T = TypeVar("T")
+_SEPARATOR = ".py:"
+_NO_LINEAGE = Lineage()
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """The project as one file sees it.
+
+    Args:
+        project: the project, or None for a file that stands alone.
+        path: the file that asks, absolute.
+        deep: whether facts of other files may be asked for; else only the structure is known, so that an analysis
+            goes at most one file far.
+    """
+
+    project: Project | None = None
+    path: str = ""
+    deep: bool = False
+
+    # -- structure ----------------------------------------------------------------------------------------------
+
+    def find(self, dotted: str | None) -> Definition | None:
+        """Return the definition in another file of the project that a dotted name of this file stands for."""
+        if self.project is None or not dotted or "." not in dotted or dotted.startswith(("torch.", "builtins.")):
+            return None
+        found = self.project.find(self.path, dotted)
+        return found if isinstance(found, Definition) and found.path != self.path else None
+
+    def starred(self, stars: Iterable[str], name: str) -> str | None:
+        """Return the dotted name that the star imports of this file bind `name` to, or None."""
+        if self.project is None:
+            return next((f"{star}.{name}" for star in stars if torch_api.exports(star, name)), None)
+        found = self.project.starred(self.path, stars, [name])
+        if isinstance(found, Definition):
+            return next((f"{star}.{name}" for star in stars if self._is(f"{star}.{name}", found)), None)
+        return found
+
+    def may_bind(self, stars: Iterable[str], name: str) -> bool:
+        """Say whether a star import of this file might bind `name`, as far as is known."""
+        for star in stars:
+            found = self.project.find(self.path, star) if self.project is not None else None
+            if self.project is None or not isinstance(found, Definition) or found.kind != "module":
+                return True
+            names = self.project.index(found.path)
+            if name in names.names or names.stars:
+                return True
+        return False
+
+    def _is(self, dotted: str, definition: Definition) -> bool:
+        return self.project is not None and self.project.find(self.path, dotted) == definition
+
+    def lineage(self, dotted: str | None) -> Lineage:
+        """Return the ancestors of a class of another file, itself first; nothing where it is none of the project."""
+        found = self.find(dotted)
+        if self.project is None or found is None or found.kind != CLASS:
+            return _NO_LINEAGE
+        return self.project.lineage(found)
+
+    def named(self, value: Value) -> Definition | None:
+        """Return the class of another file that an instance is of; see `instance`."""
+        path, separator, name = (value.name or "").rpartition(_SEPARATOR)
+        return Definition(path + ".py", name, CLASS) if separator and value.kind in ("module", "object") else None
+
+    def instance(self, dotted: str) -> Value:
+        """Return what calling a class of another file gives, or unknown.
+
+        Its `Value.name` holds file and class (``/p/nets.py:Net``), as a name alone says nothing in another file.
+        """
+        found = self.find(dotted)
+        return self._instance(found) if found is not None and found.kind == CLASS else UNKNOWN
+
+    def _instance(self, cls: Definition) -> Value:
+        assert self.project is not None
+        bases = [torch_api.canonical(name) for name in self.project.lineage(cls).outside]
+        if "torch.utils.data.DataLoader" in bases:
+            return Value("loader", name=f"{cls.path}:{cls.name}")
+        if any(name.startswith("torch.optim.") for name in bases):
+            return Value("optimizer")
+        module = any(name in torch_api.MODULE_BASES or name.startswith("torch.nn.") for name in bases)
+        return Value("module" if module else "object", name=f"{cls.path}:{cls.name}")
+
+    # -- facts --------------------------------------------------------------------------------------------------
+
+    def call(self, dotted: str, call: cst.Call, given: list[Value]) -> Value:
+        """Return what calling a function or class of another file gives; `given` are the values of the arguments."""
+        found = self.find(dotted)
+        if found is None:
+            return UNKNOWN
+        if found.kind == CLASS:
+            return self._instance(found)
+        module = self._facts(found) if found.kind == FUNCTION else None
+        return exports.returned(module, found.name, call, given) if module is not None else UNKNOWN
+
+    def method(self, classes: Iterable[Definition], name: str) -> Value:
+        """Return what calling a method gives that the first of these classes has."""
+        for cls in classes:
+            module = self._facts(cls)
+            found = exports.method_returned(module, cls.name, name) if module is not None else None
+            if found is not None:
+                return found
+        return UNKNOWN
+
+    def attribute(self, classes: Iterable[Definition], name: str) -> Value:
+        """Return what ``self.name`` holds by the assignments of the first of these classes that makes any."""
+        for cls in classes:
+            module = self._facts(cls)
+            found = exports.attribute(module, cls.name, name) if module is not None else UNKNOWN
+            if found.kind not in ("?", "none"):
+                return found
+        return UNKNOWN
+
+    def callers(self, classes: Iterable[Definition], method: str) -> Iterator[Caller]:
+        """Yield the places in the files of these classes where one of them calls ``self.method``."""
+        for cls in classes:
+            module = self._facts(cls)
+            if module is not None:
+                yield from exports.callers(module, cls.name, method)
+
+    def reads(self, dotted: str) -> tuple[ArgumentRead, ...]:
+        """Return the arguments that a function of another file always reads on the host."""
+        found = self.find(dotted)
+        module = self._facts(found) if found is not None and found.kind == FUNCTION else None
+        return exports.argument_reads(module, found.name) if module is not None and found is not None else ()
+
+    def family(self, value: Value) -> tuple[Definition, ...]:
+        """Return the class in another file that a value is an instance of, with its ancestors in the project."""
+        found = self.named(value)
+        return self.project.lineage(found).classes if found is not None and self.project is not None else ()
+
+    def module_of(self, definition: Definition) -> Module | None:
+        """Return the analysis of the file of a definition, where facts may be asked for."""
+        return self._facts(definition)
+
+    def _facts(self, definition: Definition) -> Module | None:
+        if not self.deep or self.project is None:
+            return None
+        return self.project.module(definition.path)

@@ -1,0 +1,154 @@
+"""The files of one project: what their names stand for, and their modules as the analysis sees them.
+
+Two layers. The structure (which name is defined where, which class has which bases) is walked through any number of
+files, with care for circles. The facts that need a whole analysis (what a helper returns, from where a base class calls
+a method) come from the file that defines them, analysed without looking any further; so no answer depends on which
+question came first.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint.semantic import torch_api
+from torchlint.semantic.project.index import ALIAS, CLASS, FUNCTION, IMPORT, Index, index
+from torchlint.semantic.project.search import Search
+
+if TYPE_CHECKING:
+    from torchlint.semantic.module import Module
+
+_KEPT = 1_000_000
+"""Characters of source whose analyses are kept at a time."""
+_HOPS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A class, function or module of the project: its file, its name in there, and which of these it is."""
+
+    path: str
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """The ancestors of a class: those in the project, nearest first, and the names of those outside."""
+
+    classes: tuple[Definition, ...] = ()
+    outside: tuple[str, ...] = ()
+
+
+class Project:
+    """Reads and remembers the files below one root.
+
+    Args:
+        root: the project's folder; imports resolve under it.
+        read: gives the text of a file, or None where it cannot be read.
+        analyse: gives the analysis of a file, which may not look at other files' facts, or None where it cannot be.
+    """
+
+    def __init__(
+        self, root: str, read: Callable[[str], str | None], analyse: Callable[[Project, str, str], Module | None]
+    ) -> None:
+        self.search = Search(root)
+        self._read = read
+        self._analyse = analyse
+        self._indexes: dict[str, Index] = {}
+        self._modules: OrderedDict[str, tuple[Module | None, int]] = OrderedDict()
+        self._lineages: dict[Definition, Lineage] = {}
+
+    # -- structure ----------------------------------------------------------------------------------------------
+
+    def index(self, path: str) -> Index:
+        """Return the names of a file; none where it cannot be read."""
+        if path not in self._indexes:
+            text = self._read(path)
+            self._indexes[path] = index(text) if text is not None else Index()
+        return self._indexes[path]
+
+    def find(self, importer: str, dotted: str, hops: int = _HOPS) -> Definition | str | None:
+        """Return what a dotted name in the file `importer` stands for.
+
+        Returns:
+            Its definition in the project, or its dotted name where it leads out of the project, or None for unknown.
+        """
+        head = dotted[: len(dotted) - len(dotted.lstrip("."))]
+        parts = dotted.lstrip(".").split(".")
+        for count in range(len(parts), -1 if head else 0, -1):
+            path = self.search.module(importer, head + ".".join(parts[:count]))
+            if path is not None:
+                rest = [part for part in parts[count:] if part]
+                return self.member(path, rest, hops) if rest else Definition(path, "", "module")
+        return None if head else dotted
+
+    def member(self, path: str, parts: list[str], hops: int = _HOPS) -> Definition | str | None:
+        """Return what a name of the file `path` stands for, through re-exports; results are as of `find`."""
+        if hops <= 0:
+            return None  # A circle of imports.
+        found = self.index(path)
+        if parts[0] in found.names:
+            origin = found.names[parts[0]]
+            if origin is None:
+                return None
+            if origin.kind in (CLASS, FUNCTION):
+                kind = origin.kind if len(parts) == 1 else "member"
+                return Definition(path, ".".join(parts), kind)
+            if origin.kind == IMPORT:
+                return self.find(path, ".".join([origin.dotted, *parts[1:]]), hops - 1)
+            return (
+                self.member(path, [*origin.dotted.split("."), *parts[1:]], hops - 1) if origin.kind == ALIAS else None
+            )
+        return self.starred(path, found.stars, parts, hops - 1)
+
+    def starred(self, path: str, stars: Iterable[str], parts: list[str], hops: int = _HOPS) -> Definition | str | None:
+        """Return what a name means that only ``from module import *`` statements of the file `path` can bind."""
+        for star in stars:
+            target = self.find(path, star, hops)
+            if isinstance(target, Definition) and target.kind == "module":
+                found = self.member(target.path, parts, hops)
+                if found is not None:
+                    return found
+            elif isinstance(target, str) and torch_api.exports(target, parts[0]):
+                return ".".join([target, *parts])
+        return None
+
+    def lineage(self, definition: Definition) -> Lineage:
+        """Return the ancestors of a class of the project, itself first."""
+        if definition not in self._lineages:
+            classes: list[Definition] = []
+            outside: list[str] = []
+            todo = [definition]
+            while todo:
+                at = todo.pop(0)
+                if at in classes:
+                    continue
+                classes.append(at)
+                origin = self.index(at.path).names.get(at.name)
+                for base in origin.bases if origin is not None else ():
+                    found = self.member(at.path, base.split(".")) if base else None
+                    if isinstance(found, Definition) and found.kind == CLASS:
+                        todo.append(found)
+                    else:
+                        outside.append(found if isinstance(found, str) else base)
+            self._lineages[definition] = Lineage(tuple(classes), tuple(outside))
+        return self._lineages[definition]
+
+    # -- facts --------------------------------------------------------------------------------------------------
+
+    def module(self, path: str) -> Module | None:
+        """Return the analysis of one file, for its facts; None where there can be none."""
+        if path in self._modules:
+            self._modules.move_to_end(path)
+            return self._modules[path][0]
+        text = self._read(path)
+        found = self._analyse(self, path, text) if text is not None else None
+        self._modules[path] = found, len(text or "")
+        total = sum(size for _, size in self._modules.values())
+        while total > _KEPT and len(self._modules) > 1:
+            _, (_, size) = self._modules.popitem(last=False)
+            total -= size
+        return found

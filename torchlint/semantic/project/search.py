@@ -1,0 +1,69 @@
+"""From the name of a module to its file, inside the project only.
+
+Modules are looked for as Python would find them when the project's code runs: from the folder that holds the
+outermost package of the importing file, from a script's own folder, from the root, and from ``src`` under it.
+"""
+
+from __future__ import annotations
+
+import os
+
+_NEVER_OURS = frozenset(
+    (
+        "torch torchvision torchaudio numpy scipy pandas sklearn lightning pytorch_lightning accelerate transformers "
+        "datasets ignite fastai tqdm typing collections os sys math random time logging functools itertools "
+        "dataclasses abc builtins cv2 PIL"
+    ).split()
+)
+
+
+class Search:
+    """Finds the files of modules; what the disk says is remembered."""
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.realpath(root)
+        self._files: dict[str, bool] = {}
+        self._tops: dict[str, str] = {}
+
+    def module(self, importer: str, dotted: str) -> str | None:
+        """Return the file of the module `dotted` as the file `importer` names it; relative names start with dots."""
+        if dotted.startswith("."):
+            rest = dotted.lstrip(".")
+            folder = os.path.dirname(importer)
+            for _ in range(len(dotted) - len(rest) - 1):
+                folder = os.path.dirname(folder)
+            return self._below(folder, rest)
+        if dotted.partition(".")[0] in _NEVER_OURS:
+            return None
+        for folder in self._paths(importer):
+            found = self._below(folder, dotted)
+            if found is not None:
+                return found
+        return None
+
+    def _below(self, folder: str, dotted: str) -> str | None:
+        path = os.path.join(folder, *dotted.split(".")) if dotted else folder
+        for candidate in (os.path.join(path, "__init__.py"), f"{path}.py"):
+            if self._is_file(candidate):
+                return candidate
+        return None
+
+    def _paths(self, importer: str) -> tuple[str, ...]:
+        own = os.path.dirname(importer)
+        return tuple(dict.fromkeys((self._top(own), self.root, os.path.join(self.root, "src"))))
+
+    def _top(self, folder: str) -> str:
+        """Return the folder that holds the outermost package of `folder`; the folder itself where it is no package."""
+        if folder not in self._tops:
+            above = os.path.dirname(folder)
+            package = self._is_file(os.path.join(folder, "__init__.py")) and above != folder
+            self._tops[folder] = self._top(above) if package else folder
+        return self._tops[folder]
+
+    def _is_file(self, path: str) -> bool:
+        if path not in self._files:
+            try:
+                self._files[path] = os.path.isfile(path)
+            except ValueError:  # a null byte
+                self._files[path] = False
+        return self._files[path]
