@@ -102,6 +102,8 @@ def safe_examples() -> list[tuple[RuleInfo, int]]:
     ("info", "index"), safe_examples(), ids=[f"{info.code}-{index}" for info, index in safe_examples()]
 )
 def test_safe_fix_computes_the_same(info: RuleInfo, index: int) -> None:
+    if "not executed by the tests" in info.manual:
+        pytest.skip(f"{info.code}: its page says that it needs a package which is absent here")
     bad, bad_rng = execute(blocks(info, "Bad")[index])
     good, good_rng = execute(blocks(info, "Good")[index])
     setup, _ = execute("".join(blocks(info, "Setup")[:1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -58,6 +59,21 @@ class _Placed:
     compound: bool
 
 
+class _Overlaps:
+    """Finds the hits that may overlap a span without looking at all of them."""
+
+    def __init__(self, placed: list[_Placed]) -> None:
+        self._placed = sorted(placed, key=lambda each: each.span.start)
+        self._longest = max((each.span.end - each.span.start for each in placed), default=0)
+
+    def near(self, span: Span) -> list[_Placed]:
+        def start(each: _Placed) -> int:
+            return each.span.start
+
+        low = bisect.bisect_left(self._placed, span.start - self._longest, key=start)
+        return self._placed[low : bisect.bisect_right(self._placed, span.end, key=start)]
+
+
 class Collected:
     """The hits of one file; positions are worked out only if there are any."""
 
@@ -96,7 +112,7 @@ class Collected:
             return
         placed = [found for rule, hit in self._hits if (found := self._place(rule, hit)) is not None]
         named = {code for each in placed for code in each.rule.yields_to}
-        strong = [each for each in placed if each.rule.code in named]
+        strong = _Overlaps([each for each in placed if each.rule.code in named])
         seen: set[tuple[str, Span]] = set()
         for each in placed:
             key = (each.rule.code, each.span)
@@ -109,8 +125,8 @@ class Collected:
         span = self.layout.span(hit.node)
         return _Placed(rule, hit, span, isinstance(hit.node, _COMPOUND)) if span is not None else None
 
-    def _yields(self, weak: _Placed, placed: list[_Placed]) -> bool:
-        for strong in placed:
+    def _yields(self, weak: _Placed, others: _Overlaps) -> bool:
+        for strong in others.near(weak.span):
             if strong.rule.code not in weak.rule.yields_to:
                 continue
             if strong.span == weak.span:

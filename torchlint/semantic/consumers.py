@@ -22,6 +22,9 @@ _SHOW = re.compile(
 _PLOT = re.compile(r"^(plt|ax|axes|axs|fig|pyplot|sns|px)\b")
 _DEPTH = 3
 
+# ``accelerator.backward(loss)``, Lightning's ``self.manual_backward(loss)``, ``scaler.scale(loss)``.
+_BACKWARD = frozenset(("backward", "manual_backward", "scale"))
+
 
 class Use(enum.IntEnum):
     """The furthest that a value gets; higher is further."""
@@ -119,4 +122,6 @@ def _argument(call: cst.Call, module: Module) -> Use | cst.CSTNode:
     if package in ("numpy", "math", "logging"):
         return Use.SHOWN
     attr = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    if attr in _BACKWARD:
+        return Use.GRAD
     return Use.SHOWN if _SHOW.match(attr) and not module.callees(call) else Use.ESCAPES

@@ -91,6 +91,10 @@ class DataPath:
         """Say whether fetching a loader's sample reads, decodes or augments (True) or only indexes memory (False)."""
         return loaders.sample_cost(self._all, loader)
 
+    def streams(self, dataset: cst.BaseExpression) -> bool:
+        """Say whether a dataset is iterable: each worker would yield the whole stream unless it shards itself."""
+        return loaders.streams(self._all, dataset)
+
     def cuda_samples(self, loader: cst.Call) -> bool:
         """Say whether a loader's dataset or collate function puts samples on the device itself."""
         return loaders.cuda_samples(self._all, loader)

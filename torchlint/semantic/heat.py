@@ -220,7 +220,10 @@ class HeatMap:
             return Heat(Grade.TRAIN, (Why("the Trainer calls compute_loss() every step", function),))
         if name == "forward" and self.scopes.is_module(cls):
             return Heat(Grade.FORWARD, (Why("forward() runs every step", function),))
-        if _MODULE_METHOD.match(name) and self.scopes.is_module(cls) and self.takes_tensors(function):
+        # ``predict(inputs, batch_size)`` makes its batches itself: its body runs once for all of them.
+        given = {param.name.value for param in (*function.params.params, *function.params.kwonly_params)}
+        batched = name.startswith("predict") and "batch_size" in given
+        if _MODULE_METHOD.match(name) and not batched and self.scopes.is_module(cls) and self.takes_tensors(function):
             return Heat(Grade.FORWARD, (Why(f"{name}() of a module runs for every batch", function),))
         if name in ("forward", "backward") and any(
             base in ("torch.autograd.Function", "torch.autograd.function.Function")

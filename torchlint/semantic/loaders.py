@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 DATALOADER = "torch.utils.data.DataLoader"
 _DEPTH = 3
 _COSTLY_PACKAGES = ("torchvision.datasets.", "torchaudio.datasets.")
+_SPLIT = "torch.utils.data.random_split"
 _WRAPPERS = frozenset(
     "torch.utils.data." + name for name in ("Subset", "ConcatDataset", "random_split", "dataset.Subset")
 )
+_ITERABLE = "torch.utils.data.IterableDataset"
 _IO = re.compile(
     r"^(PIL\.Image\.open|cv2\.\w+|imageio\.\w+(\.\w+)?|skimage\.io\.\w+|torchvision\.io\.\w+|torchaudio\.load|librosa\.\w+|"
     r"soundfile\.\w+|builtins\.open|numpy\.(load|loadtxt|genfromtxt|fromfile)|torch\.load|pickle\.load|json\.load|"
@@ -160,6 +162,16 @@ def dataset_cost(module: Module, dataset: cst.BaseExpression) -> bool | None:
     return _dataset_cost(module, dataset, _DEPTH)
 
 
+def streams(module: Module, dataset: cst.BaseExpression) -> bool:
+    """Say whether a dataset is made by a class derived from ``IterableDataset``, of this file or of the project."""
+    cls = module.value(dataset).node
+    if isinstance(cls, cst.ClassDef):
+        return _ITERABLE in module.base_names(cls)
+    made = [dataset, *assigned(module, dataset)]
+    names = [module.name(call.func) or "" for call in made if isinstance(call, cst.Call)]
+    return any(_ITERABLE in module.bases_behind(name) for name in names)
+
+
 def work(module: Module, function: cst.CSTNode) -> bool | None:
     """Say whether a function reads, decodes, tokenises or augments; None where it calls something unknown."""
     return _work(module, function, _DEPTH)
@@ -211,6 +223,11 @@ def assigned(module: Module, place: cst.BaseExpression) -> list[cst.BaseExpressi
         assert isinstance(assign, cst.Assign)
         if any(target.target.deep_equals(place) for target in assign.targets):
             out.append(assign.value)
+        elif isinstance(assign.value, cst.Call) and module.name(assign.value.func) == _SPLIT:
+            # ``train, rest = random_split(whole, sizes)``: each part is like the whole.
+            parts = [e.value for t in assign.targets if isinstance(t.target, cst.Tuple) for e in t.target.elements]
+            whole = assign.value.args[0].value if assign.value.args else place
+            out.extend(assign.value for part in parts if part.deep_equals(place) and not whole.deep_equals(place))
     return out
 
 

@@ -61,6 +61,7 @@ __all__ = [
 ]
 
 _TORCH = re.compile(r"^\s*(import|from)\s+(torch|lightning|pytorch_lightning)", re.MULTILINE)
+_MAIN = re.compile(r"^if\s+__name__\s*==\s*['\"]__main__['\"]", re.MULTILINE)
 _OTHER = re.compile(r"^\s*(import|from)\s+(mxnet|jax|tensorflow|paddle|mindspore)\b", re.MULTILINE)
 _ACCEL = re.compile(r"cuda|\bdevice\b|\bgpus?\b|accelerat|\bmps\b|LightningModule|\bTrainer\b", re.IGNORECASE)
 _ORIGIN_ON_DEVICE = ("model", "loss", "forward")
@@ -93,6 +94,7 @@ class Module(Pace, DataPath, Elements, Processes, Kernels, Upkeep, Frameworks, S
         self._reads = HostReads(self)
         self._autograd = Autograd(self._scopes, self._flow)
         self._accel: bool | None = None
+        self._mentions: dict[re.Pattern[str], bool] = {}
 
     # -- values -------------------------------------------------------------------------------------------------
 
@@ -206,10 +208,16 @@ class Module(Pace, DataPath, Elements, Processes, Kernels, Upkeep, Frameworks, S
 
     # -- file ---------------------------------------------------------------------------------------------------
 
+    def mentions(self, pattern: re.Pattern[str]) -> bool:
+        """Say whether a pattern is found anywhere in the file's text."""
+        if pattern not in self._mentions:
+            self._mentions[pattern] = pattern.search(self.text) is not None
+        return self._mentions[pattern]
+
     @property
     def main_guard(self) -> bool:
         """Whether the file has ``if __name__ == "__main__":``."""
-        return re.search(r"^if\s+__name__\s*==\s*['\"]__main__['\"]", self.text, re.MULTILINE) is not None
+        return self.mentions(_MAIN)
 
     @property
     def framework(self) -> bool:

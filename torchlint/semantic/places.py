@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torchlint.semantic import imports
+from torchlint.semantic import imports, torch_api
 from torchlint.semantic import scopes as scope_facts
 from torchlint.semantic.flow import Flow
 from torchlint.semantic.guards import Guards
@@ -149,6 +149,10 @@ class Places:
     def base_names(self, cls: cst.ClassDef) -> list[str]:
         """Return the dotted names of a class's bases outside this file."""
         return self._scopes.base_names(cls)
+
+    def bases_behind(self, name: str) -> list[str]:
+        """Return the dotted names of the bases of a class in another file of the project."""
+        return [torch_api.canonical(n) for n in self._names.outside.lineage(name).outside]
 
     def method(self, cls: cst.ClassDef, name: str) -> cst.FunctionDef | None:
         """Return what an instance of the class finds under `name` in this file."""

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantic import torch_api
+from torchlint.semantic.grad_contexts import GradContexts
 from torchlint.semantic.names import Names, dotted_text
 from torchlint.semantic.tree import Tree
 
 if TYPE_CHECKING:
     from torchlint.semantic.project import Definition
 
-_NO_GRAD_WORDS = re.compile(r"no_?grad|inference_?mode|disable_?grad", re.IGNORECASE)
-_GRAD_WORDS = re.compile(r"no_?grad|grad_?(enabled|mode|ctx|context)|enable_?grad|inference|eval", re.IGNORECASE)
-_NO_GRAD_CODE = re.compile(r"no_grad|inference_mode|set_grad_enabled")
 _MODULE_WORDS = re.compile(
     r"(Module|Model|Net|Network|Layer|Block|Loss|Encoder|Decoder|Head|Backbone|Transformer|Attention)$"
 )
@@ -37,13 +35,14 @@ def is_bench_name(name: str) -> bool:
     return bool(_BENCH_WORDS.search(name)) or (name.startswith("test_") and name not in torch_api.STEP_METHODS)
 
 
-class Scopes:
+class Scopes(GradContexts):
     """Questions about the classes and functions of one file."""
 
     def __init__(self, tree: Tree, names: Names) -> None:
         self.tree = tree
         self.names = names
         self._module: dict[cst.ClassDef, bool] = {}
+        self._below: dict[cst.ClassDef, list[cst.ClassDef]] | None = None
         self._lineage: dict[cst.ClassDef, list[cst.ClassDef]] = {}
 
     # -- classes ------------------------------------------------------------------------------------------------
@@ -90,8 +89,13 @@ class Scopes:
 
     def subclasses(self, node: cst.ClassDef) -> list[cst.ClassDef]:
         """Return the classes of this file that inherit from `node`, without itself."""
-        every = [c for c in self.tree.nodes(cst.ClassDef) if isinstance(c, cst.ClassDef) and c is not node]
-        return [c for c in every if node in self.lineage(c)]
+        if self._below is None:
+            self._below = {}
+            for cls in self.tree.nodes(cst.ClassDef):
+                assert isinstance(cls, cst.ClassDef)
+                for above in self.lineage(cls)[1:]:
+                    self._below.setdefault(above, []).append(cls)
+        return self._below.get(node, [])
 
     def base_names(self, node: cst.ClassDef) -> list[str]:
         """Return the dotted names of all bases outside this file, of the whole lineage.
@@ -201,97 +205,6 @@ class Scopes:
             callee = expr.func if isinstance(expr, cst.Call) else expr
             out.append((expr, self.names.name(callee) or dotted_text(callee) or ""))
         return out
-
-    # -- autograd -----------------------------------------------------------------------------------------------
-
-    def lexical_no_grad(self, node: cst.CSTNode) -> bool | None:
-        """Say whether ``no_grad`` holds at `node` by the text around it: True, False (``enable_grad``), or None."""
-        for above in self.tree.ancestors(node):
-            if isinstance(above, cst.With):
-                for item in above.items:
-                    if item is node or self.tree.is_within(node, item):
-                        continue
-                    verdict = self._context(item.item)
-                    if verdict is not None:
-                        return verdict
-            elif isinstance(above, cst.FunctionDef):
-                if self.function(node) is not above and not self.tree.is_within(node, above.body):
-                    continue
-                for expr, name in self.decorators(above):
-                    verdict = self._named(name, expr)
-                    if verdict is not None:
-                        return verdict
-                if self._switched_off(above, node):
-                    return True
-        return None
-
-    def _context(self, expr: cst.BaseExpression) -> bool | None:
-        callee = expr.func if isinstance(expr, cst.Call) else expr
-        name = self.names.name(callee) or dotted_text(callee) or ""
-        return self._named(name, expr)
-
-    def _named(self, name: str, expr: cst.BaseExpression) -> bool | None:
-        if name in torch_api.NO_GRAD:
-            return True
-        if name == "torch.enable_grad":
-            return False
-        if name == "torch.set_grad_enabled" and isinstance(expr, cst.Call) and expr.args:
-            value = expr.args[0].value
-            if isinstance(value, cst.Name) and value.value in ("True", "False"):
-                return value.value == "False"
-            return None
-        if _NO_GRAD_WORDS.search(name.rpartition(".")[2]):
-            return True
-        return None
-
-    def conditional_grad(self, node: cst.CSTNode) -> bool:
-        """Say whether a context or decorator around `node` may decide about autograd in a way that is not known.
-
-        That is ``set_grad_enabled(<expression>)``, ``no_grad() if test else nullcontext()``, and contexts whose name or
-        definition in this file speaks of evaluation or ``no_grad``.
-        """
-        for above in self.tree.ancestors(node):
-            if isinstance(above, cst.With):
-                around = [item.item for item in above.items if not self.tree.is_within(node, item)]
-            elif isinstance(above, cst.FunctionDef) and self.tree.is_within(node, above.body):
-                around = [expr for expr, _ in self.decorators(above)]
-            else:
-                continue
-            if any(self._unclear(expr) for expr in around):
-                return True
-        return False
-
-    def _unclear(self, expr: cst.BaseExpression) -> bool:
-        if self._context(expr) is not None:
-            return False
-        words = [n.value for n in self.tree.within(expr, cst.Name) if isinstance(n, cst.Name)]
-        if any(_GRAD_WORDS.search(word) for word in words):
-            return True
-        callee = expr.func if isinstance(expr, cst.Call) else expr
-        return any(_NO_GRAD_CODE.search(self.tree.root.code_for_node(n)) for n in self._made_by(callee))
-
-    def _made_by(self, callee: cst.BaseExpression) -> list[cst.CSTNode]:
-        """Return the definitions or assignments in this file that a name, or a method of ``self``, may stand for."""
-        if isinstance(callee, cst.Name):
-            _, bindings = self.names.bindings(callee.value, callee)
-            return [b.node for b in bindings if b.kind in ("def", "class", "assign")]
-        cls = self.class_of(callee)
-        if isinstance(callee, cst.Attribute) and dotted_text(callee.value) == "self" and cls is not None:
-            found = self.method(cls, callee.attr.value)
-            return [found] if found is not None else []
-        return []
-
-    def _switched_off(self, function: cst.CSTNode, node: cst.CSTNode) -> bool:
-        for call in self.tree.within(function, cst.Call):
-            assert isinstance(call, cst.Call)
-            if self.tree.order[call] > self.tree.order[node] or not call.args:
-                continue
-            value = call.args[0].value
-            if isinstance(value, cst.Name) and value.value == "False":
-                statement = self.tree.parents.get(call)
-                if isinstance(statement, cst.Expr) and self.names.name(call.func) == "torch.set_grad_enabled":
-                    return True
-        return False
 
     def enclosing_functions(self, node: cst.CSTNode) -> Iterator[cst.FunctionDef]:
         """Yield the ``def`` that holds `node`, the ``def`` that holds that one, and so on."""

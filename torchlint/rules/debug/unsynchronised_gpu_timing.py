@@ -203,7 +203,7 @@ rule = Rule(
 def check(node: cst.BinaryOperation, module: Module) -> Iterator[Hit]:
     if not isinstance(node.operator, cst.Subtract) or not isinstance(node.right, cst.Name):
         return
-    if not _DEVICE.search(module.text) or _metered(node, module):
+    if not module.mentions(_DEVICE) or _metered(node, module):
         return
     end = node if _is_clock(node.left, module) else _last_reading(node.left, node, module)
     between = _between(node.right.value, end, module) if end is not None else []

@@ -202,7 +202,7 @@ def _partial(module: Module) -> bool:
     """Say whether something is frozen, or several optimizers share the work."""
     calls = [c for c in module.nodes(cst.Call) if isinstance(c, cst.Call)]
     optimizers = sum(module.value(call).kind == "optimizer" for call in calls)
-    return optimizers > 1 or bool(_PARTIAL.search(module.text))
+    return optimizers > 1 or bool(module.mentions(_PARTIAL))
 
 
 def _uses_all(cls: cst.ClassDef, module: Module, seen: tuple[cst.ClassDef, ...]) -> bool:

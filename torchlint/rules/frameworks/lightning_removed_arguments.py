@@ -193,7 +193,7 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not module.lightning_trainer(node) or _VERSION_1.search(module.text) or _for_a_version(node, module):
+    if not module.lightning_trainer(node) or module.mentions(_VERSION_1) or _for_a_version(node, module):
         return
     for arg in node.args:
         name = arg.keyword.value if arg.keyword is not None else ""

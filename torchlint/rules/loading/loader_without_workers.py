@@ -158,7 +158,6 @@ import libcst as cst
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity, with_keyword
 
 _LOADER = "torch.utils.data.DataLoader"
-_ITERABLE = "torch.utils.data.IterableDataset"
 _TRYOUT = re.compile(r"overfit|debug|sanity|smoke|TYPE_CHECKING", re.IGNORECASE)
 _PIN = " It does not pin memory either: with workers, set pin_memory=True too."
 _PER_GPU = "workers per GPU is folklore: what helps depends on CPU cores and the cost of a sample, so measure."
@@ -238,6 +237,5 @@ def _chosen(node: cst.Call, workers: cst.BaseExpression | None, module: Module) 
 
 
 def _unsharded(dataset: cst.BaseExpression | None, module: Module) -> bool:
-    """Say whether a dataset of this file is iterable: workers would repeat it unless it shards itself."""
-    cls = module.value(dataset).node if dataset is not None else None
-    return isinstance(cls, cst.ClassDef) and _ITERABLE in module.base_names(cls)
+    """Say whether a dataset of the project is iterable: workers would repeat it unless it shards itself."""
+    return dataset is not None and module.streams(dataset)

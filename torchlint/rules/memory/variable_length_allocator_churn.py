@@ -202,7 +202,7 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not (module.name(node.func) == _PAD or _longest(node, module)) or _HANDLED.search(module.text):
+    if not (module.name(node.func) == _PAD or _longest(node, module)) or module.mentions(_HANDLED):
         return
     if not _collates(node, module) or _only_evaluates(node, module) or module.bench(node):
         return

@@ -217,7 +217,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     norm = module.next_layer(node)
     if norm is None or module.name(norm.func) not in _NORMS:
         return
-    if any(module.keyword(norm, k) is not None for k in _STATISTICS) or _FROZEN.search(module.text):
+    if any(module.keyword(norm, k) is not None for k in _STATISTICS) or module.mentions(_FROZEN):
         return
     if not _same_channels(node, norm, name, module) or _loads_weights(node, module):
         return
@@ -255,6 +255,6 @@ def _loads_weights(node: cst.Call, module: Module) -> bool:
 
 def _fix(node: cst.Call, module: Module) -> Fix:
     edit = Replace(node, with_keyword(node, "bias", cst.Name("False")))
-    if _PUBLISHED.search(module.text):
+    if module.mentions(_PUBLISHED):
         return Fix((edit,), Safety.SUGGESTION, "Pass bias=False, unless saved weights hold this bias")
     return Fix((edit,), Safety.UNSAFE, "Pass bias=False", _NOTE)

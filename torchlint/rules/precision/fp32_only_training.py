@@ -176,7 +176,7 @@ rule = Rule(
 
 @rule.on(cst.Module)
 def check(node: cst.Module, module: Module) -> Iterator[Hit]:
-    if not module.main_guard or module.framework or not _CUDA.search(module.text) or _PRECISION.search(module.text):
+    if not module.main_guard or module.framework or not module.mentions(_CUDA) or module.mentions(_PRECISION):
         return
     for loop in module.nodes(*LOOPS):
         if module.loop_kind(loop) is LoopKind.TRAIN and not module.bench(loop):

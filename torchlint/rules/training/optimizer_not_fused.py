@@ -274,7 +274,7 @@ def _foreach(cls: cst.ClassDef, module: Module) -> bool:
 def _on_device(node: cst.Call, module: Module) -> bool:
     """Say whether the optimizer gets the parameters of one model that is on the accelerator by then."""
     first = node.args[0].value if node.args else None
-    if not isinstance(first, cst.Call) or not isinstance(first.func, cst.Attribute) or _SPARSE.search(module.text):
+    if not isinstance(first, cst.Call) or not isinstance(first.func, cst.Attribute) or module.mentions(_SPARSE):
         return False
     value = module.value(first.func.value)
     return first.func.attr.value == "parameters" and value.kind == "module" and value.device in (CUDA, ACCEL)

@@ -205,7 +205,7 @@ def _call(loop: cst.For, module: Module) -> Fix | None:
 
 def _needed(node: cst.CSTNode, module: Module) -> bool:
     """Say whether something may need the gradients to stay: fixed addresses, or code that reads them unasked."""
-    if module.bench(node) or _FIXED.search(module.text):
+    if module.bench(node) or module.mentions(_FIXED):
         return True
     home = module.class_of(node) or module.function(node) or module.root
     return any(
