@@ -93,9 +93,9 @@ def examples(info: RuleInfo) -> Iterator[tuple[str, str]]:
             yield path.name, text
 
 
-def outcome(rule: Rule, module: Module) -> set[tuple[object, ...]] | str:
+def outcome(rule: Rule, module: Module) -> list[tuple[object, ...]] | str:
     """Return what the checks of a rule yield on a module, in comparable form; the error of one that crashes."""
-    found: set[tuple[object, ...]] = set()
+    found: list[tuple[object, ...]] = []
     try:
         for node_type, check in rule.checks:
             for node in module.nodes(node_type):
@@ -105,7 +105,7 @@ def outcome(rule: Rule, module: Module) -> set[tuple[object, ...]] | str:
                         [(type(e).__name__, id(getattr(e, "node", None)), _code(e)) for e in fix.edits] if fix else []
                     )
                     safety = fix.safety.value if fix else ""
-                    found.add((id(hit.node), hit.severity and hit.severity.value, safety, tuple(edits)))
+                    found.append((id(hit.node), hit.severity and hit.severity.value, safety, tuple(edits)))
     except Exception as error:  # a guard that keeps a check from crashing has a witness
         return type(error).__name__
     return found

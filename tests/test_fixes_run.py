@@ -119,7 +119,7 @@ FACTORY_SOURCES = [
     'y = torch.zeros(2, 3).to("cuda")\n',
     "y = torch.ones(4).cuda()\n",
     'y = torch.eye(3, dtype=torch.float64).to("cuda")\n',
-    'y = torch.empty(2, 0).to(device="cuda")\n',
+    'y = torch.empty(2, 3).to(device="cuda")\n',
     "y = torch.full((2,), 7).cuda()\n",
     'y = torch.arange(10).to("cuda")\n',
     "y = torch.arange(1, 9, 2, dtype=torch.int32).cuda(0)\n",

@@ -61,6 +61,19 @@ def test_files_without_torch_are_not_parsed_by_libcst(monkeypatch: pytest.Monkey
     assert codes("x = y.to(device)\n") == []
 
 
+MXNET = """from mxnet import gluon
+{}
+def evaluate(net, test_iter):
+    for x, y in test_iter:  # See https://pytorch.org
+        total(net(x), y)
+"""
+
+
+@pytest.mark.parametrize(("line", "expected"), [("", []), ("import torch", ["TL501"])])
+def test_networks_of_another_framework_are_left_alone(line: str, expected: list[str]) -> None:
+    assert codes(MXNET.format(line)) == expected
+
+
 def test_a_finding_has_place_statement_reason_and_identity() -> None:
     (found,) = check(BAD.format("")).findings
     assert (found.code, found.start.row, found.start.column) == ("TL102", 5, 13)

@@ -373,3 +373,166 @@ def test_a_folder_of_one_file_says_the_same_as_the_file_alone(tmp_path: Path) ->
     assert any("TL101" in line and "scalar(loss)" in line for line in lines)
     assert lines == [line for line in whole if line.startswith("train.py")]
     assert lines == [line for line in excluded if line.startswith("train.py")]
+
+
+# -- submodules ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("package", "kind"),
+    [
+        ("from .psnr import psnr", "tensor"),
+        ("from .psnr import *", "tensor"),
+        ("from . import psnr", "?"),
+        ("", "?"),
+    ],
+)
+def test_a_name_of_the_package_hides_its_submodule(tmp_path: Path, package: str, kind: str) -> None:
+    files = {
+        "metrics/__init__.py": package,
+        "metrics/psnr.py": "import torch\ndef psnr(x):\n    return torch.log10(x)\n",
+        "train.py": "import torch\nfrom metrics import psnr\nprobe(psnr(torch.ones(3)))\n",
+    }
+    assert probed(tmp_path, files).kind == kind
+
+
+def test_a_star_import_of_a_hidden_submodule_reads_the_submodule(tmp_path: Path) -> None:
+    files = {
+        "metrics/__init__.py": "from .psnr import psnr",
+        "metrics/psnr.py": "import torch\ndef psnr(x):\n    return x\ndef other(x):\n    return torch.log10(x)\n",
+        "train.py": "import torch\nfrom metrics.psnr import *\nprobe(other(torch.ones(3)))\n",
+    }
+    assert probed(tmp_path, files).kind == "tensor"
+
+
+# -- loaders ------------------------------------------------------------------------------------------------------
+
+DATA = """
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torchvision.datasets import ImageFolder
+
+class Files(Dataset):
+    def __getitem__(self, index):
+        return self.load(self.paths[index])
+
+    def load(self, path):
+        return torch.from_numpy(np.load(path))
+
+class Held(Dataset):
+    def __getitem__(self, index):
+        return self.data[index].float()
+
+class OnDevice(Files):
+    def __getitem__(self, index):
+        return self.load(self.paths[index]).to("cuda")
+
+class Images(ImageFolder):
+    pass
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        yield torch.load("x.pt")
+
+class Plain(DataLoader):
+    pass
+
+class HandsOn(DataLoader):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+
+class Sets(DataLoader):
+    def __init__(self, data):
+        super().__init__(data, num_workers=4, pin_memory=True)
+
+def read(path):
+    return np.load(path)
+
+def choose(args):
+    return Files() if args.files else Held()
+
+def collate(samples):
+    return torch.stack([decode(sample) for sample in samples])
+
+def pinned(data):
+    return DataLoader(data, pin_memory=True)
+
+def pageable(data):
+    return DataLoader(data)
+"""
+
+LOADING = """
+import torch
+from torch.utils.data import DataLoader
+import data
+
+class Derived(data.Files):
+    pass
+
+class Reads(torch.utils.data.Dataset):
+    def __getitem__(self, index):
+        return data.read(self.paths[index])
+
+class Own(DataLoader):
+    def __init__(self, samples):
+        super().__init__(samples, pin_memory=True)
+
+def train(args, model, optimizer):
+    held = data.Stream()
+    loader = {made}
+    for x in loader:
+        x = x.to("cuda")
+        model(x).sum().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "severity"),
+    [
+        ("DataLoader(data.Files())", "warning"),
+        ("DataLoader(data.Images())", "warning"),
+        ("DataLoader(Derived())", "warning"),
+        ("DataLoader(Reads())", "warning"),
+        ("DataLoader(data.choose(args))", "warning"),
+        ("DataLoader(args.data, collate_fn=data.collate)", "warning"),
+        ("data.Plain(data.Files())", "warning"),
+        ("data.HandsOn(data.Files())", "warning"),
+        ("DataLoader(args.data)", "info"),
+        ("DataLoader(data.Held())", None),
+        ("DataLoader(data.Stream())", None),
+        ("DataLoader(held)", None),
+        ("DataLoader(data.OnDevice())", None),
+        ("data.Plain(data.Files(), num_workers=4)", None),
+        ("data.Sets(data.Files())", None),
+        ("Own(data.Files())", None),
+    ],
+)
+def test_datasets_and_loaders_of_other_files(tmp_path: Path, made: str, severity: str | None) -> None:
+    write(tmp_path, {"data.py": DATA, "train.py": LOADING.format(made=made)})
+    forget()
+    text = (tmp_path / "train.py").read_text()
+    found = analyse(job(text, codes=frozenset(["TL201"]), root=str(tmp_path))).findings
+    assert [finding.severity.value for finding in found] == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize(
+    ("made", "severity"),
+    [
+        ("data.pinned(args.data)", "warning"),
+        ("data.pageable(args.data)", "info"),
+        ("data.Sets(args.data)", "warning"),
+        ("data.Plain(args.data)", "info"),
+        ("data.Plain(args.data, pin_memory=True)", "warning"),
+        ("Own(args.data)", "warning"),
+        ("DataLoader(args.data)", "info"),
+    ],
+)
+def test_pinning_in_loaders_of_other_files(tmp_path: Path, made: str, severity: str) -> None:
+    """A blocking copy costs less where the batch is not pinned in the first place."""
+    write(tmp_path, {"data.py": DATA, "train.py": LOADING.format(made=made)})
+    forget()
+    text = (tmp_path / "train.py").read_text()
+    found = analyse(job(text, codes=frozenset(["TL103"]), root=str(tmp_path))).findings
+    assert [finding.severity.value for finding in found] == [severity]

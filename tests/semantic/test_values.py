@@ -192,3 +192,20 @@ def test_shadowed_and_rebound_names_have_no_dotted_name() -> None:
 def test_recursion_ends() -> None:
     source = "def f(x):\n    return g(x)\ndef g(x):\n    return f(x)\ndef h():\n    probe(f(torch.zeros(3)))"
     assert value_of(source).kind in ("?", "none")
+
+
+@pytest.mark.parametrize(
+    ("fallback", "device"),
+    [
+        ("torch.device('cuda') if given else torch.device('cpu')", ACCEL),
+        ("x.device if given else torch.device('cpu')", None),
+    ],
+)
+def test_a_device_that_may_be_the_cpu_is_the_programs_own_only_next_to_cuda(fallback: str, device: str | None) -> None:
+    found = value_of(f"def f(x: torch.Tensor, given):\n    probe(torch.zeros(3, device={fallback}))")
+    assert (found.kind, found.device) == ("tensor", device)
+
+
+@pytest.mark.parametrize(("callee", "kind"), [("peft_model", "tensor"), ("is_peft_model", "?"), ("unwrap_model", "?")])
+def test_what_does_something_with_a_model_is_none(callee: str, kind: str) -> None:
+    assert value_of(f"from elsewhere import {callee}\nprobe({callee}(x))").kind == kind

@@ -6,6 +6,7 @@ the prefilter.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -31,6 +32,9 @@ from torchlint.source.suppress import Suppressions
 IMPORT_BYTES = (b"torch", b"lightning", b"transformers", b"accelerate", b"datasets", b"ignite", b"fastai")
 """Without one of these a file cannot hold anything for any rule (design §4)."""
 _PRAGMA_BYTES = (b"torchlint:", b"noqa")
+# A file that imports another framework, and neither torch nor what builds on it, speaks of that one's networks.
+_OTHER = re.compile(rb"^\s*(?:import|from)\s+(?:mxnet|jax|tensorflow|paddle|mindspore)\b", re.MULTILINE)
+_OURS = re.compile(rb"^\s*(?:import|from)\b.*(?:torch|lightning|transformers|accelerate|ignite|fastai)", re.MULTILINE)
 
 
 def analyse(job: Job) -> FileReport:
@@ -121,7 +125,7 @@ class _Checker:
 
     def _rule_findings(self, text: str) -> Iterator[Finding]:
         data = self.job.document.data
-        if not any(word in data for word in IMPORT_BYTES):
+        if not any(word in data for word in IMPORT_BYTES) or (_OTHER.search(data) and not _OURS.search(data)):
             return
         catalog = load_catalog()
         on = [info for info in catalog.rules if info.code in self.job.codes]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import libcst as cst
 
-from torchlint.semantic import factories, loaders, transfers
+from torchlint.semantic import datasets, factories, loaders, transfers
 from torchlint.semantic.transfers import Transfer
 
 if TYPE_CHECKING:
@@ -83,18 +83,22 @@ class DataPath:
         """The device to which the loops over loaders of this file bring their batches; None where none does."""
         return loaders.batches_go_to(self._all)
 
+    def makes_loader(self, call: cst.Call) -> bool:
+        """Say whether a call makes a `DataLoader`, or a class derived from it that takes the same arguments."""
+        return loaders.makes(self._all, call)
+
     def pins(self, loader: cst.Call) -> bool | None:
         """Say whether a loader pins its batches; None where that is decided elsewhere."""
         return loaders.pins(self._all, loader)
 
     def sample_cost(self, loader: cst.Call) -> bool | None:
         """Say whether fetching a loader's sample reads, decodes or augments (True) or only indexes memory (False)."""
-        return loaders.sample_cost(self._all, loader)
+        return datasets.sample_cost(self._all, loader)
 
     def streams(self, dataset: cst.BaseExpression) -> bool:
         """Say whether a dataset is iterable: each worker would yield the whole stream unless it shards itself."""
-        return loaders.streams(self._all, dataset)
+        return datasets.streams(self._all, dataset)
 
     def cuda_samples(self, loader: cst.Call) -> bool:
         """Say whether a loader's dataset or collate function puts samples on the device itself."""
-        return loaders.cuda_samples(self._all, loader)
+        return datasets.cuda_samples(self._all, loader)

@@ -148,6 +148,9 @@ def _looped(module: Module, loop: cst.For | cst.CompFor) -> Iterator[ElementRead
             continue
         name = goes.target.value
         uses = [u for part in parts for u in module.reads(part, name) if module.value(u).kind not in ("number", "bool")]
+        # What is a tensor in some calls of a helper only may stand beside plain numbers: they cannot be stacked.
+        if any(module.value(use).kind in ("?", "accumulated") for use in uses):
+            continue
         found = [_read(module, use) for use in uses]
         reads = tuple(read for read in found if read is not None)
         if reads and len(reads) == len(found):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantic import torch_api
+from torchlint.semantic.values.value import CPU
 
 if TYPE_CHECKING:
     from torchlint.semantic.module import Module
@@ -16,8 +17,10 @@ _DEPTH = 8
 _TIED = frozenset(("generator", "out", "pin_memory"))
 _EXACT = frozenset("zeros ones empty eye tril_indices triu_indices zeros_like ones_like empty_like".split())
 _RANDOM = frozenset("rand randn randint randperm rand_like randn_like randint_like normal".split())
+_SIZED = frozenset("zeros ones empty rand randn".split())
 _ANY_DTYPE = frozenset("zeros ones empty eye zeros_like ones_like empty_like".split())
 _WHOLE = frozenset(("torch.long", "torch.int64", "torch.int32", "torch.int"))
+_SIZES = ("builtins.len", "builtins.isinstance", "builtins.type")
 _ELEMENT_WRITERS = frozenset(("numpy", "tolist", "item", "cpu", "share_memory_", "pin_memory", "data_ptr"))
 
 
@@ -65,10 +68,12 @@ def _last_definition(module: Module, node: cst.Name) -> cst.BaseExpression | Non
 
 
 def _by_elements(module: Module, name: cst.Name) -> bool:
-    """Say whether the function reads or writes single elements of a named tensor, or hands it to other code."""
+    """Say whether the function reads or writes single elements of a named tensor, or uses the host's copy elsewhere."""
     scope: cst.CSTNode = module.function(name) or module.root
     for read in module.reads(scope, name.value):
         above = module.parent(read)
+        if _used_elsewhere(module, read, above):
+            return True
         if isinstance(above, cst.Attribute) and above.attr.value in _ELEMENT_WRITERS:
             return True
         if isinstance(above, cst.Subscript) and isinstance(module.parent(above), (cst.AssignTarget, cst.AugAssign)):
@@ -76,13 +81,43 @@ def _by_elements(module: Module, name: cst.Name) -> bool:
     return False
 
 
+def _used_elsewhere(module: Module, read: cst.Name, above: cst.CSTNode | None) -> bool:
+    """Say whether a tensor goes, while it is on the host, to code of others, to the caller, or to an object."""
+    if module.value(read).device != CPU:
+        return False
+    match above:
+        case cst.Arg():
+            call = module.parent(above)
+            name = module.name(call.func) if isinstance(call, cst.Call) else None
+            receiver = call.func.value if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) else None
+            computes = (name or "").startswith("torch.") or name in _SIZES
+            return not computes and (receiver is None or not module.value(receiver).tensor)
+        case cst.Element():
+            return isinstance(module.parent(module.parent(above) or above), cst.Return)
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Attribute())]):
+            return True
+    return isinstance(above, cst.Return)
+
+
 def takes_device(module: Module, factory: cst.Call) -> bool:
-    """Say whether ``device=`` can be passed to a factory call: its arguments do not tie it to the CPU."""
+    """Say whether ``device=`` of a factory call spares a copy: nothing ties it to the CPU, and it has elements."""
+    if _without_elements(module, factory):
+        return False
     if any(arg.star == "**" or (arg.keyword is not None and arg.keyword.value in _TIED) for arg in factory.args):
         return False
     # ``normal(mean, std)`` of two tensors takes none; with a size it does.
     sized = module.keyword(factory, "size") is not None or len(factory.args) > 2
     return sized or module.name(factory.func) != "torch.normal"
+
+
+def _without_elements(module: Module, factory: cst.Call) -> bool:
+    """Say whether a size of a new tensor is written as 0: there is nothing to copy."""
+    if (module.name(factory.func) or "").rpartition(".")[2] not in _SIZED:
+        return False
+    sizes = [arg.value for arg in factory.args if arg.keyword is None]
+    if sizes and isinstance(sizes[0], (cst.Tuple, cst.List)):
+        sizes = [element.value for element in sizes[0].elements]
+    return any(isinstance(size, cst.Integer) and size.value == "0" for size in sizes)
 
 
 def device_effect(module: Module, factory: cst.Call) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic.names import Names
+from torchlint.semantic.names import Binding, Names
 from torchlint.semantic.scopes import Scopes
 from torchlint.semantic.tree import Function, Tree
 
@@ -23,6 +23,7 @@ class Flow:
         self.scopes = scopes
         self._callees: dict[cst.Call, tuple[Function, ...]] = {}
         self._sites: dict[cst.CSTNode, list[cst.Call]] | None = None
+        self._made: dict[tuple[cst.CSTNode | None, str], cst.ClassDef | None] = {}
         self._callers: dict[cst.CSTNode, list[Caller]] = {}
 
     def callees(self, call: cst.Call) -> tuple[Function, ...]:
@@ -57,18 +58,22 @@ class Flow:
             return list(self.methods(cls, func.attr.value))
         if self.names.is_this_module(receiver):
             table = self.names.tables.get(self.tree.root, {}).get(func.attr.value, [])
-            return [b.node for b in table if isinstance(b.node, cst.FunctionDef)] if len(table) == 1 else []
+            return self._bound(table)
         made = self.scopes.local_class(receiver) or self._class_of_object(receiver)
         method = self.scopes.method(made, func.attr.value) if made is not None else None
         return [method] if method is not None else []
 
     def _class_of_object(self, receiver: cst.Name) -> cst.ClassDef | None:
-        _, bindings = self.names.bindings(receiver.value, receiver)
+        scope, bindings = self.names.bindings(receiver.value, receiver)
+        key = (scope, receiver.value)
+        if key in self._made:
+            return self._made[key]
         made = {
             self.scopes.local_class(b.value.func) if b.kind == "assign" and isinstance(b.value, cst.Call) else None
             for b in bindings
         }
-        return made.pop() if len(made) == 1 else None
+        self._made[key] = made.pop() if len(made) == 1 else None
+        return self._made[key]
 
     def methods(self, cls: cst.ClassDef, name: str) -> tuple[cst.FunctionDef, ...]:
         """Return what ``self.name`` may be on an instance of `cls` or of a subclass in this file."""
@@ -84,6 +89,10 @@ class Flow:
 
     def _by_name(self, func: cst.Name) -> list[Function]:
         _, bindings = self.names.bindings(func.value, func)
+        return self._bound(bindings)
+
+    def _bound(self, bindings: list[Binding]) -> list[Function]:
+        """Return the function that a name is bound to, where it is bound to nothing else."""
         if len(bindings) != 1:
             return []
         binding = bindings[0]

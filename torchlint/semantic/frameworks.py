@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import libcst as cst
 
-from torchlint.semantic import loaders, token_maps
+from torchlint.semantic import datasets, token_maps
 from torchlint.semantic.token_maps import TokenMap
 from torchlint.semantic.values import params
 
@@ -161,12 +161,12 @@ class Frameworks:
             if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("set_transform", "with_transform"):
                 return True
             dataset, collate = (module.keyword(call, name) for name in ("train_dataset", "data_collator"))
-            if dataset is not None and loaders.dataset_cost(module, dataset) is True:
+            if dataset is not None and datasets.dataset_cost(module, dataset) is True:
                 return True
             made = module.value(collate).node if collate is not None else None
             if isinstance(made, cst.ClassDef):
                 made = module.method(made, "__call__")
-            if isinstance(made, (cst.FunctionDef, cst.Lambda)) and loaders.work(module, made) is True:
+            if isinstance(made, (cst.FunctionDef, cst.Lambda)) and datasets.work(module, made) is True:
                 return True
         return False
 

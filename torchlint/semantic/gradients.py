@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic import torch_api
 from torchlint.semantic.names import dotted_text
 
 if TYPE_CHECKING:
     from torchlint.semantic.module import Module
 
 _NEEDS = frozenset(("backward", "retain_grad", "register_hook", "register_backward_hook", "enable_grad"))
+_CUTS = frozenset(("detach", "detach_", "data"))
 _FREEZING = re.compile(r"freez|frozen|set_requires_grad|no_?grad", re.IGNORECASE)
 
 
@@ -46,6 +48,30 @@ def frozen(model: cst.CSTNode, module: Module) -> bool:
             if (off or _FREEZING.search(callee.rpartition(".")[2])) and names & _words(node, module):
                 return True
     return False
+
+
+def only_detached(call: cst.Call, module: Module) -> bool:
+    """Say whether nothing but ``.detach()`` or ``.data`` is asked of a call's result, where it is read at all."""
+    found = False
+    for use in module.uses(call):
+        above = module.parent(use)
+        if not isinstance(above, cst.Attribute) or above.value is not use:
+            return False
+        if above.attr.value in _CUTS:
+            found = True
+        elif above.attr.value not in torch_api.HOST_ATTRIBUTES:
+            return False
+    return found
+
+
+def trained_elsewhere(call: cst.Call, module: Module) -> bool:
+    """Say whether another call of the same model, by its name in this file, records a graph that is put to use."""
+    name = dotted_text(call.func)
+    calls = (other for other in module.nodes(cst.Call) if isinstance(other, cst.Call) and other is not call)
+    same = [other for other in calls if name is not None and dotted_text(other.func) == name]
+    return any(
+        module.no_grad(other) is False and module.uses(other) and not only_detached(other, module) for other in same
+    )
 
 
 def proves_no_grad(function: cst.CSTNode, module: Module) -> bool:

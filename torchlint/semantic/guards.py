@@ -31,6 +31,8 @@ class Guards:
     def __init__(self, tree: Tree, names: Names) -> None:
         self.tree = tree
         self.names = names
+        self._leaving: dict[cst.CSTNode, list[cst.If]] = {}
+        self._rarity: dict[tuple[cst.CSTNode, bool], bool] = {}
 
     def tests(self, node: cst.CSTNode, until: cst.CSTNode | None) -> Iterator[tuple[cst.BaseExpression, bool]]:
         """Yield each condition that decides whether `node` runs inside `until`, with the truth it needs.
@@ -57,11 +59,17 @@ class Guards:
     def _exits(
         self, block: cst.IndentedBlock | cst.Module, child: cst.CSTNode
     ) -> Iterator[tuple[cst.BaseExpression, bool]]:
-        for statement in block.body:
-            if statement is child:
+        if block not in self._leaving:
+            self._leaving[block] = [
+                each
+                for each in block.body
+                if isinstance(each, cst.If) and each.orelse is None and self.leaves(each.body)
+            ]
+        order = self.tree.order
+        for statement in self._leaving[block]:
+            if order[statement] >= order[child]:
                 return
-            if isinstance(statement, cst.If) and statement.orelse is None and self.leaves(statement.body):
-                yield statement.test, False
+            yield statement.test, False
 
     def leaves(self, suite: cst.BaseSuite) -> bool:
         """Say whether a block always ends in continue, break, return or raise."""
@@ -99,11 +107,13 @@ class Guards:
         finite, and a flag that the branch itself turns over throttle. ``rank == 0``, ``interval > 0`` and ``verbose``
         do not.
         """
-        rare = (
-            self.is_interval(test) or self.is_debug(test) or self._not_finite(test, needed)
-            for test, needed in self.tests(node, until)
-        )
-        return any(rare) or self._once(node, until)
+        return any(self._rare(test, needed) for test, needed in self.tests(node, until)) or self._once(node, until)
+
+    def _rare(self, test: cst.BaseExpression, needed: bool) -> bool:
+        key = (test, needed)
+        if key not in self._rarity:
+            self._rarity[key] = self.is_interval(test) or self.is_debug(test) or self._not_finite(test, needed)
+        return self._rarity[key]
 
     def _not_finite(self, test: cst.CSTNode, needed: bool) -> bool:
         """Say whether a test is fulfilled only by a NaN or an infinity: ``not isfinite(loss)``, ``loss.isnan()``."""

@@ -16,6 +16,7 @@ from torchlint.semantic.guards import Guards
 from torchlint.semantic.loops import LoopKind, Loops
 from torchlint.semantic.scopes import Scopes
 from torchlint.semantic.tree import COMPREHENSIONS, LOOPS, Tree
+from torchlint.semantic.values.evidence import is_model_name
 
 if TYPE_CHECKING:
     from torchlint.semantic.module import Module
@@ -31,6 +32,7 @@ _BATCH_STEP = re.compile(
 _BATCH_HOOK = re.compile(r"^on_((?P<train>train)|validation|test|predict)_batch_(start|end)$")
 _MODULE_METHOD = re.compile(r"^_*(predict\w*|full_sort_predict|decode|encode|forward_\w+|\w+_forward|forward\w*)$")
 _METRIC = re.compile(r"(Metric|Meter|Accuracy|Evaluator)$")
+_ALL_DATA = re.compile(r"Data(Loader|Set|Frame|Module)", re.IGNORECASE)
 _COLLATE = re.compile(r"(^|_)collate", re.IGNORECASE)
 _STEP_ROLE = re.compile(
     r"^_*(?P<train>train(ing)?|fit)?(val(id(ation)?)?|eval(uation)?|test|predict(ion)?)?_(one_)?(step|batch|minibatch)$"
@@ -214,15 +216,15 @@ class HeatMap:
             return Heat(grade, (Why(f"Lightning calls {name}() for every batch", function),))
         if _BATCH_STEP.match(name):
             return Heat(Grade.EVAL, (Why(f"{name}() runs for every batch", function),))
-        if name in ("update", "__call__", "add_batch") and self._is_metric(cls) and self.takes_tensors(function):
+        if name in ("update", "__call__", "add_batch") and self._is_metric(cls, function):
             return Heat(Grade.EVAL, (Why(f"{name}() of a metric runs for every batch", function),))
         if name == "compute_loss" and any(base.endswith("Trainer") for base in self.scopes.base_names(cls)):
             return Heat(Grade.TRAIN, (Why("the Trainer calls compute_loss() every step", function),))
         if name == "forward" and self.scopes.is_module(cls):
             return Heat(Grade.FORWARD, (Why("forward() runs every step", function),))
-        # ``predict(inputs, batch_size)`` makes its batches itself: its body runs once for all of them.
+        # ``predict(inputs, batch_size)`` or ``predict(loader: DataLoader)``: its body runs once for all batches.
         given = {param.name.value for param in (*function.params.params, *function.params.kwonly_params)}
-        batched = name.startswith("predict") and "batch_size" in given
+        batched = name.startswith("predict") and ("batch_size" in given or _takes_all(function))
         if _MODULE_METHOD.match(name) and not batched and self.scopes.is_module(cls) and self.takes_tensors(function):
             return Heat(Grade.FORWARD, (Why(f"{name}() of a module runs for every batch", function),))
         if name in ("forward", "backward") and any(
@@ -234,7 +236,11 @@ class HeatMap:
             return Heat(Grade.SAMPLE, (Why(f"{name}() runs for every sample", function),))
         return None
 
-    def _is_metric(self, cls: cst.ClassDef) -> bool:
+    def _is_metric(self, cls: cst.ClassDef, function: cst.FunctionDef) -> bool:
+        """Say whether a method is what a metric does for each batch; one that gets a model goes over a data set."""
+        params = [param.name.value for param in (*function.params.params, *function.params.kwonly_params)]
+        if any(is_model_name(name) for name in params) or not self.takes_tensors(function):
+            return False
         names = [cls.name.value, *self.scopes.base_names(cls), *(c.name.value for c in self.scopes.lineage(cls))]
         return any(_METRIC.search(name) for name in names)
 
@@ -251,3 +257,9 @@ class HeatMap:
                 return above
             child = above
         return None
+
+
+def _takes_all(function: cst.FunctionDef) -> bool:
+    """Say whether a parameter is annotated as a whole data set, not as a batch of it."""
+    hints = [param.annotation.annotation for param in function.params.params if param.annotation is not None]
+    return any(_ALL_DATA.search(cst.Module([]).code_for_node(hint)) for hint in hints)

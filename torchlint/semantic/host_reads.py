@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantic.heat import Why
-from torchlint.semantic.values.value import CPU
+from torchlint.semantic.values.value import ACCEL, CPU, CUDA
 
 if TYPE_CHECKING:
     from torchlint.semantic.module import Module
@@ -72,8 +72,9 @@ class HostReads:
 
     def _of_call(self, call: cst.Call) -> Iterator[HostRead]:
         func = call.func
-        if isinstance(func, cst.Attribute) and func.attr.value == "item" and not call.args:
-            tensor = self.source(func.value)
+        written = self._method(call)
+        if written is not None and written[1:] == ("item", 0):
+            tensor = self.source(written[0])
             if tensor is not None:
                 yield HostRead(call, tensor, "item")
             return
@@ -140,9 +141,37 @@ class HostReads:
     def _waits(self, node: cst.BaseExpression) -> bool:
         return self.module.value(node).tensor and self.module.on_device(node) is True
 
+    def _summed(self, node: cst.BaseExpression) -> bool:
+        # ``total = 0`` and then ``total = total + loss``: a number only before the first step.
+        value = self.module.value(node)
+        return value.kind == "accumulated" and value.device in (CUDA, ACCEL) and self.module.accel
+
+    def _given(self, node: cst.BaseExpression) -> bool:
+        # A helper that is called with this and that: one of the calls in a loop passes a tensor on the device.
+        value = self.module.value(node)
+        unknown = value.kind == "?" or (value.tensor and value.device is None and value.origin is None)
+        return unknown and self.module.on_device_from(node) is not None
+
+    def _method(self, call: cst.Call) -> tuple[cst.BaseExpression, str, int] | None:
+        """Return receiver, name and number of arguments of a method call.
+
+        It may also be spelled by a wrapper: ``to = lambda x, *args: x.to(*args)``.
+        """
+        if isinstance(call.func, cst.Attribute) and not self.module.callees(call):
+            return call.func.value, call.func.attr.value, len(call.args)
+        match self.module.callees(call):
+            case (
+                cst.Lambda(
+                    params=cst.Parameters(params=[cst.Param(name=cst.Name(first)), *_]),
+                    body=cst.Call(func=cst.Attribute(value=cst.Name(receiver), attr=cst.Name(method))),
+                ),
+            ) if first == receiver and call.args and call.args[0].keyword is None and not call.args[0].star:
+                return call.args[0].value, method, len(call.args) - 1
+        return None
+
     def source(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """Return the device tensor that an expression is or, through plain copies and views, was; else None."""
-        if self._waits(node):
+        if self._waits(node) or self._summed(node) or self._given(node):
             return node
         at: cst.CSTNode = node
         while True:
@@ -184,12 +213,12 @@ class HostReads:
         Only what moves data counts: ``.numpy()`` behind ``.cpu()`` is free, and on a tensor that was not moved it
         proves that the tensor is on the CPU, as it raises for any other.
         """
-        func = call.func
-        if not isinstance(func, cst.Attribute):
+        found = self._method(call)
+        if found is None:
             return None
-        method = func.attr.value
-        if not self._waits(func.value):
-            return HostRead(call, func.value, method) if method == "cpu" and self._moved(call, func.value) else None
+        receiver, method, _ = found
+        if not self._waits(receiver) and not self._summed(receiver) and not self._given(receiver):
+            return HostRead(call, receiver, method) if method == "cpu" and self._moved(call, receiver) else None
         if method in ("cpu", "tolist") or (method == "to" and self.module.value(call).device == CPU):
-            return HostRead(call, func.value, method)
+            return HostRead(call, receiver, method)
         return None

@@ -1,35 +1,20 @@
-"""Data loaders: who iterates them, whether their batches go to the device, and what one sample costs."""
+"""Data loaders: who iterates them, whether their batches go to the device, and with which settings they are made."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic import relatives
+from torchlint.semantic.datasets import DATALOADER, assigned
 from torchlint.semantic.values.params import bind
 
 if TYPE_CHECKING:
     from torchlint.semantic.module import Module
+    from torchlint.semantic.places import Arguments
 
-DATALOADER = "torch.utils.data.DataLoader"
 _DEPTH = 3
-_COSTLY_PACKAGES = ("torchvision.datasets.", "torchaudio.datasets.")
-_SPLIT = "torch.utils.data.random_split"
-_WRAPPERS = frozenset(
-    "torch.utils.data." + name for name in ("Subset", "ConcatDataset", "random_split", "dataset.Subset")
-)
-_ITERABLE = "torch.utils.data.IterableDataset"
-_IO = re.compile(
-    r"^(PIL\.Image\.open|cv2\.\w+|imageio\.\w+(\.\w+)?|skimage\.io\.\w+|torchvision\.io\.\w+|torchaudio\.load|librosa\.\w+|"
-    r"soundfile\.\w+|builtins\.open|numpy\.(load|loadtxt|genfromtxt|fromfile)|torch\.load|pickle\.load|json\.load|"
-    r"h5py\.\w+|nibabel\.\w+|pydicom\.\w+|decord\.\w+|zarr\.\w+|pandas\.read_\w+|SimpleITK\.\w+|tifffile\.\w+)$"
-)
-_WORK = re.compile(r"transform|augment|tokeni[sz]er?|encode_plus|read_image|load_image|imread|decode", re.IGNORECASE)
-_CHEAP_METHODS = frozenset(
-    "long float int bool half to clone detach astype copy item size unsqueeze squeeze view".split()
-)
 
 
 def built(module: Module, node: cst.BaseExpression, depth: int = _DEPTH) -> list[cst.Call]:
@@ -120,10 +105,63 @@ def moves(module: Module, node: cst.CSTNode, depth: int = 2) -> str | None:
     return None
 
 
+def makes(module: Module, call: cst.Call) -> bool:
+    """Say whether a call makes a `DataLoader`, or an instance of a derived class that takes the same arguments."""
+    if module.name(call.func) == DATALOADER:
+        return True
+    made = relatives.made(module, call)
+    bases = module.base_names(made.node) if isinstance(made.node, cst.ClassDef) else module.outside.bases(made)
+    if DATALOADER not in bases:
+        return False
+    bound = settings(module, call)
+    return bound is not None and set(bound.named.values()) <= set(call.args)
+
+
+def settings(module: Module, loader: cst.Call, depth: int = _DEPTH) -> Arguments | None:
+    """Return what `DataLoader` is given in a call that makes a loader; None where that is not known.
+
+    A class derived from it may set some of this in its own ``__init__``, and a factory in its body.
+    """
+    if module.name(loader.func) == DATALOADER:
+        return module.arguments(loader, DATALOADER)
+    family = list(relatives.classes(module, relatives.made(module, loader)))
+    for where, cls in family:
+        init = where.method(cls, "__init__")
+        if init is not None:
+            inner = _super_init(where, init)
+            if inner is None or _hands_on(init, inner):
+                return module.arguments(loader, DATALOADER) if inner is not None else None
+            return where.arguments(inner, DATALOADER)
+    if family:
+        return module.arguments(loader, DATALOADER)
+    found = [
+        settings(where, call, depth - 1)
+        for where, function in (relatives.functions(module, loader) if depth else ())
+        for out in relatives.returned(where, function)
+        for call in built(where, out)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _super_init(module: Module, init: cst.FunctionDef) -> cst.Call | None:
+    for call in module.within(init.body, cst.Call):
+        match call:
+            case cst.Call(func=cst.Attribute(value=cst.Call(func=cst.Name("super")), attr=cst.Name("__init__"))):
+                return call
+    return None
+
+
+def _hands_on(init: cst.FunctionDef, inner: cst.Call) -> bool:
+    """Say whether ``__init__`` takes ``*args, **kwargs`` and gives just these to its base."""
+    return [arg.star for arg in inner.args] == ["*", "**"] and len(init.params.params) == 1
+
+
 def pins(module: Module, loader: cst.Call) -> bool | None:
     """Say whether a loader pins its batches: False if absent or literally False, None if decided elsewhere."""
-    bound = module.arguments(loader, DATALOADER)
-    pin = bound.value("pin_memory")
+    bound = settings(module, loader)
+    pin = bound.value("pin_memory") if bound is not None else None
+    if bound is None:
+        return None
     if pin is None:
         return None if bound.open else False
     return {"True": True, "False": False}.get(pin.value) if isinstance(pin, cst.Name) else None
@@ -140,139 +178,3 @@ def batches_go_to(module: Module) -> str | None:
             if found is not None:
                 return found
     return None
-
-
-# -- samples --------------------------------------------------------------------------------------------------------
-
-
-def sample_cost(module: Module, loader: cst.Call) -> bool | None:
-    """Say whether fetching a sample reads files, decodes or augments (True), or only indexes memory (False)."""
-    bound = module.arguments(loader, DATALOADER)
-    dataset, collate = bound.value("dataset"), bound.value("collate_fn")
-    cost = _dataset_cost(module, dataset, _DEPTH) if dataset is not None else None
-    if collate is None or cost is True:
-        return cost
-    target = module.value(collate).node
-    work = _work(module, target, _DEPTH) if isinstance(target, (cst.FunctionDef, cst.Lambda)) else None
-    return work if work or cost is False else None
-
-
-def dataset_cost(module: Module, dataset: cst.BaseExpression) -> bool | None:
-    """Say whether fetching a sample of a dataset does more than index memory; None for unknown."""
-    return _dataset_cost(module, dataset, _DEPTH)
-
-
-def streams(module: Module, dataset: cst.BaseExpression) -> bool:
-    """Say whether a dataset is made by a class derived from ``IterableDataset``, of this file or of the project."""
-    cls = module.value(dataset).node
-    if isinstance(cls, cst.ClassDef):
-        return _ITERABLE in module.base_names(cls)
-    made = [dataset, *assigned(module, dataset)]
-    names = [module.name(call.func) or "" for call in made if isinstance(call, cst.Call)]
-    return any(_ITERABLE in module.bases_behind(name) for name in names)
-
-
-def work(module: Module, function: cst.CSTNode) -> bool | None:
-    """Say whether a function reads, decodes, tokenises or augments; None where it calls something unknown."""
-    return _work(module, function, _DEPTH)
-
-
-def _dataset_cost(module: Module, dataset: cst.BaseExpression, depth: int) -> bool | None:
-    value = module.value(dataset)
-    if value.kind in ("list", "tuple", "tensor", "ndarray", "dict"):
-        return False
-    if isinstance(value.node, cst.ClassDef):
-        return _class_cost(module, value.node, depth)
-    if isinstance(dataset, cst.Call):
-        return _made(module, dataset, depth)
-    if isinstance(dataset, cst.IfExp):
-        found = {_dataset_cost(module, part, depth) for part in (dataset.body, dataset.orelse)}
-    else:
-        found = {_dataset_cost(module, each, depth - 1) for each in assigned(module, dataset)} if depth else set()
-    return True if True in found else False if found == {False} else None
-
-
-def _made(module: Module, call: cst.Call, depth: int) -> bool | None:
-    name = module.name(call.func) or ""
-    if name.endswith(".TensorDataset") and name.startswith("torch."):
-        return False
-    if name.startswith(_COSTLY_PACKAGES):
-        return not name.endswith("FakeData")
-    if name in _WRAPPERS and call.args and depth:
-        return _dataset_cost(module, call.args[0].value, depth - 1)
-    cls = module.local_class(call.func)
-    return _class_cost(module, cls, depth) if cls is not None else None
-
-
-def _class_cost(module: Module, cls: cst.ClassDef, depth: int) -> bool | None:
-    if any(name.startswith(_COSTLY_PACKAGES) for name in module.base_names(cls)):
-        return True
-    getitem = module.method(cls, "__getitem__")
-    return _work(module, getitem, depth) if getitem is not None else None
-
-
-def assigned(module: Module, place: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """Return what a function assigns to a plain name, or a class to an attribute of ``self``."""
-    scope: cst.CSTNode = module.function(place) or module.root
-    if isinstance(place, cst.Attribute):
-        scope = module.class_of(place) or scope
-    elif not isinstance(place, cst.Name):
-        return []
-    out = []
-    for assign in module.within(scope, cst.Assign, nested=True):
-        assert isinstance(assign, cst.Assign)
-        if any(target.target.deep_equals(place) for target in assign.targets):
-            out.append(assign.value)
-        elif isinstance(assign.value, cst.Call) and module.name(assign.value.func) == _SPLIT:
-            # ``train, rest = random_split(whole, sizes)``: each part is like the whole.
-            parts = [e.value for t in assign.targets if isinstance(t.target, cst.Tuple) for e in t.target.elements]
-            whole = assign.value.args[0].value if assign.value.args else place
-            out.extend(assign.value for part in parts if part.deep_equals(place) and not whole.deep_equals(place))
-    return out
-
-
-def _work(module: Module, function: cst.CSTNode, depth: int) -> bool | None:
-    """Say whether a function does more than index; None where it calls something unknown."""
-    unknown = False
-    for call in _calls(module, function):
-        name = module.name(call.func) or ""
-        last = name.rpartition(".")[2] or (call.func.attr.value if isinstance(call.func, cst.Attribute) else "")
-        if isinstance(call.func, cst.Name):
-            last = call.func.value
-        if _IO.match(name) or (_WORK.search(last) and not name.startswith("builtins.")):
-            return True
-        callees = module.callees(call)
-        if callees and depth:
-            found = [_work(module, callee, depth - 1) for callee in callees]
-            if True in found:
-                return True
-            unknown = unknown or None in found
-        elif not name.startswith(("torch.", "numpy.", "builtins.")) and last not in _CHEAP_METHODS:
-            unknown = True
-    return None if unknown else False
-
-
-def _calls(module: Module, function: cst.CSTNode) -> Iterator[cst.Call]:
-    body = function.body if isinstance(function, (cst.FunctionDef, cst.Lambda)) else function
-    for call in module.within(body, cst.Call):
-        assert isinstance(call, cst.Call)
-        yield call
-
-
-def cuda_samples(module: Module, loader: cst.Call) -> bool:
-    """Say whether a loader's dataset or collate function puts samples on the device itself."""
-    bound = module.arguments(loader, DATALOADER)
-    dataset, collate = bound.value("dataset"), bound.value("collate_fn")
-    holders: list[cst.CSTNode] = []
-    if dataset is not None and isinstance(module.value(dataset).node, cst.ClassDef):
-        cls = module.value(dataset).node
-        assert isinstance(cls, cst.ClassDef)
-        holders += [m for m in (module.method(cls, n) for n in ("__getitem__", "__init__")) if m is not None]
-    if collate is not None:
-        target = module.value(collate).node
-        holders += [target] if isinstance(target, (cst.FunctionDef, cst.Lambda)) else []
-    for holder in holders:
-        for call in module.within(holder, cst.Call, nested=True):
-            if isinstance(call, cst.Call) and module.transfer(call) is not None:
-                return True
-    return False

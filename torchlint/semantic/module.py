@@ -7,7 +7,7 @@ is on by default.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 
@@ -29,12 +29,14 @@ from torchlint.semantic.per_step_use import PerStepUse
 from torchlint.semantic.places import Arguments, Places
 from torchlint.semantic.processes import Processes
 from torchlint.semantic.project import Outside
+from torchlint.semantic.project.project import Definition
 from torchlint.semantic.round_trips import RoundTrip, round_trip
 from torchlint.semantic.samples import Samples
 from torchlint.semantic.transfers import Transfer
 from torchlint.semantic.tree import COMPREHENSIONS, LOOPS, Comprehension, Function, Loop
 from torchlint.semantic.upkeep import Upkeep
 from torchlint.semantic.values import ACCEL, CPU, CUDA, META, Value, Values
+from torchlint.semantic.values import sites as sites_of
 
 __all__ = [
     "ACCEL",
@@ -63,7 +65,8 @@ __all__ = [
 _TORCH = re.compile(r"^\s*(import|from)\s+(torch|lightning|pytorch_lightning)", re.MULTILINE)
 _MAIN = re.compile(r"^if\s+__name__\s*==\s*['\"]__main__['\"]", re.MULTILINE)
 _OTHER = re.compile(r"^\s*(import|from)\s+(mxnet|jax|tensorflow|paddle|mindspore)\b", re.MULTILINE)
-_ACCEL = re.compile(r"cuda|\bdevice\b|\bgpus?\b|accelerat|\bmps\b|LightningModule|\bTrainer\b", re.IGNORECASE)
+_ACCEL = re.compile(r"cuda|\bdevice\b|\bgpus?\b|accelerat|\bmps\b|\.cpu\(\)|LightningModule|\bTrainer\b", re.IGNORECASE)
+_MAX_SITES = 12
 _ORIGIN_ON_DEVICE = ("model", "loss", "forward")
 
 
@@ -118,6 +121,10 @@ class Module(Pace, DataPath, Elements, Processes, Kernels, Upkeep, Frameworks, S
         """Return where a loader's batches live, or None where a framework may move them."""
         return self._values.batch_device(loader)
 
+    def behind(self, instance: Value) -> Sequence[Definition]:
+        """Return the classes in other files of the project from which an instance's class inherits, or is itself."""
+        return self._values.family(instance)
+
     def class_attribute(self, cls: cst.ClassDef, attr: str) -> Value:
         """Return what ``self.attr`` holds, gathered over the class."""
         return self._values.class_attribute(cls, attr, 2)
@@ -142,7 +149,22 @@ class Module(Pace, DataPath, Elements, Processes, Kernels, Upkeep, Frameworks, S
 
     def on_device(self, node: cst.CSTNode) -> bool | None:
         """Say whether an expression is a tensor on the accelerator; None where unknown."""
-        value = self.value(node)
+        return self._lives(self.value(node))
+
+    def on_device_from(self, node: cst.BaseExpression) -> cst.Call | None:
+        """Return a hot call of the function around `node` that makes the expression a tensor on the accelerator."""
+        function = self.function(node)
+        sites = self.call_sites(function) if function is not None else []
+        if function is None or len(sites) > _MAX_SITES or not self.accel:
+            return None
+        for site in sites:
+            if self.heat(site).hot and not self.bench(site):
+                value = sites_of.seen_from(self._values, node, function, site)
+                if self._lives(value) or (value.kind == "accumulated" and value.device in (CUDA, ACCEL)):
+                    return site
+        return None
+
+    def _lives(self, value: Value) -> bool | None:
         if value.host or not self.accel:
             return False
         if not value.tensor:

@@ -58,6 +58,7 @@ class Names:
         self.tables: dict[cst.CSTNode, dict[str, list[Binding]]] = {}
         self.outer: dict[cst.CSTNode, set[str]] = {}
         self.stars: list[str] = []
+        self._origins: dict[tuple[cst.CSTNode, str], str | None] = {}
         self._memo: dict[cst.CSTNode, str | None] = {}
         self._busy: set[cst.CSTNode] = set()
         self._collect()
@@ -207,8 +208,11 @@ class Names:
         scope, bindings = self.bindings(node.value, node)
         if scope is None:
             return self._unbound(node.value)
-        origins = {self._origin(b) for b in bindings if not self._placeholder(b)}
-        return origins.pop() if len(origins) == 1 else None
+        key = (scope, node.value)
+        if key not in self._origins:
+            origins = {self._origin(b) for b in bindings if not self._placeholder(b)}
+            self._origins[key] = origins.pop() if len(origins) == 1 else None
+        return self._origins[key]
 
     def is_this_module(self, node: cst.CSTNode) -> bool:
         """Say whether an expression is a name for the file's own module.

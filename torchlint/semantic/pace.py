@@ -114,6 +114,10 @@ class Pace:
         """Say whether the file switches off the gradients of a model's parameters, under its name at `model`."""
         return gradients.frozen(model, self._everything)
 
+    def detached_for_nothing(self, call: cst.Call) -> bool:
+        """Say whether a model that is trained elsewhere in the file runs here for nothing but a detached result."""
+        return gradients.only_detached(call, self._everything) and gradients.trained_elsewhere(call, self._everything)
+
     def proves_no_grad(self, function: cst.CSTNode) -> bool:
         """Say whether a function would raise if a graph were recorded (``model(x).numpy()``)."""
         return gradients.proves_no_grad(function, self._everything)

@@ -41,6 +41,7 @@ class Places:
         self.filename = filename
         self.tree = Tree(root)
         self._names = Names(self.tree, filename, outside)
+        self.outside = outside
         self.path = outside.path
         self._scopes = Scopes(self.tree, self._names)
         self._flow = Flow(self.tree, self._names, self._scopes)
@@ -217,6 +218,15 @@ class Places:
                     break
                 if isinstance(item.item, cst.Call):
                     yield item.item
+
+    def spare(self, call: cst.Call) -> cst.Expr | None:
+        """Return the statement that is nothing but a call, where its block holds others as well; else None."""
+        statement, line = self.tree.parents.get(call), self.tree.statement(call)
+        block = self.tree.parents.get(line)
+        filled = isinstance(line, cst.SimpleStatementLine) and (
+            not isinstance(block, cst.IndentedBlock) or len(block.body) > 1
+        )
+        return statement if filled and isinstance(statement, cst.Expr) else None
 
     def throttled(self, node: cst.CSTNode, until: cst.CSTNode | None = None) -> bool:
         """Say whether a condition makes `node` run only now and then inside `until` (default: its function)."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import libcst as cst
 
-from torchlint.semantic import constructions, loaders, replicas
+from torchlint.semantic import constructions, datasets, replicas
 from torchlint.semantic.replicas import Accumulation
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Processes:
 
     def assigned(self, place: cst.BaseExpression) -> list[cst.BaseExpression]:
         """Return what a function assigns to a plain name, or a class to an attribute of ``self``, on any path."""
-        return loaders.assigned(self._whole, place)
+        return datasets.assigned(self._whole, place)
 
     def runs_replica(self, loop: cst.For | cst.While) -> bool:
         """Say whether a DDP model runs in a loop, or in a function called there, or is handed to other code."""

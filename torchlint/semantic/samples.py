@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 import libcst as cst
 
-from torchlint.semantic import arrays, loaders
-from torchlint.semantic.loaders import DATALOADER
+from torchlint.semantic import arrays, datasets
+from torchlint.semantic.datasets import DATALOADER
 from torchlint.semantic.names import dotted_text
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ class Samples:
 
     def works(self, function: cst.FunctionDef) -> bool | None:
         """Say whether a function reads files, decodes or transforms; None where it calls something unknown."""
-        return loaders.work(self._any, function)
+        return datasets.work(self._any, function)
 
     def is_array(self, node: cst.CSTNode) -> bool:
         """Say whether an expression is an ndarray of one or more dimensions."""

@@ -197,7 +197,7 @@ class Scopes(GradContexts):
         above = self.tree.parents.get(node)
         return isinstance(above, cst.IndentedBlock) and isinstance(self.tree.parents.get(above), cst.ClassDef)
 
-    def decorators(self, node: cst.FunctionDef) -> list[tuple[cst.BaseExpression, str]]:
+    def decorators(self, node: cst.FunctionDef | cst.ClassDef) -> list[tuple[cst.BaseExpression, str]]:
         """Return each decorator's callee expression with its dotted name, or its plain text where unknown."""
         out = []
         for decorator in node.decorators:

@@ -95,19 +95,19 @@ def cached(module: Module, node: cst.CSTNode) -> bool:
     statement = module.small_statement(node)
     if not isinstance(statement, cst.Assign):
         return False
-    places = []
+    places: list[cst.Attribute | cst.Name] = []
     for target in statement.targets:
         at: cst.CSTNode = target.target
         while isinstance(at, cst.Subscript):
             at = at.value
-        if isinstance(at, cst.Attribute):
+        if isinstance(at, cst.Attribute) or (isinstance(at, cst.Name) and at is not target.target):
             places.append(at)
     for test, _ in module.tests(node):
         for place in places:
             if module.same(test, place):
                 return True
             if any(
-                isinstance(s, cst.SimpleString) and s.raw_value == place.attr.value
+                isinstance(s, cst.SimpleString) and isinstance(place, cst.Attribute) and s.raw_value == place.attr.value
                 for s in module.within(test, cst.SimpleString)
             ):
                 return True

@@ -210,7 +210,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
             yield Hit(node, fix=_removal(node, module))
     elif name in _CONTEXT or name in _MARKERS:
         around = _with(node, module)
-        if around is not None and (name in _CONTEXT or module.keyword(node, "enabled") is None):
+        if around is not None and module.keyword(node, "enabled") is None:
             yield from _held(node, around, module, name if name in _MARKERS else None)
 
 

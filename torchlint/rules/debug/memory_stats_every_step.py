@@ -199,17 +199,10 @@ def _asks_the_driver(node: cst.Call, module: Module) -> bool:
 
 def _sleeps(node: cst.Call, name: str) -> bool:
     """Say whether ``psutil.cpu_percent`` gets an interval to wait."""
-    if (
-        name != "psutil.cpu_percent"
-        or not node.args
-        or (node.args[0].keyword or cst.Name("interval")).value != "interval"
-    ):
-        return False
-    value = node.args[0].value
-    return not (isinstance(value, cst.Name) and value.value == "None") and getattr(value, "value", "") not in (
-        "0",
-        "0.0",
-    )
+    match node.args:
+        case [cst.Arg(keyword=None | cst.Name(value="interval"), value=value), *_] if name == "psutil.cpu_percent":
+            return getattr(value, "value", "") not in ("None", "0", "0.0")
+    return False
 
 
 def _on_a_setting(node: cst.Call, module: Module) -> bool:

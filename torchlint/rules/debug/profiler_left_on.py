@@ -217,7 +217,8 @@ def check_decorator(node: cst.Decorator, module: Module) -> Iterator[Hit]:
         function, cst.FunctionDef
     ):
         return
-    if (module.function_heat(function).train or module.training_loop(function.body)) and not module.on_demand(function):
+    trains = module.function_heat(function).train or module.training_loop(function.body)
+    if trains and not module.on_demand(function.body):
         yield Hit(node.decorator, {"name": name}, message=_OTHER)
 
 
@@ -283,7 +284,7 @@ def _behind(node: cst.CSTNode, name: str, module: Module) -> Iterator[cst.CSTNod
             continue
         calls = (c.func for c in module.within(part, cst.Call) if isinstance(c, cst.Call))
         ends = (f for f in calls if isinstance(f, cst.Attribute) and f.attr.value in _ENDS)
-        if not isinstance(part, LOOPS) and any(_is(f.value, name or "tracemalloc") for f in ends):
+        if any(_is(f.value, name or "tracemalloc") for f in ends):
             return
         yield part
 
@@ -291,12 +292,10 @@ def _behind(node: cst.CSTNode, name: str, module: Module) -> Iterator[cst.CSTNod
 def _never_steps(node: cst.Call, module: Module) -> bool:
     """Say whether a profiler is the context of a ``with`` that nothing else sees, and in which no ``step()`` stands."""
     item = module.parent(node)
-    around = module.parent(item) if isinstance(item, cst.WithItem) else None
-    if not isinstance(item, cst.WithItem) or not isinstance(around, cst.With):
-        return False
-    if item.asname is None:
-        return True
-    if not isinstance(item.asname.name, cst.Name):
-        return False
-    users = [module.parent(read) for read in module.reads(around, item.asname.name.value)]
-    return all(isinstance(user, cst.Attribute) and user.attr.value != "step" for user in users)
+    match item, module.parent(item) if item is not None else None:
+        case cst.WithItem(asname=None), _:
+            return True
+        case cst.WithItem(asname=cst.AsName(name=cst.Name(value=name))), cst.With() as around:
+            users = [module.parent(read) for read in module.reads(around, name)]
+            return all(isinstance(user, cst.Attribute) and user.attr.value != "step" for user in users)
+    return False

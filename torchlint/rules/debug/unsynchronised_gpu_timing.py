@@ -207,7 +207,7 @@ def check(node: cst.BinaryOperation, module: Module) -> Iterator[Hit]:
         return
     end = node if _is_clock(node.left, module) else _last_reading(node.left, node, module)
     between = _between(node.right.value, end, module) if end is not None else []
-    if not between or not _runs_device(between, module) or any(_may_wait(part, module) for part in between):
+    if not _runs_device(between, module) or any(_may_wait(part, module) for part in between):
         return
     home = module.function(node) or module.root
     calls = (c for c in module.within(home, cst.Call) if isinstance(c, cst.Call))
@@ -238,7 +238,7 @@ def _earlier(node: cst.CSTNode, module: Module) -> list[cst.CSTNode]:
     line = module.statement(node)
     block = module.parent(line)
     body = block.body if isinstance(block, (cst.IndentedBlock, cst.Module)) else ()
-    return [s for s in reversed(body) if s is not line and module.before(s, line)]
+    return [s for s in reversed(body) if module.before(s, line)]
 
 
 def _last_reading(left: cst.BaseExpression, node: cst.CSTNode, module: Module) -> cst.CSTNode | None:
@@ -263,7 +263,8 @@ def _between(start: str, end: cst.CSTNode, module: Module) -> list[cst.CSTNode]:
 
 def _runs_device(between: list[cst.CSTNode], module: Module) -> bool:
     calls = [c for part in between for c in module.within(part, cst.Call) if isinstance(c, cst.Call)]
-    return any((module.is_model_call(c) and module.on_device(c)) or module.is_step(c) for c in calls)
+    # A copy from pageable memory waits by itself.
+    return any((module.on_device(c) and module.transfer(c) is None) or module.is_step(c) for c in calls)
 
 
 def _may_wait(statement: cst.CSTNode, module: Module) -> bool:
@@ -285,7 +286,7 @@ def _known(call: cst.Call, module: Module) -> bool:
     """Say whether a call is known to leave the device alone, or only to give it work."""
     name = module.name(call.func) or ""
     method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-    if method in _WAITING or name.rpartition(".")[2] in _WAITING or module.value(call).device == "cpu":
+    if name.rpartition(".")[2] in _WAITING or module.value(call).device == "cpu":
         return False
     if name.startswith("torch.") or name in _BUILTINS or name in _CLOCKS:
         return True

@@ -272,8 +272,8 @@ def _only_logged(node: cst.Call, collective: str, module: Module) -> bool:
         return False
     scope = module.function(node) or module.root
     reads = [read for read in module.reads(scope, result.value) if module.before(node, read)]
-    uses = [_use(read, module) for read in reads if not module.is_within(read, node)]
-    return Use.SHOWN in uses and max(uses) is Use.SHOWN and not any(_decides(read, module) for read in reads)
+    uses = [_use(read, module) for read in reads]
+    return max(uses, default=None) is Use.SHOWN and not any(_decides(read, module) for read in reads)
 
 
 def _use(read: cst.CSTNode, module: Module) -> Use:
@@ -284,7 +284,7 @@ def _use(read: cst.CSTNode, module: Module) -> Use:
             read = call if isinstance(call, cst.Call) else read
     found, place = module.furthest(read)
     outer = next((a for a in module.ancestors(place) if isinstance(a, (cst.Call, cst.BaseSmallStatement))), None)
-    return Use.SHOWN if found is Use.ESCAPES and isinstance(outer, cst.Call) and _meters(outer, module) else found
+    return Use.SHOWN if isinstance(outer, cst.Call) and _meters(outer, module) else found
 
 
 def _meters(call: cst.Call, module: Module) -> bool:
@@ -299,7 +299,5 @@ def _decides(read: cst.CSTNode, module: Module) -> bool:
     for above in module.ancestors(read):
         if isinstance(above, (cst.If, cst.While, cst.IfExp)) and child is above.test:
             return True
-        if isinstance(above, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
-            return False
         child = above
     return False

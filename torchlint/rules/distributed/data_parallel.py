@@ -182,7 +182,7 @@ def _one_device(node: cst.Call, module: Module) -> bool:
 def _unwrapped(node: cst.Call, module: Module) -> bool:
     """Say whether the wrapper is taken off again (``model = model.module``) in a scope that trains nothing."""
     home = module.small_statement(node)
-    if not isinstance(home, cst.Assign) or home.value is not node:
+    if not isinstance(home, cst.Assign):
         return False
     place, scope = home.targets[0].target, module.function(node) or module.root
     for later in module.within(scope, cst.Assign):

@@ -261,5 +261,6 @@ def _no_sync(context: cst.BaseExpression, module: Module) -> Iterator[cst.BaseEx
     """Yield the model of ``model.no_sync()``, also where another context is used now and then."""
     made = module.definition(context) or context
     for call in module.within(made, cst.Call):
-        if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and _method(call) == "no_sync":
-            yield call.func.value
+        match call:
+            case cst.Call(func=cst.Attribute(value=model, attr=cst.Name(value="no_sync"))):
+                yield model

@@ -105,6 +105,50 @@ def wrap(model):
     return DistributedDataParallel(model, find_unused_parameters=True)
 ```
 
+A Lightning module with a branch.
+```python
+import lightning.pytorch as pl
+from lightning.pytorch.strategies import DDPStrategy
+
+
+class Branching(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def training_step(self, batch, index):
+        return (self.first(batch) if index % 2 else self.second(batch)).sum()
+
+
+trainer = pl.Trainer(strategy="ddp_find_unused_parameters_true")
+other = pl.Trainer(strategy=DDPStrategy(find_unused_parameters=True))
+```
+
+A Lightning module with a frozen part.
+```python
+import lightning.pytorch as pl
+
+
+class Adapted(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(4, 4)
+        self.net.bias.requires_grad_(False)
+
+    def training_step(self, batch, index):
+        return self.net(batch).sum()
+
+
+trainer = pl.Trainer(strategy="ddp_find_unused_parameters_true")
+```
+
+A Lightning module from elsewhere.
+```python
+import lightning.pytorch as pl
+
+trainer = pl.Trainer(strategy="ddp_find_unused_parameters_true")
+```
+
 A setting, or False.
 ```python
 def wrap_net(search):
@@ -139,6 +183,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
+from torchlint.semantic.module import Function
 
 _DDP = "torch.nn.parallel.DistributedDataParallel"
 _STRATEGY = "ddp_find_unused_parameters_true"
@@ -211,21 +256,22 @@ def _uses_all(cls: cst.ClassDef, module: Module, seen: tuple[cst.ClassDef, ...])
     setup = module.method(cls, "__init__")
     if start is None or setup is None or cls in seen:
         return False
-    passes = _reached(start, module)
+    passes = _reached(start, module, [])
     if any(True for method in passes for _ in module.within(method.body, *_BRANCHES)):
         return False
     reads = {n.attr.value for m in passes for n in module.within(m.body, cst.Attribute) if isinstance(n, cst.Attribute)}
-    built = [node for method in _reached(setup, module) for node in module.within(method.body, cst.Assign)]
+    built = [node for method in _reached(setup, module, []) for node in module.within(method.body, cst.Assign)]
     return all(_used(node, reads, module, (*seen, cls)) for node in built if isinstance(node, cst.Assign))
 
 
-def _reached(start: cst.FunctionDef, module: Module) -> list[cst.FunctionDef]:
-    """Return a method and those of the file that it calls, directly or not."""
-    found = [start]
-    for method in found:
-        for call in module.within(method.body, cst.Call):
-            callees = module.callees(call) if isinstance(call, cst.Call) else ()
-            found.extend(c for c in callees if isinstance(c, cst.FunctionDef) and c not in found)
+def _reached(method: Function, module: Module, found: list[Function]) -> list[Function]:
+    """Return a method and those of the file that it calls, directly or not, added to those that are found already."""
+    if method in found:
+        return found
+    found.append(method)
+    for call in module.within(method.body, cst.Call):
+        for callee in module.callees(call) if isinstance(call, cst.Call) else ():
+            _reached(callee, module, found)
     return found
 
 

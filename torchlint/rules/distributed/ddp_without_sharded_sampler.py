@@ -259,8 +259,9 @@ def _made(node: cst.BaseExpression | None, module: Module) -> cst.BaseExpression
 
 def _map_style(dataset: cst.BaseExpression, module: Module) -> bool:
     made = _made(dataset, module)
-    if isinstance(made, cst.Call) and (module.name(made.func) or "").startswith(_LOADER[:17]):
-        return (module.name(made.func) or "").endswith(("TensorDataset", "Subset", "ConcatDataset"))
+    name = f"{module.name(made.func)}" if isinstance(made, cst.Call) else ""
+    if name.startswith(_LOADER[:17]):
+        return name.endswith(("TensorDataset", "Subset", "ConcatDataset"))
     cls = module.value(dataset).node
     return isinstance(cls, cst.ClassDef) and module.method(cls, "__getitem__") is not None
 

@@ -75,7 +75,17 @@ Training on the CPU.
 ```python
 def on_cpu():
     dist.init_process_group("gloo")
-    return DistributedDataParallel(nn.Linear(4, 1))
+    return DistributedDataParallel(nn.Linear(4, 1), device_ids=[])
+```
+
+Only a test puts a model on CUDA.
+```python
+def start():
+    dist.init_process_group("gloo")
+
+
+def test_on_cuda():
+    return DistributedDataParallel(nn.Linear(4, 1).cuda(0), device_ids=[0])
 ```
 
 A device that is not known here may be the CPU.

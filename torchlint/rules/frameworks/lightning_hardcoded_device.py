@@ -258,9 +258,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
             yield Hit(node, words, _fix(node, with_keyword(node, "device", _own_device())))
         return
     value = module.value(transfer.source)
-    if transfer.like or (transfer.target is not None and not _literal(transfer.target, module)):
+    if transfer.target is not None and not _literal(transfer.target, module):
         return
-    if value.origin in ("batch", "forward") and value.device is not None and module.lightning_step(node) is not None:
+    if value.origin in ("batch", "forward") and value.device is not None:
         yield Hit(node, words, _unmoved(transfer, module), message=_MOVED)
     elif value.tensor:
         yield Hit(node, words, _fix(node, _on_own_device(transfer, module)))

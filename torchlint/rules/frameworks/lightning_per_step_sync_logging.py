@@ -244,8 +244,10 @@ def _calm_bar(module: Module) -> bool:
 
 def _alone(module: Module) -> bool:
     """Say whether the file's Trainer is given one device."""
-    given = [module.keyword(call, "devices") for call in _calls(module) if module.lightning_trainer(call)]
-    return bool(given) and all(isinstance(n, cst.Integer) and n.value == "1" for n in given)
+    given = {
+        module.number(module.keyword(call, "devices")) for call in _calls(module) if module.lightning_trainer(call)
+    }
+    return given == {1}
 
 
 def _monitored(log: cst.Call, module: Module) -> bool:

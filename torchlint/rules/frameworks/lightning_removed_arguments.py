@@ -119,7 +119,7 @@ def trainer(args):
 
 ## Fix safety
 Unsafe: with `ddp` in the place of `dp` every process loads batches of its own, so the effective batch size is that of
-one process times the number of devices.
+one process times the number of devices; and early versions of Lightning 1 do not know the new arguments.
 
 ## Measure
 ```python
@@ -179,6 +179,7 @@ _VERSION_1 = re.compile(
 _VERSION = re.compile(r"version|(lightning|(^|_)pl)_\w*[12]", re.IGNORECASE)
 _PRECISION = "Trainer(precision={arg}) is the old spelling; use {new}."
 _NOTE = "With ddp each process loads batches of its own: the batch size is then per process."
+_NEWER = "Early versions of Lightning 1 do not know the new argument."
 
 rule = Rule(
     __name__,
@@ -223,8 +224,7 @@ def _fix(node: cst.Call, arg: cst.Arg, name: str, module: Module) -> Fix | None:
     value, had = arg.value, module.keyword(node, "accelerator")
     new: list[tuple[str, cst.BaseExpression]] = []
     if name == "gpus" and isinstance(value, (cst.Integer, cst.List)) and module.code(value) not in ("0", "[]"):
-        given = {a.keyword.value for a in node.args if a.keyword is not None}
-        if "devices" in given or (had is not None and _text(had) not in ("gpu", "cuda")):
+        if had is not None and _text(had) not in ("gpu", "cuda"):
             return None
         new = [("accelerator", cst.SimpleString('"gpu"'))] if had is None else []
         new.append(("devices", value))
@@ -249,4 +249,5 @@ def _fix(node: cst.Call, arg: cst.Arg, name: str, module: Module) -> Fix | None:
         ]
     )
     args = [each for old in node.args for each in (made if old is arg else [old])]
-    return Fix((Replace(node, node.with_changes(args=args)),), Safety.UNSAFE, "Use the argument of Lightning 2", _NOTE)
+    note = _NOTE if new[0][0] == "strategy" else _NEWER
+    return Fix((Replace(node, node.with_changes(args=args)),), Safety.UNSAFE, "Use the argument of Lightning 2", note)

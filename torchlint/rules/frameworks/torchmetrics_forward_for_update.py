@@ -181,7 +181,7 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not isinstance(node.func, (cst.Name, cst.Attribute)) or not node.args or not _unused(node, module):
+    if not node.args or not _unused(node, module):
         return
     made = module.metric(node.func)
     if made is None or (module.name(made.func) or "").rpartition(".")[2] in _OTHER_FORWARD or module.bench(node):

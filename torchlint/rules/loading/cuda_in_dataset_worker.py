@@ -110,6 +110,16 @@ class Shifted(Rows):
         return row + torch.ones(4, device=row.device)
 ```
 
+Decoding on the GPU, as nvJPEG does, is more than a copy.
+```python
+from torchvision.io import decode_jpeg, read_file
+
+
+class Decoded(Rows):
+    def __getitem__(self, index):
+        return decode_jpeg(read_file(self.rows[index]), device="cuda")
+```
+
 A change of dtype is no move.
 ```python
 class Doubles(Rows):
@@ -214,19 +224,20 @@ def _on_device(node: cst.Call, module: Module) -> bool:
 
 def _cuda(device: str | None, target: cst.BaseExpression | None, module: Module) -> bool:
     """Say whether a device is CUDA: by itself, or as the class or else the file that chooses it names CUDA."""
-    if device != ACCEL or target is None:
+    if device != ACCEL:
         return device == CUDA
-    if isinstance(target, cst.Attribute) and target.attr.value == "device" and not _is_self(target.value):
-        return False
-    chooser = module.class_of(target) if isinstance(target, cst.Attribute) and _is_self(target.value) else None
+    chooser: cst.CSTNode | None = None
+    match target:
+        case cst.Attribute(value=cst.Name(value="self")):
+            chooser = module.class_of(target)
+        case cst.Attribute():  # A tensor's own device, or one that the caller chooses.
+            return False
     return "cuda" in module.root.code_for_node(chooser or module.root)
-
-
-def _is_self(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Name) and node.value == "self"
 
 
 def _resident(loader: cst.Call, module: Module) -> bool:
     """Say whether a loader fetches whole batches in the main process, as from data that live on the GPU."""
-    size = module.arguments(loader, _LOADER).value("batch_size")
-    return module.workers(loader) == 0 and isinstance(size, cst.Name) and size.value == "None"
+    match module.arguments(loader, _LOADER).value("batch_size"):
+        case cst.Name(value="None"):
+            return module.workers(loader) == 0
+    return False

@@ -226,7 +226,7 @@ def _widened(node: cst.BaseExpression, module: Module, depth: int) -> tuple[cst.
             return found if found is not None else (node, "float32") if _narrow(left, module, depth) else None
         case cst.Call(func=cst.Attribute(value=source, attr=cst.Name(value=method))):
             wide = _CASTS.get(method)
-            if wide is None and method in ("to", "type", "astype") and len(node.args) == 1:
+            if method in ("to", "type", "astype") and node.args:
                 dtype = _WIDE.search(module.name(node.args[0].value) or "")
                 wide = dtype[1] if dtype is not None else None
             if wide is not None and _narrow(source, module, depth):
@@ -245,7 +245,7 @@ def _narrow(node: cst.BaseExpression, module: Module, depth: int) -> bool:
             return bool(values) and all(_narrow(value, module, depth - 1) for value in values)
         case cst.Call(func=func, args=args):
             name = module.name(func) or ""
-            dtype = module.name(module.keyword(node, "dtype")) or ""
+            dtype = module.name(module.keyword(node, "dtype"))
             if _READERS.match(name) or dtype in ("torch.uint8", "numpy.uint8"):
                 return True
             if name in _WRAPS and len(args) == 1:
@@ -271,5 +271,5 @@ def _picture(node: cst.BaseExpression, module: Module, depth: int) -> bool:
 def _values(name: cst.Name, module: Module) -> list[cst.BaseExpression]:
     """Return what assignments may have bound to a name; nothing where something else may have."""
     found = module.definitions(name)
-    values = [each.value for each in found if isinstance(each, cst.Assign) and len(each.targets) == 1]
+    values = [each.value for each in found if isinstance(each, cst.Assign)]
     return values if len(values) == len(found) else []

@@ -310,7 +310,7 @@ def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
     if _kept(node, function, module) or not all(_same(arg.value, function, module) for arg in node.args):
         return
     what = f"{module.code(node.func)}(…)"
-    words = {"what": what, "unit": role or ""}
+    words = {"what": what, "unit": f"{role}"}
     severity = Severity.INFO if handle or compose else None
     yield Hit(node, words, severity=severity, message=_KEEP if handle else None)
 
@@ -323,7 +323,7 @@ def check_row(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     function = module.function(node)
     if function is None or module.sample_role(node) != "sample" or module.works(function) is True:
         return
-    if "pandas" not in module.text or (frame.attr.value == "loc" and not _FRAME.search(module.code(frame.value))):
+    if frame.attr.value == "loc" and not _FRAME.search(module.code(frame.value)):
         return
     if all(module.fixed(part, function) for part in node.slice) or not _first(node, function, module):
         return
@@ -349,17 +349,23 @@ def _kept(node: cst.Call, function: cst.FunctionDef, module: Module) -> bool:
     return any(not module.fixed(test, function) for test, _ in module.tests(node)) or module.error_path(node)
 
 
+def _opened(file: cst.Name, function: cst.FunctionDef, module: Module) -> list[cst.Call]:
+    """Return the calls whose results ``with`` binds to a name in a function."""
+    found = []
+    for write in module.writes(function, file.value):
+        item = next((a for a in module.ancestors(write) if isinstance(a, (cst.WithItem, cst.BaseStatement))), None)
+        if isinstance(item, cst.WithItem) and isinstance(item.item, cst.Call):
+            found.append(item.item)
+    return found
+
+
 def _same(data: cst.BaseExpression, function: cst.FunctionDef, module: Module) -> bool:
     """Say whether an argument is the same for every sample; an open file is where its path is."""
-    if isinstance(data, cst.Name):
-        for write in module.writes(function, data.value):
-            item = next((a for a in module.ancestors(write) if isinstance(a, (cst.WithItem, cst.BaseStatement))), None)
-            if isinstance(item, cst.WithItem) and isinstance(item.item, cst.Call):
-                opened = item.item
-                of = opened.func.value if isinstance(opened.func, cst.Attribute) else None
-                return all(_same(a.value, function, module) for a in opened.args) and (
-                    of is None or _same(of, function, module)
-                )
+    opened = _opened(data, function, module) if isinstance(data, cst.Name) else []
+    if opened:
+        parts = [arg.value for call in opened for arg in call.args]
+        parts += [call.func.value for call in opened if isinstance(call.func, cst.Attribute)]
+        return all(_same(part, function, module) for part in parts)
     if isinstance(data, cst.Call):
         name = module.name(data.func) or ""
         if name == "builtins.open" or _TRANSFORM.match(name):

@@ -185,22 +185,31 @@ rule = Rule(
 )
 
 
-@rule.on(cst.ClassDef)
-def check(node: cst.ClassDef, module: Module) -> Iterator[Hit]:
-    method = module.method(node, "__iter__")
-    if method is None or module.class_of(method) is not node or module.bench(method):
+@rule.on(cst.FunctionDef)
+def check(node: cst.FunctionDef, module: Module) -> Iterator[Hit]:
+    if node.name.value != "__iter__" or module.bench(node):
         return
-    if not any(name in _BASES for name in module.base_names(node)) or _shares(node, module):
-        return
-    starting = [loader for loader in module.loaders_of(node) if _starts(loader, module)]
+    classes = [cls for cls in _streams(node, module) if not _shares(cls, module)]
+    starting = [loader for cls in classes for loader in module.loaders_of(cls) if _starts(loader, module)]
     counts = {module.workers(loader) for loader in starting}
-    known = counts - {None, 0}
+    known = [count for count in counts if count]
     if known:
-        consequence = f"each of {max(n or 0 for n in known)} workers"
-        yield Hit(method.name, {"name": node.name.value, "consequence": consequence})
+        words = {"name": classes[0].name.value, "consequence": f"each of {max(known)} workers"}
+        yield Hit(node.name, words)
     elif None in counts:
-        words = {"name": node.name.value, "consequence": "with several workers each"}
-        yield Hit(method.name, words, severity=Severity.INFO)
+        words = {"name": classes[0].name.value, "consequence": "with several workers each"}
+        yield Hit(node.name, words, severity=Severity.INFO)
+
+
+def _streams(method: cst.FunctionDef, module: Module) -> list[cst.ClassDef]:
+    """Return the iterable datasets of the file that a method iterates: its class, and those that inherit it."""
+    return [
+        cls
+        for cls in module.nodes(cst.ClassDef)
+        if isinstance(cls, cst.ClassDef)
+        and module.method(cls, "__iter__") is method
+        and any(name in _BASES for name in module.base_names(cls))
+    ]
 
 
 def _shares(node: cst.ClassDef, module: Module) -> bool:
@@ -215,12 +224,13 @@ def _shares(node: cst.ClassDef, module: Module) -> bool:
 def _starts(loader: cst.Call, module: Module) -> bool:
     """Say whether a loader has workers, or may have, which no ``worker_init_fn`` gives their parts."""
     bound = module.arguments(loader, _LOADER)
-    given = bound.value("worker_init_fn")
     if bound.open:
         return False
-    if given is None or (isinstance(given, cst.Name) and given.value == "None"):
-        return True
-    function = module.value(given).node
+    match bound.value("worker_init_fn"):
+        case None | cst.Name(value="None"):
+            return True
+        case given:
+            function = module.value(given).node
     return isinstance(function, (cst.FunctionDef, cst.Lambda)) and not re.search(
         "dataset|worker_info", module.root.code_for_node(function)
     )

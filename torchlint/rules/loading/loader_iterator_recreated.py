@@ -118,6 +118,15 @@ for seed in range(2):
         step(x, y)
 ```
 
+A loader that is renewed every few epochs on purpose.
+```python
+for epoch in range(4):
+    if epoch % 2 == 0:
+        train_loader = DataLoader(dataset, batch_size=4, shuffle=True, num_workers=1)
+    for x, y in train_loader:
+        step(x, y)
+```
+
 Without workers a loader per epoch costs next to nothing.
 ```python
 for epoch in range(2):
@@ -228,7 +237,7 @@ def _takes_one(node: cst.Call, module: Module) -> bool:
     if isinstance(outer, cst.Call):
         return module.name(outer.func) == "builtins.next" and outer.args[0] is arg
     statement, loops = module.small_statement(node), module.loops(node)
-    if not isinstance(statement, cst.Assign) or statement.value is not node or not loops or len(statement.targets) > 1:
+    if not isinstance(statement, cst.Assign) or statement.value is not node or len(statement.targets) > 1:
         return False
     target = statement.targets[0].target
     scope: cst.CSTNode = module.function(node) or module.root
@@ -259,7 +268,7 @@ def _ends(node: cst.CSTNode, loop: cst.CSTNode, module: Module) -> bool:
 
 def _built(node: cst.Call, module: Module) -> Iterator[Hit]:
     function, loops, heat = module.function(node), module.loops(node), module.heat(node)
-    if not loops and function is not None and function.name.value.endswith("forward"):
+    if function is not None and function.name.value.endswith("forward"):
         if module.class_of(function) is not None and not any(module.tests(node)):
             words = {"when": "in every forward pass", "workers": ""}
             yield Hit(node, words, message=_BUILT)
@@ -270,8 +279,8 @@ def _built(node: cst.Call, module: Module) -> Iterator[Hit]:
     same = all(module.fixed(arg.value, loop) for arg in node.args) and not any(arg.star for arg in node.args)
     if not same or _new_run(loop, module):
         return
-    used = any(each is not loop and module.is_within(each, loop) for each in module.loader_loops(node))
-    if heat.loop is loop and heat.hot:
+    used = any(module.is_within(each, loop) for each in module.loader_loops(node))
+    if heat.hot:
         yield Hit(node, {"when": "in every step", "workers": ""}, message=_BUILT, why_hot=heat.why)
     elif used and module.loop_kind(loop) is LoopKind.EPOCH:
         words = {"when": "in every epoch", "workers": ", with persistent_workers=True"}

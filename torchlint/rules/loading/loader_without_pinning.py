@@ -7,6 +7,10 @@ faster, and asynchronous with `non_blocking=True` (PyTorch's tutorial on `pin_me
 on CUDA semantics). Without workers the training thread itself would have to pin, so this rule leaves those loaders
 to TL201.
 
+Flagged: a loader with workers (or a number of them that is not a literal) and without `pin_memory`, whose batches a
+training or evaluation loop of the file brings to the accelerator; and such a loader that leaves the file, where its
+samples cost something and other loops of the file move their batches.
+
 ## Setup
 ```python
 import torch
@@ -80,14 +84,11 @@ def train_collated():
         model(x.to(device)).sum().backward()
 ```
 
-A framework that moves the batches takes an explicit False at its word.
+Where a framework is at work, an explicit False is taken at its word.
 ```python
-import lightning.pytorch as pl
+from lightning.fabric import Fabric
 
-
-class Lit(pl.LightningModule):
-    def train_dataloader(self):
-        return DataLoader(dataset, batch_size=4, num_workers=2, pin_memory=False)
+train(DataLoader(dataset, batch_size=4, num_workers=2, pin_memory=False))
 ```
 
 Tests need no speed.
@@ -130,11 +131,11 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if module.name(node.func) != _LOADER or not module.accel or module.bench(node) or module.pins(node) is not False:
+    if not module.makes_loader(node) or module.bench(node) or module.pins(node) is not False:
         return
     bound = module.arguments(node, _LOADER)
     workers, pin = bound.value("num_workers"), bound.value("pin_memory")
-    if bound.open or workers is None or (isinstance(workers, cst.Integer) and int(workers.value, 0) == 0):
+    if workers is None or (isinstance(workers, cst.Integer) and int(workers.value, 0) == 0):
         return
     if (pin is not None and module.framework) or module.cuda_samples(node):
         return

@@ -6,6 +6,10 @@ process, while the GPU has nothing to do. PyTorch's performance tuning guide ("E
 augmentation") and the profiler's pattern `SynchronizedDataLoaderPattern` name it. Without `pin_memory` the copy to
 the GPU cannot be asynchronous either, whatever `non_blocking` says.
 
+Flagged: a loader without workers whose samples are read, decoded, tokenised or augmented, as a warning where it
+feeds a training loop or is shuffled, as a hint elsewhere; samples of unknown cost are a hint where a training loop
+moves the batches or Lightning does. A literal number of workers per GPU is a hint as well.
+
 ## Setup
 ```python
 import tempfile
@@ -126,6 +130,18 @@ for x in DataLoader(Files(root), batch_size=4, shuffle=True):
     total += float(x.mean())
 ```
 
+Samples of unknown cost, whose batches go nowhere: nothing waits for them.
+```python
+def train_on_host(loader, net, optimizer):
+    for x in loader:
+        net(x).square().mean().backward()
+        optimizer.step()
+
+
+def start(dataset, net, optimizer):
+    train_on_host(DataLoader(dataset, batch_size=4, shuffle=True), net, optimizer)
+```
+
 A test or a debug run.
 ```python
 def test_loader(debug=False):
@@ -176,7 +192,7 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if module.name(node.func) != _LOADER or module.bench(node):
+    if not module.makes_loader(node) or module.bench(node):
         return
     bound = module.arguments(node, _LOADER)
     workers = bound.value("num_workers")
@@ -189,9 +205,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if severity is None or _unsharded(bound.value("dataset"), module) or module.cuda_samples(node):
         return
     train = module.loader_role(node) == "train"
-    pin = bound.value("pin_memory")
-    missing = pin is None or (isinstance(pin, cst.Name) and pin.value == "False")
-    words = {"role": "training DataLoader" if train else "DataLoader", "pin": _PIN if missing else ""}
+    words = {
+        "role": "training DataLoader" if train else "DataLoader",
+        "pin": _PIN if module.pins(node) is False else "",
+    }
     four = cst.Integer("4")
     edit = Replace(workers, four) if workers is not None else Replace(node, with_keyword(node, "num_workers", four))
     safety = Safety.UNSAFE if module.main_guard else Safety.SUGGESTION
@@ -221,7 +238,7 @@ def _severity(node: cst.Call, module: Module) -> Severity | None:
     trains = role == "train" or (role == "unseen" and isinstance(shuffled, cst.Name) and shuffled.value == "True")
     if cost:
         return Severity.WARNING if trains else Severity.INFO
-    moved = module.accel and any(module.moves_batches(loop) for loop in module.loader_loops(node))
+    moved = any(module.moves_batches(loop) for loop in module.loader_loops(node))
     return Severity.INFO if (role == "train" and moved) or module.is_lightning(node) else None
 
 

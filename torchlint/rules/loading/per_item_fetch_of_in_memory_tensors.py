@@ -164,7 +164,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     bound = module.arguments(node, _LOADER)
     size, dataset = bound.value("batch_size"), bound.value("dataset")
-    if bound.open or dataset is None or size is None or (module.number(size) or 0) < _LARGE:
+    if bound.open or dataset is None or (module.number(size) or 0) < _LARGE:
         return
     if any(given is not None and not _is_none(given) for given in map(bound.value, _OWN_WAY)):
         return
@@ -195,7 +195,7 @@ def _little(data: cst.BaseExpression, module: Module) -> bool:
 def _only_indexes(cls: cst.ClassDef, module: Module) -> bool:
     """Say whether a dataset's ``__getitem__`` only subscripts attributes of ``self`` that hold tensors."""
     method = module.method(cls, "__getitem__")
-    if method is None or module.method(cls, "__getitems__") is not None or not module.is_dataset(cls):
+    if method is None or module.method(cls, "__getitems__") is not None:
         return False
     if any(True for _ in module.within(method.body, cst.Call, cst.For, cst.If, cst.BinaryOperation)):
         return False
@@ -206,6 +206,5 @@ def _only_indexes(cls: cst.ClassDef, module: Module) -> bool:
 def _holds_tensor(place: cst.BaseExpression, cls: cst.ClassDef, module: Module) -> bool:
     match place:
         case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=attr)):
-            value = module.class_attribute(cls, attr)
-            return value.tensor and value.device != "cuda"
+            return module.class_attribute(cls, attr).tensor
     return False

@@ -104,7 +104,8 @@ def test_frames():
 
 ## Fix safety
 Safe for a list written out whose arrays are all of one dtype: values, dtype and the private copy stay the same.
-Unsafe for other lists, because `np.stack` raises where they are empty. Unsafe for `.tolist()` with a `dtype`, because
+Unsafe for other lists, because `np.stack` raises where they are empty and gives arrays of different dtypes their
+common one, or, in the place of an old constructor, converts as NumPy does. Unsafe for `.tolist()` with a `dtype`, because
 the conversion is NumPy's; without one it is a suggestion only, because a list of Python floats becomes float32 while
 an array of float64 stays float64. Unsafe for `from_numpy`, because the tensor shares the array's memory.
 
@@ -133,6 +134,7 @@ _DTYPES = {
     "BoolTensor": "bool",
 }
 _EMPTY = "np.stack raises for an empty list, where torch gives an empty tensor."
+_MIXED = "np.stack joins arrays of different dtypes in their common one, which need not be the one that torch infers."
 _CAST = "NumPy's own conversion to the dtype takes the place of Python's, which raises on overflow."
 _KINDS = "A list of Python floats becomes float32, an array of float64 stays float64: give the dtype."
 _SHARED = "The tensor shares the array's memory, so a later change of one shows in the other."
@@ -156,7 +158,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not (legacy or name in ("tensor", "as_tensor")) or not node.args or module.bench(node):
         return
     first = node.args[0]
-    if first.star or (first.keyword is not None and first.keyword.value != "data") or (legacy and len(node.args) > 1):
+    if first.star:
         return
     words = {"call": f"torch.{name}"}
     listed = _listed(first.value, module)
@@ -216,5 +218,7 @@ def _fix_stack(node: cst.Call, legacy: str | None, module: Module) -> Fix:
     literal = isinstance(data, cst.List) and legacy is None
     stacked = cst.Call(cst.parse_expression("np.stack"), [cst.Arg(data)])
     edits = (Replace(node, _tensor(node, stacked, legacy)), NeedImport("numpy", "np"))
-    safe = literal and len(dtypes) == 1 and None not in dtypes
-    return Fix(edits, Safety.SAFE if safe else Safety.UNSAFE, "Join the arrays first", "" if safe else _EMPTY)
+    if literal and len(dtypes) == 1 and None not in dtypes:
+        return Fix(edits, Safety.SAFE, "Join the arrays first")
+    note = _EMPTY if not isinstance(data, cst.List) else _MIXED if literal else _CAST
+    return Fix(edits, Safety.UNSAFE, "Join the arrays first", note)

@@ -146,6 +146,16 @@ for epoch in range(2):
             step(x)
 ```
 
+An estimator's `fit` goes over the data once.
+```python
+class Scaler:
+    def fit(self, batches):
+        self.mean = torch.cat(list(batches)).mean(0)
+
+
+Scaler().fit(DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=1))
+```
+
 Lightning builds the loaders again itself.
 ```python
 import lightning.pytorch as pl
@@ -282,7 +292,7 @@ def _mutable(node: cst.Call, dataset: cst.BaseExpression | None, module: Module)
 
 
 def _touched(place: cst.CSTNode, module: Module) -> bool:
-    """Say whether code assigns an attribute of an object, or calls a method of it."""
+    """Say whether code assigns an attribute or an item of an object, or calls a method of it."""
     part = module.parent(place)
-    above = module.parent(part) if isinstance(part, cst.Attribute) and part.value is place else None
+    above = module.parent(part) if part is not None else None
     return isinstance(above, (cst.AssignTarget, cst.AugAssign)) or (isinstance(above, cst.Call) and above.func is part)

@@ -8,6 +8,10 @@ GPUs wait, and Hugging Face took it out of the transformers training loop becaus
 buys is headroom: the peak of *reserved* memory is lower. Where that is needed, call it every N steps, or try
 `PYTORCH_ALLOC_CONF=expandable_segments:True` against fragmentation.
 
+Flagged: a call that empties the cache of CUDA, MPS, XPU, NPU or the current accelerator in a loop over training or
+evaluation batches, in what such a loop calls, or in a `forward`; once per epoch it is an `info`. So is the setting
+`torch_empty_cache_steps=1` of the transformers Trainer, as a warning.
+
 ## Setup
 ```python
 import torch
@@ -120,7 +124,6 @@ for x in batches:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -135,7 +138,6 @@ _CALLS = frozenset(
         "accelerate.utils.clear_device_cache accelerate.utils.memory.clear_device_cache"
     ).split()
 )
-_MEMORY = re.compile(r"(^|_)(v?ram|mem|memory|oom|empty_cache|clear_cache|offload)(_|$)", re.IGNORECASE)
 _NOTE = "The peak of reserved memory can rise; where memory is short, call it every N steps instead."
 _EPOCH = "{name}() every epoch gives cached blocks back; the next epoch has to allocate them anew."
 _SETTING = "torch_empty_cache_steps=1 empties the cache every step, which waits for the device; use a larger interval."
@@ -162,19 +164,13 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if name not in _CALLS or module.bench(node) or module.error_path(node):
         return
     heat = module.heat(node)
-    if any(module.bench(why.node) for why in heat.why) or _saves_memory(node, module):
+    if any(module.bench(why.node) for why in heat.why) or module.saves_memory(node):
         return
     if heat.grade is Grade.EPOCH:
         if not _whole_training(node, module):
             yield Hit(node, {"name": name}, severity=Severity.INFO, message=_EPOCH, why_hot=heat.why)
     elif heat.hot:
         yield Hit(node, {"name": name}, fix=_fix(node, module), why_hot=heat.why)
-
-
-def _saves_memory(node: cst.Call, module: Module) -> bool:
-    """Say whether a setting about memory asks for the call: then somebody has chosen headroom over speed."""
-    names = (n for test, needed in module.tests(node) if needed for n in module.within(test, cst.Name))
-    return any(isinstance(n, cst.Name) and _MEMORY.search(n.value) for n in names)
 
 
 def _whole_training(node: cst.Call, module: Module) -> bool:
@@ -185,11 +181,6 @@ def _whole_training(node: cst.Call, module: Module) -> bool:
 
 
 def _fix(node: cst.Call, module: Module) -> Fix | None:
-    statement = module.small_statement(node)
-    if not isinstance(statement, cst.Expr) or statement.value is not node:
-        return None
-    line = module.statement(node)
-    block = module.parent(line)
-    alone = isinstance(block, cst.IndentedBlock) and len(block.body) == 1
     # A call that is all its ``if cuda:`` holds would leave an empty branch; that is better done by hand.
-    return None if alone else Fix((Remove(statement),), Safety.UNSAFE, "Delete the call", _NOTE)
+    statement = module.spare(node)
+    return Fix((Remove(statement),), Safety.UNSAFE, "Delete the call", _NOTE) if statement is not None else None

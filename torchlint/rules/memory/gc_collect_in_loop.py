@@ -194,10 +194,6 @@ def _cycles(node: cst.Call, module: Module) -> bool:
 
 
 def _fix(node: cst.Call, module: Module) -> Fix | None:
-    statement = module.small_statement(node)
-    if not isinstance(statement, cst.Expr) or statement.value is not node:
-        return None
-    block = module.parent(module.statement(node))
     # A call that is all its ``if cuda:`` holds would leave an empty branch; that is better done by hand.
-    alone = isinstance(block, cst.IndentedBlock) and len(block.body) == 1
-    return None if alone else Fix((Remove(statement),), Safety.UNSAFE, "Delete the call", _NOTE)
+    statement = module.spare(node)
+    return Fix((Remove(statement),), Safety.UNSAFE, "Delete the call", _NOTE) if statement is not None else None

@@ -103,6 +103,12 @@ class Exact(nn.Module):
         return x.double().cumsum(dim=-1).float()
 ```
 
+On MPS float64 is an error, which nobody can overlook.
+```python
+def on_a_mac():
+    return torch.from_numpy(np.random.rand(8, 3)).to("mps")
+```
+
 Tests and gradient checks need double precision.
 ```python
 def test_gradients():
@@ -182,11 +188,11 @@ def _is_float64(node: cst.BaseExpression, module: Module, depth: int) -> bool:
         return False
     if isinstance(node, cst.Name):
         made = module.definitions(node)
-        values = [m.value for m in made if isinstance(m, cst.Assign) and len(m.targets) == 1]
+        values = [m.value for m in made if isinstance(m, cst.Assign)]
         return bool(made) and len(values) == len(made) and all(_is_float64(v, module, depth - 1) for v in values)
     if isinstance(node, cst.BinaryOperation):
         parts = (node.left, node.right)
-        numbers = [p for p in parts if isinstance(p, (cst.Integer, cst.Float)) or module.value(p).kind == "number"]
+        numbers = [p for p in parts if module.value(p).kind == "number"]
         return len(numbers) < 2 and all(p in numbers or _is_float64(p, module, depth - 1) for p in parts)
     if not isinstance(node, cst.Call) or module.keyword(node, "dtype") is not None or any(a.star for a in node.args):
         return False
@@ -204,21 +210,26 @@ def _sized(node: cst.Call, module: Module) -> bool:
     return module.keyword(node, "size") is not None or len(node.args) > 2
 
 
-def _goes_to_device(node: cst.BaseExpression, module: Module, depth: int) -> bool:
+def _goes_to_device(node: cst.Call, module: Module, depth: int) -> bool:
     """Say whether a tensor is brought to the accelerator, and nothing casts it on the way or right after."""
-    if isinstance(node, cst.Call) and module.devlike(module.keyword(node, "device")) in ("cuda", "accel"):
+    if module.devlike(module.keyword(node, "device")) in ("cuda", "accel"):
         return not _cast(node, module)
     use = module.sole_use(node) if depth else None
     above = module.parent(use) if use is not None else None
-    call = module.parent(above) if isinstance(above, cst.Attribute) and above.value is use else None
+    call = module.parent(above) if isinstance(above, cst.Attribute) else None
     if not isinstance(call, cst.Call) or not isinstance(above, cst.Attribute):
         return False
-    if module.transfer(call) is not None:
-        positional = [arg for arg in call.args if arg.keyword is None]
-        to_dtype = module.keyword(call, "dtype") is not None or (above.attr.value == "to" and len(positional) > 1)
-        return not to_dtype and not _cast(call, module)
+    moved = module.transfer(call)
+    if moved is not None:
+        return moved.dtype is None and not _on_mps(moved.target, module) and not _cast(call, module)
     same = above.attr.value in ("unsqueeze", "view", "reshape", "contiguous", "pin_memory", "permute", "transpose", "t")
     return same and _goes_to_device(call, module, depth - 1)
+
+
+def _on_mps(target: cst.BaseExpression | None, module: Module) -> bool:
+    """Say whether the device is Apple's and no other: there float64 is an error, so it cannot pass unseen."""
+    text = module.code(module.definition(target) or target) if target is not None else ""
+    return "mps" in text and "cuda" not in text
 
 
 def _cast(node: cst.Call, module: Module) -> bool:
@@ -235,7 +246,7 @@ def _to_double(node: cst.Call, module: Module) -> bool:
     if not isinstance(node.func, cst.Attribute):
         return False
     named = any(module.name(arg.value) in _DOUBLES for arg in node.args)
-    return (node.func.attr.value == "double" and not node.args) or (node.func.attr.value in ("to", "type") and named)
+    return node.func.attr.value == "double" or (node.func.attr.value in ("to", "type") and named)
 
 
 def _in_forward(node: cst.Call, module: Module) -> bool:
@@ -243,7 +254,8 @@ def _in_forward(node: cst.Call, module: Module) -> bool:
     function, cls = module.function(node), module.class_of(node)
     if function is None or cls is None or function.name.value != "forward" or not module.is_network(cls):
         return False
-    if _LOSS.search(cls.name.value) or any(_LOSS.search(name) for name in module.base_names(cls)):
+    names = [*(kin.name.value for kin in module.family(cls)), *module.base_names(cls)]
+    if any(_LOSS.search(name) for name in names):
         return False
     text = module.root.code_for_node(function)
     return not _BACK.search(text) and not _EXACT.search(text) and module.on_device(node) is True

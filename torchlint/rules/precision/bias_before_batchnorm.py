@@ -240,8 +240,7 @@ def _same_channels(layer: cst.Call, norm: cst.Call, name: str, module: Module) -
     linear = "Linear" in name
     out = module.keyword(layer, "out_features" if linear else "out_channels")
     if out is None:
-        positional = [a.value for a in layer.args if a.keyword is None]
-        out = positional[1] if len(positional) > 1 else None
+        out = layer.args[1].value if len(layer.args) > 1 else None
     channels = norm.args[0].value
     if out is None or not (linear or (isinstance(out, cst.Integer) and isinstance(channels, cst.Integer))):
         return not linear

@@ -69,6 +69,11 @@ with cudnn.flags(enabled=False):
     pass
 ```
 
+On is the default.
+```python
+torch.backends.cudnn.enabled = True
+```
+
 Determinism alone is what reproducibility asks for.
 ```python
 def seed_everything(seed):
@@ -134,20 +139,17 @@ rule = Rule(
 def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
     flag = _flag(node, module)
     value = node.value.value if isinstance(node.value, cst.Name) else ""
-    if flag not in ("enabled", "benchmark") or module.bench(node):
-        return
-    if flag == "enabled" and value == "False":
+    if flag == "enabled" and value == "False" and not module.bench(node):
         if len(_settings(module, "enabled")) == 1 and not any(True for _ in module.tests(node)):
             fix = Fix((Remove(node),), Safety.UNSAFE, "Delete the line", _NOTE)
             yield Hit(node, {"flag": module.code(node.targets[0].target)}, fix=fix)
-    elif flag == "benchmark" and value == "True" and _beside(node, module):
+    elif flag == "benchmark" and value == "True" and _beside(node, module) and not module.bench(node):
         yield Hit(node, message=_BOTH)
 
 
 def _flag(node: cst.Assign, module: Module) -> str:
     """Return the flag of cuDNN that a statement sets, or an empty string."""
-    name = module.name(node.targets[0].target) or ""
-    return name.removeprefix(_FLAGS) if len(node.targets) == 1 and name.startswith(_FLAGS) else ""
+    return (module.name(node.targets[0].target) or "").removeprefix(_FLAGS) if len(node.targets) == 1 else ""
 
 
 def _settings(module: Module, flag: str) -> list[cst.Assign]:

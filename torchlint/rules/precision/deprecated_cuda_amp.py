@@ -6,6 +6,9 @@ Since PyTorch 2.4 `torch.cuda.amp.*` and `torch.cpu.amp.*` warn with a FutureWar
 successors. Nothing gets faster: this is a modernisation. The old `autocast` takes `(enabled, dtype, cache_enabled)`,
 the new one `(device_type, dtype, enabled, cache_enabled)`, so positional arguments have to become keywords.
 
+Flagged: a call, or a use as a decorator, of `autocast`, `GradScaler`, `custom_fwd` or `custom_bwd` of `torch.cuda.amp`
+or `torch.cpu.amp`, through any form of import, outside of code for several versions of torch.
+
 ## Setup
 ```python
 import torch
@@ -57,6 +60,12 @@ class Square(torch.autograd.Function):
 square = Square.apply(x)
 ```
 
+```python
+torch.set_autocast_dtype("cuda", torch.bfloat16)
+with torch.cuda.amp.autocast(enabled=False):
+    loss = model(x).sum()
+```
+
 ## Good
 ```python
 with torch.amp.autocast("cuda", enabled=True, dtype=torch.bfloat16):
@@ -97,6 +106,12 @@ class Square(torch.autograd.Function):
 
 
 square = Square.apply(x)
+```
+
+```python
+torch.set_autocast_dtype("cuda", torch.bfloat16)
+with torch.amp.autocast("cuda", enabled=False, dtype=torch.float16):
+    loss = model(x).sum()
 ```
 
 ## Leave alone
@@ -213,7 +228,7 @@ def _fix(use: cst.BaseExpression, module: Module) -> Fix | None:
         edits = [NeedImport("torch")]
     elif home is not None and not module.version_guarded(home):
         changed, found = _import(home, start), [module.use(read) for read in module.import_reads(home)]
-        uses, new = [u for u in found if u is not None and _old(u, module) is not None], ""
+        uses, new = [u for u in found if u is not None], ""
         if changed is None or len(uses) < len(found) or module.is_exported(home):
             return None
         edits = [changed]
@@ -246,7 +261,7 @@ def _change(use: cst.BaseExpression, new: str, module: Module) -> list[NodeEdit]
     found = _old(use, module)
     given = list(use.args) if isinstance(use, cst.Call) else []
     plain = [arg for arg in given if arg.keyword is None]
-    if found is None or any(arg.star for arg in plain) or len(plain) > (3 if found.group(2) == "autocast" else 5):
+    if found is None or any(arg.star for arg in plain):
         return []
     device, name = found.groups()
     more: dict[str, str] = {}

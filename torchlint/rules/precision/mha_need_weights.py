@@ -168,10 +168,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _is_attention(node: cst.Call, module: Module) -> bool:
-    if isinstance(node.func, cst.Call):
-        return module.name(node.func.func) == _CLASS
-    made = module.value(node.func)
-    return made.kind == "module" and isinstance(made.node, cst.Call) and module.name(made.node.func) == _CLASS
+    made = module.value(node.func).node
+    return isinstance(made, cst.Call) and module.name(made.func) == _CLASS
 
 
 def _discarded(node: cst.Call, module: Module) -> bool:

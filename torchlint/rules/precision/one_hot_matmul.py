@@ -3,7 +3,8 @@
 ## Why
 A one-hot row times a weight matrix picks one row of the matrix. As a product that costs ids × classes × width
 multiplications and a temporary of ids × classes; as a lookup (`F.embedding`, or indexing `weight[ids]`) it copies ids ×
-width numbers. Values and the weight's gradients are the same.
+width numbers (the page of `torch.nn.functional.embedding` in the PyTorch docs: "a simple lookup table"). Values and the
+weight's gradients are the same.
 
 Flagged: the result of `F.one_hot`, after a cast at most, whose one use is the left side of `@`, `matmul` or `mm`, or the
 input of `F.linear` without a bias.
@@ -116,8 +117,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _few(node: cst.Call) -> bool:
-    counts = [a.value for i, a in enumerate(node.args) if i == 1 or (a.keyword and a.keyword.value == "num_classes")]
-    return any(isinstance(c, cst.Integer) and int(c.value.replace("_", ""), 0) <= _FEW for c in counts)
+    counts = [arg.value for arg in node.args if isinstance(arg.value, cst.Integer)]
+    return any(int(count.value.replace("_", ""), 0) <= _FEW for count in counts)
 
 
 def _product(node: cst.BaseExpression, module: Module) -> cst.BaseExpression | None:
@@ -135,4 +136,4 @@ def _product(node: cst.BaseExpression, module: Module) -> cst.BaseExpression | N
         return _product(user, module)
     if found.name == "linear" and len(operands) == 2 and "bias" not in found.keywords:
         return user
-    return user if found.name in _PRODUCTS and len(operands) == 2 else None
+    return user if found.name in _PRODUCTS else None

@@ -85,9 +85,9 @@ A number that is not small changes what is computed.
 softened = torch.log(1 + torch.sigmoid(z)) + torch.log(0.5 + torch.softmax(z, dim=-1))
 ```
 
-Other functions of a probability are not logarithms.
+Other functions of a probability are not logarithms, or not just that.
 ```python
-odds = torch.log1p(torch.sigmoid(z)) + torch.exp(torch.softmax(z, dim=-1))
+odds = torch.log1p(torch.sigmoid(z)) + torch.exp(torch.softmax(z, dim=-1)) + torch.special.xlogy(torch.sigmoid(z), z)
 ```
 
 Without autograd, probabilities are for people, and speed is elsewhere.
@@ -159,12 +159,13 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield from _logarithm(node, source, module)
         return
     kind, inner = _probabilities(source, module)
-    if found.name in _CROSS and (kind == "softmax" or _last_layer(source, module) == "softmax"):
-        yield Hit(node, message=_TWICE, severity=Severity.ERROR, fix=_direct(node, inner, module))
-    elif found.name in _BINARY and kind == "sigmoid" and inner is not None:
+    if found.name in _CROSS:
+        if kind == "softmax" or _last_layer(source, module) == "softmax":
+            yield Hit(node, message=_TWICE, severity=Severity.ERROR, fix=_direct(node, inner, module))
+    elif kind == "sigmoid" and inner is not None:
         remedy = "BCEWithLogitsLoss" if found.name == "BCELoss" else "binary_cross_entropy_with_logits"
         yield Hit(node, {"form": f"{found.name}(sigmoid)", "remedy": remedy}, fix=_with_logits(node, inner, module))
-    elif found.name in _BINARY and _last_layer(source, module) == "sigmoid":
+    elif _last_layer(source, module) == "sigmoid":
         yield Hit(node, {"loss": found.name}, message=_LAYER)
 
 
@@ -223,8 +224,9 @@ def _renamed(call: cst.Call, name: str) -> cst.Call | None:
 def _fuse(node: cst.Call, inner: cst.Call, kind: str, module: Module) -> Fix | None:
     func = inner.func
     functional = (module.name(func) or "").startswith("torch.nn.functional.")
-    named = isinstance(func, cst.Attribute) and func.attr.value == kind
-    new = _renamed(inner, _FUSED[kind]) if named and (functional or kind == "softmax") else None
+    found = module.operation(inner)
+    layer = found is not None and found.made is not None
+    new = _renamed(inner, _FUSED[kind]) if (functional or kind == "softmax") and not layer else None
     if module.code(func) == "torch.sigmoid":
         new = inner.with_changes(func=cst.parse_expression("torch.nn.functional.logsigmoid"))
     if new is None or not module.is_within(inner, node):

@@ -161,10 +161,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 import libcst as cst
 
 from torchlint.rule import Grade, Hit, Module, Rule, Severity
+from torchlint.semantic.module import LOOPS
 
 _CALLS = frozenset(
     (
@@ -197,14 +199,20 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     heat = module.heat(node)
     places = [node, *(why.node for why in heat.why if isinstance(why.node, cst.Call))]
-    tests = [test for place in places for test, _ in module.tests(place)]
-    if heat.grade is not Grade.TRAIN or any(module.bench(why.node) for why in heat.why) or _leaves(places, module):
+    loop = next((why.node for why in heat.why if isinstance(why.node, LOOPS)), None)
+    tests = [test for place in places for test, _ in module.tests(place, loop)]
+    if (
+        heat.grade is not Grade.TRAIN
+        or any(module.bench(why.node) for why in heat.why)
+        or _leaves(places, loop, module)
+    ):
         return
     decided = [test for test in tests if _decides(test, module)]
     if not all(any(_SCORE.search(n) for n in module.names_in(test)) for test in decided):
         return
     guarded = any(_RANK.search(n) for test in tests for n in module.names_in(test))
-    ranks = ", on every rank" if module.replica_wraps and not guarded else ""
+    together = (module.name(node.func) or "").startswith("torch.distributed.")  # All ranks have to join.
+    ranks = ", on every rank" if module.replica_wraps and not guarded and not together else ""
     severity = Severity.INFO if decided else None
     yield Hit(node, {"name": name, "ranks": ranks}, severity=severity, why_hot=heat.why)
 
@@ -229,10 +237,10 @@ def _into_memory(node: cst.Call, module: Module) -> bool:
     return False
 
 
-def _leaves(places: Sequence[cst.CSTNode], module: Module) -> bool:
+def _leaves(places: Sequence[cst.CSTNode], loop: cst.CSTNode | None, module: Module) -> bool:
     """Say whether the block of one of the places ends the loop: then it is the last save."""
-    blocks = [above for place in places for above in module.ancestors(place) if isinstance(above, cst.IndentedBlock)]
-    for block in blocks:
+    around = [above for place in places for above in takewhile(lambda a: a is not loop, module.ancestors(place))]
+    for block in (above for above in around if isinstance(above, cst.IndentedBlock)):
         holder, last = module.parent(block), block.body[-1] if block.body else None
         small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else None
         if isinstance(holder, (cst.If, cst.Else)) and isinstance(small, (cst.Break, cst.Return, cst.Raise)):

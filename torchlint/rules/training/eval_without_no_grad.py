@@ -6,6 +6,12 @@ pass that never comes (tuning guide of the PyTorch docs: "Disable gradient calcu
 inference"). `model.eval()` does not change that; it is "completely orthogonal" to the grad mode (autograd mechanics
 page). `no_grad` rather than `inference_mode`: tensors made in inference mode cannot be used in autograd later.
 
+Flagged: a model call in a loop over batches without a training step, where the function's name, the loader's name or a
+call of `eval()` says that this is evaluation; or one call in a function of such a name that calls `eval()` itself.
+Neither the function nor its callers in the file switch autograd off, and nothing there asks for gradients. Also a model
+call in a training step of whose result only `.detach()` or `.data` is used, where another call of that model trains it:
+a discriminator's step needs no graph of the generator.
+
 ## Setup
 ```python
 import torch
@@ -202,6 +208,7 @@ _WITHOUT_PARAMETERS = re.compile(
 )
 _NOTE = "The outputs lose their grad_fn, so code that back-propagates them would fail."
 _SINGLE = "inference builds an autograd graph; run it under torch.no_grad()."
+_DETACHED = "only the detached result is used, so the graph is recorded in vain; run it under torch.no_grad()."
 
 rule = Rule(
     __name__,
@@ -210,7 +217,7 @@ rule = Rule(
     message="evaluation loop builds an autograd graph; wrap it in torch.no_grad().",
     severity="warning",
     default=True,
-    triggers=(b"val", b"test", b"infer", b"predict"),
+    triggers=(b"val", b"test", b"infer", b"predict", b"detach", b".data"),
 )
 
 
@@ -237,6 +244,16 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         )
 
 
+@rule.on(cst.Call)
+def check_detached(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find a model that records a graph in a training step, of which nothing is used: a GAN's generator, a target."""
+    heat = module.heat(node)
+    if heat.grade is not Grade.TRAIN or not _trainable(node, module) or module.bench(node):
+        return
+    if module.no_grad(node) is False and module.detached_for_nothing(node) and not module.frozen(node.func):
+        yield Hit(node, message=_DETACHED, why_hot=heat.why)
+
+
 def _trainable(node: cst.Call, module: Module) -> bool:
     """Say whether the call runs a model that may have parameters, and that does not switch autograd off itself."""
     if not module.is_model_call(node) or (isinstance(node.func, cst.Attribute) and node.func.attr.value == "generate"):
@@ -251,7 +268,7 @@ def _loop(heat: Heat, home: cst.CSTNode, module: Module) -> cst.CSTNode | None:
     """Return the loop over batches that makes a place hot: by the evidence, or because it calls the function."""
     sites = [loop for site in module.call_sites(home) for loop in module.loops(site)]
     found = [w.node for w in heat.why if isinstance(w.node, LOOPS)]
-    return next((n for n in (*found, *sites) if module.loop_kind(n) is LoopKind.EVAL), None)
+    return next(iter((*found, *sites)), None)
 
 
 def _named(place: cst.CSTNode) -> bool:

@@ -7,6 +7,9 @@ are already freed and only graph nodes stay; without a backward pass (a validati
 activations of all batches stay in memory. `detach()` drops the graph without waiting for the device; `item()`
 would drop it as well, but stalls on every step.
 
+Flagged: in a training or evaluation loop with autograd on, a sum, a list or a dictionary older than the step that grows
+by a tensor with a graph, where neither the tensor nor the whole is back-propagated later as far as this file shows.
+
 ## Setup
 ```python
 import torch
@@ -207,7 +210,7 @@ def check(node: cst.AugAssign | cst.Assign | cst.Call, module: Module) -> Iterat
     if growth is None:
         return
     value, heat = module.value(growth.value), module.heat(node)
-    if heat.grade not in (Grade.TRAIN, Grade.EVAL) or not value.tensor or value.grad is not True:
+    if heat.grade not in (Grade.TRAIN, Grade.EVAL) or value.grad is not True:
         return
     if module.no_grad(node) is not False or module.bench(node) or not _outlives(growth.place, node, heat, module):
         return
@@ -230,7 +233,7 @@ def _growth(node: cst.AugAssign | cst.Assign | cst.Call, module: Module) -> _Gro
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript(value=place, slice=[index]))], value=value):
             key = index.slice.value if isinstance(index.slice, cst.Index) else None
             varies = key is not None and not isinstance(key, (cst.BaseString, cst.BaseNumber))
-            return _Growth(place, value) if varies and module.value(place).kind in ("dict") else None
+            return _Growth(place, value) if varies and module.value(place).kind == "dict" else None
         case cst.Call(
             func=cst.Attribute(value=place, attr=cst.Name(value="append")), args=[cst.Arg(star="", value=value)]
         ):
@@ -246,17 +249,14 @@ def _root(place: cst.CSTNode) -> str:
 
 def _outlives(place: cst.BaseExpression, node: cst.CSTNode, heat: Heat, module: Module) -> bool:
     """Say whether the accumulator is older than one step, and nothing empties it on the way."""
-    loop, name, function = heat.loop, _root(place), module.function(node)
-    if not name or isinstance(place, cst.Subscript):
+    loop, name, scope = heat.loop, _root(place), module.function(node) or module.root
+    if isinstance(place, cst.Subscript):
         return False
     if isinstance(loop, (cst.For, cst.While)):
-        outside = [w for w in module.writes(function or module.root, name) if not module.is_within(w, loop)]
-        known = bool(outside) or name == "self" or function is None
+        known = any(not module.is_within(write, loop) for write in module.writes(scope, name))
         return known and not module.reset(loop, place, node) and not _emptied(place, loop, module)
-    written = bool(function) and any(
-        isinstance(module.parent(same), cst.AssignTarget) for same in module.same(function or module.root, place)
-    )
-    return name == "self" and isinstance(place, cst.Attribute) and not written
+    written = any(isinstance(module.parent(same), cst.AssignTarget) for same in module.same(scope, place))
+    return name == "self" and not written
 
 
 def _emptied(place: cst.BaseExpression, loop: cst.CSTNode, module: Module) -> bool:
@@ -277,7 +277,7 @@ def _use(place: cst.BaseExpression, node: cst.CSTNode, heat: Heat, module: Modul
     else:
         around = module.class_of(node) or function
         places = [n for n in module.within(around, type(place), nested=True) if n.deep_equals(place)]
-    reads = [p for p in places if not _own(p, node, module) and not isinstance(module.parent(p), cst.AssignTarget)]
+    reads = [p for p in places if not module.is_within(p, node) and not isinstance(module.parent(p), cst.AssignTarget)]
     worst = Use.READ
     for read in reads:
         use, where = module.furthest(read)
@@ -286,14 +286,6 @@ def _use(place: cst.BaseExpression, node: cst.CSTNode, heat: Heat, module: Modul
             return None
         worst = max(worst, use)
     return worst if reads or isinstance(place, cst.Name) else None
-
-
-def _own(read: cst.CSTNode, node: cst.CSTNode, module: Module) -> bool:
-    """Say whether a read is part of growing the accumulator itself."""
-    above = module.parent(read)
-    return module.is_within(read, node) or (
-        isinstance(above, cst.Attribute) and above.attr.value in ("append", "extend")
-    )
 
 
 def _report(place: cst.BaseExpression, heat: Heat, module: Module) -> bool:

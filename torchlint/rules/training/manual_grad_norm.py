@@ -207,7 +207,7 @@ def check_sum(node: cst.AugAssign, module: Module) -> Iterator[Hit]:
 def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
     if module.name(node.func) == "builtins.sum" and node.args and isinstance(node.args[0].value, COMPREHENSIONS):
         made = node.args[0].value
-        if not isinstance(made, cst.DictComp) and made.for_in.inner_for_in is None:
+        if not isinstance(made, cst.DictComp):
             yield from _norm(node, made.elt, made.for_in, module)
     elif isinstance(node.func, cst.Attribute) and node.func.attr.value in ("any", "all"):
         yield from _tested(node, module)
@@ -252,11 +252,8 @@ def _is_grad(node: cst.BaseExpression, name: str, module: Module) -> bool:
 def _squared(node: cst.BaseExpression, module: Module) -> bool:
     """Say whether an expression takes a norm, or the sum of squares."""
     calls = [c.func for c in module.within(node, cst.Call) if isinstance(c, cst.Call)]
-    words = {
-        f.attr.value if isinstance(f, cst.Attribute) else f.value
-        for f in calls
-        if isinstance(f, (cst.Attribute, cst.Name))
-    }
+    words = {f.attr.value for f in calls if isinstance(f, cst.Attribute)}
+    words |= {f.value for f in calls if isinstance(f, cst.Name)}
     operations = (b for b in module.within(node, cst.BinaryOperation) if isinstance(b, cst.BinaryOperation))
     power = any(isinstance(b.operator, (cst.Power, cst.Multiply)) for b in operations)
     return bool(words & _NORMS) or ("sum" in words and (power or bool(words & _SQUARES)))
@@ -276,7 +273,7 @@ def _tested(node: cst.Call, module: Module) -> Iterator[Hit]:
     loop = next((a for a in module.loops(node) if isinstance(a, cst.For)), None)
     name = module.over_parameters(loop) if loop is not None else None
     home = module.statement(node)
-    if name is None or not isinstance(home, cst.If) or not module.is_within(node, home.test):
+    if name is None or not isinstance(home, cst.If):
         return
     calls = (c for c in module.within(node, cst.Call) if isinstance(c, cst.Call))
     checks = [c for c in calls if isinstance(c.func, cst.Attribute) and c.func.attr.value in _CHECKS]

@@ -147,6 +147,14 @@ scaler.step(first)
 scaler.step(second)
 ```
 
+Step hooks may read what only the plain loop keeps.
+```python
+scaler = torch.amp.GradScaler("cuda")
+optimizer = torch.optim.Adam(model.parameters())
+optimizer.register_step_post_hook(lambda optimizer, args, kwargs: print(optimizer.state))
+scaler.step(optimizer)
+```
+
 An algorithm that torch.optim does not have.
 ```python
 class Lamb(torch.optim.Optimizer):
@@ -276,8 +284,7 @@ def _on_device(node: cst.Call, module: Module) -> bool:
     first = node.args[0].value if node.args else None
     if not isinstance(first, cst.Call) or not isinstance(first.func, cst.Attribute) or module.mentions(_SPARSE):
         return False
-    value = module.value(first.func.value)
-    return first.func.attr.value == "parameters" and value.kind == "module" and value.device in (CUDA, ACCEL)
+    return first.func.attr.value == "parameters" and module.value(first.func.value).device in (CUDA, ACCEL)
 
 
 def _scaled(node: cst.Call, module: Module) -> bool:

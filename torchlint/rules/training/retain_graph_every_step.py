@@ -111,12 +111,17 @@ def step(loss):
     optimizer.step()
 ```
 
-A setting decides, and now and then.
+Now and then.
+```python
+for step, x in enumerate(loader):
+    if step % 100 == 0:
+        model(x).sum().backward(retain_graph=True)
+        optimizer.step()
+```
+
+A setting decides.
 ```python
 def run(args):
-    for step, x in enumerate(loader):
-        if step % 100 == 0:
-            model(x).sum().backward(retain_graph=True)
     for x in loader:
         model(x).sum().backward(retain_graph=args.retain)
         optimizer.step()
@@ -178,7 +183,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not isinstance(node.func, cst.Attribute) or node.func.attr.value not in _BACKWARD:
         return
     heat = module.heat(node)
-    if not heat.train or not isinstance(heat.loop, LOOPS) or module.bench(node) or _differentiated(node, module):
+    if not isinstance(heat.loop, LOOPS) or module.bench(node) or _differentiated(node, module):
         return
     if module.keyword(node, "create_graph") is None and _fresh(node, heat.loop, module):
         args = [a for a in node.args if a is not asked]
@@ -214,15 +219,15 @@ def _without_graph(read: cst.Name, module: Module) -> bool:
     """Say whether a read from outside of the loop is called, or is of a kind that carries no graph."""
     top: cst.CSTNode = read
     above = module.parent(top)
-    while isinstance(above, cst.Attribute) and above.value is top:
+    while isinstance(above, cst.Attribute):
         top, above = above, module.parent(above)
     if module.name(read) is not None and module.value(top).kind == "?":
         return True  # An imported name, or a builtin.
     value = module.value(top)
-    if isinstance(above, cst.Call) and above.func is top:
+    if isinstance(above, cst.Call):
         value = module.value(read)
         return not value.tensor and value.kind != "accumulated"
-    return value.kind in _WITHOUT_GRAPH or (value.tensor and value.grad is False)
+    return value.kind in _WITHOUT_GRAPH or value.grad is False
 
 
 def _keeps_state(call: cst.Call, module: Module) -> bool:

@@ -2,14 +2,14 @@
 
 ## Why
 `model.to(device)` visits every parameter and buffer, also when all of them are there already; `train()` and `eval()` visit
-every module. A module with parameters that is built in a `forward` has new random weights in each call, which no
-optimizer ever sees; an optimizer or a gradient scaler built per batch loses its state. `torch.compile()` per step
-wraps the function anew: the compiled code is found again in a cache, but the look-up is not free. Loss modules and
-activations without parameters are cheap to build, yet they need it only once.
+every module (`_apply` and `train` in the source of `torch.nn.Module`). A module with parameters that is built in a `forward`
+has new random weights in each call, which no optimizer ever sees; an optimizer or a gradient scaler built per batch
+loses its state. `torch.compile()` per step wraps the function anew: the compiled code is found again in a cache, but
+the look-up is not free.
 
 Flagged, where it runs for every batch and needs nothing that the step computes: a move of a module, `torch.compile()`
-(warnings); a module with parameters that is built and called on the spot, an optimizer or a `GradScaler` (errors); a
-module without parameters that is built and called on the spot, and `train()` or `eval()` in the loop itself (infos).
+(warnings); a module with parameters that is built and called on the spot, an optimizer or a `GradScaler` (errors); `train()`
+or `eval()` in the loop itself (info).
 
 ## Setup
 ```python
@@ -226,14 +226,10 @@ _PARAMETERISED = re.compile(
     r"^torch\.nn\.(Lazy)?(Linear|Bilinear|Conv(Transpose)?[123]d|BatchNorm[123]d|SyncBatchNorm|LayerNorm|GroupNorm|RMSNorm|"
     r"LSTM(Cell)?|GRU(Cell)?|RNN(Cell)?|Embedding(Bag)?|MultiheadAttention|Transformer\w*|PReLU)$"
 )
-_STATEFUL = re.compile(
-    r"^torch\.(nn\.(Dropout|AlphaDropout)|nn\.(Sequential|Module|Parameter)|nn\.parallel\.|nn\.utils\.)"
-)
 _SWITCHES = re.compile(r"eval|valid|test|sample|generat|infer|predict|freez|mode$", re.IGNORECASE)
 _DEVICE = re.compile(r"device|is_cuda|cuda", re.IGNORECASE)
 _SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.amp.grad_scaler.GradScaler")
 _NEVER = "{construct} is built anew for every batch: new random weights each time, which are never trained."
-_CHEAP = "{construct} is built anew for every batch; build it once, or call its torch.nn.functional form."
 _LOST = "{construct} is built anew for every batch and loses its state; build it once, before the loop."
 
 rule = Rule(
@@ -269,10 +265,8 @@ def _construct(node: cst.Call, module: Module) -> tuple[Severity, str | None, bo
         return Severity.WARNING, None, False
     if name in _SCALERS or (name.startswith("torch.optim.") and module.value(node).kind == "optimizer"):
         return Severity.ERROR, _LOST, True
-    if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper() and module.called_at_once(node):
-        if _PARAMETERISED.match(name) and not _plain(node, module):
-            return Severity.ERROR, _NEVER, False
-        return None if _STATEFUL.match(name) else (Severity.INFO, _CHEAP, False)
+    if _PARAMETERISED.match(name) and module.called_at_once(node) and not _plain(node, module):
+        return Severity.ERROR, _NEVER, False  # One without parameters costs next to nothing.
     match node.func:
         case cst.Attribute(value=place, attr=cst.Name(value="to" | "cuda")) if _is_module(place, module):
             return None if _offloads(node, place, module) else (Severity.WARNING, None, False)

@@ -6,6 +6,9 @@ of the PyTorch docs, "Gradient accumulation"). Where `zero_grad()` runs for ever
 every k-th, the step sees the gradient of the last micro-batch alone: the work of all others is thrown away, and
 training behaves as with the small batch that accumulation was meant to enlarge.
 
+Flagged: `zero_grad()` on every iteration of a loop that calls `backward()` on every iteration as well, and `step()` of
+the same optimizer only behind a comparison with a step counter, the last batch or a number of accumulation steps.
+
 ## Setup
 ```python
 import torch
@@ -179,9 +182,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     backwards = [c for c in calls if _is_call(c, "backward")]
     if any(module.loops(c)[0] is not loop for c in (*steps, *backwards)):
         return
-    if not steps or None in tests or not backwards or any(_counter(c, loop, module) for c in backwards):
+    if None in tests or not backwards or any(_counter(c, loop, module) for c in backwards):
         return
-    text = next((_period(t) for t in tests if t is not None), None)
+    text = _period(tests[0]) if tests[0] is not None else None
     fix = _fix(node, steps[0], loop, module) if len(steps) == 1 else None
     yield Hit(node, {"k": f"every {text}" if text else "now and then"}, fix=fix, why_hot=module.heat(node).why)
 
@@ -215,10 +218,8 @@ def _accelerate(node: cst.Call, module: Module) -> bool:
 def _counter(call: cst.Call, loop: cst.CSTNode, module: Module) -> cst.BaseExpression | None:
     """Return the condition that lets `call` run only for every k-th or the last micro-batch, if there is one."""
     for test, _ in module.tests(call, loop):
-        counts = any(isinstance(n, cst.BinaryOperation) for n in module.within(test, cst.BinaryOperation))
-        if (isinstance(test, cst.Comparison) or counts) and (
-            module.is_interval(test) or _ACCUMULATION.search(_code(test))
-        ):
+        counts = any(True for _ in module.within(test, cst.BinaryOperation, cst.Comparison))
+        if counts and (module.is_interval(test) or _ACCUMULATION.search(_code(test))):
             return test
     return None
 

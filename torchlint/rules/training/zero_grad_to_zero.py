@@ -144,7 +144,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not isinstance(node.func, cst.Attribute) or node.func.attr.value != "zero_grad" or len(node.args) != 1:
         return
     arg = node.args[0]
-    literal = isinstance(arg.value, cst.Name) and arg.value.value == "False" and not arg.star
+    literal = isinstance(arg.value, cst.Name) and arg.value.value == "False"
     named = arg.keyword is None or arg.keyword.value == "set_to_none"
     if literal and named and not _needed(node, module):
         edit = Replace(node, node.with_changes(args=[]))
@@ -157,7 +157,7 @@ def check_loop(node: cst.For, module: Module) -> Iterator[Hit]:
     zeroing = _zeroing(node, name, module) if name is not None else None
     if zeroing is None or _needed(node, module):
         return
-    alone = isinstance(node.body, cst.IndentedBlock) and len(node.body.body) == 1
+    alone = len(node.body.body) == 1
     yield Hit(zeroing, fix=_call(node, module) if alone else None)
 
 
@@ -196,7 +196,7 @@ def _call(loop: cst.For, module: Module) -> Fix | None:
     only = list(module.within(loop.body, cst.Expr, cst.Assign, cst.AugAssign))
     if len(only) != 1 or not isinstance(over, cst.Call) or over.args or not isinstance(over.func, cst.Attribute):
         return None
-    if over.func.attr.value != "parameters" or loop.orelse is not None:
+    if loop.orelse is not None:
         return None
     call = cst.Call(cst.Attribute(over.func.value, cst.Name("zero_grad")))
     line = cst.SimpleStatementLine([cst.Expr(call)], leading_lines=loop.leading_lines)
@@ -222,6 +222,6 @@ def _read(node: cst.Attribute, module: Module) -> bool:
         above = module.parent(above)
     if isinstance(above, cst.Attribute) and above.attr.value in ("zero_", "fill_", "detach_", "requires_grad_"):
         return False
-    if not isinstance(node.value, (cst.Name, cst.Attribute, cst.Subscript)) or module.name(node) is not None:
+    if module.name(node) is not None:
         return False
     return not any("grad" in module.code(test) for test, _ in module.tests(node))

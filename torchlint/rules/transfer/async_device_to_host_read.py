@@ -100,10 +100,11 @@ from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
 from torchlint.semantic.module import CPU
 
 _VIEWS = frozenset("detach view squeeze unsqueeze t permute transpose expand unbind requires_grad_".split())
-_KNOWN = frozenset("shape dtype device ndim size dim numel is_pinned data_ptr requires_grad".split())
+_KNOWN = frozenset("shape dtype device ndim size dim numel is_pinned data_ptr requires_grad to cpu cuda".split())
 _WAITS = frozenset(
     "synchronize wait_stream wait_event wait query stream item tolist cpu nonzero barrier record_event".split()
 )
+_ASKS = frozenset("torch.is_tensor torch.numel torch.is_floating_point torch.is_complex".split())
 _READERS = ("builtins.float", "builtins.int", "builtins.bool", "builtins.print", "builtins.str", "builtins.list")
 
 rule = Rule(
@@ -157,7 +158,7 @@ def _race(node: cst.Call, module: Module) -> bool:
 def _held(node: cst.CSTNode, module: Module) -> cst.CSTNode:
     """Return the longest chain of views of `node`: they read nothing."""
     above = module.parent(node)
-    while isinstance(above, cst.Attribute) and above.value is node and above.attr.value in _VIEWS:
+    while isinstance(above, cst.Attribute) and above.attr.value in _VIEWS:
         call = module.parent(above)
         if not isinstance(call, cst.Call):
             return node
@@ -168,16 +169,13 @@ def _held(node: cst.CSTNode, module: Module) -> cst.CSTNode:
 def _read(node: cst.CSTNode, module: Module) -> bool:
     match module.parent(node):
         case cst.Attribute(value=value, attr=cst.Name(attr)) if value is node:
-            return attr not in _KNOWN and attr not in _WAITS - {"item", "tolist"} and attr not in ("to", "cuda")
+            return attr not in _KNOWN
         case cst.BinaryOperation() | cst.Comparison() | cst.ComparisonTarget() | cst.FormattedStringExpression():
             return True
         case cst.Arg() as arg:
             call = module.parent(arg)
             name = module.name(call.func) or "" if isinstance(call, cst.Call) else ""
-            computes = name.startswith(("torch.", "numpy.")) and not name.startswith(
-                ("torch.save", "torch.cuda", "torch.utils")
-            )
-            return computes or name in _READERS
+            return (name.startswith(("torch.", "numpy.")) and name not in _ASKS) or name in _READERS
     return False
 
 
@@ -187,20 +185,18 @@ def _waits(copy: cst.Call, read: cst.CSTNode, module: Module) -> bool:
     scope = module.function(copy) or module.root
     return any(
         isinstance(call, cst.Call)
-        and call is not copy
-        and (module.before(copy, call) or module.is_within(call, module.statement(copy)))
+        and module.before(copy, call)
         and (module.before(call, last) or module.is_within(call, last))
-        and _wait(call, copy, read, module)
+        and _wait(call, read, module)
         for call in module.within(scope, cst.Call)
     )
 
 
-def _wait(call: cst.Call, copy: cst.Call, read: cst.CSTNode, module: Module) -> bool:
+def _wait(call: cst.Call, read: cst.CSTNode, module: Module) -> bool:
     match call.func:
         case cst.Attribute(value=receiver, attr=cst.Name(method)):
-            own = module.is_within(copy, receiver) or module.is_within(read, receiver)
             blocking = (
                 method == "to" and module.value(call).device == CPU and module.keyword(call, "non_blocking") is None
             )
-            return not own and (method in _WAITS or blocking)
+            return not module.is_within(read, receiver) and (method in _WAITS or blocking)
     return False

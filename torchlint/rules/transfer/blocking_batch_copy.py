@@ -6,6 +6,9 @@ the stream has finished: one wait for each tensor of each batch (PyTorch's tutor
 `non_blocking`). With `non_blocking=True` the host goes on, and from pinned memory the copy overlaps with kernels.
 From pageable memory little is gained, so the loader must pin as well (TL202).
 
+Flagged: `.to` and `.cuda` without `non_blocking` in a loop over batches, of what a loader gives or a caller hands to
+the step, and of parts of it. Where the file's own loader does not pin, the finding is an `info`.
+
 ## Setup
 ```python
 import torch
@@ -106,7 +109,8 @@ def benchmark_copy():
 ## Fix safety
 Safe where the target is CUDA by evidence and the code proves that the batch's element is a tensor: the stream
 orders the copy before its use, and nothing overwrites the loader's tensor. Unsafe for other devices, on which a copy
-may not have ended when the host goes on, where the call casts as well, and for elements that may be other objects.
+may not have ended when the host goes on; where the call casts as well, as the cast then runs on the device; and for
+elements that may be other objects, whose `.to` may raise a TypeError. Of a whole batch it is only a suggestion.
 
 ## Measure
 ```python
@@ -123,6 +127,7 @@ import libcst as cst
 
 from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety, Severity, Transfer, with_keyword
 
+_TITLE = "Copy without waiting"
 _NOTES = {
     "cast": "The cast then runs on the device instead of on the host.",
     "object": "An object other than a tensor may have a .to() that takes no non_blocking, and raise a TypeError.",
@@ -137,7 +142,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b".to", b".cuda"),
-    yields_to=("TL102", "TL104", "TL110"),
+    yields_to=("TL102", "TL104", "TL110", "TL902"),
 )
 
 
@@ -181,7 +186,7 @@ def _handed_in(source: cst.BaseExpression, module: Module) -> bool:
     while isinstance(source, cst.Subscript):
         source = source.value
     function = module.function(source)
-    if not isinstance(source, cst.Name) or source.value == "self":
+    if not isinstance(source, cst.Name):
         return False
     given = {p.name.value for p in function.params.params if p.name.value != "self"} if function is not None else set()
     for loop in module.loops(source):
@@ -206,16 +211,14 @@ def _handed_in(source: cst.BaseExpression, module: Module) -> bool:
 def _fix(transfer: Transfer, module: Module) -> Fix | None:
     if transfer.given & {"copy", "memory_format"}:
         return None
-    value = module.value(transfer.source)
     edits = (Replace(transfer.call, with_keyword(transfer.call, "non_blocking", cst.Name("True"))),)
+    if module.value(transfer.source).kind != "tensor":
+        return Fix(edits, Safety.SUGGESTION, _TITLE, _NOTES["object"])
     why = ""
-    if value.kind != "tensor" or not module.certainly_tensor(transfer.source):
+    if not module.certainly_tensor(transfer.source):
         why = "object"
     elif transfer.dtype is not None:
         why = "cast"
     elif transfer.device != "cuda":
         why = "device"
-    safety = Safety.UNSAFE if why else Safety.SAFE
-    if why == "object" and value.kind != "tensor":
-        safety = Safety.SUGGESTION
-    return Fix(edits, safety, "Copy without waiting", _NOTES[why] if why else "")
+    return Fix(edits, Safety.UNSAFE if why else Safety.SAFE, _TITLE, _NOTES.get(why, ""))

@@ -6,6 +6,10 @@ from pageable memory, for which the host waits. With `device=` one kernel fills 
 performance tuning guide ("Create tensors directly on the target device") and the profiler's own pattern
 `ExtraCUDACopyPattern` name the same waste.
 
+Flagged: a move to the device of what a factory that takes `device=` has made on the CPU, in the same expression or
+under a name, and a CPU tensor of a factory that indexes a tensor on the device or exchanges values with it. Outside of
+steps and forwards only the direct form is reported, as an `info`.
+
 ## Setup
 ```python
 import torch
@@ -58,6 +62,15 @@ def sample(model):
         return model(torch.zeros(4, 8).to(device))
 ```
 
+So it is where the whole program has one.
+```python
+torch.set_default_device(device)
+
+
+def sample(model):
+    return model(torch.zeros(4, 8).to(device))
+```
+
 A generator, an output tensor or pinned memory may tie the factory to the CPU.
 ```python
 class Noisy(nn.Module):
@@ -77,6 +90,19 @@ class Ragged(nn.Module):
         for row, length in enumerate(lengths):
             mask[row, :length] = 1
         return x * mask.to(x.device)
+```
+
+The host's copy is used as well: it is handed to other code, returned, or kept.
+```python
+class Shown(nn.Module):
+    def forward(self, x: torch.Tensor, panel):
+        noise = torch.zeros(4, 8)
+        panel.show(noise)
+        return x + noise.to(x.device)
+
+    def forward_both(self, x: torch.Tensor):
+        noise = torch.zeros(4, 8)
+        return x + noise.to(x.device), noise
 ```
 
 A tensor that is kept for later calls is built once.
@@ -158,7 +184,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b"torch",),
-    yields_to=("TL104",),
+    yields_to=("TL104", "TL206", "TL902"),
 )
 
 
@@ -168,7 +194,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if transfer is None or module.bench(node) or module.error_path(node) or module.cached(node):
         return
     value = module.value(transfer.source)
-    made = module.factories(transfer.source) if value.tensor and value.device == "cpu" else []
+    made = module.factories(transfer.source) if value.device == "cpu" else []
     made = [factory for factory in made if module.takes_device(factory)]
     if not made:
         return
@@ -201,7 +227,7 @@ def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         pairs = [(index, node.value) for index in indices if module.value(index).dtype != "bool"]
     for host, there in pairs:
         value = module.value(host)
-        if not value.tensor or value.device != "cpu" or value.rank == 0 or module.on_device(there) is not True:
+        if value.device != "cpu" or value.rank == 0 or module.on_device(there) is not True:
             continue
         if module.heat(node).hot and not module.bench(node):
             for factory in module.factories(host, filled=True):

@@ -190,8 +190,10 @@ rule = Rule(
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     name = _name(node, module)
-    heat = module.heat(node) if name else None
-    if name is None or heat is None or not heat.hot or module.bench(node) or module.error_path(node):
+    if name is None:
+        return
+    heat = module.heat(node)
+    if not heat.hot or module.bench(node) or module.error_path(node):
         return
     if any(_clock(call, module) for call in _near(node, module)) or _ordered(node, module) or _asked(node, module):
         return
@@ -208,7 +210,7 @@ def _name(node: cst.Call, module: Module) -> str | None:
 
 
 def _near(node: cst.Call, module: Module) -> Iterator[cst.CSTNode]:
-    """Yield the calls in the statements beside the wait, and beside the ``if`` that holds nothing else."""
+    """Yield the calls in the statements beside the wait, and beside the ``if`` that holds it."""
     at = module.statement(node)
     while True:
         block = module.parent(at)
@@ -218,7 +220,7 @@ def _near(node: cst.Call, module: Module) -> Iterator[cst.CSTNode]:
         for part in block.body[max(index - _NEAR, 0) : index + _NEAR + 1]:
             yield from module.within(part, cst.Call)
         above = module.parent(block)
-        if not isinstance(above, cst.If) or len(block.body) > 1:
+        if not isinstance(above, cst.If):
             return
         at = above
 
@@ -239,8 +241,9 @@ def _ordered(node: cst.Call, module: Module) -> bool:
         if _OWN_ORDER.search(_spelled(call, module)) or module.keyword(call, "async_op") is not None:
             return True
         method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-        given = module.keyword(call, "non_blocking") is not None or len(call.args) > 1
-        if given and (method == "copy_" or (method == "to" and module.value(call).device == "cpu")):
+        if method == "copy_" and len(call.args) > 1:
+            return True
+        if module.keyword(call, "non_blocking") is not None and module.value(call).device == "cpu":
             return True
     return False
 
@@ -256,10 +259,6 @@ def _words(test: cst.BaseExpression, module: Module) -> Iterator[str]:
 
 
 def _fix(node: cst.Call, module: Module) -> Fix | None:
-    statement = module.small_statement(node)
-    if not isinstance(statement, cst.Expr) or statement.value is not node:
-        return None
-    block = module.parent(module.statement(node))
-    alone = isinstance(block, cst.IndentedBlock) and len(block.body) == 1
     # A call that is all its ``if cuda:`` holds would leave an empty branch; that is better done by hand.
-    return None if alone else Fix((Remove(statement),), Safety.UNSAFE, "Delete the call", _NOTE)
+    statement = module.spare(node)
+    return Fix((Remove(statement),), Safety.UNSAFE, "Delete the call", _NOTE) if statement is not None else None

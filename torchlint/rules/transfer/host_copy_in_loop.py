@@ -7,7 +7,7 @@ moves the same bytes with one wait. The PyTorch Performance Tuning Guide lists `
 to avoid under "Avoid unnecessary CPU-GPU synchronization". `.cpu()` does not drop the autograd graph either: `.detach()`
 does, and copies nothing.
 
-Reported are copies that run in every training step or forward pass, and those of a single number or of single samples
+Flagged: copies that run in every training step or forward pass, and those of a single number or of single samples
 in an evaluation loop. `.cpu()` counts also where nothing is known of the tensor's place, as nobody writes it for a tensor
 that cannot be elsewhere; a batch straight from a loader does not count. One copy of the predictions per evaluation batch is an `info`:
 they have to reach the host at some time, and keeping them takes GPU memory.
@@ -144,7 +144,8 @@ for x, y in loader:
 ## Fix safety
 Safe where a list collects detached 0-dim losses and is only stacked or concatenated after the loop: the stack is copied
 instead of its parts, and what follows computes on the same values on the same device. Unsafe where the result is only
-stored or added up: the values then stay on the device. Otherwise there is no fix.
+stored or added up: the values then stay on the device, whose memory fills with the loop, and what reads them later gets
+device tensors. Otherwise there is no fix.
 
 ## Measure
 ```python
@@ -170,11 +171,11 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b".cpu", b".to", b".tolist"),
-    yields_to=("TL104", "TL901"),
+    yields_to=("TL104", "TL105", "TL109", "TL505", "TL604", "TL607", "TL901"),
 )
 ONLY_THE_GRAPH = "`{expr}` waits for the GPU and keeps the graph; `.detach()` drops the graph without a copy."
 HOST_ONLY = frozenset(
-    "scipy sklearn faiss cv2 PIL matplotlib lap pycocotools skimage pandas seaborn onnxruntime nltk".split()
+    "scipy sklearn faiss cv2 PIL matplotlib lap pycocotools skimage pandas seaborn onnxruntime nltk soundfile".split()
 )
 PACKERS = frozenset(("torch.nn.utils.rnn.pack_padded_sequence",))
 JOINERS = frozenset(("torch.stack", "torch.cat"))
@@ -185,8 +186,10 @@ NOTE = "The values stay on the device: GPU memory grows with the loop, and what 
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Yield a hit for a copy to the host that runs every step."""
     copy = module.host_copy(node)
-    heat = module.heat(node) if copy is not None else None
-    if copy is None or heat is None or not heat.hot or module.bench(node) or module.error_path(node):
+    if copy is None:
+        return
+    heat = module.heat(node)
+    if not heat.hot or module.bench(node) or module.error_path(node):
         return
     whole = _chain(node, module)
     consumers = _consumers(whole, module)
@@ -195,7 +198,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     forced = any((module.name(call.func) or "").partition(".")[0] in HOST_ONLY for call in consumers)
     batchwise = heat.grade is Grade.EVAL and module.inner_loop(node) is None and not _is_number(copy, module)
     fix = _fix(copy, whole, module)
-    graph = fix is not None and fix.safety is Safety.UNSAFE and module.value(copy.tensor).grad is True
+    graph = fix is not None and module.value(copy.tensor).grad is True
     yield Hit(
         node,
         {"expr": module.code(node)},
@@ -209,9 +212,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 def _chain(node: cst.CSTNode, module: Module) -> cst.CSTNode:
     """Return the longest chain of methods and attributes that starts with `node`."""
     above = module.parent(node)
-    while (isinstance(above, cst.Attribute) and above.value is node) or (
-        isinstance(above, cst.Call) and above.func is node
-    ):
+    while isinstance(above, (cst.Attribute, cst.Call)):
         node, above = above, module.parent(above)
     return node
 
@@ -248,7 +249,7 @@ def _fix(copy: HostRead, whole: cst.CSTNode, module: Module) -> Fix | None:
     if whole is not copy.node or copy.how == "tolist":
         return None
     kept = copy.tensor if _detached(copy) else cst.Call(cst.Attribute(copy.tensor, cst.Name("detach")))
-    if isinstance(above, cst.AugAssign) and above.value is whole:
+    if isinstance(above, cst.AugAssign):
         return Fix((Replace(copy.node, kept),), Safety.UNSAFE, "Add up on the device", NOTE)
     match outer:
         case cst.Call(func=cst.Attribute(value=cst.Name(), attr=cst.Name("append"))):
@@ -284,7 +285,7 @@ def _joins(append: cst.Call, module: Module) -> list[cst.Call]:
     for read in module.gathered(append) or ():
         arg = module.parent(read)
         call = module.parent(arg) if isinstance(arg, cst.Arg) else None
-        if not isinstance(call, cst.Call) or module.name(call.func) not in JOINERS or call.args[0] is not arg:
+        if not isinstance(call, cst.Call) or module.name(call.func) not in JOINERS:
             return []
         found.append(call)
     return found

@@ -6,6 +6,10 @@ work on one CPU core, and a second copy; nothing of it overlaps with the GPU. In
 `np.argwhere` on a mask in `forward` takes almost all of the CPU time until it is replaced by a torch operation. NumPy functions
 raise on a CUDA tensor, so the trip always shows in the code.
 
+Flagged: a tensor made of host data and moved to the device, in a training step or a forward, where the data came from
+the device in the same function. Where the way goes through a library that has no counterpart on the device, or through
+a compiled function, in which NumPy calls are traced, the finding is an `info`.
+
 Note that `torch.nonzero` and `torch.argwhere` still wait for the device once, to learn the size of the result.
 
 ## Setup
@@ -165,8 +169,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if module.bench(node) or module.error_path(node):
         return
-    used = [name for name in trip.through if name.startswith("numpy.")]
-    function = used[0].rpartition(".")[2] if used else ""
+    function = trip.through[0].rpartition(".")[2] if trip.through else ""
     forced = any(name.partition(".")[0] in HOST_ONLY for name in trip.through)
     equivalent = f"torch.{EQUIVALENTS[function]}" if function in EQUIVALENTS else "torch operations"
     yield Hit(
@@ -181,7 +184,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 def _fix(trip: RoundTrip, module: Module) -> Fix | None:
     """Return the same call in torch where one NumPy function is called on the copy, and on numbers else."""
     inner = trip.maker.args[0].value
-    if len(trip.maker.args) != 1 or not isinstance(inner, cst.Call) or not _same_device(trip, module):
+    if not isinstance(inner, cst.Call) or not _same_device(trip, module):
         return None
     name = module.name(inner.func) or ""
     function = name.rpartition(".")[2]

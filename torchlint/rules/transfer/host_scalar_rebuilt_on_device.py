@@ -165,20 +165,23 @@ rule = Rule(
     severity="info",
     default=True,
     triggers=(b"tensor(",),
+    yields_to=("TL106",),
 )
 
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if module.name(node.func) not in _FACTORIES or not node.args or node.args[0].keyword or node.args[0].star:
+    if module.name(node.func) not in _FACTORIES or not node.args or node.args[0].keyword:
         return
     data = node.args[0].value
     values = list(_numbers(data, module))
     if not values or None in values:
         return
     place, target = _place(node, module)
-    heat = module.heat(node) if place is not None else None
-    if place is None or heat is None or not heat.hot or module.bench(node) or module.error_path(node):
+    if place is None:
+        return
+    heat = module.heat(node)
+    if not heat.hot or module.bench(node) or module.error_path(node):
         return
     if module.cached(node) or module.keyword(node, "requires_grad") is not None or _fallback(place, module):
         return
@@ -189,8 +192,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _fallback(place: cst.Call, module: Module) -> bool:
     """Say whether a conditional expression gives the number where there is nothing to compute."""
-    above = module.parent(place)
-    return isinstance(above, cst.IfExp) and above.test is not place
+    return isinstance(module.parent(place), cst.IfExp)
 
 
 def _numbers(node: cst.BaseExpression, module: Module) -> Iterator[float | None]:
@@ -219,7 +221,7 @@ def _place(node: cst.Call, module: Module) -> tuple[cst.Call | None, cst.BaseExp
     if given is not None:
         return (node, given) if module.devlike(given) in (CUDA, ACCEL) else (None, None)
     method = module.parent(node)
-    if not isinstance(method, cst.Attribute) or method.value is not node:
+    if not isinstance(method, cst.Attribute):
         return None, None
     move = module.parent(method)
     found = module.transfer(move) if isinstance(move, cst.Call) else None
@@ -227,7 +229,7 @@ def _place(node: cst.Call, module: Module) -> tuple[cst.Call | None, cst.BaseExp
         return None, None
     # ``.cuda(None)`` means the current GPU, ``device=None`` the CPU.
     sure = found.target is None or isinstance(found.target, cst.Integer) or method.attr.value == "to"
-    plain = sure and not found.like and found.given <= {"device"}
+    plain = sure and found.given <= {"device"}
     named = found.target or (cst.SimpleString('"cuda"') if not found.given else None)
     return found.call, named if plain else None
 

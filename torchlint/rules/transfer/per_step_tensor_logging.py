@@ -240,7 +240,7 @@ def _hit(read: HostRead, sinks: list[Sink], module: Module) -> Hit:
         message, fix = _METER, _kept(read, module)
     else:
         message = None if read.how in ("format", "print") else _READ
-        fix = _throttled(sink.call, module) if len(often) == 1 and module.is_within(read.node, sink.call) else None
+        fix = _throttled(sink.call, module) if module.is_within(read.node, sink.call) else None
     return Hit(read.node, words, fix, message=message, why_hot=(*read.inside, *module.heat(read.node).why))
 
 

@@ -156,7 +156,7 @@ def _pinned(source: cst.BaseExpression, module: Module) -> cst.Call | None:
             definition = module.definition(source)
             scope = module.function(source) or module.root
             made = _pinned(definition, module) if isinstance(definition, cst.Call) else None
-            return made if made is not None and len(module.reads(scope, name)) == 1 else None
+            return made if len(module.reads(scope, name)) == 1 else None
     return None
 
 
@@ -165,10 +165,11 @@ def _beside(node: cst.Call, module: Module) -> bool:
     if any(module.name(call.func) in _STREAMS for call in module.contexts(node)):
         return True
     function = module.function(node)
-    handed = module.nodes(cst.Call) if function is not None else ()
-    return function is not None and any(
+    if function is None:
+        return False
+    return any(
         isinstance(call, cst.Call) and function.name.value in module.names_in(arg.value)
-        for call in handed
+        for call in module.nodes(cst.Call)
         for arg in getattr(call, "args")  # noqa: B009
         if (arg.keyword is not None and arg.keyword.value == "target") or _submits(call)
     )
@@ -186,6 +187,6 @@ def _fix(transfer: Transfer, pinned: cst.Call) -> Fix | None:
     if transfer.source is not pinned:
         return Fix(edits, Safety.SUGGESTION, title)
     literal = transfer.target is None or isinstance(transfer.target, (cst.SimpleString, cst.Integer))
-    if literal and not transfer.like:
+    if literal:
         return Fix(edits, Safety.SAFE, title)
     return Fix(edits, Safety.UNSAFE, title, _NOTE)

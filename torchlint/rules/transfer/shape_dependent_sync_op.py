@@ -177,7 +177,7 @@ rule = Rule(
     severity="info",
     default=True,
     triggers=(b"one_hot", b"repeat_interleave", b"["),
-    yields_to=("TL102", "TL104"),
+    yields_to=("TL102", "TL104", "TL607"),
 )
 
 
@@ -194,7 +194,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if sized is not None or bound.open or values is None or not _hot(node, module):
         return
-    if module.value(values).tensor and module.on_device(values) is True:
+    if module.on_device(values) is True:
         heat = module.heat(node)
         severity = Severity.WARNING if heat.grade is Grade.FORWARD else None
         words = {"op": module.code(node.func), "alternative": alternative}
@@ -205,8 +205,7 @@ def _repeats(node: cst.Call, module: Module) -> str | None:
     """Return the signature of a call of repeat_interleave, as a function or a tensor's method."""
     if module.name(node.func) == "torch.repeat_interleave":
         # With one argument alone, that is the tensor of repeats.
-        alone = len(node.args) == 1 and node.args[0].keyword is None
-        return "Tensor.repeat_interleave" if alone else "torch.repeat_interleave"
+        return "Tensor.repeat_interleave" if len(node.args) == 1 else "torch.repeat_interleave"
     match node.func:
         case cst.Attribute(value=value, attr=cst.Name("repeat_interleave")) if module.value(value).tensor:
             return "Tensor.repeat_interleave"
@@ -219,7 +218,7 @@ def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     indices = [part.slice.value for part in node.slice if isinstance(part.slice, cst.Index)]
     for index in indices:
         alternative = _alternative(index, module)
-        if alternative is None or not module.value(node.value).tensor or module.on_device(node.value) is not True:
+        if alternative is None or module.on_device(node.value) is not True:
             continue
         if _hot(node, module):
             words = {"index": module.code(index), "alternative": alternative}
@@ -233,7 +232,7 @@ def _alternative(index: cst.BaseExpression, module: Module) -> str | None:
         numbers = bool(values) and all(value.kind == "number" and value.dtype == "int" for value in values)
         return "use a slice, flip or an index kept on the device" if numbers else None
     value = module.value(index)
-    if not value.tensor or value.device != "cpu" or value.rank == 0 or value.dtype != "int":
+    if value.device != "cpu" or value.rank == 0 or value.dtype != "int":
         return None
     if isinstance(index, cst.Name) and not all(isinstance(d, cst.Assign) for d in module.definitions(index)):
         return None  # An element of a tensor that a loop goes over is one number, and is read on the host.

@@ -7,8 +7,8 @@ far. The CPU can then no longer run ahead of the GPU, and short steps become bou
 Tuning Guide says so under "Avoid unnecessary CPU-GPU synchronization"; Lightning's speed guide says "Don't call .item()
 anywhere in your code".
 
-The rule speaks about lines that run in every training step, forward pass or evaluation batch, and about tensors
-that come from a model, a loss or a move to the device. Formatting is reported in training steps only. Where the
+Flagged: such a read in a line that runs in every training step, forward pass or evaluation batch, of a tensor that
+comes from a model, a loss or a move to the device. Formatting is reported in training steps only. Where the
 value is read only to choose a branch the finding is an `info`: such code may need it.
 
 ## Setup
@@ -167,7 +167,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b"torch", b"lightning", b"accelerate"),
-    yields_to=("TL104", "TL105", "TL604", "TL901"),
+    yields_to=("TL104", "TL105", "TL505", "TL604", "TL607", "TL901"),
 )
 KIND_OF_DTYPE = {"float": "float", "double": "float", "half": "float", "int": "int", "bool": "int"}
 METHOD_OF_KIND = {"float": "double", "int": "long"}
@@ -198,19 +198,17 @@ def _decides(node: cst.CSTNode, module: Module) -> bool:
     for above in module.ancestors(node):
         if isinstance(above, (cst.If, cst.While, cst.IfExp)):
             return child is above.test
-        if isinstance(above, cst.BaseStatement):
-            return False
         child = above
     return False
 
 
 def _fix(read: HostRead, module: Module) -> Fix | None:
     above = module.parent(read.node)
-    if read.how not in ("item", "float") or not isinstance(read.node, cst.Call):
+    if read.how not in ("item", "float"):
         return None
-    if isinstance(above, cst.AugAssign) and above.value is read.node:
+    if isinstance(above, cst.AugAssign):
         return _accumulated(read, above, module)
-    if read.how == "item" and isinstance(above, cst.Arg) and _is_append(module.parent(above)):
+    if isinstance(above, cst.Arg) and _is_append(module.parent(above)):
         title = "Collect the tensors and read them together after the loop"
         return Fix((Replace(read.node, _method(read.tensor, "detach")),), Safety.SUGGESTION, title)
     return None
@@ -222,7 +220,7 @@ def _accumulated(read: HostRead, step: cst.AugAssign, module: Module) -> Fix | N
         return None
     value = module.value(read.tensor)
     kind = "float" if read.how == "float" else KIND_OF_DTYPE.get(value.dtype or "")
-    proven = kind is not None and kind == found.start and value.rank == 0 and value.device == CUDA
+    proven = kind == found.start and value.rank == 0 and value.device == CUDA
     total = kind or found.start
     device_sum = _method(_method(read.tensor, "detach"), METHOD_OF_KIND[total])
     edits = (Replace(read.node, device_sum), InsertAfter(found.loop, f"{found.name} = {total}({found.name})"))

@@ -149,7 +149,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     cast = transfer.source if transfer.dtype is None else None
     if isinstance(cast, cst.Call) and isinstance(cast.func, cst.Attribute):
         before, wide = cast.func.value, module.cast_target(cast)
-    elif cast is not None or "non_blocking" in transfer.given:
+    elif "non_blocking" in transfer.given:
         return
     times = _times(before, wide, module)
     if times > 1 and module.value(before).device == "cpu":
@@ -161,7 +161,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 def check_back(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Find ``t.cpu().half()`` and ``t.to("cpu", torch.half)`` of a tensor whose dtype is wider."""
     copy = module.host_copy(node)
-    if copy is None or copy.how not in ("cpu", "to") or not _hot(node, module):
+    if copy is None or not _hot(node, module):
         return
     narrow: str | None = None
     cast: cst.CSTNode | None = node
@@ -169,7 +169,7 @@ def check_back(node: cst.Call, module: Module) -> Iterator[Hit]:
         narrow = module.named_dtype(module.arguments(node, "Tensor.to").value("dtype"))
     if narrow is None:
         func = module.parent(node)
-        cast = module.parent(func) if isinstance(func, cst.Attribute) and func.value is node else None
+        cast = module.parent(func) if isinstance(func, cst.Attribute) else None
         narrow = module.cast_target(cast) if isinstance(cast, cst.Call) else None
     wide = module.exact_dtype(copy.tensor)
     if isinstance(cast, cst.Call) and narrow is not None and wide is not None and BYTES[wide] > BYTES[narrow]:

@@ -5,6 +5,9 @@
 tuning guide of the PyTorch documentation lists it among the synchronisations to avoid). Python's `if`, `while`, `assert`,
 `and`, `or` and `not` all call it. Under `torch.compile` the branch also breaks the graph.
 
+Flagged, in a `forward`, a loss or a training step: a test of `if`, `while`, `assert`, `and`, `or`, `not` or a comprehension
+that asks a tensor on the device for its truth. As info: a test for NaN or infinity that stops the run.
+
 ## Setup
 ```python
 import torch
@@ -82,6 +85,23 @@ def pack(batches):
         optimizer.step()
 ```
 
+An early exit is by design: decoding until all sequences have ended, or a solver that converges.
+```python
+class Decoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRUCell(32, 32)
+
+    def forward(self, x, steps: int):
+        ended = torch.zeros(x.shape[0], dtype=torch.bool, device=x.device)
+        for _ in range(steps):
+            x = self.cell(x)
+            ended = ended | (x.argmax(-1) == 0)
+            if ended.all():
+                break
+        return x
+```
+
 Outside of training steps, forward passes and losses nothing is gained.
 ```python
 weight = model.weight.detach()
@@ -120,6 +140,7 @@ rule = Rule(
     message="Python's {word} on a tensor value waits for the GPU (and breaks torch.compile graphs).",
     severity="warning",
     default=True,
+    yields_to=("TL505", "TL605", "TL607"),
     triggers=(b"torch", b"lightning"),
 )
 
@@ -175,10 +196,9 @@ def _judge(leaves: list[cst.BaseExpression], word: str, module: Module) -> Itera
 def _early_exit(holder: cst.CSTNode | None, module: Module) -> bool:
     """Say whether a test only ends a loop inside the step: decoding until all have ended, a solver that converges."""
     loops = module.loops(holder) if holder is not None else []
-    if not loops or module.heat(loops[0]).grade < module.heat(loops[0].body).grade:
-        return False
+    inside = bool(loops) and module.heat(loops[0]).grade >= module.heat(loops[0].body).grade
     match holder:
-        case cst.If(orelse=None, body=cst.IndentedBlock(body=[cst.SimpleStatementLine(body=[only])])):
+        case cst.If(orelse=None, body=cst.IndentedBlock(body=[cst.SimpleStatementLine(body=[only])])) if inside:
             return isinstance(only, (cst.Break, cst.Return))
     return False
 

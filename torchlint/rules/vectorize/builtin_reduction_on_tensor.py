@@ -152,7 +152,7 @@ rule = Rule(
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     name = module.name(node.func) or ""
-    if name not in _CALLS or len(node.args) != 1 or node.args[0].star or node.args[0].keyword is not None:
+    if name not in _CALLS or len(node.args) != 1 or node.args[0].star:
         return
     tensor = node.args[0].value
     if not module.one_tensor(tensor) or module.bench(node) or module.error_path(node):
@@ -168,7 +168,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 def _fix(node: cst.Call, tensor: cst.BaseExpression, module: Module) -> Fix:
     name = module.name(node.func) or ""
     held = tensor
-    if not isinstance(tensor, _SIMPLE) and not tensor.lpar:
+    if not isinstance(tensor, _SIMPLE):
         held = tensor.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
     new: cst.BaseExpression
     if name == "builtins.sorted":

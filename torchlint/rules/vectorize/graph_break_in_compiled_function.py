@@ -108,6 +108,16 @@ def captured(x: torch.Tensor):
     return x * x.sum().item()
 ```
 
+So are results whose size depends on values.
+```python
+torch._dynamo.config.capture_dynamic_output_shape_ops = True
+
+
+@torch.compile(backend="eager")
+def selected(x: torch.Tensor):
+    return x[x > 0].sum() + torch.nonzero(x).sum()
+```
+
 A branch for debugging that is not taken, and the way to an exception.
 ```python
 @torch.compile(backend="eager")
@@ -247,7 +257,7 @@ def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     if not isinstance(index, cst.Index) or written or _DYNAMIC in module.text:
         return
     mask = module.value(index.value)
-    if mask.tensor and mask.dtype == "bool" and module.value(node.value).tensor:
+    if mask.dtype == "bool" and module.value(node.value).tensor:
         yield from _broken(node, f"indexing by a mask ({module.code(node, 30)})", module)
 
 

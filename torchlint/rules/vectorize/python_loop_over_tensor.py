@@ -5,6 +5,10 @@ Every operation in the loop costs Python time and at least one kernel launch (5 
 the kernel itself handles a single element. The GPU idles, and with autograd on each tiny result adds nodes to the
 graph. The profiler of PyTorch knows the pattern as `ForLoopIndexingPattern`.
 
+Flagged, in a `forward`, a loss or a training step: a loop over the rows of a tensor, over `range()` of one of its sizes
+with an index into it, or over classes with a comparison of a tensor with each, where torch operations are all that the
+body does and no turn needs another one.
+
 ## Setup
 ```python
 import torch
@@ -114,6 +118,16 @@ class First(nn.Module):
         return found
 ```
 
+An index that takes nothing from a tensor: a loop over something else.
+```python
+class Repeat(nn.Module):
+    def forward(self, x, names):
+        out = []
+        for i in range(len(names)):
+            out.append(x[0].pow(2).mean())
+        return out
+```
+
 Code that runs once.
 ```python
 norms = []
@@ -200,10 +214,8 @@ def _holder(node: cst.CSTNode, module: Module) -> cst.CSTNode:
 
 
 def _outer(node: _Loop, module: Module) -> Iterator[_Loop]:
-    """Yield the loops of the same function around a loop."""
+    """Yield the loops around a loop."""
     for above in module.ancestors(node):
-        if isinstance(above, cst.FunctionDef):
-            return
         if isinstance(above, cst.For):
             yield above
         elif isinstance(above, (cst.ListComp, cst.SetComp, cst.GeneratorExp)) and above.for_in is not node:
@@ -245,7 +257,7 @@ def _row(node: _Loop, body: cst.CSTNode, module: Module) -> str:
         value = module.value(goes.iterated)
         if module.asked_for_type(goes.iterated):
             return ""
-        if value.tensor and not value.loose and module.on_device(goes.iterated) and _works(body, target, module):
+        if not value.loose and module.on_device(goes.iterated) and _works(body, target, module):
             return _ROWS
     return ""
 
@@ -299,6 +311,6 @@ def _operates(use: cst.CSTNode, body: cst.CSTNode, module: Module, depth: int) -
             return isinstance(call, cst.Call) and (module.name(call.func) or "").startswith("torch.")
         case cst.Attribute(attr=cst.Name(value=method)):
             return isinstance(module.parent(above), cst.Call) and method not in _HOST
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)], value=value) if value is use and depth:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]) if depth:
             return _works(body, name, module, depth - 1)
     return False

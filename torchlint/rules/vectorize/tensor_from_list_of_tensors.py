@@ -146,7 +146,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if name not in _FACTORIES or not node.args or node.args[0].star or node.args[0].keyword is not None:
         return
     data = node.args[0].value
-    tensors = not module.value(data).tensor and module.holds_device_tensors(data)
+    tensors = module.holds_device_tensors(data)
     if not tensors and not _reads(data, module):
         return
     if module.bench(node) or module.error_path(node) or module.throttled(node):
@@ -168,17 +168,15 @@ def _reads(data: cst.BaseExpression, module: Module) -> bool:
 
 
 def _graph(data: cst.BaseExpression, module: Module) -> bool:
-    value = module.value(data)
-    items = value.items or ((value.item,) if value.item is not None else ())
-    return any(item.tensor and item.grad is True for item in items) and module.no_grad(data) is not True
+    item = module.value(data).item
+    return item is not None and item.grad is True
 
 
 def _fix(node: cst.Call, name: str, data: cst.BaseExpression, module: Module) -> Fix | None:
     """Return the rewrite to stack, where everything in the list is a tensor and only a device is asked for."""
     given = {arg.keyword.value if arg.keyword is not None else "" for arg in node.args[1:]}
-    value = module.value(data)
-    items = value.items or ((value.item,) if value.item is not None else ())
-    whole = bool(items) and all(item.tensor for item in items)
+    item = module.value(data).item
+    whole = item is not None and item.tensor
     if not isinstance(node.func, cst.Attribute) or name not in _UNTYPED or given - {"device"} or not whole:
         return None
     stack = node.func.with_changes(attr=cst.Name("stack"))

@@ -3,8 +3,11 @@
 ## Why
 `torch.cat` allocates a new tensor and copies both operands. In a loop that puts everything collected so far first,
 n parts of equal size cost n(n+1)/2 copies instead of n, and n allocations of growing size, of which the caching
-allocator can reuse none. With autograd on, every intermediate result also stays in the graph. The same holds for
-`np.append`, `np.concatenate` and `np.vstack`.
+allocator can reuse none (CUDA semantics page of the PyTorch docs, "Memory management"). With autograd on, every intermediate
+result also stays in the graph. The same holds for `np.append`, `np.concatenate` and `np.vstack`.
+
+Flagged: `v = torch.cat([v, part])` and its kin (`hstack`, `vstack`) in a loop of more than a few turns that reads `v` for
+nothing else. As info: the same with NumPy arrays that collect a model's results.
 
 ## Setup
 ```python
@@ -142,17 +145,17 @@ rule = Rule(
 @rule.on(cst.Assign)
 def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
     place = node.targets[0].target
-    if len(node.targets) != 1 or not isinstance(place, (cst.Name, cst.Attribute, cst.Subscript)):
+    if len(node.targets) != 1:
         return
     call = node.value.orelse if isinstance(node.value, cst.IfExp) else node.value
-    if not isinstance(call, cst.Call) or not module.loops(node) or module.bench(node):
+    if not isinstance(call, cst.Call) or module.bench(node):
         return
     name = module.name(call.func)
     if name not in _TORCH and name not in _NUMPY:
         return
     parts = _parts(call, name)
     grown = [p for p in (parts[:1] + parts[1:][-1:]) if p.deep_equals(place)]
-    loop = _loop(node, place, module) if len(parts) > 1 and len(grown) == 1 else None
+    loop = _loop(node, place, module) if len(grown) == 1 else None
     if loop is None or (name in _NUMPY and not _collects_results(loop, parts, module)):
         return
     heat = module.heat(node)
@@ -165,7 +168,7 @@ def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
 
 def _parts(call: cst.Call, name: str) -> list[cst.BaseExpression]:
     if name == "numpy.append":
-        return [arg.value for arg in call.args[:2] if arg.keyword is None]
+        return [arg.value for arg in call.args[:2]]
     first = next((a.value for a in call.args if a.keyword is None or a.keyword.value in ("tensors", "arrays")), None)
     if not isinstance(first, (cst.Tuple, cst.List)):
         return []
@@ -178,7 +181,7 @@ def _loop(node: cst.Assign, place: cst.BaseExpression, module: Module) -> cst.Fo
         return None
     for loop in module.loops(node):
         bound = module.names_in(loop.target) if isinstance(loop, cst.For) else frozenset()
-        if not isinstance(place, cst.Name) and module.names_in(place) & bound:
+        if module.names_in(place) & bound:
             continue
         if module.reset(loop, place, node) or any(_used(read, module) for read in module.same(loop, place)):
             return None
@@ -196,8 +199,8 @@ def _used(read: cst.CSTNode, module: Module) -> bool:
             return False
         case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator=cst.Is() | cst.IsNot())]):
             return left is not read
-        case cst.Attribute(value=value, attr=cst.Name(value=attr)):
-            return value is not read or attr not in _SIZES
+        case cst.Attribute(attr=cst.Name(value=attr)):
+            return attr not in _SIZES
         case cst.Arg() | cst.Element():
             call = next((a for a in module.ancestors(read) if isinstance(a, cst.Call)), None)
             name = module.name(call.func) if call is not None else None
@@ -246,7 +249,7 @@ def _fix(node: cst.Assign, call: cst.Call, loop: cst.For | cst.While, module: Mo
 def _seed(place: cst.Name, loop: cst.For | cst.While, scope: cst.CSTNode, module: Module) -> cst.Assign | None:
     """Return the assignment before the loop, in its block, where nothing but the growth touches the name until its end."""
     writes = module.writes(scope, place.value)
-    first = module.small_statement(writes[0]) if len(writes) == 2 and writes[1] is place else None
+    first = module.small_statement(writes[0]) if len(writes) == 2 else None
     if not isinstance(first, cst.Assign) or len(first.targets) != 1 or first.targets[0].target is not writes[0]:
         return None
     if module.parent(module.statement(first)) is not module.parent(loop) or not module.value(first.value).tensor:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _SEPARATOR = ".py:"
 _NO_LINEAGE = Lineage()
+_INSTANCES = ("module", "object", "loader")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Outside:
     def may_bind(self, stars: Iterable[str], name: str) -> bool:
         """Say whether a star import of this file might bind `name`, as far as is known."""
         for star in stars:
-            found = self.project.find(self.path, star) if self.project is not None else None
+            found = self.project.imported(self.path, star) if self.project is not None else None
             if self.project is None or not isinstance(found, Definition) or found.kind != "module":
                 return True
             names = self.project.index(found.path)
@@ -80,7 +81,7 @@ class Outside:
     def named(self, value: Value) -> Definition | None:
         """Return the class of another file that an instance is of; see `instance`."""
         path, separator, name = (value.name or "").rpartition(_SEPARATOR)
-        return Definition(path + ".py", name, CLASS) if separator and value.kind in ("module", "object") else None
+        return Definition(path + ".py", name, CLASS) if separator and value.kind in _INSTANCES else None
 
     def instance(self, dotted: str) -> Value:
         """Return what calling a class of another file gives, or unknown.
@@ -147,6 +148,12 @@ class Outside:
         """Return the class in another file that a value is an instance of, with its ancestors in the project."""
         found = self.named(value)
         return self.project.lineage(found).classes if found is not None and self.project is not None else ()
+
+    def bases(self, value: Value) -> tuple[str, ...]:
+        """Return the dotted names of the bases outside the project of the class that a value is an instance of."""
+        found = self.named(value)
+        names = self.project.lineage(found).outside if found is not None and self.project is not None else ()
+        return tuple(torch_api.canonical(name) for name in names)
 
     def module_of(self, definition: Definition) -> Module | None:
         """Return the analysis of the file of a definition, where facts may be asked for."""

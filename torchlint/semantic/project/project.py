@@ -80,10 +80,25 @@ class Project:
         parts = dotted.lstrip(".").split(".")
         for count in range(len(parts), -1 if head else 0, -1):
             path = self.search.module(importer, head + ".".join(parts[:count]))
+            if path is not None and count == len(parts):
+                return self._shadowing(importer, head, parts, hops) or Definition(path, "", "module")
             if path is not None:
                 rest = [part for part in parts[count:] if part]
                 return self.member(path, rest, hops) if rest else Definition(path, "", "module")
         return None if head else dotted
+
+    def _shadowing(self, importer: str, head: str, parts: list[str], hops: int) -> Definition | None:
+        """Return what a package binds under the name of its own submodule: ``from .psnr import psnr``."""
+        package = self.search.module(importer, head + ".".join(parts[:-1])) if head or len(parts) > 1 else None
+        if package is None or package == importer or not parts[-1]:
+            return None
+        found = self.member(package, parts[-1:], hops)
+        return found if isinstance(found, Definition) and found.kind in (CLASS, FUNCTION) else None
+
+    def imported(self, importer: str, dotted: str) -> Definition | str | None:
+        """Return the module of the project that an import statement names; results are as of `find`."""
+        path = self.search.module(importer, dotted)
+        return Definition(path, "", "module") if path is not None else None if dotted.startswith(".") else dotted
 
     def member(self, path: str, parts: list[str], hops: int = _HOPS) -> Definition | str | None:
         """Return what a name of the file `path` stands for, through re-exports; results are as of `find`."""
@@ -107,7 +122,7 @@ class Project:
     def starred(self, path: str, stars: Iterable[str], parts: list[str], hops: int = _HOPS) -> Definition | str | None:
         """Return what a name means that only ``from module import *`` statements of the file `path` can bind."""
         for star in stars:
-            target = self.find(path, star, hops)
+            target = self.imported(path, star)
             if isinstance(target, Definition) and target.kind == "module":
                 found = self.member(target.path, parts, hops)
                 if found is not None:

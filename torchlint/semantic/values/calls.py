@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.semantic.names import dotted_text
 from torchlint.semantic.values import methods
 from torchlint.semantic.values.functions import PASS_THROUGH, Functions, has_keyword
+from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.value import (
     ACCEL,
     CPU,
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 class Calls(Functions):
     """The part of the evaluator that knows what calls return."""
 
+    def attribute_of(self, node: cst.Attribute, holder: Value) -> Value:
+        """Return an attribute of a value; the evaluator of expressions knows how."""
+        raise NotImplementedError
+
     def call(self, node: cst.Call) -> Value:
         """Evaluate a call."""
         arguments = [self.eval(arg.value) for arg in node.args]
@@ -35,12 +40,15 @@ class Calls(Functions):
             self.eval(func.value) if isinstance(func, cst.Attribute) and (dotted is None or "." not in dotted) else None
         )
         if dotted is not None:
+            if dotted == "functools.partial" and arguments and arguments[0].kind == "function":
+                return Value("function", node=arguments[0].node)
             found = self.dotted_call(dotted, node, arguments)
             if found is not None:
                 return found
             elsewhere = self.values.names.outside.call(dotted, node, arguments)
             if elsewhere.kind != "?":
-                return elsewhere
+                made = elsewhere.kind == "loader" and (elsewhere.device is not None or ".py:" in (elsewhere.name or ""))
+                return elsewhere.but(node=node) if made else elsewhere
         if isinstance(func, cst.Attribute):
             if receiver is None:
                 receiver = self.eval(func.value)
@@ -59,9 +67,24 @@ class Calls(Functions):
         if len(callees) == 1 and isinstance(callees[0], cst.Lambda) and self.fuel > 0:
             return self._inlined(callees[0], node)
         found = join_all([self.values.summary(callee, self.fuel - 1) for callee in callees])
+        if len(callees) == 1 and (found.kind == "?" or (found.tensor and found.device is None)):
+            found = self._for_arguments(callees[0], node, found)
         if found.kind == "none" and len(callees) == 1 and self.values.is_abstract(callees[0]):
             return UNKNOWN
         return found if found.kind != "?" else None
+
+    def _for_arguments(self, function: cst.CSTNode, node: cst.Call, found: Value) -> Value:
+        """Return what a call gives for its own tensors, where the callee says too little for all its calls at once."""
+        if not isinstance(function, cst.FunctionDef) or self.fuel <= 0:
+            return found
+        passed = bind(function, node, self.values.scopes.is_method(function))
+        values = {name: self.recorded.get(expr, UNKNOWN) for name, expr in passed.items()}
+        given = {
+            name: Value("tensor", device=v.device, origin=v.origin, grad=v.grad, loose=v.loose)
+            for name, v in values.items()
+            if v.tensor and v.device is not None
+        }
+        return self.values.summary(function, self.fuel - 1, given) if given else found
 
     def _inlined(self, function: cst.Lambda, node: cst.Call) -> Value | None:
         """Evaluate a lambda's body with the values of this call's positional arguments."""
@@ -69,6 +92,8 @@ class Calls(Functions):
         names = [p.name.value for p in function.params.params]
         given = [self.recorded.get(arg.value, UNKNOWN) for arg in node.args if arg.keyword is None and not arg.star]
         self.env = {**outer, **dict.fromkeys(names, UNKNOWN), **dict(zip(names, given, strict=False))}
+        if isinstance(function.params.star_arg, cst.Param):
+            self.env[function.params.star_arg.name.value] = Value("tuple", items=tuple(given[len(names) :]))
         self.fuel -= 1
         found = self.eval(function.body)
         self.fuel += 1
@@ -86,6 +111,8 @@ class Calls(Functions):
                 return args[0]
         if func.kind == "module":
             return self.module_call(node, func, args)
+        if func.kind == "function" and isinstance(func.node, cst.FunctionDef):
+            return self.values.summary(func.node, self.fuel - 1)
         return UNKNOWN
 
     def _instance(self, node: cst.Call, cls: cst.ClassDef) -> Value:
@@ -137,7 +164,9 @@ class Calls(Functions):
             local = self._elsewhere(func, receiver)
         if local is not None:
             return local
-        if receiver.kind in ("tensor", "accumulated", "batch"):
+        if receiver.kind == "accumulated":
+            receiver = receiver.but(kind="tensor")  # Numbers have no such methods.
+        if receiver.kind in ("tensor", "batch"):
             return methods.tensor_method(self, receiver, name, node, args)
         if receiver.kind == "module":
             return self._module_method(node, receiver, name, args)
@@ -156,7 +185,7 @@ class Calls(Functions):
             )
         if name in PASS_THROUGH and args:
             return args[0]
-        called = self.eval(func)
+        called = self.recorded[func] = self.attribute_of(func, receiver)
         if called.kind == "module":
             return self.module_call(node, called, args)
         return methods.by_method_name(self, receiver, name, node, args)
@@ -198,7 +227,8 @@ class Calls(Functions):
             if method is not None:
                 return self.values.summary(method, self.fuel - 1)
         if self.values.is_submodule(module, name):
-            part = self.eval(node.func)
+            part = self.attribute_of(node.func, module) if isinstance(node.func, cst.Attribute) else UNKNOWN
+            self.recorded[node.func] = part
             return self.module_call(node, part if part.kind == "module" else Value("module"), args)
         return UNKNOWN
 

@@ -22,6 +22,11 @@ _NOT_MODEL = re.compile(
     r"input|inputs|output|outputs|out|loss|losses|target|device|state|score|scores|pred|preds|info|spec|s)$",
     re.IGNORECASE,
 )
+# ``is_peft_model(m)`` and ``unwrap_model(m)`` do something with a model, or make one: they are none.
+_VERB = re.compile(
+    r"^_*(is|has|can|should|use|get|set|build|create|make|init|setup|prepare|load|save|export|convert|wrap|unwrap|log|print|"
+    r"plot|quantize|freeze|update|register)_"
+)
 _CRITERION = re.compile(
     r"^(\w+_)?(criterion|criteria|loss_fn|loss_func|loss_function|lossfn|loss_fct|crit|cri_\w+|criterion_\w+|\w+_loss_fn|loss_module|loss_layer)$",
     re.IGNORECASE,
@@ -50,7 +55,7 @@ def is_device_name(name: str) -> bool:
 
 def is_model_name(name: str) -> bool:
     """Say whether a name is one that people give to a model."""
-    return bool(_MODEL.match(name)) and not _NOT_MODEL.search(name)
+    return bool(_MODEL.match(name)) and not _NOT_MODEL.search(name) and not _VERB.match(name)
 
 
 def by_name(name: str) -> Value:

@@ -66,7 +66,10 @@ class Expressions(Parts):
         return found if found.kind != "?" else self.values.name_evidence(self.owner, name, found)
 
     def _attribute(self, node: cst.Attribute) -> Value:
-        holder = self.eval(node.value)
+        return self.attribute_of(node, self.eval(node.value))
+
+    def attribute_of(self, node: cst.Attribute, holder: Value) -> Value:
+        """Return an attribute of a value that is evaluated already: a chain of calls is walked once, not 2^n times."""
         attr = node.attr.value
         text = dotted_text(node)
         if text is not None and text in self.env:

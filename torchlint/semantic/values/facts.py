@@ -17,7 +17,7 @@ from torchlint.semantic.flow import Flow
 from torchlint.semantic.names import Names, dotted_text
 from torchlint.semantic.scopes import Scopes
 from torchlint.semantic.tree import Tree
-from torchlint.semantic.values import backprop, evidence, params
+from torchlint.semantic.values import backprop, evidence, params, records
 from torchlint.semantic.values.interpreter import Interpreter
 from torchlint.semantic.values.value import ACCEL, CPU, UNKNOWN, Value, join_all
 
@@ -42,6 +42,7 @@ class Values:
         self._given: dict[tuple[cst.FunctionDef, int, tuple[tuple[str, Value], ...]], Interpreter] = {}
         self._runs: dict[tuple[cst.CSTNode, int], Interpreter] = {}
         self._attributes: dict[tuple[cst.ClassDef, str, int], Value] = {}
+        self._made: dict[cst.ClassDef, list[cst.Call]] | None = None
         self._uses: dict[cst.CSTNode, dict[str, Value]] = {}
         self._assigned: dict[cst.ClassDef, params.Assignments] = {}
         self._buffers: dict[cst.ClassDef, frozenset[str]] = {}
@@ -203,7 +204,19 @@ class Values:
         if not known or known[0].kind == "none":
             elsewhere = self.names.outside.attribute(self.scopes.family_outside(cls), attr)
             known = [elsewhere] if elsewhere.kind != "?" else known
-        return join_all(known) if known else UNKNOWN
+        if not known:
+            return records.field(self, cls, attr, fuel)
+        return records.filled(self, cls, attr, join_all(known), fuel)
+
+    def constructions(self, cls: cst.ClassDef) -> list[cst.Call]:
+        """Return the calls in the file that make an instance of a class."""
+        if self._made is None:
+            self._made = {}
+            for call in self.tree.nodes(cst.Call):
+                made = self.scopes.local_class(call.func) if isinstance(call, cst.Call) else None
+                if made is not None and isinstance(call, cst.Call):
+                    self._made.setdefault(made, []).append(call)
+        return self._made.get(cls, [])
 
     def _assignments(self, cls: cst.ClassDef) -> params.Assignments:
         if cls not in self._assigned:

@@ -23,6 +23,7 @@ from torchlint.semantic.values.value import (
     UNKNOWN,
     Value,
     join_all,
+    joined,
     mix,
 )
 
@@ -131,7 +132,7 @@ class Functions:
         if name in torch_api.LOSS_FUNCTIONS:
             return self._loss(node, args)
         if name == "torch.device":
-            return Value("device", device=self.device_of(args[0]) if args else None)
+            return Value("device", device=(self.device_of(args[0]) if args else None) or ACCEL)
         if name == "torch.nn.Parameter":
             return (args[0] if args and args[0].tensor else Value("tensor")).but(
                 device=ACCEL, origin="param", grad=True
@@ -186,7 +187,8 @@ class Functions:
             "random",
         ):
             return UNKNOWN
-        plain = [self.element(a) if a.kind in ("list", "tuple") else a for a in args]
+        lists = ("list", "tuple")
+        plain = [a if a.kind not in lists else joined(a.items) if a.items else self.element(a) for a in args]
         result = mix(plain)
         if last in _SPLITTERS and (len(args) > 1 or last in ("unbind", "split", "chunk", "topk", "sort")):
             if last in ("max", "min") and args[1].tensor:
@@ -215,7 +217,9 @@ class Functions:
         whole = counted and not has_keyword(node, "dtype") and all(a.dtype == "int" for a in args if a.kind == "number")
         given = _keyword(node, args, "dtype")
         dtype = torch_api.DTYPE_KINDS.get(given.name or "") if given is not None else "int" if whole else None
-        return Value("tensor", device=where, dtype=dtype, origin="factory", grad=False, node=node)
+        size = node.args[0].value if node.args else None
+        rank = 0 if isinstance(size, (cst.Tuple, cst.List)) and not size.elements else None
+        return Value("tensor", device=where, dtype=dtype, rank=rank, origin="factory", grad=False, node=node)
 
     def _from_data(self, name: str, node: cst.Call, args: list[Value]) -> Value:
         device = _keyword(node, args, "device")
@@ -253,7 +257,7 @@ class Functions:
     def device_of(self, value: Value) -> str | None:
         """Return the device that a device-like argument names, or None where it names none for certain."""
         if value.kind == "device":
-            return value.device or ACCEL
+            return value.device
         if value.kind == "str" and value.name is not None:
             return CUDA if value.name.startswith("cuda") else {"cpu": CPU, "meta": META}.get(value.name, ACCEL)
         if value.kind == "number" and value.dtype in ("int", None):

@@ -99,8 +99,12 @@ class Interpreter(Expressions):
         elements = target.elements
         exact = value.items is not None and len(value.items) == len(elements)
         for index, element in enumerate(elements):
-            part = value.items[index] if exact and value.items is not None else self.element(value)
+            part = value.items[index] if exact and value.items is not None else self._any_of(value)
             self.bind(element if isinstance(element, cst.StarredElement) else element.value, part)
+
+    def _any_of(self, value: Value) -> Value:
+        found = self.element(value)
+        return UNKNOWN if found.kind == "accumulated" else found  # Some of the parts are numbers, some are tensors.
 
     def _store(self, target: cst.Subscript, value: Value) -> None:
         holder = self.eval(target.value)

@@ -58,6 +58,12 @@ _TENSOR_METHODS = (
 )
 
 
+# What of all things that can be moved to a device only tensors have.
+_OF_MOVED = (torch_api.REDUCTIONS | torch_api.INT_METHODS | SAME_RANK) & _TENSOR_METHODS - frozenset(
+    "float double half bfloat16 requires_grad_ int long bool pin_memory clone contiguous detach".split()
+)
+
+
 def target_device(calls: Calls, node: cst.Call, args: list[Value]) -> str | None:
     """Return the device named by the arguments of ``.to(...)``, or None (a dtype only, or unknown)."""
     for arg, value in zip(node.args, args, strict=True):
@@ -69,6 +75,8 @@ def target_device(calls: Calls, node: cst.Call, args: list[Value]) -> str | None
             if found is None and value.kind == "?" and _rank_name(arg.value):
                 return CUDA
             return found
+        elif arg.star == "*" and value.items:
+            return calls.device_of(value.items[0])
     return None
 
 
@@ -224,6 +232,8 @@ def _dict_method(receiver: Value, name: str) -> Value:
 
 def by_method_name(calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[Value]) -> Value:
     """Return what a method of an unknown receiver gives, where its name alone decides."""
+    if receiver.kind == "?" and receiver.device is not None and name in _OF_MOVED:
+        return tensor_method(calls, Value("tensor", device=receiver.device), name, node, args)
     if name == "numpy" and receiver.kind == "?" and not args:
         return NDARRAY
     if name == "tolist":

@@ -38,6 +38,9 @@ def environment(values: Values, function: cst.FunctionDef, fuel: int) -> dict[st
         if position == 0 and method and name in ("self", "cls", "ctx"):
             continue
         env[name] = _parameter(values, function, param, device, used, sites.get(name, UNKNOWN))
+    star = function.params.star_arg
+    if isinstance(star, cst.Param) and fuel > 0:
+        env[star.name.value] = _all_rest(values, function, fuel)
     return env
 
 
@@ -187,12 +190,33 @@ def _from_sites(values: Values, function: cst.FunctionDef, fuel: int) -> dict[st
     return {name: join_all(found) for name, found in passed.items()}
 
 
-def bind(function: cst.FunctionDef, call: cst.Call, method: bool) -> dict[str, cst.BaseExpression]:
-    """Return which argument expression each parameter gets; stops at ``*args``."""
+def _all_rest(values: Values, function: cst.FunctionDef, fuel: int) -> Value:
+    """Return what ``*args`` holds by what the file's calls pass, where every call is understood."""
+    sites = values.flow.sites(function)
+    return join_all([rest(values, function, site, fuel - 1) for site in sites]) if len(sites) <= _MAX_SITES else UNKNOWN
+
+
+def rest(values: Values, function: cst.FunctionDef, site: cst.Call, fuel: int) -> Value:
+    """Return the tuple that ``*args`` holds in one call, unknown where that call has a ``*`` itself."""
+    if any(arg.star for arg in site.args):
+        return UNKNOWN
+    taken = len(_positional(function, site, values.scopes.is_method(function)))
+    plain = [arg.value for arg in site.args if arg.keyword is None][taken:]
+    items = tuple(values.value(each, fuel) for each in plain)
+    return Value("tuple", item=join_all(list(items)), items=items)
+
+
+def _positional(function: cst.FunctionDef, call: cst.Call, method: bool) -> list[str]:
+    """Return the names of the parameters that a call's positional arguments go to, without ``self``."""
     names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
     static = any(isinstance(d.decorator, cst.Name) and d.decorator.value == "staticmethod" for d in function.decorators)
-    if method and not static and names and isinstance(call.func, cst.Attribute):
-        names = names[1:]
+    bound = method and not static and isinstance(call.func, cst.Attribute)
+    return names[1:] if bound else names
+
+
+def bind(function: cst.FunctionDef, call: cst.Call, method: bool) -> dict[str, cst.BaseExpression]:
+    """Return which argument expression each parameter gets; stops at ``*args``."""
+    names = _positional(function, call, method)
     out: dict[str, cst.BaseExpression] = {}
     position = 0
     for arg in call.args:

@@ -56,6 +56,8 @@ class Parts(Calls):
                 device=CPU if attr == "batch_sizes" else holder.device,
                 dtype="int" if attr == "batch_sizes" else None,
             )
+        if holder.kind == "tuple" and attr in ("values", "indices") and holder.item is not None and holder.item.tensor:
+            return holder.item  # ``x.max(dim=1).values``
         if attr == "grad" and holder.kind == "?":
             # Only parameters have one; they live where the model does.
             return Value("tensor", device=holder.device or ACCEL, origin="param", grad=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -61,6 +62,7 @@ class Value:
         return replace(self, **changes)  # type: ignore[arg-type]
 
 
+_NUMBER_OR_TENSOR = ({"number", "tensor"}, {"number", "accumulated"}, {"tensor", "accumulated"})
 _HOST = frozenset(("number", "bool", "str", "none", "shape", "ndarray", "device", "dtype"))
 UNKNOWN = Value()
 NONE = Value("none")
@@ -84,12 +86,13 @@ def join(a: Value, b: Value) -> Value:
     if a.kind != b.kind:
         if {a.kind, b.kind} == {"number", "bool"}:
             return NUMBER
-        if {a.kind, b.kind} == {"number", "tensor"}:
+        if {a.kind, b.kind} in _NUMBER_OR_TENSOR:
             return _accumulated(a, b)
         return UNKNOWN
     return Value(
         a.kind,
-        device=_device(a.device, b.device),
+        # CUDA or else the CPU is the program's device; a tensor's own device or else the CPU is unknown.
+        device=ACCEL if a.kind == "device" and {a.device, b.device} == {CUDA, CPU} else _device(a.device, b.device),
         dtype=a.dtype if a.dtype == b.dtype else None,
         rank=a.rank if a.rank == b.rank else None,
         origin=a.origin if a.origin == b.origin else None,
@@ -104,7 +107,7 @@ def join(a: Value, b: Value) -> Value:
 
 def _accumulated(a: Value, b: Value) -> Value:
     # ``total = 0`` before the loop and ``total + loss`` in it: a number or a tensor, so certain of neither.
-    tensor = a if a.tensor else b
+    tensor = a if a.kind != "number" else b
     return Value("accumulated", device=tensor.device, origin=tensor.origin, grad=tensor.grad)
 
 
@@ -152,6 +155,12 @@ def mix(operands: list[Value]) -> Value:
     certain = all(v.kind in ("tensor", "number", "bool") for v in operands) and None not in ranks
     rank = max((r for r in ranks if r is not None), default=0) if certain else None
     return Value("tensor", device=device, dtype=_promoted(operands), rank=rank, origin=origin, grad=grad)
+
+
+def joined(operands: Sequence[Value]) -> Value:
+    """Return what the tensors of a list share that one operation takes: all must be on the same device."""
+    shared = join_all(list(operands))
+    return mix(list(operands)).but(origin=shared.origin) if any(each.tensor for each in operands) else shared
 
 
 def _promoted(operands: list[Value]) -> str | None:

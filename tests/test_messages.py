@@ -1,0 +1,29 @@
+"""Rules with a sentence of its own for a special case use it there, and nowhere else: lines of their fixtures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.checking import check, rules
+
+FIXTURES = Path(__file__).parent.parent / "fixtures" / "rules"
+NAMES = {info.code: info.name.replace("-", "_") for info in rules()}
+MESSAGES = [
+    ("TL105", "        late = loss.item()", "logged only now and then"),
+    ("TL105", "        both = loss.item()", "for losses.update; pass the detached tensor"),
+    ("TL105", "        value = loss.item()", "for print; log every N steps"),
+    ("TL113", "        losses.append(loss.cpu())", "drops the graph without a copy"),
+    ("TL113", "        total += loss.detach().cpu()", "copy once after the loop"),
+    ("TL113", '        moved = out.to("cpu")', "copy once after the loop"),
+]
+
+
+@pytest.mark.parametrize(("code", "line", "phrase"), MESSAGES, ids=[f"{m[0]}-{m[1].strip()}" for m in MESSAGES])
+def test_special_case_has_its_sentence(code: str, line: str, phrase: str) -> None:
+    path = next(FIXTURES.glob(f"*/{NAMES[code]}.py"))
+    text = path.read_text(encoding="utf-8")
+    row = text.split("\n").index(f"{line}  # {code}") + 1
+    findings = check(text, codes=frozenset({code}), name="src/train.py").findings
+    assert [phrase in found.message for found in findings if found.start.row == row] == [True]

@@ -1,0 +1,28 @@
+"""What an older torch lacks is not asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.checking import check, for_rule, rules
+from tests.test_rules import blocks
+
+# Code, target-torch, number of the Bad block, findings, and whether one has a fix.
+CASES = [
+    ("TL401", (1, 13), 0, 0, False),
+    ("TL401", (2, 0), 0, 1, True),
+    ("TL405", (1, 13), 0, 0, False),
+    ("TL405", (2, 0), 0, 1, False),
+    ("TL408", (2, 3), 0, 1, False),
+    ("TL408", (2, 4), 0, 1, True),
+    ("TL506", (2, 7), 2, 1, False),
+    ("TL506", (2, 8), 2, 1, True),
+]
+
+
+@pytest.mark.parametrize(("code", "target", "block", "count", "fixed"), CASES)
+def test_target(code: str, target: tuple[int, int], block: int, count: int, fixed: bool) -> None:
+    info = next(info for info in rules() if info.code == code)
+    found = for_rule(check(blocks(info, "Bad")[block], target_torch=target), info)
+    assert len(found) == count
+    assert any(finding.fix is not None for finding in found) is fixed

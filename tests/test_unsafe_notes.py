@@ -1,0 +1,106 @@
+"""Unsafe fixes say in one sentence what may change: each note is quoted here, and each quote is a note.
+
+The findings are those of a rule's own Bad examples and of its fixture.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from tests.checking import check, rules
+from torchlint.engine.manual_sections import code_blocks
+
+FIXTURES = Path(__file__).parent.parent / "fixtures" / "rules"
+RULES = {info.code: info for info in rules()}
+NOTES = [
+    ("TL102", "the next shuffle change"),
+    ("TL102", "differ in the last place"),
+    ("TL102", "not known to be a plain number"),
+    ("TL102", "becomes the leaf"),
+    ("TL102", "device=None the CPU"),
+    ("TL102", "evaluated twice"),
+    ("TL102", "in the other dtype at once"),
+    ("TL103", "takes no non_blocking"),
+    ("TL103", "instead of on the host"),
+    ("TL103", "other than CUDA"),
+    ("TL104", "round differently"),
+    ("TL106", "DDP broadcasts it"),
+    ("TL108", "was pinned and is no longer"),
+    ("TL110", "both the narrow tensor and the wide one"),
+    ("TL111", "raised at a later line"),
+    ("TL113", "memory grows with the loop"),
+    ("TL201", "draw from the workers' seeds"),
+    ("TL202", "cannot be swapped out"),
+    ("TL207", "which raises on overflow"),
+    ("TL207", "shares the array's memory"),
+    ("TL207", "different dtypes in their common one"),
+    ("TL207", "raises for an empty list"),
+    ("TL208", "from the second epoch on"),
+    ("TL305", "Needs NCCL"),
+    ("TL401", "other random numbers for dropout"),
+    ("TL402", "rounded to float32"),
+    ("TL404", "finite where a probability underflows"),
+    ("TL404", "applied once instead of twice"),
+    ("TL406", "kernels are not deterministic"),
+    ("TL408", "no longer an instance of the old class"),
+    ("TL409", "no longer load strictly"),
+    ("TL501", "lose their grad_fn"),
+    ("TL502", "no longer require gradients"),
+    ("TL503", "check the learning rate"),
+    ("TL506", "foreach needs memory"),
+    ("TL507", "that backward pass raises"),
+    ("TL509", "skipped instead of decayed"),
+    ("TL602", "in the side not taken"),
+    ("TL603", "stay alive until the loop ends"),
+    ("TL605", "the integer type of a sum"),
+    ("TL606", "stays on the device and in the graph"),
+    ("TL701", "reserved memory can rise"),
+    ("TL702", "until Python's next collection"),
+    ("TL801", "no longer raises a RuntimeError"),
+    ("TL803", "Errors of kernels are reported later"),
+    ("TL901", "converts an integer tensor with a warning"),
+    ("TL902", "lies on the module's device"),
+    ("TL903", "batch size is then per process"),
+    ("TL903", "do not know the new argument"),
+    ("TL904", "the run takes all batches"),
+    ("TL906", "no longer kept in the metric"),
+    ("TL907", "draws from the workers' generators"),
+    ("TL908", "stay on the GPU"),
+    ("TL908", "fewer lines in the log"),
+    ("TL909", "dict of lists"),
+]
+CODES = sorted({code for code, _ in NOTES})
+
+
+@lru_cache
+def notes(code: str) -> frozenset[str]:
+    """Return the notes of the unsafe fixes that a rule offers for its Bad examples and its fixture."""
+    info = RULES[code]
+    setup = "".join(code_blocks(info.sections.get("Setup", "")))
+    texts = [f"{setup}\n{block}" for block in code_blocks(info.sections["Bad"])]
+    texts += [path.read_text(encoding="utf-8") for path in FIXTURES.glob(f"*/{info.name.replace('-', '_')}.py")]
+    reports = [check(text, codes=frozenset({code}), name="src/train.py") for text in texts]
+    fixes = [finding.fix for report in reports for finding in report.findings]
+    return frozenset(fix.note for fix in fixes if fix is not None and fix.safety.value == "unsafe")
+
+
+@pytest.mark.parametrize(("code", "phrase"), NOTES, ids=[f"{code}-{phrase}" for code, phrase in NOTES])
+def test_note_is_said(code: str, phrase: str) -> None:
+    assert any(phrase in note for note in notes(code)), sorted(notes(code))
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_note_is_quoted(code: str) -> None:
+    phrases = [phrase for each, phrase in NOTES if each == code]
+    assert not [note for note in notes(code) if not any(phrase in note for phrase in phrases)]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_note_is_one_sentence(code: str) -> None:
+    for note in notes(code):
+        assert note.endswith("."), note
+        assert not re.search(r"[a-z`)]\. [A-Z]", note), note

@@ -1,0 +1,67 @@
+"""What classes hold that are records: the fields of dataclasses and named tuples, and lists kept on ``self``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.values.value import UNKNOWN, Value, join_all
+
+if TYPE_CHECKING:
+    from torchlint.semantic.values.facts import Values
+
+_MAX_SITES = 12
+
+
+def field(values: Values, cls: cst.ClassDef, attr: str, fuel: int) -> Value:
+    """Return what a field of a record holds: by what the file's calls of the class pass, else by its annotation."""
+    fields = _fields(values, cls)
+    if attr not in fields:
+        return UNKNOWN
+    given: list[Value] = []
+    sites = values.constructions(cls)
+    for call in sites if fuel > 0 and len(sites) <= _MAX_SITES else ():
+        expression = _argument(call, attr, list(fields).index(attr))
+        given.append(values.value(expression, fuel - 1) if expression is not None else UNKNOWN)
+    found = join_all(given) if given else UNKNOWN
+    return found if found.kind not in ("?", "none") else values.annotation(fields[attr].annotation.annotation)
+
+
+def _fields(values: Values, cls: cst.ClassDef) -> dict[str, cst.AnnAssign]:
+    decorated = any(name.endswith("dataclass") for _, name in values.scopes.decorators(cls))
+    if not decorated and not any(name.endswith("NamedTuple") for name in values.scopes.base_names(cls)):
+        return {}
+    out = {}
+    for line in cls.body.body:
+        part = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
+        if isinstance(part, cst.AnnAssign) and isinstance(part.target, cst.Name):
+            out[part.target.value] = part
+    return out
+
+
+def _argument(call: cst.Call, name: str, position: int) -> cst.BaseExpression | None:
+    for arg in call.args:
+        if arg.keyword is not None and arg.keyword.value == name:
+            return arg.value
+    plain = [arg for arg in call.args if arg.keyword is None]
+    if any(arg.star for arg in plain[: position + 1]) or position >= len(plain):
+        return None
+    return plain[position].value
+
+
+def filled(values: Values, cls: cst.ClassDef, attr: str, held: Value, fuel: int) -> Value:
+    """Return a list kept on ``self`` with what the class's methods append to it."""
+    if held.kind != "list" or held.item is not None or fuel <= 0:
+        return held
+    items: list[Value] = []
+    for call in values.tree.within(cls.body, cst.Call, nested=True):
+        match call:
+            case cst.Call(
+                func=cst.Attribute(
+                    value=cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)), attr=cst.Name("append")
+                ),
+                args=[cst.Arg(value=appended, star="")],
+            ) if name == attr:
+                items.append(values.value(appended, fuel - 1))
+    return held.but(item=join_all(items), items=None) if items else held
