@@ -172,7 +172,7 @@ rule = Rule(
     code="TL804",
     message="{name} runs every step; collect memory statistics per epoch or every N steps.",
     severity="info",
-    default=True,
+    default=False,
     triggers=(b"memory_", b"mem_get_info", b"_memory", b"utilization", b"_snapshot", b"nvidia-smi", b"nvml", b"psutil"),
 )
 

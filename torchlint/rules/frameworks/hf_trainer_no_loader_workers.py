@@ -159,7 +159,7 @@ rule = Rule(
     code="TL907",
     message="TrainingArguments.dataloader_num_workers is 0: samples are prepared in the training process.",
     severity="info",
-    default=True,
+    default=False,
     triggers=(b"TrainingArguments",),
 )
 

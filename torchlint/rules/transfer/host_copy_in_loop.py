@@ -8,9 +8,9 @@ to avoid under "Avoid unnecessary CPU-GPU synchronization". `.cpu()` does not dr
 does, and copies nothing.
 
 Flagged: copies that run in every training step or forward pass, and those of a single number or of single samples
-in an evaluation loop. `.cpu()` counts also where nothing is known of the tensor's place, as nobody writes it for a tensor
-that cannot be elsewhere; a batch straight from a loader does not count. One copy of the predictions per evaluation batch is an `info`:
-they have to reach the host at some time, and keeping them takes GPU memory.
+in an evaluation loop. `.cpu()` counts also where nothing is known of the tensor's place, as an `info`; a batch straight from a loader does not count. One copy of the predictions per evaluation batch is an `info`:
+they have to reach the host at some time, and keeping them takes GPU memory. So is an array or a list that the
+step goes on with outside of torch: only other code, not another place for the copy, would spare it.
 
 ## Setup
 ```python
@@ -196,14 +196,17 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if any(module.name(call.func) in PACKERS for call in consumers) or _scalar_read(whole, module):
         return
     forced = any((module.name(call.func) or "").partition(".")[0] in HOST_ONLY for call in consumers)
-    batchwise = heat.grade is Grade.EVAL and module.inner_loop(node) is None and not _is_number(copy, module)
+    number = _is_number(copy, module)
+    batchwise = heat.grade is Grade.EVAL and module.inner_loop(node) is None and not number
+    forced = forced or (not number and _leaves_torch(whole, module))
+    guessed = module.on_device(copy.tensor) is not True  # Only the author's own ``.cpu()`` says where it lives.
     fix = _fix(copy, whole, module)
     graph = fix is not None and module.value(copy.tensor).grad is True
     yield Hit(
         node,
         {"expr": module.code(node)},
         fix=fix,
-        severity=Severity.INFO if forced or batchwise else None,
+        severity=Severity.INFO if forced or batchwise or guessed else None,
         message=ONLY_THE_GRAPH if graph else None,
         why_hot=heat.why,
     )
@@ -215,6 +218,14 @@ def _chain(node: cst.CSTNode, module: Module) -> cst.CSTNode:
     while isinstance(above, (cst.Attribute, cst.Call)):
         node, above = above, module.parent(above)
     return node
+
+
+def _leaves_torch(whole: cst.CSTNode, module: Module) -> bool:
+    """Say whether other code than torch's works with the copy, an array or a list, at once: it is not collected."""
+    above = module.parent(whole)
+    outer = module.parent(above) if isinstance(above, cst.Arg) else None
+    collected = isinstance(outer, cst.Call) and module.code(outer.func).endswith(("append", "extend"))
+    return module.value(whole).kind in ("ndarray", "list") and not collected and not isinstance(above, cst.AugAssign)
 
 
 def _scalar_read(whole: cst.CSTNode, module: Module) -> bool:
