@@ -6,7 +6,8 @@ tuning guide of the PyTorch documentation lists it among the synchronisations to
 `and`, `or` and `not` all call it. Under `torch.compile` the branch also breaks the graph.
 
 Flagged, in a `forward`, a loss or a training step: a test of `if`, `while`, `assert`, `and`, `or`, `not` or a comprehension
-that asks a tensor on the device for its truth. As info: a test for NaN or infinity that stops the run.
+that asks a tensor on the device for its truth. As info: a test that raises, or that stops the run
+at NaN or infinity.
 
 ## Setup
 ```python
@@ -131,6 +132,7 @@ _COMPARES = ("torch.equal", "torch.allclose")
 _Tested = cst.If | cst.While | cst.IfExp | cst.Assert | cst.CompIf
 _TESTS = (cst.If, cst.While, cst.IfExp, cst.Assert, cst.CompIf)
 _STOPS = (cst.Raise, cst.Break, cst.Return)
+_CHECK = "This check of its input waits for the GPU at every step; check once, where the data are made."
 _GUARD = "This check waits for the GPU at every step; run it every few hundred steps, or let a gradient scaler skip the step."
 
 rule = Rule(
@@ -186,11 +188,10 @@ def _judge(leaves: list[cst.BaseExpression], word: str, module: Module) -> Itera
     holder = next((a for a in module.ancestors(test) if isinstance(a, (*_TESTS, cst.BaseSmallStatement))), None)
     if not heat.step or _early_exit(holder, module):
         return
-    if _stops_on_nan(test, holder, module):
-        yield Hit(test, {"word": word}, severity=Severity.INFO, message=_GUARD, why_hot=heat.why)
-    else:
-        fix = _fix(holder, test, module) if isinstance(holder, cst.If) and holder.test is test else None
-        yield Hit(test, {"word": word}, fix=fix, why_hot=heat.why)
+    stop = _stop(test, holder, module)
+    fix = _fix(holder, test, module) if stop is None and isinstance(holder, cst.If) and holder.test is test else None
+    severity = Severity.INFO if stop is not None else None
+    yield Hit(test, {"word": word}, fix=fix, severity=severity, message=stop, why_hot=heat.why)
 
 
 def _early_exit(holder: cst.CSTNode | None, module: Module) -> bool:
@@ -220,13 +221,13 @@ def _reads_device(test: cst.BaseExpression, module: Module) -> bool:
     return bool(module.on_device(test))
 
 
-def _stops_on_nan(test: cst.BaseExpression, holder: cst.CSTNode | None, module: Module) -> bool:
-    """Say whether a test for NaN or infinity guards a raise, a break or a return, or is asserted."""
-    if not any(module.code(c.func).endswith(_FINITE) for c in module.within(test, cst.Call) if isinstance(c, cst.Call)):
-        return False
-    if isinstance(holder, cst.If):
-        return any(True for _ in module.within(holder.body, *_STOPS))
-    return isinstance(holder, cst.Assert)
+def _stop(test: cst.BaseExpression, holder: cst.CSTNode | None, module: Module) -> str | None:
+    """Return the message for a test that is asserted or guards a raise; for NaN or infinity also a break or return."""
+    calls = (module.code(c.func) for c in module.within(test, cst.Call) if isinstance(c, cst.Call))
+    finite = any(name.endswith(_FINITE) for name in calls)
+    if isinstance(holder, cst.If) and not any(module.within(holder.body, *(_STOPS if finite else _STOPS[:1]))):
+        return None
+    return (_GUARD if finite else _CHECK) if isinstance(holder, (cst.If, cst.Assert)) else None
 
 
 def _fix(node: cst.If, test: cst.BaseExpression, module: Module) -> Fix | None:
