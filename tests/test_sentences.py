@@ -105,3 +105,20 @@ def test_the_sentence_says(code: str, source: str, words: str) -> None:
     told = [finding.message for finding in check(source, codes=frozenset({code})).findings]
     assert len(told) == 1
     assert words in told[0]
+
+
+@pytest.mark.parametrize(("loop", "severity"), [("for x, y in loader:", "warning"), ("for x in parts:", "info")])
+def test_a_tensor_grown_in_cold_code_is_a_hint(loop: str, severity: str) -> None:
+    step = (
+        "loss = model(x).sum()\n        loss.backward()\n        optimizer.step()\n        " if "loader" in loop else ""
+    )
+    text = f"""import torch
+
+def collect(model, loader, optimizer, parts):
+    out = torch.zeros(0, 3)
+    {loop}
+        {step}out = torch.cat([out, x.detach()])
+    return out
+"""
+    (found,) = (f for f in check(text, codes=frozenset({"TL603"})).findings if f.code == "TL603")
+    assert found.severity.value == severity

@@ -7,7 +7,8 @@ allocator can reuse none (CUDA semantics page of the PyTorch docs, "Memory manag
 result also stays in the graph. The same holds for `np.append`, `np.concatenate` and `np.vstack`.
 
 Flagged: `v = torch.cat([v, part])` and its kin (`hstack`, `vstack`) in a loop of more than a few turns that reads `v` for
-nothing else. As info: the same with NumPy arrays that collect a model's results.
+nothing else. As info: the same in code that is not known to run more than once, and
+with NumPy arrays that collect a model's results.
 
 ## Setup
 ```python
@@ -121,7 +122,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, InsertAfter, Module, Replace, Rule, Safety, Severity
+from torchlint.rule import Fix, Grade, Hit, InsertAfter, Module, Replace, Rule, Safety, Severity
 
 _TORCH = tuple("torch." + n for n in "cat hstack vstack dstack row_stack column_stack".split())
 _NUMPY = tuple("numpy." + n for n in "append concatenate vstack hstack dstack row_stack column_stack".split())
@@ -163,7 +164,8 @@ def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
     if name in _NUMPY:
         yield Hit(call, args, severity=Severity.INFO, message=_NUMPY_MESSAGE, why_hot=heat.why)
     else:
-        yield Hit(call, args, fix=_fix(node, call, loop, module), why_hot=heat.why)
+        severity = None if heat.grade > Grade.COLD else Severity.INFO
+        yield Hit(call, args, fix=_fix(node, call, loop, module), severity=severity, why_hot=heat.why)
 
 
 def _parts(call: cst.Call, name: str) -> list[cst.BaseExpression]:
