@@ -160,6 +160,9 @@ class Rule:
         default: whether the rule is on when nothing is selected.
         triggers: byte strings of which a file must hold at least one for the rule to find anything.
         yields_to: codes of more specific rules; where one of them hits the same expression, this rule is silent.
+        equivalence: what the unsafe fix keeps of the results, for `torchlint verify`: ``"bitwise"``, ``"close"``
+            (rounding may differ), ``"rng"`` (other random numbers of the same distribution) or ``"opt-in"`` (they
+            change by design).
     """
 
     def __init__(
@@ -173,6 +176,7 @@ class Rule:
         default: bool,
         triggers: tuple[bytes, ...],
         yields_to: tuple[str, ...] = (),
+        equivalence: str = "close",
     ) -> None:
         self.name = module_name.rpartition(".")[2].replace("_", "-")
         self.manual = manual or ""
@@ -182,6 +186,7 @@ class Rule:
         self.default = default
         self.triggers = triggers
         self.yields_to = yields_to
+        self.equivalence = equivalence
         self.checks: list[tuple[type[cst.CSTNode], Check]] = []
 
     def on(self, *node_types: type[cst.CSTNode]) -> Callable[[C], C]:

@@ -76,6 +76,7 @@ rule = Rule(
     default=True,
     triggers=(b"item",),
     yields_to=("TL104",),
+    equivalence="rng",
 )
 
 
@@ -127,6 +128,7 @@ def test_a_rule_is_read_from_its_file(write: Write) -> None:
     assert info.default
     assert info.message == "`{name}` waits for the device"
     assert (info.triggers, info.yields_to) == ((b"item",), ("TL104",))
+    assert info.equivalence == "rng"
     assert info.fixes == (Safety.SAFE,)
     assert list(info.sections) == ["Why", "Setup", "Bad", "Good", "Leave alone", "Measure"]
     assert code_blocks(info.sections["Bad"]) == ["## not a heading\nx = torch.ones(1).item()\n"]
@@ -214,6 +216,7 @@ BREACHES = {
     "yields-to": (swap('("TL104",)', '"TL104"'), "yields_to= must be a tuple of str"),
     "yields-to-itself": (swap('"TL104"', '"TL102"'), "not another rule's code"),
     "yields-to-a-name": (swap('"TL104"', '"host-copy"'), "not another rule's code"),
+    "equivalence": (swap('"rng"', '"same"'), "must be one of bitwise, close, rng, opt-in"),
     "syntax": (swap("rule = Rule(", "rule = Rule(]"), "line"),
 }
 

@@ -28,7 +28,7 @@ GROUP = "torchlint.rules"
 """The entry point group of plugins; each entry names a package of rule files, or one rule file."""
 OWN_ROOT = (str(Path(__file__).parent.parent / "rules"), "torchlint.rules")
 _PREFIX = re.compile(r"[A-Z]+\d*")
-_AGREEING = ("code", "name", "message", "severity", "default", "triggers", "yields_to")
+_AGREEING = ("code", "name", "message", "severity", "default", "triggers", "yields_to", "equivalence")
 
 
 class Catalog:

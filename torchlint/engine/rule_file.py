@@ -34,7 +34,9 @@ _HEAD = re.compile(r"^rule\b[^=\n]*=\s*Rule\(.*?^\)$", re.MULTILINE | re.DOTALL)
 _SAFETY = re.compile(r"\bSafety\.(SAFE|UNSAFE|SUGGESTION)\b")
 T = TypeVar("T")
 _DEMANDED = ("code", "message", "severity", "default", "triggers")
-_ALLOWED = (*_DEMANDED, "yields_to")
+_ALLOWED = (*_DEMANDED, "yields_to", "equivalence")
+EQUIVALENCES = ("bitwise", "close", "rng", "opt-in")
+"""What the unsafe fix of a rule keeps of the results; a safe fix keeps every bit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class RuleInfo:
         sections: the manual's text by heading.
         module: the dotted module name, for the worker that imports it.
         path: the file.
+        equivalence: what an unsafe fix keeps of the results: "bitwise", "close" (rounding may differ), "rng" (other
+            random numbers) or "opt-in" (they change by design).
     """
 
     code: str
@@ -72,6 +76,7 @@ class RuleInfo:
     sections: Mapping[str, str] = field(repr=False, compare=False)
     module: str
     path: str
+    equivalence: str = "close"
 
 
 def read_rule_file(path: str, module: str, family: str, *, plugin: bool = False) -> RuleInfo:
@@ -122,6 +127,7 @@ def _read(text: str, path: str, module: str, family: str, plugin: bool) -> RuleI
         sections=sections,
         module=module,
         path=path,
+        equivalence=_checked_equivalence(literals.get("equivalence", "close")),
     )
 
 
@@ -209,6 +215,12 @@ def _checked_triggers(value: object) -> tuple[bytes, ...]:
     if not triggers or b"" in triggers:
         raise ValueError("triggers= needs at least one byte string, none of them empty")
     return triggers
+
+
+def _checked_equivalence(value: object) -> str:
+    if not isinstance(value, str) or value not in EQUIVALENCES:
+        raise ValueError(f"equivalence= must be one of {', '.join(EQUIVALENCES)}, not {value!r}")
+    return value
 
 
 def _checked_codes(value: object, own: str) -> tuple[str, ...]:

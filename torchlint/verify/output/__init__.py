@@ -1,0 +1,1 @@
+"""A finished `Report` as text, JSON, markdown and HTML."""
