@@ -20,38 +20,10 @@ from tests.test_rules import blocks
 from torchlint.engine.rule_file import RuleInfo
 
 torch = pytest.importorskip("torch")
-overrides = pytest.importorskip("torch.overrides")
+
+from torchlint.verify.inside.standin import StandIn  # noqa: E402 - it imports torch
 
 RULES = rules()
-
-
-def _replaced(value: object, target: str) -> object:
-    if isinstance(value, str) and value.startswith("cuda"):
-        return target
-    if isinstance(value, torch.device) and value.type == "cuda":
-        return torch.device(target)
-    return value
-
-
-class StandIn(overrides.TorchFunctionMode):  # type: ignore[misc]
-    """Runs code that names CUDA on `target`; a transfer to the device is a copy, as on the real one."""
-
-    def __init__(self, target: str = "cpu") -> None:
-        super().__init__()
-        self.target = target
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = dict(kwargs or {})
-        name = getattr(func, "__name__", "")
-        if name == "cuda":
-            return args[0].to(self.target, copy=True)
-        moved = name == "to" and any(_replaced(a, self.target) is not a for a in (*args[1:], *kwargs.values()))
-        args = tuple(_replaced(a, self.target) for a in args)
-        kwargs = {k: _replaced(v, self.target) for k, v in kwargs.items()}
-        if type(kwargs.get("device")) is int:  # a CUDA device by its index
-            kwargs["device"] = self.target
-        result = func(*args, **kwargs)
-        return result.clone() if moved and result is args[0] else result
 
 
 def execute(source: str, target: str = "cpu") -> tuple[dict[str, Any], Any]:

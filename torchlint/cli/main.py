@@ -23,6 +23,7 @@ _COMMANDS = {
     "fix": "fix:fix_command",
     "rule": "rule:rule_command",
     "rules": "rules:rules_command",
+    "verify": "verify:verify_command",
 }
 
 
@@ -76,6 +77,8 @@ def entry() -> None:
     _distrust_current_directory()
     make_lenient()
     signal.signal(signal.SIGTERM, _interrupt)  # like Ctrl-C: no worker may outlive us
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, _interrupt)  # the terminal was closed, and there is no nohup
     sys.exit(run(sys.argv[1:]))
 
 

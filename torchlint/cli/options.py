@@ -35,15 +35,15 @@ def _comma_list(_context: click.Context, _parameter: click.Parameter, value: tup
     return items if value else None
 
 
-def _rules(name: str, text: str) -> Callable[[F], F]:
+def rule_list(name: str, text: str) -> Callable[[F], F]:
     return click.option(name, multiple=True, metavar="RULE,...", callback=_comma_list, help=text)
 
 
 _COMMON: tuple[Callable[[Any], Any], ...] = (
     click.argument("paths", nargs=-1),
-    _rules("--select", "Check these rules only: codes, prefixes of codes, names or ALL."),
-    _rules("--ignore", "Leave these rules out."),
-    _rules("--extend-select", "Check these rules as well."),
+    rule_list("--select", "Check these rules only: codes, prefixes of codes, names or ALL."),
+    rule_list("--ignore", "Leave these rules out."),
+    rule_list("--extend-select", "Check these rules as well."),
     click.option("--unsafe-fixes/--no-unsafe-fixes", default=None, help="Count and apply unsafe fixes too."),
     click.option("--target-torch", metavar="X.Y", help="The lowest torch version that fixes must work on."),
     click.option(

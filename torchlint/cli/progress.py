@@ -6,6 +6,8 @@ import sys
 import time
 from types import TracebackType
 
+from torchlint.report.text import visible
+
 _PATIENCE = 1.0
 """Seconds before the line shows up."""
 _PAUSE = 0.1
@@ -47,3 +49,24 @@ def is_terminal(stream: object) -> bool:
         return bool(stream.isatty())  # type: ignore[attr-defined]
     except (AttributeError, ValueError):
         return False
+
+
+class Status:
+    """Shows what is being done, on one line of standard error that is written over; only on a terminal."""
+
+    def __init__(self, wanted: bool) -> None:
+        self.wanted = wanted and is_terminal(sys.stderr)
+
+    def __enter__(self) -> Status:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.show("")
+
+    def show(self, text: str) -> None:
+        """Show a line in the place of the last one."""
+        if self.wanted:
+            sys.stderr.write(f"\r\x1b[K{visible(text)}")
+            sys.stderr.flush()

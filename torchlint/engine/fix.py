@@ -79,7 +79,7 @@ class _Run:
 
     def round(self, text: str, findings: Sequence[Finding]) -> str:
         """Return `text` with this round's fixes; those that break it alone are refused from now on."""
-        chosen = _independent(self.fixable(findings))
+        chosen = independent(self.fixable(findings))
         kept = self._sound(text, [], chosen)
         for found in chosen:
             if found not in kept and not self._holds(text, [found]):
@@ -141,7 +141,7 @@ def _key(found: Finding) -> tuple[str, ...]:
     return (found.code, found.fingerprint, found.message, *texts)
 
 
-def _independent(findings: Sequence[Finding]) -> list[Finding]:
+def independent(findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings whose fixes neither touch each other nor stand inside each other's code."""
     taken: list[Finding] = []
     edits: list[Edit] = []

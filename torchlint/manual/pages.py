@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from torchlint.base.errors import CatalogError
 from torchlint.base.finding import Safety
 from torchlint.engine.catalog import Catalog, RuleInfo
 from torchlint.engine.manual_sections import HEADINGS
+from torchlint.manual.measurements import read
 
 MEASURED = Path(__file__).parent / "measured.json"
-"""Rule code → lines of markdown on what was measured, with machine and versions; written by measuring, not by hand."""
+"""Rule code → what was measured, with machine and versions; written by ``torchlint verify rules``, not by hand."""
 NOT_MEASURED = "Not measured here."
 _FIX_WORDS = {
     Safety.SAFE: "safe fix",
@@ -25,18 +24,12 @@ _FIX_WORDS = {
 
 @lru_cache(maxsize=1)
 def measurements() -> Mapping[str, tuple[str, ...]]:
-    """Return what was measured by rule code; empty where nothing was.
+    """Return lines of markdown on what was measured, by rule code; empty where nothing was.
 
     Raises:
         CatalogError: `MEASURED` is damaged.
     """
-    try:
-        data = json.loads(MEASURED.read_text(encoding="utf-8"))
-        return {str(code): tuple(str(line) for line in lines) for code, lines in data.items()}
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise CatalogError(f"{MEASURED}: {error}") from None
+    return read(MEASURED)
 
 
 def fix_words(info: RuleInfo) -> str:

@@ -154,10 +154,13 @@ train()
 Unsafe: what is computed stays the same, but a NaN in a gradient no longer raises a RuntimeError.
 
 ## Measure
+Timed is one call of `train()` over ten batches. A gain is expected on a CPU, where stack traces and the checks of every
+gradient are saved, and more of it on a GPU, where each check waits for the device.
 ```python
-torch.autograd.set_detect_anomaly(True)
-train()
-torch.autograd.set_detect_anomaly(False)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4), nn.Sigmoid()).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+batches = [torch.randn(16, 64, device=device) for _ in range(10)]
 ```
 """
 
@@ -192,6 +195,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b"detect_anomaly", b"gradcheck", b"gradgradcheck", b"emit_nvtx", b"emit_itt", b"torch.cuda.profiler"),
+    equivalence="bitwise",
 )
 
 

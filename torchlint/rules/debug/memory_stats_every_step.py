@@ -27,7 +27,7 @@ for x in batches:
     optimizer.zero_grad()
     model(x).sum().backward()
     optimizer.step()
-    print(torch.cuda.memory_allocated() if torch.cuda.is_available() else 0)
+    used = torch.cuda.memory_allocated()
 ```
 
 ```python
@@ -45,8 +45,8 @@ for step, x in enumerate(batches):
     optimizer.zero_grad()
     model(x).sum().backward()
     optimizer.step()
-    if step % 100 == 0 and torch.cuda.is_available():
-        print(torch.cuda.memory_allocated())
+    if step % 100 == 0:
+        used = torch.cuda.memory_allocated()
 ```
 
 ## Leave alone
@@ -131,12 +131,13 @@ def evaluate():
 No fix is offered: how often the statistics are wanted is yours to decide.
 
 ## Measure
+Timed are ten steps. On a CPU next to no gain is expected, for there are no statistics to gather: what is saved on a GPU
+is the host's work of gathering them.
 ```python
-for x in batches:
-    optimizer.zero_grad()
-    model(x).sum().backward()
-    optimizer.step()
-    torch.cuda.memory_stats()
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(8, 4).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+batches = [torch.randn(8, 8, device=device) for _ in range(10)]
 ```
 """
 
@@ -174,6 +175,7 @@ rule = Rule(
     severity="info",
     default=False,
     triggers=(b"memory_", b"mem_get_info", b"_memory", b"utilization", b"_snapshot", b"nvidia-smi", b"nvml", b"psutil"),
+    equivalence="bitwise",
 )
 
 

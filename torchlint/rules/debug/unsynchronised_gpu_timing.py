@@ -152,11 +152,7 @@ def branch():
 No fix is offered: warming up and the choice of the clock belong to it.
 
 ## Measure
-```python
-start = time.time()
-y = model(x)
-elapsed = time.time() - start
-```
+Not timed: it is about a clock that is read too early; waiting first makes the reading right, not the code faster.
 """
 
 from __future__ import annotations
@@ -196,6 +192,7 @@ rule = Rule(
     severity="info",
     default=True,
     triggers=(b"time", b"default_timer"),
+    equivalence="opt-in",
 )
 
 

@@ -114,10 +114,7 @@ Suggestion: the program must be started with torchrun, needs a process group and
 reduces gradients in another order.
 
 ## Measure
-```python
-parallel = nn.DataParallel(model)
-parallel(batches[0])
-```
+Not timed: the remedy is another way to start the program, with one process for each GPU.
 """
 
 from __future__ import annotations

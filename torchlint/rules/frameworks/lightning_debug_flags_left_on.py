@@ -128,10 +128,8 @@ trainer = Trainer(detect_anomaly=True)
 Unsafe: what the flag checked or reported is gone, and with the limits gone a run takes all batches.
 
 ## Measure
-```python
-with torch.autograd.set_detect_anomaly(True):
-    torch.ones(8, requires_grad=True).exp().sum().backward()
-```
+Not timed: the example needs Lightning and a Trainer that runs it.
+A gain is expected on a CPU and on a GPU from anomaly detection and from profilers; the other flags change what is run.
 """
 
 from __future__ import annotations
@@ -159,6 +157,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b"Trainer",),
+    equivalence="opt-in",
 )
 
 

@@ -150,10 +150,8 @@ def test_metric(model, loader):
 Unsafe: the value of the last batch is no longer kept in the metric, which Lightning's `on_step` logging reads.
 
 ## Measure
-```python
-logits, labels = torch.randn(512, 100), torch.randint(100, (512,))
-(logits.argmax(1) == labels).float().mean()
-```
+Not timed: the example needs torchmetrics.
+A gain is expected on a CPU and on a GPU: what is saved is one computation of the metric per batch.
 """
 
 from __future__ import annotations

@@ -29,6 +29,9 @@ class Rows(Dataset):
 
     def __getitem__(self, index):
         return self.rows[index]
+
+
+rows = torch.ones(8, 4)
 ```
 
 ## Bad
@@ -38,7 +41,7 @@ class OnDevice(Rows):
         return self.rows[index].to(device)
 
 
-for x in DataLoader(OnDevice(torch.ones(8, 4)), batch_size=4):
+for x in DataLoader(OnDevice(rows), batch_size=4):
     model(x).sum().backward()
 ```
 
@@ -53,7 +56,7 @@ for x in DataLoader(Rows(torch.ones(8, 4)), batch_size=4, collate_fn=collate):
 
 ## Good
 ```python
-for x in DataLoader(Rows(torch.ones(8, 4)), batch_size=4):
+for x in DataLoader(Rows(rows), batch_size=4):
     model(x.to(device, non_blocking=True)).sum().backward()
 ```
 
@@ -164,9 +167,11 @@ def test_rows():
 No fix is offered: the move belongs into the loops that use the batches.
 
 ## Measure
+An epoch of 64 batches of 4 rows, without workers. On a CPU no gain is expected: what is saved is three of four copies
+over the bus, and the kernels that put the batch together.
 ```python
-for x in DataLoader(Rows(torch.ones(8, 4)), batch_size=4):
-    x.to(device)
+torch.manual_seed(0)
+rows = torch.randn(256, 4)
 ```
 """
 
@@ -193,6 +198,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b"Dataset", b"__getitem__", b"ollat"),
+    equivalence="bitwise",
 )
 
 

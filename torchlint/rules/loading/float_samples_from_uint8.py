@@ -31,7 +31,7 @@ class Photos(Dataset):
 
 ## Bad
 ```python
-class Scaled(Photos):
+class Images(Photos):
     def __getitem__(self, index):
         image = np.fromfile(self.paths[index], dtype=np.uint8).reshape(3, 64, 64)
         return torch.from_numpy(image).float() / 255
@@ -44,7 +44,7 @@ def train(loader, model):
 
 ## Good
 ```python
-class Narrow(Photos):
+class Images(Photos):
     def __getitem__(self, index):
         image = np.fromfile(self.paths[index], dtype=np.uint8).reshape(3, 64, 64)
         return torch.from_numpy(image)
@@ -126,8 +126,24 @@ def test_photos():
 No fix is offered: the conversion moves into the training loop or the model, and inference needs it there as well.
 
 ## Measure
+An epoch over 64 images in one process. Narrow samples are cheaper to put together on a CPU, too; on a GPU three
+quarters of the bytes of each copy are saved as well.
 ```python
-(torch.zeros(32, 3, 64, 64, dtype=torch.uint8).float() / 255).to(device)
+import tempfile
+from pathlib import Path
+
+from torch.utils.data import DataLoader
+
+torch.manual_seed(0)
+root = Path(tempfile.mkdtemp())
+paths = [root / f"{index}.raw" for index in range(64)]
+for path in paths:
+    path.write_bytes(bytes(range(256)) * 48)
+model = torch.nn.Conv2d(3, 1, 8, stride=8).to(device)
+```
+
+```python
+train(DataLoader(Images(paths), batch_size=32), model)
 ```
 """
 

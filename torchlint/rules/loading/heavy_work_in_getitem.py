@@ -37,11 +37,12 @@ class Labelled(Dataset):
 
     def __getitem__(self, index):
         with open(self.root / "labels.json") as file:
-            labels = json.load(file)
+            labels = torch.tensor(json.load(file))
         return torch.ones(4), labels[index]
 
 
-first = Labelled(root)[0]
+labelled = Labelled(root)
+first = labelled[0]
 ```
 
 ```python
@@ -73,7 +74,8 @@ class Labelled(Dataset):
         return torch.ones(4), self.labels[index]
 
 
-first = Labelled(root)[0]
+labelled = Labelled(root)
+first = labelled[0]
 ```
 
 ```python
@@ -258,9 +260,14 @@ def test_samples():
 No fix is offered: what is kept on the dataset takes memory in each worker, and may need another layout.
 
 ## Measure
+Sixteen samples. A gain can be expected on a CPU, too: what is saved is reading and parsing the file for each of them.
+```python
+(root / "labels.json").write_text(json.dumps([0, 1] * 2048))
+```
+
 ```python
 for index in range(16):
-    torch.from_numpy(np.load(root / "rows.npy")[index])
+    sample = labelled[index]
 ```
 """
 
@@ -294,6 +301,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b"__getitem__", b"ollat"),
+    equivalence="bitwise",
 )
 
 

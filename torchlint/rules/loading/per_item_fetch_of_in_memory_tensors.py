@@ -127,9 +127,16 @@ No fix is offered: the order of a shuffle is the same only if the sampler is see
 loader's `batch_size`.
 
 ## Measure
+An epoch over 2048 rows. A gain can be expected on a CPU, too.
 ```python
-for a, b in DataLoader(TensorDataset(x, y), batch_size=256, shuffle=True):
-    a + 1
+torch.manual_seed(0)
+x, y = torch.randn(2048, 4), torch.randn(2048)
+```
+
+```python
+total = torch.zeros(())
+for rows, values in loader:
+    total += values.sum()
 ```
 """
 
@@ -155,6 +162,7 @@ rule = Rule(
     severity="info",
     default=False,
     triggers=(b"DataLoader",),
+    equivalence="rng",
 )
 
 

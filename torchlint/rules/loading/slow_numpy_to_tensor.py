@@ -15,12 +15,13 @@ in code that runs for every step or sample, `torch.tensor` over an array that wa
 import numpy as np
 import torch
 
+shape = (4,)
 xs = [[1.0, 2.0], [3.0, 4.0]]
 ```
 
 ## Bad
 ```python
-frames = torch.tensor([np.zeros(4), np.ones(4)])
+frames = torch.tensor([np.zeros(shape), np.ones(shape)])
 ```
 
 ```python
@@ -34,7 +35,7 @@ rows = torch.tensor(table.tolist(), dtype=torch.float32)
 
 ## Good
 ```python
-frames = torch.tensor(np.stack([np.zeros(4), np.ones(4)]))
+frames = torch.tensor(np.stack([np.zeros(shape), np.ones(shape)]))
 ```
 
 ```python
@@ -110,8 +111,9 @@ the conversion is NumPy's; without one it is a suggestion only, because a list o
 an array of float64 stays float64. Unsafe for `from_numpy`, because the tensor shares the array's memory.
 
 ## Measure
+One tensor of two images. A gain can be expected on a CPU, too.
 ```python
-torch.tensor([np.zeros((3, 64, 64)) for _ in range(8)])
+shape = (3, 64, 64)
 ```
 """
 

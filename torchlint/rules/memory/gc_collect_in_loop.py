@@ -128,12 +128,12 @@ Unsafe: objects in reference cycles, and tensors that they hold, live until Pyth
 of memory can rise.
 
 ## Measure
+Timed is one step. A gain is expected on a CPU and on a GPU: what is saved is the collector's walk over all objects, of
+which a real program has more than this one.
 ```python
-for x in batches:
-    optimizer.zero_grad()
-    model(x).sum().backward()
-    optimizer.step()
-    gc.collect()
+model = nn.Sequential(nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 128), nn.Sigmoid())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+batches = [torch.randn(32, 128)]
 ```
 """
 
@@ -157,6 +157,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b"collect",),
+    equivalence="bitwise",
 )
 
 

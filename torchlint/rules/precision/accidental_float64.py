@@ -17,11 +17,12 @@ import torch
 from torch import nn
 
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+count = 8
 ```
 
 ## Bad
 ```python
-points = torch.from_numpy(np.random.rand(8, 3)).to(device)
+points = torch.from_numpy(np.random.rand(count, 3)).to(device)
 ```
 
 ```python
@@ -33,7 +34,7 @@ class Score(nn.Module):
 
 ## Good
 ```python
-points = torch.from_numpy(np.random.rand(8, 3)).float().to(device)
+points = torch.from_numpy(np.random.rand(count, 3)).float().to(device)
 ```
 
 ```python
@@ -120,8 +121,15 @@ def test_gradients():
 Unsafe: values are rounded to float32, and what is computed from them has another dtype.
 
 ## Measure
+The distances between 1024 points. A gain can be expected on a CPU, too, whose vector units hold twice as many float32
+numbers; on a GPU it depends on the rate of double precision.
 ```python
-torch.from_numpy(np.random.rand(64, 64)).to(device) @ torch.from_numpy(np.random.rand(64, 64)).to(device)
+np.random.seed(0)
+count = 1024
+```
+
+```python
+distances = torch.cdist(points, points)
 ```
 """
 
@@ -163,6 +171,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b"from_numpy", b"tensor(", b"asarray", b"double", b"float64"),
+    equivalence="opt-in",
 )
 
 

@@ -35,6 +35,9 @@ if __name__ == "__main__":
 
 ## Good
 ```python
+torch.set_float32_matmul_precision("high")
+
+
 def train():
     for x in loader:
         optimizer.zero_grad()
@@ -43,7 +46,6 @@ def train():
 
 
 if __name__ == "__main__":
-    torch.set_float32_matmul_precision("high")
     train()
 ```
 
@@ -141,8 +143,18 @@ No edit is offered: results change, and which form fits depends on the GPU (TF32
 mix `allow_tf32` with the newer `fp32_precision` settings of torch 2.9; reading the old flag then raises an error.
 
 ## Measure
+Two steps with one large matrix. No gain is expected on a GPU before Ampere, nor on a CPU that does not multiply in a
+shorter format than float32.
 ```python
-model(torch.randn(8, 8, device=device)).sum().backward()
+torch.manual_seed(0)
+size = 4096 if device.type == "cuda" else 512
+model = nn.Linear(size, size).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+loader = [torch.randn(256, size, device=device) for _ in range(2)]
+```
+
+```python
+train()
 ```
 """
 
@@ -171,6 +183,7 @@ rule = Rule(
     severity="info",
     default=False,
     triggers=(b"__main__",),
+    equivalence="opt-in",
 )
 
 

@@ -170,8 +170,11 @@ No edit is offered, as three things have to be decided by hand. A boolean `attn_
 `1 / sqrt(d)` needs `scale=` (torch 2.1). Results differ by rounding.
 
 ## Measure
+The forward pass without a mask or dropout. A gain can be expected on a CPU, too.
 ```python
-torch.softmax(q @ k.transpose(-2, -1) / math.sqrt(q.size(-1)), dim=-1) @ v
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+torch.manual_seed(0)
+q, k, v = torch.randn(3, 2, 8, 256, 64, device=device).unbind(0)
 ```
 """
 

@@ -79,8 +79,12 @@ No edit is offered: where the other operand has a batch dimension, `gather` or a
 `F.embedding`.
 
 ## Measure
+One lookup of 512 rows among 1000. A gain can be expected on a CPU, too.
 ```python
-F.one_hot(ids, 1000).float() @ weight
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+torch.manual_seed(0)
+ids = torch.randint(1000, (512,), device=device)
+weight = torch.randn(1000, 64, device=device)
 ```
 """
 

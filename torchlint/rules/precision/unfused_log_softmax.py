@@ -109,12 +109,17 @@ def test_log_softmax():
 ```
 
 ## Fix safety
-Unsafe: results differ by rounding, and are finite where they were infinite; gradients there differ, too. No edit is
-offered where a small number is added (its effect goes away), or where a layer would have to leave the model.
+Unsafe: results differ by rounding, and are finite where they were infinite; gradients there differ, too. A softmax in
+front of `cross_entropy` is applied once instead of twice, so the loss has other values. No edit is offered where a
+small number is added (its effect goes away), or where a layer would have to leave the model.
 
 ## Measure
+The forward pass on 256 rows of 1000 classes. A gain can be expected on a CPU, too; the backward pass is not timed.
 ```python
-torch.log(torch.softmax(z, dim=-1)).sum().backward()
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+torch.manual_seed(0)
+z = torch.randn(256, 1000, device=device, requires_grad=True)
+y = torch.randint(1000, (256,), device=device)
 ```
 """
 
@@ -144,6 +149,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b"log", b"BCELoss", b"cross_entropy", b"CrossEntropyLoss"),
+    equivalence="opt-in",
 )
 
 

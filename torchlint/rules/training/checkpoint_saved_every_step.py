@@ -148,12 +148,13 @@ def test_saving():
 No fix: how much work may be lost when a run dies is a choice.
 
 ## Measure
+Timed are 20 steps, which save after each of them or once; the file is `os.devnull`, so no disk is waited for. A gain is
+expected on a CPU and on a GPU, where each save also waits for the device.
 ```python
-for x, y in loader:
-    optimizer.zero_grad()
-    loss_fn(model(x), y).backward()
-    optimizer.step()
-    torch.save(model.state_dict(), path)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1)).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+loader = [(torch.randn(16, 64, device=device), torch.randn(16, 1, device=device)) for _ in range(20)]
 ```
 """
 
@@ -189,6 +190,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b"save", b"dump"),
+    equivalence="bitwise",
 )
 
 

@@ -165,11 +165,12 @@ Safe where a list, or a sum that starts with a number, is only read through `ite
 the values are the same. Unsafe everywhere else, for the collected values no longer require gradients.
 
 ## Measure
+Timed is one call of `train()` over 16 batches. No gain in time is expected on a CPU or a GPU: what is saved is the
+memory of the graphs.
 ```python
-total = 0.0
-for x, y in loader:
-    total += loss_fn(model(x), y)
-total = float(total)
+model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+loader = [(torch.randn(16, 64), torch.randn(16, 1)) for _ in range(16)]
 ```
 """
 
@@ -193,6 +194,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b"+=", b"append", b" + ", b"] ="),
+    equivalence="bitwise",
 )
 
 

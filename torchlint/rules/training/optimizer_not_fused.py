@@ -193,11 +193,16 @@ Unsafe: the sums are rounded in another order; foreach needs memory for intermed
 for parameters that are sparse, complex or not on a supported device.
 
 ## Measure
+Timed is `step()` alone, for a model with many small parameters. On a CPU no gain is expected: the for-loop is the
+default there. What is saved on a GPU is launches of small kernels.
 ```python
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)
-for x in batches:
-    model(x).sum().backward()
-    optimizer.step()
+layers = [layer for _ in range(15) for layer in (nn.Linear(32, 32), nn.LayerNorm(32))]
+model = nn.Sequential(*layers).to(device)
+batches = [torch.randn(8, 32, device=device)]
+```
+
+```python
+optimizer.step()
 ```
 """
 

@@ -139,12 +139,11 @@ def test_graph():
 Unsafe: where something does use the graph once more, that raises "Trying to backward through the graph a second time".
 
 ## Measure
+Timed are four steps. No gain in time is expected on a CPU or a GPU: what is saved is memory at the next forward pass.
 ```python
-for x in loader:
-    optimizer.zero_grad()
-    loss = model(x).sum()
-    loss.backward(retain_graph=True)
-    optimizer.step()
+model = nn.Sequential(nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 128), nn.Sigmoid())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+loader = [torch.randn(32, 128) for _ in range(4)]
 ```
 """
 
@@ -172,6 +171,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b"retain_graph",),
+    equivalence="bitwise",
 )
 
 

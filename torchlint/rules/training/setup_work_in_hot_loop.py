@@ -203,12 +203,13 @@ Suggestion: the same work before the loop, where the loop's body holds it as a s
 is built once keeps its state, so training changes, which is the purpose.
 
 ## Measure
+Timed is one pass over the batches, with a model of many modules that is on its device already. A gain is expected on a
+CPU and on a GPU: what is saved is the walk over all modules, which is work of the host.
 ```python
-for x, y in loader:
-    model.to(device)
-    optimizer.zero_grad()
-    loss_fn(model(x.to(device)), y.to(device)).backward()
-    optimizer.step()
+layers = [layer for _ in range(25) for layer in (nn.Linear(32, 32), nn.LayerNorm(32))]
+model = nn.Sequential(*layers, nn.Linear(32, 2)).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+loader = [(torch.randn(8, 32), torch.randint(2, (8,))) for _ in range(4)]
 ```
 """
 
@@ -240,6 +241,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b"torch",),
+    equivalence="opt-in",
 )
 
 

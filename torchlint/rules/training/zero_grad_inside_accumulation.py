@@ -133,13 +133,7 @@ Unsafe: the gradients, and with them the training, change; that is the purpose. 
 tuned for the small batch.
 
 ## Measure
-```python
-for i, (x, y) in enumerate(loader):
-    optimizer.zero_grad()
-    (loss_fn(model(x), y) / k).backward()
-    if (i + 1) % k == 0:
-        optimizer.step()
-```
+Not timed: the fix changes what is learned from a batch, not how long a batch takes.
 """
 
 from __future__ import annotations
@@ -163,6 +157,7 @@ rule = Rule(
     severity="error",
     default=True,
     triggers=(b"zero_grad",),
+    equivalence="opt-in",
 )
 
 

@@ -108,11 +108,13 @@ Unsafe: a parameter without a gradient is skipped by the optimizer, where a zero
 momentum; and code that reads `.grad` finds None.
 
 ## Measure
+Timed are three steps of a model whose parameters are many next to its batch. A small gain is expected on a CPU and on a
+GPU: what is saved is writing the zeros and adding to them.
 ```python
-for x in batches:
-    optimizer.zero_grad(set_to_none=False)
-    model(x).sum().backward()
-    optimizer.step()
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512), nn.Sigmoid()).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+batches = [torch.randn(8, 512, device=device) for _ in range(3)]
 ```
 """
 
@@ -136,6 +138,7 @@ rule = Rule(
     severity="info",
     default=True,
     triggers=(b"zero_grad", b".grad"),
+    equivalence="bitwise",
 )
 
 

@@ -113,9 +113,14 @@ may not have ended when the host goes on; where the call casts as well, as the c
 elements that may be other objects, whose `.to` may raise a TypeError. Of a whole batch it is only a suggestion.
 
 ## Measure
+An epoch of 8 steps, on batches that are pinned beforehand where there is a GPU. On a CPU no gain is expected: what is
+saved is the wait for each copy over the bus.
 ```python
-for x, y in loader:
-    x, y = x.to(device), y.to(device)
+torch.manual_seed(0)
+model = nn.Linear(1024, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+dataset = TensorDataset(torch.randn(2048, 1024), torch.randint(2, (2048,)))
+loader = list(DataLoader(dataset, batch_size=256, pin_memory=pin))
 ```
 """
 
@@ -143,6 +148,7 @@ rule = Rule(
     default=True,
     triggers=(b".to", b".cuda"),
     yields_to=("TL102", "TL104", "TL110", "TL902"),
+    equivalence="bitwise",
 )
 
 

@@ -29,7 +29,8 @@ class Normalize(nn.Module):
         return x - self.mean.to(x.device)
 
 
-out = Normalize().to(device)(torch.ones(2, 3, 4, 4, device=device))
+normalize = Normalize().to(device)
+out = normalize(torch.ones(2, 3, 4, 4, device=device))
 ```
 
 ```python
@@ -52,7 +53,8 @@ class Normalize(nn.Module):
         return x - self.mean.to(x.device)
 
 
-out = Normalize().to(device)(torch.ones(2, 3, 4, 4, device=device))
+normalize = Normalize().to(device)
+out = normalize(torch.ones(2, 3, 4, 4, device=device))
 ```
 
 ## Leave alone
@@ -165,9 +167,13 @@ Nothing is offered for globals and for tensors built in the step, where the assi
 before `super().__init__()`, and where the class has the name already, as `register_buffer` would raise there.
 
 ## Measure
+One call of the module. On a CPU no gain is expected: what is saved is a copy over the bus and the wait for it.
 ```python
-model = Normalize().to(device)
-out = model(torch.ones(2, 3, 4, 4, device=device))
+images = torch.rand(8, 3, 224, 224, device=device)
+```
+
+```python
+out = normalize(images)
 ```
 """
 

@@ -148,9 +148,13 @@ stored or added up: the values then stay on the device, whose memory fills with 
 device tensors. Otherwise there is no fix.
 
 ## Measure
+An epoch of 16 small steps, on batches that are on the device beforehand. On a CPU no gain is expected: what is saved
+is the wait for the device at each copy.
 ```python
-for x, y in loader:
-    losses.append(criterion(model(x.to(device)), y.to(device)).detach().cpu())
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 3)).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+loader = [(torch.randn(64, 256, device=device), torch.randint(3, (64,), device=device)) for _ in range(16)]
 ```
 """
 

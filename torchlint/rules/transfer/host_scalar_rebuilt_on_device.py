@@ -29,7 +29,8 @@ class Margin(nn.Module):
         return torch.where(x > floor, x * weight, zero)
 
 
-y = Margin()(torch.arange(8.0, device=device))
+margin = Margin()
+y = margin(torch.arange(8.0, device=device))
 ```
 
 ```python
@@ -48,7 +49,8 @@ class Margin(nn.Module):
         return torch.where(x > floor, x * weight, zero)
 
 
-y = Margin()(torch.arange(8.0, device=device))
+margin = Margin()
+y = margin(torch.arange(8.0, device=device))
 ```
 
 ```python
@@ -133,9 +135,15 @@ Safe for one real number or bool in the range of every floating dtype: dtype, sh
 is a suggestion. Lists have no rewrite.
 
 ## Measure
+A hundred calls of the module. A CPU gains a little, as `torch.full` is the simpler call; on a GPU a copy over the bus
+and the wait for it are saved as well, at each of the three places.
 ```python
 x = torch.rand(4, 8, device=device)
-y = x * torch.tensor(0.5, device=device)
+```
+
+```python
+for _ in range(100):
+    y = margin(x)
 ```
 """
 
@@ -166,6 +174,7 @@ rule = Rule(
     default=True,
     triggers=(b"tensor(",),
     yields_to=("TL106",),
+    equivalence="bitwise",
 )
 
 

@@ -106,10 +106,17 @@ Safe where the target is spelled as CUDA: values, dtype, device and random numbe
 variable: if that is the CPU, the tensor was pinned and is no longer. Through a name it is a suggestion.
 
 ## Measure
+An epoch of 3 steps. Without a GPU nothing can be pinned and no gain is expected: what is saved is a copy into
+page-locked memory on the training thread.
 ```python
-x = torch.rand(1024, 1024)
-if torch.cuda.is_available():
-    x.pin_memory().to(device, non_blocking=True)
+torch.manual_seed(0)
+model = nn.Linear(1024, 4).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+loader = [torch.randn(1024, 1024) for _ in range(3)]
+```
+
+```python
+train(optimizer)
 ```
 """
 
@@ -132,6 +139,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b"pin_memory",),
+    equivalence="bitwise",
 )
 
 

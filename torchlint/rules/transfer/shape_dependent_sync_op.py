@@ -29,7 +29,8 @@ class Labelled(nn.Module):
         return x + F.one_hot(y).float()
 
 
-out = Labelled()(torch.ones(4, 3, device=device), torch.tensor([0, 1, 2, 0]))
+labelled = Labelled()
+out = labelled(torch.ones(4, 3, device=device), torch.tensor([0, 1, 2, 0]))
 ```
 
 ```python
@@ -60,7 +61,8 @@ class Labelled(nn.Module):
         return x + F.one_hot(y, num_classes=x.size(1)).float()
 
 
-out = Labelled()(torch.ones(4, 3, device=device), torch.tensor([0, 1, 2, 0]))
+labelled = Labelled()
+out = labelled(torch.ones(4, 3, device=device), torch.tensor([0, 1, 2, 0]))
 ```
 
 ```python
@@ -154,8 +156,14 @@ def test_one_hot(model, loader):
 Nothing is rewritten: which size is right, only the program's author knows, and a wrong one raises an error.
 
 ## Measure
+One call of the module on 4096 labels. On a CPU no gain is expected: what is saved is the wait for the device.
 ```python
-F.one_hot(torch.tensor([0, 1, 2, 0], device=device))
+x = torch.ones(4096, 100, device=device)
+y = torch.arange(4096, device=device) % 100
+```
+
+```python
+out = labelled(x, y)
 ```
 """
 
@@ -178,6 +186,7 @@ rule = Rule(
     default=True,
     triggers=(b"one_hot", b"repeat_interleave", b"["),
     yields_to=("TL102", "TL104", "TL607"),
+    equivalence="bitwise",
 )
 
 

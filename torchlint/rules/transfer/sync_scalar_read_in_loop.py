@@ -144,9 +144,13 @@ computed: the result is equal bit for bit. Elsewhere the rewrite is a suggestion
 needs another line that reads it.
 
 ## Measure
+An epoch of 16 small steps, on batches that are on the device beforehand. On a CPU no gain is expected: what is saved
+is the wait for the device at each read.
 ```python
-for x, y in loader:
-    total += criterion(model(x.to(device)), y.to(device)).item()
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 3)).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+loader = [(torch.randn(64, 256, device=device), torch.randint(3, (64,), device=device)) for _ in range(16)]
 ```
 """
 

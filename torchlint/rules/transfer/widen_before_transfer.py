@@ -110,9 +110,13 @@ Unsafe: the values are the same, but for a moment the device holds the narrow te
 the move are not neighbours, or one call does both, nothing is rewritten.
 
 ## Measure
+An epoch of 4 steps. On a CPU no gain is expected, as nothing is sent: what is saved is three quarters of the bytes of
+a copy over the bus.
 ```python
-image = torch.zeros(4, 8, dtype=torch.uint8)
-image.float().to(device)
+torch.manual_seed(0)
+model = nn.Linear(1024, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+loader = [(torch.rand(256, 1024), torch.zeros(256)) for _ in range(4)]
 ```
 """
 
@@ -137,6 +141,7 @@ rule = Rule(
     default=True,
     triggers=(b".to", b".cuda", b".cpu"),
     yields_to=("TL102", "TL104"),
+    equivalence="bitwise",
 )
 
 

@@ -113,9 +113,15 @@ see a NaN wherever it stands, and the builtins only at some places; of an empty 
 `sorted` is a suggestion: it gives a list, and `sort().values` a tensor.
 
 ## Measure
+Timed are ten forward passes over 256 scores. A gain is expected on a CPU, where one view and one operation per element
+are saved, and more of it on a GPU, where most of them wait for the device.
 ```python
-scores = torch.rand(2000, device=device)
-best = max(scores)
+x = torch.randn(64, 8, device=device)
+```
+
+```python
+for _ in range(10):
+    total, finite = Scores()(x)
 ```
 """
 

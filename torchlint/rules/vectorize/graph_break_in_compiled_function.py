@@ -20,16 +20,6 @@ x = torch.randn(8)
 
 ## Bad
 ```python
-@torch.compile(backend="eager")
-def scaled(x: torch.Tensor):
-    print(x.shape)
-    return x * 2
-
-
-y = scaled(x)
-```
-
-```python
 def clipped(x: torch.Tensor):
     if x.sum() > 1:
         x = x / x.sum()
@@ -40,17 +30,17 @@ fast = torch.compile(clipped, backend="eager")
 y = fast(x)
 ```
 
-## Good
 ```python
 @torch.compile(backend="eager")
 def scaled(x: torch.Tensor):
+    print(x.shape)
     return x * 2
 
 
-print(x.shape)
 y = scaled(x)
 ```
 
+## Good
 ```python
 def clipped(x: torch.Tensor):
     total = x.sum()
@@ -59,6 +49,16 @@ def clipped(x: torch.Tensor):
 
 fast = torch.compile(clipped, backend="eager")
 y = fast(x)
+```
+
+```python
+@torch.compile(backend="eager")
+def scaled(x: torch.Tensor):
+    return x * 2
+
+
+print(x.shape)
+y = scaled(x)
 ```
 
 ## Leave alone
@@ -171,14 +171,16 @@ def test_print(x: torch.Tensor):
 No fix is offered: where the code goes depends on what it is for.
 
 ## Measure
+Timed are ten calls of the compiled function, after it has been compiled; the backend is `eager`, so no kernel is fused.
+A gain is expected on a CPU and on a GPU: what is saved is leaving and entering compiled code, and on a GPU a wait.
 ```python
-@torch.compile(backend="eager")
-def scaled(x: torch.Tensor):
-    print(x.shape)
-    return x * 2
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+x = torch.rand(64, device=device)
+```
 
-
-y = scaled(x)
+```python
+for _ in range(10):
+    y = fast(x)
 ```
 """
 

@@ -126,9 +126,10 @@ Safe for a comprehension, or a `map` of a cast, over a tensor with certainly one
 tensor of more dimensions gives nested lists, and after a `for` statement its variable would hold a number.
 
 ## Measure
+Timed is one pass over three batches of 500 samples. A gain is expected on a CPU, where one small view and one call per
+element are saved, and more of it on a GPU, where each of those calls waits for the device.
 ```python
-scores = torch.rand(2000, device=device)
-values = [v.item() for v in scores]
+loader = [torch.randn(500, 8) for _ in range(3)]
 ```
 """
 
@@ -150,6 +151,7 @@ rule = Rule(
     default=True,
     triggers=(b".item", b"float(", b"int(", b"bool(", b"map"),
     yields_to=("TL606",),
+    equivalence="bitwise",
 )
 _PERHAPS_LIST = (
     "`{expr}` reads the device once per element of `{tensor}`; read all at once (stack a list first) by `.tolist()`."

@@ -147,7 +147,15 @@ class Host(nn.Module):
 No fix is offered: which operation does the work depends on the loop.
 
 ## Measure
+Timed are one forward and one backward pass of the loss. A gain is expected on a CPU and on a GPU: what is saved is
+Python and one operation after the other for every row.
 ```python
+x = torch.randn(128, 32, device=device, requires_grad=True)
+target = torch.randn(128, 32, device=device)
+```
+
+```python
+x.grad = None
 loss = RowLoss()(x, target)
 loss.backward()
 ```

@@ -104,9 +104,15 @@ Unsafe: the result stays on the device and in the graph, and has the elements' o
 for.
 
 ## Measure
+Timed are ten forward passes, each with two elements. On a CPU little gain is expected, and more on a GPU: what is saved
+is one read per element, which waits for the device there.
 ```python
-out = model(torch.rand(16, 8, device=device)).flatten()
-joined = torch.tensor([row.sum() for row in out.split(1)])
+x = torch.randn(64, 8, device=device)
+```
+
+```python
+for _ in range(10):
+    joined = Joint()(x)
 ```
 """
 
@@ -137,6 +143,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b"ensor(", b"asarray("),
+    equivalence="opt-in",
 )
 
 

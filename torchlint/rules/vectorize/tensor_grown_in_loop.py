@@ -110,8 +110,10 @@ tensors, and a part that is changed in place afterwards changes the result. The 
 dtype, shape and the result of a loop without iterations are the same.
 
 ## Measure
+Timed is one call of `predict` on 200 batches. A gain is expected on a CPU and on a GPU: what is saved is copying again
+what was collected before, so the gain grows with the number of batches.
 ```python
-preds = predict(batches)
+batches = [torch.randn(16, 64, device=device) for _ in range(200)]
 ```
 """
 
@@ -140,6 +142,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b"cat", b"stack", b"append"),
+    equivalence="bitwise",
 )
 
 
@@ -227,8 +230,7 @@ def _fix(node: cst.Assign, call: cst.Call, loop: cst.For | cst.While, module: Mo
         return None
     name, scope = place.value, function or module.root
     new = f"{name}_parts"
-    start = _seed(place, loop, scope, module)
-    parts = call.args[0].value
+    start, parts = _seed(place, loop, scope, module), call.args[0].value
     if start is None or module.same(scope, cst.Name(new)) or not isinstance(parts, (cst.Tuple, cst.List)):
         return None
     first = parts.elements[0].value.deep_equals(place)

@@ -1,0 +1,275 @@
+"""``torchlint verify``: prove each fix, before against after."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from torchlint.base.errors import OutputError, UsageError
+from torchlint.base.finding import Finding, NoteKind
+from torchlint.cli.options import Given, wants_color
+from torchlint.cli.output import check_output_file, complain, emit, undone, write_output_file
+from torchlint.cli.progress import Status, is_terminal
+from torchlint.cli.scope import STDIN, Scope, Target, scope
+from torchlint.cli.session import BROKEN, Session
+from torchlint.cli.verify_options import options, verify_options
+from torchlint.engine.catalog import load_catalog
+from torchlint.report.text import visible
+from torchlint.source.discover import SkipKind
+from torchlint.source.document import Document, read
+from torchlint.verify.doctor import diagnose, render, require_torch
+from torchlint.verify.errors import OriginalFailedError
+from torchlint.verify.model import Report, Verdict
+from torchlint.verify.options import Options
+
+_MODULES = {"text": "text", "json": "json_report", "markdown": "markdown", "html": "html"}
+_UNSET = (
+    "accelerator",
+    "force_exclude",
+    "jobs",
+    "max_file_size",
+    "target_torch",
+    "timeout",
+    "fail_on",
+    "output_format",
+)
+"""Configuration keys that are options of check and not, or with another meaning, of verify."""
+EXAMPLE = "torchlint verify . -- train.py --epochs 1"
+
+
+class _Verify(click.Command):
+    """Keeps what stands behind ``--``: the program to run."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        at = args.index("--") if "--" in args else len(args)
+        ctx.meta["torchlint.command"] = args[at + 1 :]
+        ctx.meta["torchlint.dashes"] = at < len(args)
+        return super().parse_args(ctx, args[:at])
+
+
+@click.command("verify", cls=_Verify)
+@click.argument("targets", nargs=-1)
+@verify_options
+@click.pass_context
+def verify_command(ctx: click.Context, /, **given: Any) -> int:
+    """Compare a program with and without its fixes: speed, results, transfers, memory.
+
+    \b
+    torchlint verify . -- train.py --epochs 1      a program, unchanged
+    torchlint verify pkg/mod.py::func --inputs "randn(64, 512)"
+    torchlint verify rules [TL603 ...]             the rules' own examples
+    torchlint verify --doctor                      what can be measured here
+
+    Your code is run in copies; your files are never written.
+
+    Exit code: 0 nothing in --fail-on, 1 a verdict in --fail-on, 2 wrong usage, 3 the program itself fails,
+    4 no torch.
+    """
+    chosen = options(given)
+    if given["doctor"]:
+        emit(render(diagnose(chosen.python)))
+        return 0
+    try:
+        report = _report(ctx, given, chosen)
+    except OriginalFailedError as error:
+        complain("\n".join(f"  | {visible(line)}" for line in error.log.splitlines()))
+        raise
+    if report is None:
+        return 0
+    _print(report, given)
+    fail_on = given["fail_on"]
+    if fail_on is None:  # examples are small: on a CPU some remedies of a GPU's troubles are slower
+        fail_on = ("different",) if report.mode == "rules" else ("slower", "different")
+    return 1 if failures(report, fail_on) else 0
+
+
+def _report(ctx: click.Context, given: Given, chosen: Options) -> Report | None:
+    targets: tuple[str, ...] = given["targets"]
+    if given["output_file"] is not None:
+        check_output_file(given["output_file"], ())
+    if given["output_format"] == "html":
+        importlib.import_module("torchlint.verify.output.html").demand()
+    if targets[:1] == ("rules",):
+        return _rules(targets[1:], chosen, given)
+    functions = [target for target in targets if "::" in target]
+    if functions:
+        if len(targets) > 1:
+            raise UsageError("name one function: torchlint verify pkg/mod.py::func")
+        return _function(functions[0], chosen, given)
+    if not ctx.meta["torchlint.dashes"]:
+        raise UsageError(f"name what to run behind --: {EXAMPLE}; or a function, or 'rules' (see --help)")
+    return _script(ctx.meta["torchlint.command"], chosen, given)
+
+
+def _script(typed: list[str], chosen: Options, given: Given) -> Report | None:
+    from torchlint.verify import script_mode
+    from torchlint.verify.command import parse
+    from torchlint.verify.request import Request
+
+    found = _scope(given, given["targets"])
+    _demand_files(found, given)
+    root, cwd = Path(found.settings.root), Path.cwd()
+    if not cwd.is_relative_to(root):
+        cwd = root
+    command = parse(typed, cwd, root)
+    findings, documents, left_out = _findings(found, given)
+    offer = _offered(findings, documents, left_out, found, given)
+    if offer is None:
+        return None
+    units, skipped = offer
+    doctor = diagnose(chosen.python)
+    require_torch(doctor)
+    _demand_gpu(chosen, bool(doctor.gpus))
+    request = Request(root, cwd, command, units, documents, skipped, chosen, doctor)
+    with Status(not given["quiet"]) as status:
+        return script_mode.run(request, _teller(given, status), status.show)
+
+
+def _teller(given: Given, status: Status) -> Callable[[str], None]:
+    def tell(line: str) -> None:
+        if not given["quiet"]:
+            status.show("")
+            complain(visible(line))
+
+    return tell
+
+
+def _demand_gpu(chosen: Options, there: bool) -> None:
+    from torchlint.verify.errors import NoTorchError
+
+    if chosen.device == "cuda" and not there:
+        raise NoTorchError(
+            f"--device cuda: torch in {chosen.python} finds no GPU (torchlint verify --doctor says more)"
+        )
+
+
+def _scope(given: Given, paths: tuple[str, ...]) -> Scope:
+    unset = dict.fromkeys(_UNSET)
+    return scope({**given, **unset, "paths": paths, "stdin_filename": None}, load_catalog())
+
+
+def _demand_files(found: Scope, given: Given) -> None:
+    """Refuse paths that are no files or folders, and a report in the place of one of the files."""
+    if STDIN in given["targets"]:
+        raise UsageError("standard input has no program to run; name files or folders")
+    for skip in found.skipped:
+        if skip.kind is SkipKind.ERROR and skip.filename in given["targets"]:
+            raise UsageError(f"{skip.filename}: {skip.reason}")
+    if given["output_file"] is not None:
+        check_output_file(given["output_file"], {target.found.path for target in found.targets})
+
+
+def _findings(
+    found: Scope, given: Given
+) -> tuple[dict[str, tuple[Finding, ...]], dict[str, Document], tuple[str, ...]]:
+    """Check the files; return findings and documents by path under the root, and in words what was left out."""
+    run = Session(found, load_catalog(), progress=not given["quiet"]).execute()
+    left_out = undone(run, NoteKind.FAILED, NoteKind.SKIPPED).splitlines()
+    targets = {target.found.filename: target for target in found.targets}
+    findings, documents = {}, {}
+    for file in run.files:
+        left_out += [
+            f"{file.filename}:{one.start.row}: not analysed: {one.message}"
+            for one in file.findings
+            if one.code in BROKEN
+        ]
+        target = targets.get(file.filename)
+        if target is None or not any(finding.fix is not None for finding in file.findings):
+            continue
+        # Under the root of all, whatever configuration of its own a subfolder has.
+        relative = Target(target.found, found.settings).relative
+        if relative.startswith("../"):
+            left_out.append(f"{file.filename}: lies outside {found.settings.root}, the project that is copied")
+            continue
+        findings[relative] = file.findings
+        documents[relative] = read(target.found.path, target.found.filename, 0)
+    return findings, documents, tuple(left_out)
+
+
+def _offered(
+    findings: dict[str, tuple[Finding, ...]],
+    documents: dict[str, Document],
+    left_out: tuple[str, ...],
+    found: Scope,
+    given: Given,
+) -> Any:
+    """Return units and skipped fixes; say so and return None where there is nothing to verify."""
+    from torchlint.verify.fixes import offered
+
+    offer = offered(findings, documents, load_catalog(), unsafe=found.settings.unsafe_fixes)
+    skipped = (*offer.skipped, *left_out)
+    if offer.units:
+        return offer.units, skipped
+    where = " ".join(given["targets"]) or os.curdir
+    complain(f"torchlint: no fixes to verify in {visible(where)}")
+    complain("".join(f"  {visible(reason)}\n" for reason in skipped[:20]))
+    if len(skipped) > 20:
+        complain(f"  and {len(skipped) - 20} more")
+    return None
+
+
+def _function(target: str, chosen: Options, given: Given) -> Report | None:
+    from torchlint.verify import function_report
+    from torchlint.verify.function_mode import parse_target
+
+    found = _scope(given, (target.partition("::")[0],))
+    root = Path(found.settings.root)
+    aim = parse_target(target, root)
+    findings, documents, left_out = _findings(found, given)
+    offer = _offered(findings, documents, left_out, found, given)
+    if offer is None:
+        return None
+    units, skipped = offer
+    doctor = diagnose(chosen.python)
+    require_torch(doctor)
+    _demand_gpu(chosen, bool(doctor.gpus))
+    request = function_report.FunctionRequest(
+        target, root, aim, given["inputs"], units, documents, skipped, chosen, given["grad"]
+    )
+    with Status(not given["quiet"]) as status:
+        return function_report.run(request, _teller(given, status), status.show)
+
+
+def _rules(codes: tuple[str, ...], chosen: Options, given: Given) -> Report | None:
+    from torchlint.verify import rule_mode
+
+    doctor = diagnose(chosen.python)
+    require_torch(doctor)
+    _demand_gpu(chosen, bool(doctor.gpus))
+    with Status(not given["quiet"]) as status:
+        return rule_mode.run(codes, chosen, status.show)
+
+
+def failures(report: Report, fail_on: tuple[str, ...]) -> list[str]:
+    """Return the ids of the variants that ``--fail-on`` names: by verdict, or as their results differ."""
+    found = []
+    for variant in report.variants:
+        different = variant.equality is not None and not variant.equality.ok
+        if (
+            (variant.speed.verdict is Verdict.SLOWER and "slower" in fail_on)
+            or (variant.speed.verdict is Verdict.INCONCLUSIVE and "inconclusive" in fail_on)
+            or (different and "different" in fail_on)
+        ):
+            found.append(variant.id)
+    return found
+
+
+def _print(report: Report, given: Given) -> None:
+    module = importlib.import_module(f"torchlint.verify.output.{_MODULES[given['output_format']]}")
+    to_file = given["output_file"] is not None
+    color = not to_file and wants_color(given["color"], is_terminal(sys.stdout))
+    text: str = module.render(report, color=color)
+    if not to_file:
+        emit(text)
+        return
+    try:
+        write_output_file(given["output_file"], text.encode("utf-8", "backslashreplace"))
+    except OutputError:
+        emit(text)  # what took minutes to measure is not thrown away
+        raise

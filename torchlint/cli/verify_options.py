@@ -1,0 +1,171 @@
+"""The options of ``torchlint verify``, and what they mean."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from torchlint.base.errors import UsageError
+from torchlint.cli.options import Given, rule_list
+from torchlint.verify.options import Options
+
+F = TypeVar("F", bound=Callable[..., Any])
+FORMATS = ("text", "json", "markdown", "html")
+FAILURES = ("slower", "different", "inconclusive")
+
+
+class Seconds(click.ParamType[float]):
+    """``300``, ``300s`` or ``5m``."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds, more than none."""
+        text = str(value).strip().lower()
+        factor = 60 if text.endswith("m") else 1
+        try:
+            seconds = float(text.removesuffix("m").removesuffix("s")) * factor
+        except ValueError:
+            seconds = 0.0
+        if not 0 < seconds < float("inf"):
+            self.fail(f"{value!r} is no time; write 300s or 5m", param, ctx)
+        return seconds
+
+
+class Percent(click.ParamType[float]):
+    """``3%`` or ``0.03``."""
+
+    name = "percent"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return a share, 0.03 for 3 %."""
+        text = str(value).strip()
+        try:
+            share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            share = -1.0
+        if not 0 <= share < 1:
+            self.fail(f"{value!r} is no share below 1; write 3% or 0.03", param, ctx)
+        return share
+
+
+def _words(allowed: tuple[str, ...]) -> Callable[[click.Context, click.Parameter, str | None], tuple[str, ...] | None]:
+    def split(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+        if value is None:
+            return None
+        found = tuple(word.strip() for word in value.split(",") if word.strip() and word.strip() != "never")
+        for word in found:
+            if word not in allowed:
+                raise click.BadParameter(f"{word!r} is none of {', '.join(allowed)}, never", ctx, parameter)
+        return found
+
+    return split
+
+
+_MEASURING: tuple[Callable[[Any], Any], ...] = (
+    click.option("--device", type=click.Choice(["auto", "cuda", "cpu", "virtual-cuda"]), default="auto",
+                 help="Where to run; virtual-cuda counts transfers without a GPU, and takes no times."),
+    click.option("--python", metavar="PATH", help="The interpreter that has torch (default: this one)."),
+    click.option("--pairs", type=click.IntRange(8), default=24, help="Paired blocks of each variant (default: 24)."),
+    click.option("--launches", type=click.IntRange(1), default=2, help="Fresh starts of each variant (default: 2)."),
+    click.option("--block", type=click.IntRange(1), help="Steps of a block (default: at least 10 and 50 ms)."),
+    click.option("--warmup", type=click.IntRange(1), default=10, help="Steps before anything is measured."),
+    click.option("--settle", type=click.IntRange(0), default=2, help="Steps before each block that do not count."),
+    click.option("--budget", type=Seconds(), default="300s", help="Time for the whole run (default: 300s)."),
+    click.option("--timeout", type=Seconds(), default="600s", help="Time for one process (default: 600s)."),
+    click.option("--ablation", type=click.Choice(["each", "none", "leave-one-out"]), default="each",
+                 help="Which combinations of fixes to compare (default: each alone, and all)."),
+    click.option("--min-effect", type=Percent(), default="3%", help="The least change worth a verdict."),
+    click.option("--seed", type=click.IntRange(0), default=0, help="Of all random streams."),
+    click.option("--check-steps", type=click.IntRange(1), default=20, help="Steps whose results are compared."),
+    click.option("--threads", type=click.IntRange(1), default=1, help="Threads of each process on a CPU."),
+)  # fmt: skip
+_RUNNING: tuple[Callable[[Any], Any], ...] = (
+    click.option("--isolation", type=click.Choice(["auto", "copy"]), default="auto",
+                 help="auto: a copy, writes elsewhere refused where the system can; copy: a copy only."),
+    click.option("--allow-write", multiple=True, metavar="PATH", help="Let the program write here too. Repeatable."),
+    click.option("--env", multiple=True, metavar="K=V|K", help="Pass a variable, credentials too. Repeatable."),
+    click.option("--keep", is_flag=True, help="Leave the copies."),
+    click.option("--inputs", metavar="CODE|FILE:FUNCTION", help='Arguments of a function: "randn(64, 512), n=10".'),
+    click.option("--grad", is_flag=True, help="Compare gradients of a function too."),
+    click.option("--doctor", is_flag=True, help="Say what can be measured here, and stop."),
+    rule_list("--select", "Verify fixes of these rules only."),
+    rule_list("--ignore", "Leave the fixes of these rules out."),
+    rule_list("--extend-select", "Verify fixes of these rules as well."),
+    click.option("--unsafe-fixes/--no-unsafe-fixes", default=None, help="Verify unsafe fixes too."),
+    click.option("--config", "configs", multiple=True, metavar="FILE|KEY=VALUE", help="As for check."),
+    click.option("--isolated", is_flag=True, help="Ignore all configuration files."),
+    click.option("--output-format", type=click.Choice(FORMATS), default="text", help="How to print the report."),
+    click.option("-o", "--output-file", metavar="FILE", help="Write the report to FILE."),
+    click.option("--fail-on", callback=_words(FAILURES), metavar="VERDICT,...",
+                 help="What makes the exit code 1: slower, different, inconclusive, never (default: slower,different; "
+                 "for rules different)."),
+    click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Use colours."),
+    click.option("-q", "--quiet", is_flag=True, help="Print the report only."),
+)  # fmt: skip
+
+
+def verify_options(function: F) -> F:
+    """Give a command the options of verify."""
+    for option in reversed((*_MEASURING, *_RUNNING)):
+        function = option(function)
+    return function
+
+
+def options(given: Given) -> Options:
+    """Return the options as `Options`.
+
+    Raises:
+        UsageError: a path does not exist, or a variable is not K=V.
+    """
+    writable = [Path(path) for path in given["allow_write"]]
+    for path in writable:
+        if not path.exists():
+            raise UsageError(f"--allow-write {path}: there is no such file or folder")
+    return Options(
+        python=_interpreter(given["python"]),
+        device=given["device"],
+        pairs=given["pairs"],
+        launches=given["launches"],
+        block=given["block"],
+        warmup=given["warmup"],
+        settle=given["settle"],
+        budget=given["budget"],
+        timeout=given["timeout"],
+        min_effect=given["min_effect"],
+        seed=given["seed"],
+        check_steps=given["check_steps"],
+        threads=given["threads"],
+        isolation=given["isolation"],
+        allow_write=tuple(path.resolve() for path in writable),
+        env=dict(_variable(text) for text in given["env"]),
+        keep=given["keep"],
+        ablation=given["ablation"],
+    )
+
+
+def _interpreter(named: str | None) -> str:
+    """Return the interpreter as an absolute path where it can be found; the child says what is wrong with others."""
+    if named is None:
+        return sys.executable
+    found = shutil.which(named)
+    # Links stay: a virtual environment's python is a link, and knows its packages by where it stands.
+    return str(Path(found).absolute()) if found else named
+
+
+def _variable(text: str) -> tuple[str, str]:
+    import os
+
+    name, equals, value = text.partition("=")
+    if not name:
+        raise UsageError(f"--env {text}: write NAME=VALUE, or NAME to pass it on")
+    if equals:
+        return name, value
+    if name not in os.environ:
+        raise UsageError(f"--env {name}: it is not set here; write {name}=VALUE")
+    return name, os.environ[name]

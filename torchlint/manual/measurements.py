@@ -1,0 +1,100 @@
+"""What was measured of each rule, in words: read from the file that `torchlint verify rules` writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torchlint.base.errors import CatalogError
+
+NO_GPU = "- Not measured on a GPU."
+_EQUAL = {
+    "bitwise": "results bitwise equal",
+    "close": "results equal up to rounding",
+    "within rounding band": "results equal up to rounding",
+    "same distribution, different random numbers": "same distribution, other random numbers",
+    "different": "results differ",
+}
+"""Levels of equality in a page's words; what was not compared is left out."""
+
+
+def read(path: Path) -> Mapping[str, tuple[str, ...]]:
+    """Return the lines of each rule's page by code; empty where there is no file.
+
+    Args:
+        path: JSON, rule code → entries, one per kind of device.
+
+    Raises:
+        CatalogError: the file is damaged.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return {str(code): tuple(lines(entries)) for code, entries in data.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
+        raise CatalogError(f"{path}: {error}") from None
+
+
+def lines(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a list in markdown: a line for each device, and the predicted traffic between host and device."""
+    found = [_on_device(entry) for entry in entries if entry["device"] != "virtual-cuda"]
+    traffic = next((entry["counts"] for entry in entries if entry.get("counts")), None)
+    if traffic is not None:
+        found.append(_traffic(traffic))
+    if not any(entry["device"] == "cuda" and entry["ratio"] is not None for entry in entries):
+        found.append(NO_GPU)
+    return [line for line in found if line]
+
+
+def _on_device(entry: Mapping[str, Any]) -> str:
+    """``- CPU (2 cores, torch 2.13.0, 2026-11-21): 19.9x [17.8, 22.4], n = 24: faster; results bitwise equal.``"""
+    parts = []
+    if entry["ratio"] is not None:
+        parts.append(f"{times(entry['ratio'])}x {_interval(entry['ci95'])}, n = {entry['n']}: {entry['verdict']}")
+    if entry["equal"] in _EQUAL:
+        parts.append(_EQUAL[entry["equal"]] + (", as the page says" if entry["expected"] == "opt-in" else ""))
+    if not parts:
+        return ""
+    version = str(entry["torch"]).partition("+")[0]
+    cores = f"{entry['cores']} core{'s' * (entry['cores'] != 1)}"
+    device = f"CPU ({cores}" if entry["device"] == "cpu" else f"GPU ({entry['device_name'] or 'CUDA'}"
+    return f"- {device}, torch {version}, {entry['date']}): {'; '.join(parts)}."
+
+
+def _traffic(counts: Mapping[str, Any]) -> str:
+    """Return the line on traffic; what the ledger on a CPU says is labelled as predicted."""
+    if counts.get("unavailable") or counts.get("syncs") is None:
+        return ""
+    parts = [
+        f"{_number(pair[0])} → {_number(pair[1])} {what}"
+        for what, pair in (
+            ("waits for the device", counts["syncs"]),
+            ("bytes to the device", counts["h2d_bytes"]),
+            ("bytes to the host", counts["d2h_bytes"]),
+        )
+        if pair is not None and any(pair)
+    ]
+    if not parts:
+        return ""
+    basis = "Predicted for CUDA, not observed" if counts["basis"] == "virtual-cuda" else "Observed on CUDA"
+    return f"- {basis}: {', '.join(parts)} a run."
+
+
+def times(ratio: float) -> str:
+    """Return a ratio with three digits: ``"1.05"``, ``"19.9"``, ``"302"``."""
+    for digits, least in ((0, 99.95), (1, 9.995)):
+        if ratio >= least:
+            return f"{ratio:.{digits}f}"
+    return f"{ratio:.2f}"
+
+
+def _interval(ends: Sequence[float | None]) -> str:
+    low, high = ends
+    return f"[{'0' if low is None else times(low)}, {'∞' if high is None else times(high)}]"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"

@@ -1,0 +1,189 @@
+"""The original program, run twice before anything else: that it works, what it computes, and which fixes it reaches."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torchlint.base.errors import TorchlintError
+from torchlint.report.text import visible
+from torchlint.verify import judge
+from torchlint.verify.errors import OriginalFailedError
+from torchlint.verify.fixes import FixUnit
+from torchlint.verify.model import Level, Status
+from torchlint.verify.processes import start
+from torchlint.verify.runs import Home, Runner, RunRecord, in_words
+
+_COMPARE_TIMEOUT = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What the original does.
+
+    Args:
+        record: its first run; the second was watched by a trace function.
+        itself: the second run against the first; None where no results were recorded.
+        exercised: by unit id, whether a place that the fix changes ran; None where nobody can tell (compiled code).
+        peak: the larger peak of resident memory, in bytes.
+        writes: paths outside its copy that it wanted to write.
+        warnings: what the reader must know.
+    """
+
+    record: RunRecord
+    itself: judge.Compared | None
+    exercised: dict[str, bool | None]
+    peak: int
+    writes: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    def reached(self, units: Sequence[FixUnit]) -> list[FixUnit]:
+        """Return the units that are worth comparing: all but those that are known not to run."""
+        return [unit for unit in units if self.exercised.get(unit.id) is not False]
+
+
+def run(
+    runner: Runner,
+    homes: tuple[Home, Home],
+    units: Sequence[FixUnit],
+    together: int,
+    tick: Callable[[str], None],
+) -> Baseline:
+    """Run the original twice.
+
+    Args:
+        runner: starts it.
+        homes: two copies of it, as two runs at the same time in one would be in each other's way.
+        units: the fixes.
+        together: how many processes may run at the same time.
+        tick: takes the name of each run.
+
+    Raises:
+        OriginalFailedError: it does not run, does no step, or is not what runs.
+    """
+    steps = {"steps": runner.options.check_steps}
+    home, other = homes
+    marks = _marks(units, other)
+    records = runner.all(
+        [(home, "check", {**steps, "writes": True}), (other, "check", {**steps, "marks": marks})], together, tick
+    )
+    for record in records:
+        _demand(record, runner)
+    first, second = records
+    itself, warnings = _itself(runner, home, first, second)
+    return Baseline(
+        first,
+        itself,
+        _exercised(units, second),
+        max(int(record.record.get("peak") or 0) for record in records),
+        first.writes(),
+        warnings,
+    )
+
+
+def _itself(
+    runner: Runner, home: Home, first: RunRecord, second: RunRecord
+) -> tuple[judge.Compared | None, tuple[str, ...]]:
+    path = first.record.get("results")
+    if not path:
+        return None, ("no results were recorded: " + "; ".join(first.record.get("trouble", [])),)
+    (answer,) = compare_all(runner, home, [(path, second.record.get("results"), False)])
+    itself = judge.compared(answer, first.record, second.record)
+    if itself.level is Level.UNKNOWN:
+        return itself, ("; ".join(itself.notes),)
+    if itself.level is not Level.BITWISE:
+        return itself, ("the program does not reproduce itself from one run to the next",)
+    return itself, ()
+
+
+def _marks(units: Sequence[FixUnit], home: Home) -> list[tuple[str, str, int, int]]:
+    copy = Path(os.path.realpath(home.copy))
+    return [
+        (f"{number}-{index}", os.path.realpath(copy / place.file), place.first, place.last)
+        for number, unit in enumerate(units)
+        for index, place in enumerate(unit.places)
+    ]
+
+
+def _exercised(units: Sequence[FixUnit], watched: RunRecord) -> dict[str, bool | None]:
+    """Say of each unit whether a place that it changes ran; compiled code cannot be watched."""
+    seen = {name.partition("-")[0] for name in watched.marks()}
+    unseen = None if watched.record.get("compiled") else False
+    return {unit.id: True if str(number) in seen else unseen for number, unit in enumerate(units)}
+
+
+def _demand(record: RunRecord, runner: Runner) -> None:
+    """Raise unless the original ran, did steps, and ran from its copy."""
+    program = in_words(runner.command.typed)
+    if record.status is not Status.OK:
+        raise OriginalFailedError(f"{program} {failure(record, runner)}{_refused(record, runner)}", record.tail)
+    leaked = record.record.get("leaked") or {}
+    if leaked:
+        name, file = next(iter(leaked.items()))
+        raise OriginalFailedError(
+            f"{name} came from your tree ({file}), not from the copy, so no fix would have been run: "
+            "look for sys.path or PYTHONPATH entries that name the project"
+        )
+    if not record.steps:
+        trouble = "; ".join(record.record.get("trouble") or []) or (
+            "it ended before any optimizer step, and without many calls of backward() or batches of a DataLoader"
+            if record.record
+            else "it never imported torch, or ignores PYTHONPATH (python -I, -E)"
+        )
+        raise OriginalFailedError(f"{program}: no training step was seen: {trouble}", record.tail)
+
+
+def _refused(record: RunRecord, runner: Runner) -> str:
+    """Say which write was refused before the original failed: often that is why."""
+    writes = record.writes() if runner.landlock else ()
+    if not writes:
+        return ""
+    return f"; it tried to write {visible(writes[0])}, outside its copy: --allow-write lets a program write to a path"
+
+
+def failure(record: RunRecord, runner: Runner) -> str:
+    """Say how a run failed, and after how many steps."""
+    after = f" after {record.steps} step{'s' * (record.steps != 1)}"
+    if record.status is Status.TIMEOUT:
+        return f"timed out after {runner.options.timeout:g} s{after} (--timeout)"
+    if record.status is Status.OUT_OF_MEMORY:
+        return f"ran out of memory{after}: lower the batch size, or close other programs"
+    last = next((f": {line.strip()}" for line in reversed(record.tail.splitlines()) if line.strip()), "")
+    return f"{_ending(record.code)}{after}{last}"
+
+
+def _ending(code: int | None) -> str:
+    if code is not None and code < 0:
+        known = {one.value: one.name for one in signal.Signals}
+        return f"was ended by {known.get(-code, f'signal {-code}')}"
+    return f"failed with exit code {'unknown' if code is None else code}"
+
+
+def compare_all(runner: Runner, home: Home, pairs: Sequence[tuple[str, str | None, bool]]) -> list[dict[str, Any]]:
+    """Compare pairs of result files in one process of the user's interpreter.
+
+    Raises:
+        TorchlintError: the comparing process fails: a bug of torchlint.
+    """
+    source, out, log = (home.folder / f"compare.{kind}" for kind in ("pairs", "json", "log"))
+    content = [{"before": one, "after": other or "", "redrawn": redrawn} for one, other, redrawn in pairs]
+    source.write_text(json.dumps(content), encoding="utf-8")
+    extra = {"PYTHONPATH": str(runner.inject)}
+    child = start(
+        [runner.options.python, "-m", "torchlint_inside.compare", str(source), str(out)],
+        cwd=home.folder,
+        env=runner.environment(home, runner.options.threads, extra),
+        log=log,
+        writable=None,
+    )
+    with child:
+        code = child.wait(_COMPARE_TIMEOUT)
+        if code != 0:
+            raise TorchlintError(f"the results could not be compared (please report this): {child.tail(3)}")
+    answers: list[dict[str, Any]] = json.loads(out.read_text(encoding="utf-8"))
+    return answers

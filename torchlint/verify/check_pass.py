@@ -1,0 +1,104 @@
+"""The check pass: does every variant compute what the original computes? Not timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from torchlint.verify import judge
+from torchlint.verify.baseline import Baseline, compare_all, failure
+from torchlint.verify.model import Equality, Expected, Level, Status
+from torchlint.verify.runs import Home, Runner, RunRecord
+from torchlint.verify.variants import ORIGINAL, Variant
+
+
+@dataclass(slots=True)
+class Checked:
+    """What the check pass found, by the variant's name.
+
+    Args:
+        status, errors: how the variants ended.
+        equality: of the variants that ran.
+        peak: the largest peak of resident memory of any run, in bytes.
+    """
+
+    status: dict[str, Status] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+    equality: dict[str, Equality] = field(default_factory=dict)
+    peak: int = 0
+
+    def kept(self, name: str) -> bool:
+        """Say whether a variant ran and kept its promise."""
+        found = self.equality.get(name)
+        return self.status.get(name) is Status.OK and (found is None or found.ok)
+
+    def merge(self, other: Checked) -> None:
+        """Add what a later pass found of other variants."""
+        self.status.update(other.status)
+        self.errors.update(other.errors)
+        self.equality.update(other.equality)
+        self.peak = max(self.peak, other.peak)
+
+
+def run(
+    runner: Runner,
+    homes: Mapping[str, Home],
+    variants: Sequence[Variant],
+    baseline: Baseline,
+    together: int,
+    tick: Callable[[str], None],
+) -> Checked:
+    """Run every variant once, and compare it with the original."""
+    steps = {"steps": runner.options.check_steps}
+    others = [variant for variant in variants if variant.unit is not None]
+    records = runner.all([(homes[variant.name], "check", steps) for variant in others], together, tick)
+    checked = Checked(peak=max((int(record.record.get("peak") or 0) for record in records), default=0))
+    checked.peak = max(checked.peak, baseline.peak)
+    for variant, record in zip(others, records, strict=True):
+        checked.status[variant.name] = record.status
+        if record.status is not Status.OK:
+            checked.errors[variant.name] = failure(record, runner)
+    ran = [(v, r) for v, r in zip(others, records, strict=True) if r.status is Status.OK]
+    if baseline.itself is not None and ran:
+        _compare(runner, homes[ORIGINAL], checked, baseline.record, baseline.itself, ran, tick)
+    return checked
+
+
+def _compare(
+    runner: Runner,
+    home: Home,
+    checked: Checked,
+    first: RunRecord,
+    itself: judge.Compared,
+    ran: Sequence[tuple[Variant, RunRecord]],
+    tick: Callable[[str], None],
+) -> None:
+    """Fill in `Checked.equality`."""
+    path = str(first.record["results"])
+    redrawn = [variant.unit is not None and variant.unit.expected is Expected.RNG for variant, _ in ran]
+    pairs = [(path, record.record.get("results"), other) for (_, record), other in zip(ran, redrawn, strict=True)]
+    answers = compare_all(runner, home, pairs)
+    found = [
+        judge.compared(answer, first.record, record.record) for answer, (_, record) in zip(answers, ran, strict=True)
+    ]
+    shaken = None
+    if any(_needs_band(v, one) for one, (v, _) in zip(found, ran, strict=True)):
+        shaken = _shaken(runner, home, first, tick)
+    for one, (variant, _) in zip(found, ran, strict=True):
+        assert variant.unit is not None
+        checked.equality[variant.name] = judge.judged(one, itself, variant.unit.expected, shaken)
+
+
+def _needs_band(variant: Variant, found: judge.Compared) -> bool:
+    close = variant.unit is not None and variant.unit.expected is Expected.CLOSE
+    return close and found.level is Level.DIFFERENT and found.max_abs is not None
+
+
+def _shaken(runner: Runner, home: Home, first: RunRecord, tick: Callable[[str], None]) -> judge.Compared | None:
+    """Run the original with initial weights times 1 + 2**-20: training amplifies rounding, and this says how much."""
+    (record,) = runner.all([(home, "check", {"steps": runner.options.check_steps, "shake": True})], 1, tick)
+    results = record.record.get("results")
+    if record.status is not Status.OK or not results:
+        return None
+    (answer,) = compare_all(runner, home, [(str(first.record["results"]), results, False)])
+    return judge.compared(answer, first.record, record.record)

@@ -1,0 +1,79 @@
+"""The command that a user typed behind ``--``, as what is run in a copy of the project."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchlint.base.errors import UsageError
+
+LAUNCHERS = {"torchrun": "torch.distributed.run", "accelerate": "accelerate.commands.accelerate_cli"}
+"""Console scripts that start training programs, and the modules behind them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What is run: arguments for the interpreter; those that are paths into the project are marked.
+
+    Args:
+        typed: as the user typed it.
+        arguments: for the interpreter: ``("-m", "pkg.train", "--epochs", "1")``.
+        script: the index of the script's path in `arguments`, or None.
+    """
+
+    typed: tuple[str, ...]
+    arguments: tuple[str, ...]
+    script: int | None
+
+    def in_copy(self, original: Path, copy: Path) -> list[str]:
+        """Return the arguments with an absolute script path moved from the project into its copy."""
+        found = list(self.arguments)
+        if self.script is not None and os.path.isabs(found[self.script]):
+            path = Path(found[self.script]).resolve()
+            if path.is_relative_to(original):
+                found[self.script] = str(copy / path.relative_to(original))
+        return found
+
+
+def parse(typed: Sequence[str], cwd: Path, root: Path) -> Command:
+    """Understand a command.
+
+    Args:
+        typed: ``["train.py", "--epochs", "1"]``, ``["-m", "pkg.train"]``, ``["torchrun", …]``, ``["python", …]``.
+        cwd: where it would be run.
+        root: the project that is copied.
+
+    Raises:
+        UsageError: there is none, it names no such file, it lies outside the project, or it is no Python program.
+    """
+    words = list(typed)
+    if words and _is_python(words[0]):
+        words = words[1:]
+    if not words:
+        raise UsageError("name the program behind --: torchlint verify . -- train.py --epochs 1")
+    if words[0] == "-m":
+        if len(words) < 2:
+            raise UsageError("-- -m needs a module: torchlint verify . -- -m pkg.train")
+        return Command(tuple(typed), tuple(words), None)
+    if words[0] in LAUNCHERS:
+        return Command(tuple(typed), ("-m", LAUNCHERS[words[0]], *words[1:]), None)
+    script = cwd / words[0]
+    if words[0].startswith("-"):
+        raise UsageError(f"cannot run {words[0]}: name a Python script, -m and a module, or torchrun")
+    if script.is_dir():
+        raise UsageError(f"cannot run {words[0]}: it is a folder; name a Python script, -m and a module, or torchrun")
+    if not script.is_file():
+        hint = "" if words[0].endswith(".py") else " (name a script, -m and a module, or torchrun)"
+        raise UsageError(f"cannot run {words[0]}: there is no such file in {cwd}{hint}")
+    if not words[0].endswith(".py"):
+        raise UsageError(f"cannot run {words[0]}: name a Python script, -m and a module, or torchrun")
+    if not script.resolve().is_relative_to(root):
+        raise UsageError(f"{words[0]} lies outside {root}, the project that would be copied; name its folder instead")
+    return Command(tuple(typed), tuple(words), 0)
+
+
+def _is_python(word: str) -> bool:
+    name = Path(word).name
+    return name.rstrip("0123456789.") == "python"

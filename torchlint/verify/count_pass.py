@@ -1,0 +1,74 @@
+"""The count pass: host-device traffic per step and source line, predicted by the ledger or observed on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torchlint.verify.model import CountLine, Counts, Status
+from torchlint.verify.runs import Home, Runner, RunRecord
+from torchlint.verify.variants import ORIGINAL, Variant
+
+SKIPPED_STEPS = 2
+"""Steps before counting begins: lazy initialisation is not what a step costs."""
+
+
+def run(
+    runner: Runner, homes: Mapping[str, Home], variants: Sequence[Variant], together: int, tick: Callable[[str], None]
+) -> dict[str, Counts]:
+    """Count the original and every variant; return the pairs by variant."""
+    wanted = [variant for variant in variants if variant.unit is not None]
+    steps = {"steps": runner.options.check_steps + SKIPPED_STEPS, "warmup": SKIPPED_STEPS}
+    names = [ORIGINAL, *(variant.name for variant in wanted)]
+    records = runner.all([(homes[name], "count", steps) for name in names], together, tick)
+    return {
+        name: paired(records[0], record, homes[ORIGINAL], homes[name], runner.device)
+        for name, record in zip(names[1:], records[1:], strict=True)
+    }
+
+
+def paired(before: RunRecord, after: RunRecord, home: Home, other: Home, device: str) -> Counts:
+    """Return the counts of the original and a variant as one value, or why there are none."""
+    basis = "cuda" if device == "cuda" else "virtual-cuda"
+    one, two = before.record.get("counts"), after.record.get("counts")
+    reason = _gap(before, one) or _gap(after, two)
+    if reason or not one or not two:
+        return Counts(basis, unavailable=reason or "nothing was counted")
+    steps = min(int(one["steps"]), int(two["steps"]))
+    return Counts(
+        basis=basis,
+        steps=steps,
+        syncs=(one["syncs"], two["syncs"]),
+        h2d_bytes=(one["h2d_bytes"], two["h2d_bytes"]),
+        d2h_bytes=(one["d2h_bytes"], two["d2h_bytes"]),
+        staged=(one["staged"], two["staged"]),
+        before=_lines(one, home),
+        after=_lines(two, other),
+    )
+
+
+def _gap(record: RunRecord, counts: Mapping[str, Any] | None) -> str:
+    """Return why a run gives no counts: the ledger met something that it does not know, or the program failed."""
+    if counts and counts.get("unavailable"):
+        return str(counts["unavailable"])
+    if record.status is not Status.OK:
+        last = next((line for line in reversed(record.tail.splitlines()) if line.strip()), "")
+        return f"the program {record.status.value if record.status is not Status.BROKEN else 'failed'} under it: {last}"
+    if not counts:
+        return "; ".join(record.record.get("trouble") or []) or "nothing was counted"
+    return "" if counts.get("steps") else "the program ended before a step was counted"
+
+
+def _lines(counts: Mapping[str, Any], home: Home) -> tuple[CountLine, ...]:
+    prefix = f"{home.copy}/"
+    return tuple(
+        CountLine(
+            line["kind"],
+            str(line["file"]).removeprefix(prefix),
+            int(line["line"]),
+            int(line["count"]),
+            int(line["bytes"]),
+            str(line.get("what", "")),
+        )
+        for line in counts.get("lines", ())
+    )

@@ -1,0 +1,226 @@
+"""Findings with a fix, as units that are verified: what each changes, where, and what it promises."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from torchlint.base.errors import SourceError
+from torchlint.base.finding import Finding, Safety
+from torchlint.engine.catalog import Catalog
+from torchlint.engine.fix import independent
+from torchlint.engine.syntax import syntax_fault
+from torchlint.source.document import Document, encode, fixable
+from torchlint.verify.model import Expected
+
+BUNDLES: tuple[frozenset[str], ...] = (frozenset({"TL103", "TL202"}),)
+"""Fixes that need each other: a copy is asynchronous only from pinned memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """Replace ``text[start:end]`` of a file by `text`; offsets in code points of the decoded text."""
+
+    file: str
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The rows of a file, first and last, whose running shows that a fix matters."""
+
+    file: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class FixUnit:
+    """What is applied together or not at all.
+
+    Args:
+        id: ``"TL603@pkg/model.py:15"``; of a bundle the first one's, with the number of the others: ``" +2"``.
+        codes: the rules.
+        title: what is done, in the imperative.
+        where: ``"pkg/model.py:15"``.
+        expected: what it promises of the results.
+        note: what an unsafe fix says it changes.
+        replacements: the text edits, by posix path under the project root.
+        places: where it takes effect.
+        safe: whether it is a safe fix, which keeps all that a caller can see.
+    """
+
+    id: str
+    codes: tuple[str, ...]
+    title: str
+    where: str
+    expected: Expected
+    note: str
+    replacements: tuple[Replacement, ...]
+    places: tuple[Place, ...]
+    safe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """The fixes of a project: the units, and in words the fixes that are left out."""
+
+    units: tuple[FixUnit, ...]
+    skipped: tuple[str, ...]
+
+
+def offered(
+    findings: Mapping[str, Sequence[Finding]], documents: Mapping[str, Document], catalog: Catalog, *, unsafe: bool
+) -> Offered:
+    """Turn findings into units.
+
+    Args:
+        findings: by posix path under the project root.
+        documents: the files, by the same paths.
+        catalog: says what the unsafe fix of a rule keeps.
+        unsafe: whether unsafe fixes are wanted too.
+    """
+    units: list[FixUnit] = []
+    skipped: list[str] = []
+    names: Counter[str] = Counter()
+    for file, found in sorted(findings.items()):
+        usable = []
+        for finding in found:
+            reason = _unusable(finding, unsafe) or _unwritable(finding, documents[file])
+            if not reason:
+                usable.append(finding)
+            elif finding.fix is not None:
+                skipped.append(f"{finding.code}@{file}:{finding.start.row}: {reason}")
+        chosen = independent(usable)
+        for finding in usable:
+            if finding not in chosen:
+                skipped.append(f"{finding.code}@{file}:{finding.start.row}: overlaps with another fix")
+        for finding in chosen:
+            unit = _unit(file, finding, catalog)
+            names[unit.id] += 1
+            units.append(unit if names[unit.id] == 1 else replace(unit, id=f"{unit.id}#{names[unit.id]}"))
+    return Offered(tuple(_bundled(units)), tuple(skipped))
+
+
+def _unusable(finding: Finding, unsafe: bool) -> str:
+    fix = finding.fix
+    if fix is None:
+        return "no fix"
+    if finding.cell is not None:
+        return "in a notebook, which is not run"
+    if fix.withheld:
+        return fix.withheld
+    if fix.safety is Safety.SUGGESTION or not fix.edits:
+        return "a suggestion, which is never applied"
+    if fix.safety is Safety.UNSAFE and not unsafe:
+        return "unsafe (--unsafe-fixes verifies it)"
+    return ""
+
+
+def _unwritable(finding: Finding, document: Document) -> str:
+    """Return why a fix cannot be written in the file's encoding; ``fix`` refuses the same."""
+    assert finding.fix is not None
+    try:
+        encode(document, "".join(edit.text for edit in finding.fix.edits))
+    except SourceError:
+        return f"its text cannot be written in {document.encoding}"
+    return fixable(document)
+
+
+def _unit(file: str, finding: Finding, catalog: Catalog) -> FixUnit:
+    fix = finding.fix
+    assert fix is not None
+    info = catalog.find(finding.code)
+    keeps = Expected(info.equivalence) if info else Expected.CLOSE
+    where = f"{file}:{finding.start.row}"
+    return FixUnit(
+        id=f"{finding.code}@{where}",
+        codes=(finding.code,),
+        title=fix.title,
+        where=where,
+        expected=Expected.BITWISE if fix.safety is Safety.SAFE else keeps,
+        note=fix.note,
+        replacements=tuple(Replacement(file, edit.span.start, edit.span.end, edit.text) for edit in fix.edits),
+        places=(Place(file, finding.statement, finding.statement_end),),
+        safe=fix.safety is Safety.SAFE,
+    )
+
+
+def _bundled(units: Sequence[FixUnit]) -> Iterable[FixUnit]:
+    """Join the units of each bundle of codes into one, in the place of its first."""
+    left = list(units)
+    for codes in BUNDLES:
+        members = [unit for unit in left if codes.issuperset(unit.codes)]
+        if {code for unit in members for code in unit.codes} == codes:
+            at = left.index(members[0])
+            left = [unit for unit in left if unit not in members]
+            left.insert(at, joined(members))
+    return left
+
+
+_WEAKEST = (Expected.BITWISE, Expected.CLOSE, Expected.RNG, Expected.ANY)
+
+
+def joined(units: Sequence[FixUnit], name: str = "") -> FixUnit:
+    """Return several units as one; its promise is the weakest of theirs."""
+    first = units[0]
+    if len(units) == 1 and not name:
+        return first
+    return FixUnit(
+        id=name or f"{first.id} +{len(units) - 1}",
+        codes=tuple(dict.fromkeys(code for unit in units for code in unit.codes)),
+        title="; ".join(dict.fromkeys(unit.title for unit in units)),
+        where=first.where,
+        expected=max((unit.expected for unit in units), key=_WEAKEST.index),
+        note=" ".join(dict.fromkeys(unit.note for unit in units if unit.note)),
+        replacements=tuple(edit for unit in units for edit in unit.replacements),
+        places=tuple(place for unit in units for place in unit.places),
+        safe=all(unit.safe for unit in units),
+    )
+
+
+def applied(units: Iterable[FixUnit], documents: Mapping[str, Document]) -> dict[str, bytes]:
+    """Return the new content of each file that the units change, by its path under the root.
+
+    Raises:
+        ValueError: the result is not Python: a bug of a rule.
+        SourceError: a file's encoding cannot hold the new text.
+    """
+    return {file: encode(documents[file], text) for file, text in _texts(units, documents).items()}
+
+
+def _texts(units: Iterable[FixUnit], documents: Mapping[str, Document]) -> dict[str, str]:
+    edits: dict[str, set[tuple[int, int, str]]] = {}
+    for unit in units:
+        for edit in unit.replacements:
+            edits.setdefault(edit.file, set()).add((edit.start, edit.end, edit.text))
+    found = {}
+    for file, changes in edits.items():
+        found[file] = _spliced(documents[file].text, sorted(changes))
+        fault = syntax_fault(found[file])
+        if fault is not None:
+            raise ValueError(f"{file}: the fixes together do not parse: {fault.message} in line {fault.row}")
+    return found
+
+
+def _spliced(text: str, changes: Sequence[tuple[int, int, str]]) -> str:
+    parts = []
+    at = 0
+    for start, end, new in changes:
+        parts += [text[at:start], new]
+        at = end
+    return "".join((*parts, text[at:]))
+
+
+def diff(units: Iterable[FixUnit], documents: Mapping[str, Document]) -> str:
+    """Return what the units change as a unified diff."""
+    parts: list[str] = []
+    for file, after in sorted(_texts(units, documents).items()):
+        before = documents[file].text.splitlines(keepends=True)
+        lines = difflib.unified_diff(before, after.splitlines(keepends=True), f"a/{file}", f"b/{file}")
+        parts += [line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines]
+    return "".join(parts)

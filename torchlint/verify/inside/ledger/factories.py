@@ -1,0 +1,183 @@
+"""Functions that make tensors: the device they are asked for, and what it costs to fill it from the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _device
+
+from .events import Events
+from .tags import any_cuda, elsewhere, is_cuda, names_cuda, pin, set_cuda, tensors_in
+from .transfers import record_copy
+
+Factory = Callable[[Events, Any, Sequence[Any], dict[str, Any]], Any]
+_NEW = "new_tensor new_empty new_empty_strided new_full new_ones new_zeros new"
+_LIKE = "empty_like full_like ones_like rand_like randint_like randn_like zeros_like"
+_PLAIN = (
+    "empty empty_permuted empty_strided empty_quantized ones arange bartlett_window blackman_window eye full "
+    "hamming_window hann_window kaiser_window linspace logspace rand randn randint randperm range tril_indices "
+    "triu_indices zeros scalar_tensor"
+)
+_OF_TENSORS = (
+    "normal sparse_coo_tensor sparse_compressed_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor "
+    "sparse_bsc_tensor"
+)
+"""Those that lie where the tensors lie that they are made of."""
+
+
+def default_is_cuda() -> bool:
+    """Whether ``torch.set_default_device`` or ``with torch.device(...)`` names the GPU."""
+    return names_cuda(getattr(_device, "CURRENT_DEVICE", None))
+
+
+def _wanted(args: Sequence[Any], kwargs: dict[str, Any], inherits: bool) -> bool:
+    """The device a factory is asked for; those that `inherits` take the tensors' they are given."""
+    device = kwargs.get("device")
+    if device is not None:
+        return names_cuda(device)
+    if inherits and any(True for _ in tensors_in(args)):
+        return any_cuda(args)
+    return default_is_cuda()
+
+
+def _make(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str, Any], cuda: bool) -> Any:
+    """Call the factory on the host and tag what it makes."""
+    if elsewhere(kwargs.get("device")):
+        return func(*args, **kwargs)
+    now = events.now
+    kwargs = dict(kwargs)
+    pinned = bool(kwargs.pop("pin_memory", False))
+    if kwargs.get("device") is not None or default_is_cuda():
+        kwargs["device"] = "cpu"
+    before, now.requested = now.requested, cuda
+    try:
+        result = func(*args, **kwargs)
+    finally:
+        now.requested = before
+    if result is not kwargs.get("out"):
+        set_cuda(result, cuda)
+    if pinned:
+        pin(result)
+    return result
+
+
+def device(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """``torch.device(0)`` is the GPU; a build without one refuses it."""
+    if len(args) == 1 and isinstance(args[0], int) and not kwargs:
+        return func("cuda", args[0])
+    return func(*args, **kwargs)
+
+
+def _plain(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    return _make(events, func, args, kwargs, _wanted(args, kwargs, inherits=False))
+
+
+def _inheriting(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    if func in _LIKES and kwargs.get("device") is None:
+        return _without_default(events, func, args, kwargs)
+    return _make(events, func, args, kwargs, _wanted(args, kwargs, inherits=True))
+
+
+def _without_default(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """``*_like`` and ``new_*`` take no default device."""
+    kwargs = dict(kwargs)
+    pinned = bool(kwargs.pop("pin_memory", False))
+    cuda = is_cuda(args[0] if args else kwargs["input"])
+    before, events.now.requested = events.now.requested, cuda
+    try:
+        result = func(*args, **kwargs)
+    finally:
+        events.now.requested = before
+    set_cuda(result, cuda)
+    if pinned:
+        pin(result)
+    return result
+
+
+def _from_tensor(events: Events, func: Any, source: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """``torch.tensor(t)``, ``torch.as_tensor(t)``: a tensor's own device unless another is named."""
+    device = kwargs.get("device")
+    cuda = is_cuda(source) if device is None else names_cuda(device)
+    rest = {**kwargs, "device": "cpu"} if device is not None else dict(kwargs)
+    with events.silence():
+        result = func(source, *args[1:], **rest)
+    if result is source and cuda == is_cuda(source):
+        return result
+    if cuda != is_cuda(source):
+        result = result.detach().clone() if result is source else result
+        record_copy(events, source, result, to_device=cuda, non_blocking=False, pinned=False)
+    set_cuda(result, cuda)
+    return result
+
+
+def _from_data(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Factories that fill memory with host data, element by element where these are tensors."""
+    kwargs = dict(kwargs)
+    if func is torch.as_tensor:
+        for name, value in zip(("dtype", "device"), args[1:]):  # noqa: B905
+            kwargs[name] = value
+        args = args[:1]
+    method = func is torch.Tensor.new_tensor
+    data = args[1] if method and len(args) > 1 else args[0] if args and not method else kwargs.get("data")
+    if isinstance(data, torch.Tensor) and not method:
+        return _from_tensor(events, func, data, args or (data,), {k: v for k, v in kwargs.items() if k != "data"})
+    for element in tensors_in(data):
+        if is_cuda(element):
+            events.sync("item()", element.element_size())
+    cuda = _wanted(args[:1] if method else (), kwargs, inherits=method)
+    result = _make(events, func, args, kwargs, cuda)
+    from_cuda = isinstance(data, torch.Tensor) and is_cuda(data)
+    if cuda and not from_cuda:
+        record_copy(events, result, result, to_device=True, non_blocking=False, pinned=False)
+    return result
+
+
+def _one_hot(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """On a GPU the largest class is read only where the number of classes is not given; a CPU checks always."""
+    source: Any = args[0] if args else kwargs.get("tensor", kwargs.get("input", kwargs.get("self")))
+    classes = args[1] if len(args) > 1 else kwargs.get("num_classes", -1)
+    cuda = isinstance(source, torch.Tensor) and is_cuda(source)
+    if cuda and classes == -1 and source.numel():
+        events.sync("one_hot", source.element_size())
+    before, events.now.ambient = events.now.ambient, cuda
+    try:
+        with events.silence():
+            return func(*args, **kwargs)
+    finally:
+        events.now.ambient = before
+
+
+def _pad_packed(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The lengths that come back lie in host memory."""
+    before, events.now.ambient = events.now.ambient, any_cuda(args)
+    try:
+        result = func(*args, **kwargs)
+    finally:
+        events.now.ambient = before
+    set_cuda(result[1], False)
+    return result
+
+
+def _table() -> dict[Any, Factory]:
+    table: dict[Any, Factory] = {}
+    for names, factory in ((_PLAIN, _plain), (_OF_TENSORS, _inheriting)):
+        table.update({getattr(torch, name): factory for name in names.split() if hasattr(torch, name)})
+    table[torch.fft.fftfreq] = table[torch.fft.rfftfreq] = _plain
+    for name in _LIKE.split():
+        table[getattr(torch, name)] = _inheriting
+    for name in _NEW.split():
+        table[getattr(torch.Tensor, name)] = _inheriting
+    for name in ("tensor", "as_tensor", "asarray"):
+        table[getattr(torch, name)] = _from_data
+    table[torch.Tensor.new_tensor] = _from_data
+    table[torch.device] = device
+    table[torch.nn.functional.one_hot] = _one_hot
+    table[torch._C._VariableFunctions._pad_packed_sequence] = _pad_packed
+    return table
+
+
+FACTORIES: dict[Any, Factory] = _table()
+"""By function, how it is called on the virtual device."""
+_LIKES = frozenset([getattr(torch, name) for name in _LIKE.split()])

@@ -1,0 +1,82 @@
+"""The record that a process leaves: why it ended, how many steps it did, its peak memory, counts and results."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from .timing import peak_resident
+
+if TYPE_CHECKING:
+    from .recorder import Recorder
+
+
+def write(recorder: Recorder) -> None:
+    """Write ``record-<pid>.json`` in the run's folder, and the results beside it; whole or not at all."""
+    settings = recorder.settings
+    content = {
+        "pid": os.getpid(),
+        "reason": recorder.reason,
+        "steps": recorder.steps,
+        "boundary": recorder.boundary.kind,
+        "trouble": recorder.trouble,
+        "leaked": leaked(settings.get("original", ""), settings["root"]),
+        "compiled": "torch._dynamo.eval_frame" in sys.modules and _compiled(),
+        **_peak(recorder),
+        **_results(recorder),
+    }
+    path = os.path.join(settings["out"], f"record-{os.getpid()}.json")
+    with open(f"{path}.part", "w", encoding="utf-8") as out:  # noqa: PTH123
+        json.dump(content, out)
+    os.replace(f"{path}.part", path)
+
+
+def _results(recorder: Recorder) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    try:
+        if recorder.ledger is not None and recorder.steps:
+            found["counts"] = recorder.ledger.summary(int(recorder.settings.get("warmup", 0)))
+        if recorder.results is not None and recorder.steps:
+            path = os.path.join(recorder.settings["out"], f"results-{os.getpid()}.pt")
+            recorder.results.save(path)
+            found["results"] = path
+            found["seen"] = recorder.results.seen
+    except Exception as error:
+        found["trouble"] = [*recorder.trouble, f"{type(error).__name__}: {error}"]
+    return found
+
+
+def _peak(recorder: Recorder) -> dict[str, Any]:
+    cuda = recorder.torch.cuda
+    if recorder.settings["device"] == "cuda" and cuda.is_initialized():
+        return {
+            "peak": cuda.max_memory_allocated(),
+            "peak_basis": "cuda",
+            "reserved": cuda.max_memory_reserved(),
+            "alloc_retries": cuda.memory_stats().get("num_alloc_retries"),
+        }
+    return {"peak": peak_resident(), "peak_basis": "vmhwm"}
+
+
+def leaked(original: str, copy: str) -> dict[str, str]:
+    """Return modules that were imported from the user's own tree instead of the copy, by name."""
+    found: dict[str, str] = {}
+    if not original:
+        return found
+    for name, module in list(sys.modules.items()):
+        file = os.path.realpath(getattr(module, "__file__", None) or "")
+        if file.startswith(original + os.sep) and not file.startswith(copy + os.sep):
+            found[name] = file
+    return found
+
+
+def _compiled() -> bool:
+    """Say whether torch.compile has compiled a frame: its lines then run where no trace function sees them."""
+    try:
+        from torch._dynamo.utils import counters
+
+        return bool(counters["frames"])
+    except Exception:
+        return False

@@ -1,0 +1,253 @@
+"""The recorder: hooks torch as soon as the program imports it, and notes what the program does step by step.
+
+It imports no torch by itself and changes nothing that the program can compute with. What it does in which phase:
+
+- ``time``: the optimizer hook alone, and the parent's blocks (`timing`).
+- ``check``: losses, final weights and random streams under deterministic algorithms; stops after a number of steps.
+- ``count``: the ledger of host-device traffic; stops after a number of steps.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.abc
+import importlib.util
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+from . import record
+from .marks import Marks
+from .steps import Boundary
+from .timing import Timing
+from .writes import Writes
+
+
+class Stop(BaseException):
+    """Ends the program after the steps asked for; not an Exception, so that ``except Exception`` lets it by."""
+
+
+def install(settings_path: str) -> None:
+    """Read the settings and wait for torch to be imported."""
+    with open(settings_path, encoding="utf-8") as source:  # noqa: PTH123 - keeps start-up small
+        settings = json.load(source)
+    recorder = Recorder(settings)
+    if settings.get("marks"):
+        Marks([tuple(mark) for mark in settings["marks"]], os.path.join(settings["out"], "marks")).start()
+    if settings.get("writes"):
+        recorder.writes = Writes(settings["writes"], os.path.join(settings["out"], "writes"))
+        recorder.writes.start()
+    sys.meta_path.insert(0, _AfterImport("torch", recorder.torch_imported))
+
+
+class _AfterImport(importlib.abc.MetaPathFinder):
+    """Calls a function once a module has been imported."""
+
+    def __init__(self, name: str, after: Any) -> None:
+        self.name = name
+        self.after = after
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if name != self.name:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)  # asks all other finders: torch may be an editable install
+        if spec is None or spec.loader is None:
+            return spec
+        run = spec.loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            run(module)
+            self.after(module)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+class Recorder:
+    """What one process of the program has done so far."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.settings = settings
+        self.phase = settings["phase"]
+        self.budget = int(settings.get("steps", 0))
+        self.boundary = Boundary()
+        self.torch: Any = None
+        self.results: Any = None
+        self.timing: Timing | None = None
+        self.ledger: Any = None
+        self.writes: Writes | None = None
+        self.reason = "ended"
+        self.steps = 0
+        self.stops = 0
+        self.loader_ns = 0
+        self.dumped = False
+        self.trouble: list[str] = []
+        self.main = threading.main_thread()
+
+    # Hooks
+
+    def torch_imported(self, torch: Any) -> None:
+        """Hook torch; what fails is noted and disables the recorder, not the program."""
+        self.torch = torch
+        try:
+            self._hook()
+        except Exception as error:
+            self.trouble.append(f"recorder disabled: {type(error).__name__}: {error}")
+
+    def _hook(self) -> None:
+        torch = self.torch
+        from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+
+        from .results import Results, shake
+        from .snapshot import seed
+
+        seed(int(self.settings.get("seed", 0)))
+        if self.settings.get("threads"):
+            torch.set_num_threads(int(self.settings["threads"]))
+        if self.phase == "check":
+            torch.use_deterministic_algorithms(True, warn_only=True)
+            self.results = Results()
+        if self.phase == "count":
+            self._start_ledger()
+        if self.writes is not None:
+            self.writes.watch_saves(torch)
+        if self.settings.get("shake"):
+            self._shake_new(Optimizer, shake)
+        if self.phase == "time":
+            self.timing = Timing(
+                self.settings["socket"], int(self.settings["warmup"]), self._sync, self._facts, lambda: self.loader_ns
+            )
+        register_optimizer_step_post_hook(self._after_optimizer)
+        self._wrap_backward()
+        self._wrap_loader()
+        atexit.register(self.dump)
+        os.register_at_fork(after_in_child=self._forked)
+
+    def _start_ledger(self) -> None:
+        if self.settings["device"] == "cuda":
+            from .cuda_counts import CudaCounts
+
+            self.ledger = CudaCounts(self.settings["root"])
+        else:
+            from .ledger import Ledger
+
+            self.ledger = Ledger(self.settings["root"])
+        self.ledger.start()
+
+    def _shake_new(self, optimizer: Any, shake: Any) -> None:
+        init = optimizer.__init__
+
+        def shaken(this: Any, *args: Any, **kwargs: Any) -> None:
+            init(this, *args, **kwargs)
+            shake(this)
+
+        optimizer.__init__ = shaken
+
+    def _wrap_backward(self) -> None:
+        backward = self.torch.autograd.backward
+
+        def watched(tensors: Any, *args: Any, **kwargs: Any) -> None:
+            if self.results is not None and self._ours():
+                self.results.see_loss(tensors)
+            backward(tensors, *args, **kwargs)
+            if self._ours() and self.boundary.backward():
+                self.step()
+
+        self.torch.autograd.backward = watched
+
+    def _wrap_loader(self) -> None:
+        from torch.utils.data import dataloader
+
+        following = dataloader._BaseDataLoaderIter.__next__
+
+        def watched(this: Any) -> Any:
+            start = time.perf_counter_ns()
+            batch = following(this)
+            self.loader_ns += time.perf_counter_ns() - start
+            if self._ours() and self.boundary.batch():
+                self.step()
+            return batch
+
+        dataloader._BaseDataLoaderIter.__next__ = watched
+
+    def _after_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        compiling = getattr(getattr(self.torch, "compiler", None), "is_compiling", None)
+        if compiling is not None and compiling():
+            return
+        if not self._ours():
+            return
+        if self.results is not None:
+            self.results.optimizers.setdefault(id(optimizer), optimizer)
+        if self.boundary.optimizer(optimizer):
+            self.step()
+
+    def _ours(self) -> bool:
+        """Say whether this is the main thread of the first rank: the one that counts steps."""
+        if threading.current_thread() is not self.main:
+            return False
+        distributed = self.torch.distributed
+        return not (distributed.is_available() and distributed.is_initialized() and distributed.get_rank() != 0)
+
+    def _forked(self) -> None:
+        """A forked child starts with nothing done; it leaves no record unless it steps itself."""
+        self.steps, self.dumped, self.reason = 0, False, "ended"
+        self.main = threading.main_thread()
+        self.boundary = Boundary()
+        atexit.unregister(self.dump)
+
+    # Steps
+
+    def step(self) -> None:
+        """Take the end of a step."""
+        if self.reason != "ended":
+            self._stop()
+        self.steps += 1
+        if self.steps == 1:
+            signal.signal(signal.SIGTERM, self._terminated)
+        if self.ledger is not None:
+            self.ledger.mark_step()
+        if self.timing is not None:
+            going = self.timing.step()
+        else:
+            going = self.steps < self.budget
+        if not going:
+            self.reason = "step budget"
+            self.dump()
+            self._stop()
+
+    def _stop(self) -> None:
+        """End the program: politely three times, then at once, as a bare ``except:`` swallows every exception."""
+        self.stops += 1
+        if self.stops > 3:
+            os._exit(0)
+        raise Stop("torchlint has measured the steps that it wanted")
+
+    def _terminated(self, number: int, frame: Any) -> None:
+        if self.reason == "ended":
+            self.reason = "terminated"
+            self.dump()
+        os._exit(128 + number)
+
+    def _sync(self) -> None:
+        if self.settings["device"] == "cuda" and self.torch.cuda.is_initialized():
+            self.torch.cuda.synchronize()
+
+    def _facts(self) -> dict[str, Any]:
+        torch = self.torch
+        cuda = self.settings["device"] == "cuda" and torch.cuda.is_initialized()
+        if cuda:
+            torch.cuda.reset_peak_memory_stats()
+        return {"pid": os.getpid(), "boundary": self.boundary.kind, "cuda": cuda}
+
+    def dump(self) -> None:
+        """Write this process' record, once."""
+        if not self.dumped:
+            self.dumped = True
+            if self.ledger is not None:
+                self.ledger.stop()
+            record.write(self)

@@ -1,0 +1,135 @@
+"""A resident worker: loads one program, times blocks of it on demand, and writes what it computes to a file.
+
+Words of the parent, one answer each; an answer with ``error`` says in one line what the program raised:
+
+    {"load": {...}}                       do what is not timed; {"device": ..., "device_name": ...}
+    {"calibrate": ns}                     {"reps": runs in a block of at least that time, "ns": of one run}
+    {"block": reps}                       {"wall_ns": ..., "cpu_ns": ...}
+    {"check": path, "seed": n}            run once from a seeded start, save a snapshot
+    {"count": true}                       {"counts": the virtual-CUDA ledger's summary of one run}
+    {"find": [packages]}                  {"absent": those that cannot be imported}
+    {"compare": [a, b], "how": {...}}     `equality.compare_files` of two snapshots
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import sys
+import traceback
+from typing import Any
+
+import torch
+
+from . import channel, clock, example, function
+from .equality import compare_files
+from .program import Program, RefusedError
+from .snapshot import seed
+
+
+def become(address: str, settings: dict[str, Any]) -> None:
+    """Serve the parent, in a process that was just forked; never returns.
+
+    Args:
+        address: path of the parent's socket.
+        settings: ``id``, ``log`` (file for what the program prints), ``threads``, ``cwd``.
+    """
+    code = 1
+    try:
+        parent = channel.connect(address)
+        try:
+            _settle(settings)
+        except Exception as error:
+            parent.send(described(error))
+            raise
+        os.register_at_fork(after_in_child=parent.close)
+        parent.send({"worker": settings["id"]})
+        Worker(parent).serve()
+        code = 0
+    except (BrokenPipeError, ConnectionError):
+        pass  # the parent is gone
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+
+
+def _settle(settings: dict[str, Any]) -> None:
+    os.setpgid(0, 0)
+    _redirect(settings["log"])
+    os.chdir(settings["cwd"])
+    torch.set_num_threads(int(settings["threads"]))
+
+
+def _redirect(log: str) -> None:
+    null, file = os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(null, 0)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.close(null)
+    os.close(file)
+
+
+class Worker:
+    """Answers the parent's words with one program."""
+
+    def __init__(self, parent: channel.Channel) -> None:
+        self.parent = parent
+        self.program: Program | None = None
+
+    def serve(self) -> None:
+        """Answer until the parent hangs up."""
+        while (message := self.parent.receive()) is not None:
+            try:
+                answer = self.answer(message)
+            except BaseException as error:  # SystemExit and KeyboardInterrupt of the program too
+                answer = described(error)
+            self.parent.send(answer)
+
+    def answer(self, message: channel.Message) -> channel.Message:
+        """Do what one message asks."""
+        if "load" in message:
+            return self._load(message["load"])
+        if "find" in message:
+            return {"absent": [name for name in message["find"] if importlib.util.find_spec(name) is None]}
+        if "compare" in message:
+            return compare_files(*message["compare"], **message["how"])
+        assert self.program is not None
+        if "calibrate" in message:
+            return clock.calibrate(self.program, int(message["calibrate"]))
+        if "block" in message:
+            wall, cpu = self.program.run(int(message["block"]))
+            return {"wall_ns": wall, "cpu_ns": cpu}
+        if "check" in message:
+            return self.program.check(message["check"], int(message["seed"]))
+        return {"counts": self.program.count()}
+
+    def _load(self, settings: dict[str, Any]) -> channel.Message:
+        seed(int(settings["seed"]))
+        made: Program = (example.Example if settings["kind"] == "example" else function.Function)(settings)
+        made.load()
+        self.program = made
+        cuda = clock.uses_cuda()
+        return {"device": "cuda" if cuda else "cpu", "device_name": torch.cuda.get_device_name() if cuda else None}
+
+
+def described(error: BaseException) -> channel.Message:
+    """Return an error as an answer: one line of text, where it was raised, and whether memory ran out."""
+    if isinstance(error, RefusedError):
+        return {"error": str(error), "kind": error.kind}
+    lines = [line for line in "".join(traceback.format_exception_only(type(error), error)).split("\n") if line.strip()]
+    frames = traceback.extract_tb(error.__traceback__)
+    here = os.path.dirname(os.path.abspath(__file__))
+    users = [frame for frame in frames if not os.path.abspath(frame.filename).startswith((here, torch.__path__[0]))]
+    text = " ".join(lines[-1 if isinstance(error, SyntaxError) else 0].split())
+    full = isinstance(error, MemoryError) or "out of memory" in text.lower() or "can't allocate memory" in text
+    return {
+        "error": text if len(text) <= 400 else text[:397] + "...",
+        "kind": "memory" if full else "raised",
+        "where": f"{users[-1].filename}:{users[-1].lineno}" if users else "",
+        "missing": (error.name or "") if isinstance(error, ModuleNotFoundError) else "",
+    }

@@ -1,0 +1,97 @@
+"""Asks a Python interpreter what it and its torch are, by running ``inside/probe.py`` in it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from torchlint.report.text import visible
+from torchlint.verify import inside
+
+_END_S = 5.0
+"""How long the output of a killed interpreter may take to end."""
+
+_PROBE = Path(inside.__file__).with_name("probe.py")
+
+
+def ask(python: str, timeout: float) -> tuple[dict[int, dict[str, Any]], str]:
+    """Run the probe in `python`, a path or a name on PATH.
+
+    Returns:
+        The probe's lines by their number (see ``inside/probe.py``), and why the second is missing: one line of text,
+        empty where it is there.
+    """
+    shown = visible(python)
+    try:
+        process = subprocess.Popen(
+            # The option makes a shell refuse: it would run the probe's lines, and `import` may be a program.
+            [python, "-W", "ignore", str(_PROBE)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        return {}, f"no interpreter {shown}; use --python"
+    except (OSError, ValueError) as error:
+        if Path(python).is_dir():
+            return {}, f"{shown} is a folder; give --python the interpreter in it, such as bin/python"
+        return {}, f"{shown} cannot be run ({getattr(error, 'strerror', None) or error}); use --python"
+    try:
+        out, _ = process.communicate(timeout=timeout)
+        late = False
+    except subprocess.TimeoutExpired:
+        late = True
+        out = _end(process)
+    lines = _said(out)
+    return lines, "" if 2 in lines else _unfinished(shown, process.returncode, 1 in lines, timeout if late else None)
+
+
+def _end(process: subprocess.Popen[bytes]) -> bytes:
+    """Kill the interpreter with all that it started, and return what it had said."""
+    if hasattr(os, "killpg"):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    try:
+        out, _ = process.communicate(timeout=_END_S)
+    except subprocess.TimeoutExpired as error:  # a process of another session holds the pipe
+        if process.stdout:
+            process.stdout.close()
+        out = error.stdout or b""
+    process.wait()
+    return out
+
+
+def _said(out: bytes) -> dict[int, dict[str, Any]]:
+    """The probe's lines among all that was printed."""
+    found = {}
+    for line in out.splitlines():
+        with contextlib.suppress(ValueError):
+            facts = json.loads(line)
+            if isinstance(facts, dict) and facts.get("torchlint_probe") in (1, 2):
+                found[facts["torchlint_probe"]] = facts
+    return found
+
+
+def _unfinished(shown: str, code: int | None, started: bool, late: float | None) -> str:
+    what = f"torch in {shown}" if started else shown
+    if late is not None:
+        return f"{what} did not {'load' if started else 'answer'} within {late:g} s; use --python"
+    if not started:
+        return f"{shown} is no Python that could be asked; use --python"
+    if code is not None and code < 0:
+        return f"{what} crashes on import ({_signal(-code)}); use --python"
+    return f"{what} ends the interpreter on import (exit code {code}); use --python"
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

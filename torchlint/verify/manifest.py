@@ -1,0 +1,63 @@
+"""Which files a project holds and when each was last changed, to say afterwards whether a run touched one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchlint.verify.copying import walk
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What tells two states of a file apart without reading it. Of a folder only `inode` and `mode` count.
+
+    Args:
+        mtime_ns: last change of the contents, nanoseconds since 1970.
+        size: in bytes.
+        inode: changes when another file takes its place.
+        mode: kind and permissions.
+    """
+
+    mtime_ns: int
+    size: int
+    inode: int
+    mode: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The state of a folder: path relative to it -> `Mark`. Skips what a copy skips: caches, virtual environments."""
+
+    marks: Mapping[str, Mark]
+
+
+def manifest(root: Path) -> Manifest:
+    """Look at every file, folder and link below a folder; links are not followed, nothing is opened."""
+    marks: dict[str, Mark] = {}
+    for entry in walk(root, []):
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        # A folder's time and size change with what is skipped in it (__pycache__), its own files have marks.
+        plain = not entry.is_dir(follow_symlinks=False)
+        mtime, size = (status.st_mtime_ns, status.st_size) if plain else (0, 0)
+        marks[os.path.relpath(entry.path, root)] = Mark(mtime, size, status.st_ino, status.st_mode)
+    return Manifest(marks)
+
+
+def changes(before: Manifest, after: Manifest) -> tuple[str, ...]:
+    """Return what differs, sorted by path: ``"changed: a.py"``, ``"new: out.pt"``, ``"removed: b.py"``."""
+    words = {
+        **dict.fromkeys(before.marks.keys() - after.marks.keys(), "removed"),
+        **dict.fromkeys(after.marks.keys() - before.marks.keys(), "new"),
+        **{
+            path: "changed"
+            for path in before.marks.keys() & after.marks.keys()
+            if before.marks[path] != after.marks[path]
+        },
+    }
+    return tuple(f"{words[path]}: {path}" for path in sorted(words))

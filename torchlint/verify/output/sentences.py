@@ -1,0 +1,293 @@
+"""What a report says in sentences: the headline, the machine, the reasons, what the reader must know."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+
+from torchlint.report.text import pluralise, visible
+from torchlint.verify.model import CountLine, Counts, Report, Status, VariantResult, Verdict
+from torchlint.verify.output import words
+
+_SINGLE = frozenset({"single", "group", "rule"})
+_LONGEST_REASON = 160
+_MOST_NAMED = 12
+_ORDER = (Verdict.SLOWER, Verdict.NO_CHANGE, Verdict.INCONCLUSIVE, Verdict.NOT_EXERCISED, Verdict.NOT_MEASURED)
+
+
+def command(report: Report) -> str:
+    """Return what was run, as typed."""
+    return visible(shlex.join(report.command))
+
+
+def headline(report: Report) -> str:
+    """Return what is known, with the hardware it is known for."""
+    null = report.null_control
+    if null is not None and not null.ok:
+        read = words.ratio(null.ratio)
+        return f"{_where(report)}: nothing is decided. The machine is too noisy: the null control read {read}."
+    if report.machine.device == "virtual-cuda":
+        return f"{_where(report)}: {_traffic(report)}."
+    return f"{_where(report)}: {_speeds(report)}."
+
+
+def device_line(report: Report) -> str:
+    """Return what measured what: ``CPU, 2 cores, torch 2.13.0, 1 thread. No GPU used: times are CPU times; …``."""
+    machine = report.machine
+    name = visible(machine.device_name or "")
+    torch = f"torch {visible(machine.torch)}"
+    cpu = f"{pluralise(machine.cores, 'core')}, {torch}, {pluralise(machine.threads, 'thread')}"
+    if machine.device == "cuda":
+        return f"GPU{f' {name}' if name else ''}, {torch}. Times are wall times with this GPU; {_counted(report)}."
+    if machine.device == "virtual-cuda":
+        return f"Virtual CUDA on a CPU, {cpu}. No times are taken; {_counted(report)}."
+    return f"CPU{f' {name}' if name else ''}, {cpu}. No GPU used: times are CPU times; {_counted(report)}."
+
+
+def surroundings(report: Report) -> str:
+    """Return what else may bear on the numbers: Python, load, isolation."""
+    machine = report.machine
+    load = "not known" if machine.loadavg is None else f"{machine.loadavg:.1f}"
+    pressure = machine.psi_cpu_some_avg10
+    parts = [f"Python {visible(machine.python)}", f"load average {load}"]
+    parts += [] if pressure is None else [f"CPU pressure {pressure:.1f} %"]
+    return ", ".join([*parts, f"isolation: {visible(machine.isolation)}"]) + "."
+
+
+def plan_line(report: Report) -> str:
+    """Return how many measurements the numbers rest on; the pairs are those that were measured."""
+    plan, unit = report.plan, words.unit(report)
+    found = sorted({each.speed.ratio.n for each in report.variants if each.speed.ratio is not None})
+    pairs = f"{found[0]} to {found[-1]} pairs" if len(found) > 1 else pluralise(found[0] if found else 0, "pair")
+    block = "calibrated length" if plan.block_steps is None else pluralise(plan.block_steps, unit)
+    launches = "1 launch" if plan.launches == 1 else f"{plan.launches} launches"
+    return (
+        f"{pairs} of blocks of {block} (planned: {plan.pairs}), {launches}, warm-up {plan.warmup}, "
+        f"settle {plan.settle}, seed {plan.seed}, minimum effect {plan.min_effect * 100:.3g} %, "
+        f"ablation {visible(plan.ablation)}, results compared over {pluralise(plan.check_steps, unit)}."
+    )
+
+
+def unavailable(report: Report) -> tuple[str, ...]:
+    """Return why there are no counts, each reason once: ``ledger unavailable: …``.
+
+    Where only some variants lack counts, the sentence names them.
+    """
+    counted = [each for each in report.variants if each.counts is not None]
+    found: dict[str, list[str]] = {}
+    for each in counted:
+        if each.counts is not None and each.counts.unavailable:
+            found.setdefault(_no_counts(each.counts), []).append(name(each))
+    return tuple(
+        reason if len(names) == len(counted) else f"{reason} ({', '.join(names)})" for reason, names in found.items()
+    )
+
+
+def name(variant: VariantResult) -> str:
+    """Return how a sentence calls a variant: ``TL603 at pkg/model.py:15``, ``all together``."""
+    if variant.kind in ("all", "without"):
+        return words.label(variant)
+    return f"{words.code(variant)} at {visible(variant.where)}" if variant.where else words.code(variant)
+
+
+def reasons(variant: VariantResult) -> tuple[str, ...]:
+    """Return what stands behind a verdict: why, what failed, what differs, what the fix says it changes."""
+    found = [variant.speed.why, variant.error]
+    if variant.exercised is False and not variant.speed.why:
+        found.append("no line that the fix changes ran")
+    found += _staged(words.counted(variant))
+    if variant.equality is not None:
+        found += variant.equality.notes
+        if variant.equality.self_noise:
+            noise = words.difference(variant.equality.self_noise)
+            found.append(f"the original differs from itself by {noise}: it is not reproducible to the bit")
+        if variant.equality.rng_changed:
+            found.append("random streams end in another state")
+    if variant.note:
+        found.append(f"the fix says: {variant.note}")
+    return tuple(dict.fromkeys(visible(each.strip()) for each in found if each.strip()))
+
+
+IDLE_ROWS = 5
+"""How many fixes that no run reached get rows in the table; of more, a sentence names them."""
+
+
+def idle(report: Report) -> tuple[VariantResult, ...]:
+    """Return the variants that no run reached, as no line that they change ran."""
+    return tuple(each for each in report.variants if each.speed.verdict is Verdict.NOT_EXERCISED)
+
+
+def why(report: Report) -> tuple[str, ...]:
+    """Return the reasons behind all verdicts, each with the variant's name; one line for all that did not run."""
+    found = [
+        f"{name(each)}: {reason}"
+        for each in report.variants
+        if each.speed.verdict is not Verdict.NOT_EXERCISED
+        for reason in reasons(each)
+    ]
+    groups: dict[str, list[str]] = {}
+    for each in idle(report):
+        reason = visible(each.speed.why) or "no line that the fix changes ran"
+        groups.setdefault(reason, []).append(name(each))
+    return (*found, *(f"not exercised: {', '.join(names)}: {reason}" for reason, names in groups.items()))
+
+
+def process_times(report: Report) -> str:
+    """Return the ratios of process CPU time; nothing where there are none, or too many for a sentence."""
+    known = [
+        f"{words.code(each) if each.kind != 'all' else 'all together'} {words.times(each.speed.cpu_ratio)}"
+        for each in report.variants
+        if each.speed.cpu_ratio is not None
+    ]
+    return f"By process CPU time: {', '.join(known)}." if 0 < len(known) <= _MOST_NAMED else ""
+
+
+def warnings(report: Report) -> tuple[str, ...]:
+    """Return the report's warnings, and the places where the original would mix devices on a GPU."""
+    mixed = dict.fromkeys(
+        f"{words.basis_label(each.counts.basis)}: {visible(line.file)}:{line.line} mixes devices"
+        f"{f' ({visible(line.what)})' if line.what else ''}; a real GPU stops there"
+        for each in report.variants
+        if each.counts is not None
+        for line in each.counts.before
+        if line.kind == "mismatch"
+    )
+    return (*(visible(each) for each in report.warnings), *mixed)
+
+
+def safety(report: Report) -> tuple[str, ...]:
+    """Return whether the user's files are as before, and what the program tried to write."""
+    tree = {
+        True: "Your files are unchanged.",
+        False: "YOUR FILES CHANGED while verify ran.",
+        None: "Nothing was copied, so your files were not compared.",
+    }[report.tree_unchanged]
+    return (tree, *(f"Blocked write: {visible(path)}" for path in report.blocked_writes))
+
+
+def left_over(report: Report) -> tuple[tuple[CountLine, ...], Counts | None]:
+    """Return what the lines still do after all fixes, most first."""
+    for variant in report.variants:
+        counts = words.counted(variant)
+        if variant.kind == "all" and counts is not None:
+            lines = [line for line in counts.after if line.kind == "sync"]
+            return tuple(sorted(lines, key=lambda line: -line.count)), counts
+    return (), None
+
+
+def line_words(line: CountLine, counts: Counts, unit: str) -> str:
+    """Return what one source line does a step: ``pkg/model.py:15  3 syncs/step (item())``."""
+    what = f" ({visible(line.what)})" if line.what else ""
+    amount = words.number(line.count / counts.steps) if counts.steps else words.DASH
+    return f"{visible(line.file)}:{line.line}  {amount} {line.kind}/{unit}{what}"
+
+
+def method(report: Report) -> str:
+    """Return what the speeds rest on, or nothing where no time was taken."""
+    if all(each.speed.ratio is None for each in report.variants):
+        return ""
+    return (
+        f"Speed is time before over time after, from {plan_line(report)} "
+        "The interval shown is at 95 %; faster and slower need 99 % and the minimum effect."
+    )
+
+
+def took(report: Report) -> str:
+    """Return how long the verification took."""
+    minutes, seconds = divmod(round(report.seconds), 60)
+    return f"Took {minutes} min {seconds} s." if minutes else f"Took {report.seconds:.1f} s."
+
+
+def extra(report: Report) -> tuple[str, ...]:
+    """Return what else the report notes, as ``name: value``."""
+    return tuple(f"{visible(name)}: {visible(value)}" for name, value in report.extra.items())
+
+
+def _where(report: Report) -> str:
+    machine = report.machine
+    if machine.device == "virtual-cuda":
+        return "Predicted for a CUDA device, no times taken"
+    if machine.device == "cuda":
+        return f"On {visible(machine.device_name or 'this GPU')} (torch {visible(machine.torch)})"
+    return f"On this CPU ({pluralise(machine.cores, 'core')}, torch {visible(machine.torch)})"
+
+
+def _speeds(report: Report) -> str:
+    single = [each for each in report.variants if each.kind in _SINGLE]
+    together = [each for each in report.variants if each.kind == "all" and each.speed.ratio is not None]
+    if len(single) == 1 and not together:
+        return f"1 fix: {_outcome(single[0])}"
+    parts = [_tally(single)] if single else []
+    parts += [f"together {_outcome(each)}" for each in together]
+    return "; ".join(parts) or "nothing was compared"
+
+
+def _tally(single: list[VariantResult]) -> str:
+    ran = Counter(each.speed.verdict for each in single if each.status is Status.OK)
+    failed = Counter(each.status for each in single if each.status is not Status.OK)
+    faster = ran[Verdict.FASTER]
+    amount = f"{faster} of {pluralise(len(single), 'fix')}" if faster else f"none of {pluralise(len(single), 'fix')}"
+    parts = [f"{amount} {'is' if faster <= 1 else 'are'} {'faster' if faster else 'shown to be faster'}"]
+    parts += [f"{ran[kind]} {kind.value}" for kind in _ORDER if ran[kind]]
+    parts += [f"{count} {status.value}" for status, count in failed.items()]
+    changed = [each for each in single if words.changes_results(each) and each.status is Status.OK]
+    unsound = sum(each.speed.verdict is Verdict.FASTER for each in changed)
+    if unsound:
+        parts[0] += f" ({unsound} of them with changed results)"
+    elif changed:
+        parts.append(f"{len(changed)} with changed results")
+    return ", ".join(parts)
+
+
+def _outcome(variant: VariantResult) -> str:
+    speed = words.shown_speed(variant.speed)
+    decided = variant.status is Status.OK and variant.speed.verdict is Verdict.FASTER
+    verdict = "" if decided and variant.kind == "all" else f"{words.verdict(variant)}, "
+    changed = ", with changed results" if words.changes_results(variant) else ""
+    return f"{verdict}{speed}{changed}"
+
+
+def _traffic(report: Report) -> str:
+    single = [each for each in report.variants if each.kind in _SINGLE]
+    fewer = sum(counts is not None and _lowers(counts) for counts in map(words.counted, single))
+    parts = [f"{fewer} of {pluralise(len(single), 'fix')} {'lowers' if fewer == 1 else 'lower'} syncs or bytes"]
+    parts += [
+        f"together {words.counts(counts.syncs, '->')} syncs a {words.unit(report)}"
+        for each in report.variants
+        if each.kind == "all" and (counts := words.counted(each)) is not None and counts.syncs is not None
+    ]
+    changed = sum(words.changes_results(each) for each in single)
+    parts += [f"{changed} with changed results"] if changed else []
+    return "; ".join(parts)
+
+
+def _lowers(counts: Counts) -> bool:
+    pairs = (counts.syncs, counts.h2d_bytes, counts.d2h_bytes)
+    return any(pair is not None and pair[1] < pair[0] for pair in pairs)
+
+
+def _counted(report: Report) -> str:
+    found = [each.counts for each in report.variants if each.counts is not None]
+    measured = [counts for counts in found if not counts.unavailable]
+    if not measured:
+        reasons_found = unavailable(report)
+        return (
+            words.clipped(reasons_found[0].rstrip("."), _LONGEST_REASON)
+            if reasons_found
+            else "syncs and bytes were not counted"
+        )
+    if all(counts.basis == "virtual-cuda" for counts in measured):
+        return "syncs and bytes are predicted"
+    return "syncs and bytes are observed, a lower bound"
+
+
+def _no_counts(counts: Counts) -> str:
+    what = "ledger" if counts.basis == "virtual-cuda" else "GPU counts"
+    return f"{what} unavailable: {visible(counts.unavailable)}"
+
+
+def _staged(counts: Counts | None) -> list[str]:
+    if counts is None or counts.staged is None or not any(counts.staged):
+        return []
+    pair = words.counts(counts.staged, "->")
+    return [f"{pair} copies from pageable memory with non_blocking ({words.basis_label(counts.basis)})"]

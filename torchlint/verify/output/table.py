@@ -1,0 +1,123 @@
+"""The table of a report, as cells: what text, Markdown and HTML lay out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torchlint.report.text import visible
+from torchlint.verify.model import NullControl, Report, VariantResult
+from torchlint.verify.output import sentences, words
+
+_FIXES = ("fix", "where", "speed", "verdict", "syncs", "h2d", "d2h", "peak", "results")
+_RULES = ("code", "name", "speed", "verdict", "syncs", "results")
+_ALWAYS = frozenset({"fix", "code", "name", "speed", "verdict", "results"})
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What stands in a cell, and its tone: "good", "bad", "doubt" or nothing."""
+
+    text: str
+    tone: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its name in `Row.cells`, its heading, and where the numbers come from."""
+
+    name: str
+    head: str
+    basis: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row: a variant, or the null control (kind "null")."""
+
+    id: str
+    kind: str
+    cells: Mapping[str, Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The table, without the columns in which nothing was measured; those are named in `unmeasured`."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    unmeasured: tuple[str, ...]
+
+
+def table(report: Report, arrow: str) -> Table:
+    """Return the table of a report; `arrow` stands between before and after."""
+    idle = sentences.idle(report)
+    folded = idle if len(idle) > sentences.IDLE_ROWS else ()
+    rows = [_row(report, variant, arrow) for variant in report.variants if variant not in folded]
+    if report.null_control is not None:
+        rows.append(_null_row(report.null_control))
+    names = _RULES if report.mode == "rules" else _FIXES
+    columns = [_column(report, name) for name in names]
+    kept = [each for each in columns if each.name in _ALWAYS or _has_any(rows, each.name)]
+    missing = [each.head for each in columns if each not in kept and each.name != "where"]
+    return Table(tuple(kept), tuple(rows), tuple(missing))
+
+
+def _has_any(rows: list[Row], name: str) -> bool:
+    return any(row.cells[name].text not in ("", words.DASH) for row in rows if name in row.cells)
+
+
+def _column(report: Report, name: str) -> Column:
+    unit = words.unit(report)
+    counted = {each.counts.basis for each in report.variants if each.counts is not None}
+    memories = {each.memory.basis for each in report.variants if each.memory is not None}
+    basis = "/".join(sorted({words.basis_label(each) for each in counted}))
+    peak = "/".join(sorted({words.memory_label(each) for each in memories}))
+    clock = words.clock(report)
+    heads = {
+        "fix": ("fix", ""),
+        "code": ("rule", ""),
+        "name": ("name", ""),
+        "where": ("where", ""),
+        "speed": (f"speed on {clock}" if clock else "speed", "95 % interval" if clock else ""),
+        "verdict": ("verdict", ""),
+        "syncs": (f"syncs/{unit}", basis),
+        "h2d": (f"H2D/{unit}", basis),
+        "d2h": (f"D2H/{unit}", basis),
+        "peak": ("peak memory", peak),
+        "results": ("results", ""),
+    }
+    return Column(name, *heads[name])
+
+
+def _row(report: Report, variant: VariantResult, arrow: str) -> Row:
+    counts, memory = words.counted(variant), variant.memory
+    cells = {
+        "fix": Cell(words.label(variant)),
+        "code": Cell(words.code(variant) if variant.kind != "all" else words.label(variant)),
+        "name": Cell(visible(variant.title)),
+        "where": Cell(visible(variant.where)),
+        "speed": Cell(words.shown_speed(variant.speed)),
+        "verdict": Cell(words.verdict(variant), words.verdict_tone(variant)),
+        "syncs": Cell(words.counts(counts.syncs if counts else None, arrow)),
+        "h2d": Cell(words.sizes(counts.h2d_bytes if counts else None, arrow)),
+        "d2h": Cell(words.sizes(counts.d2h_bytes if counts else None, arrow)),
+        "peak": Cell(words.sizes(memory.peak_bytes if memory else None, arrow)),
+        "results": Cell(words.results(variant, report.mode), words.results_tone(variant)),
+    }
+    return Row(variant.id, variant.kind, cells)
+
+
+def _null_row(null: NullControl) -> Row:
+    dash = Cell(words.DASH)
+    names = dict.fromkeys((*_FIXES, *_RULES))
+    verdict = dash if null.ok else Cell("too noisy", "bad")
+    filled = {
+        "fix": Cell("null control"),
+        "code": Cell("null control"),
+        "name": Cell(""),
+        "where": Cell(""),
+        "speed": Cell(words.ratio(null.ratio)),
+        "verdict": verdict,
+    }
+    return Row("null", "null", {name: filled.get(name, dash) for name in names})

@@ -1,0 +1,225 @@
+"""Numbers and verdicts in words: one spelling for text, Markdown and HTML.
+
+What was not measured is `DASH`, never 0. Counts of the virtual-CUDA ledger are called predicted, counts of a GPU
+observed.
+"""
+
+from __future__ import annotations
+
+import math
+
+from torchlint.report.text import pluralise, visible
+from torchlint.verify.model import (
+    Counts,
+    Equality,
+    Interval,
+    Level,
+    Ratio,
+    Report,
+    Speed,
+    Status,
+    VariantResult,
+    Verdict,
+)
+
+DASH = "–"
+UNITS = {"script": "step", "function": "call", "rules": "run"}
+"""What one time or count is of, by `Report.mode`."""
+_SIZES = (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12))
+_LONGEST_NOTE = 56
+
+
+def unit(report: Report) -> str:
+    """Return what one time or count is of: a step, a call or a run."""
+    return UNITS.get(report.mode, "step")
+
+
+def times(value: float) -> str:
+    """Return a ratio with three digits or so: ``2.51x``, ``19.9x``, ``388x``."""
+    return f"{_digits(value)}x"
+
+
+def bounded(end: float) -> float | None:
+    """Return an end of an interval of ratios, or None where the sample is too small to bound it."""
+    return end if math.isfinite(end) and end > 0 else None
+
+
+def interval(ends: Interval) -> str:
+    """Return ``[2.32, 2.68]``; ``0`` and ``inf`` are ends that the sample does not bound."""
+    low, high = bounded(ends[0]), bounded(ends[1])
+    return f"[{'0' if low is None else _digits(low)}, {'inf' if high is None else _digits(high)}]"
+
+
+def ratio(value: Ratio | None) -> str:
+    """Return an estimate with its 95 % interval, or says that there are too few pairs for one."""
+    if value is None or not math.isfinite(value.estimate):
+        return DASH
+    if bounded(value.ci95[0]) is None and bounded(value.ci95[1]) is None:
+        return f"{times(value.estimate)} (no interval: {pluralise(value.n, 'pair')})"
+    return f"{times(value.estimate)} {interval(value.ci95)}"
+
+
+def number(value: float) -> str:
+    """Return a count per step: ``35``, ``0.05``, ``12,000``."""
+    if abs(value) >= 999.5:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def size(value: float) -> str:
+    """Return a number of bytes with a decimal unit: ``260 B``, ``65.5 kB``."""
+    return " ".join(_sized(value))
+
+
+def sizes(pair: tuple[float, float] | None, arrow: str) -> str:
+    """Return bytes before and after: ``260 -> 4 B``, ``65.5 kB -> 0 B``."""
+    if pair is None:
+        return DASH
+    (before, unit_before), (after, unit_after) = _sized(pair[0]), _sized(pair[1])
+    if unit_before == unit_after:
+        return f"{before} {arrow} {after} {unit_after}"
+    return f"{before} {unit_before} {arrow} {after} {unit_after}"
+
+
+def counts(pair: tuple[float, float] | None, arrow: str) -> str:
+    """Return counts before and after: ``35 -> 3``."""
+    return DASH if pair is None else f"{number(pair[0])} {arrow} {number(pair[1])}"
+
+
+def milliseconds(value: float | None) -> str:
+    """Return a time: ``3.10 ms``."""
+    return DASH if value is None or not math.isfinite(value) else f"{_digits(value)} ms"
+
+
+def difference(value: float) -> str:
+    """Return a numeric difference of results: ``7e-07``."""
+    return f"{value:.1e}".replace(".0e", "e") if value else "0"
+
+
+def basis_label(basis: str) -> str:
+    """Return ``predicted`` for the virtual-CUDA ledger, ``observed`` for a GPU."""
+    return "predicted" if basis == "virtual-cuda" else "observed"
+
+
+def memory_label(basis: str) -> str:
+    """Return whose peak it is: the process's resident set, or what the device's allocator gave out."""
+    return "resident" if basis == "vmhwm" else "device"
+
+
+def code(variant: VariantResult) -> str:
+    """Return the codes of the rules behind a variant: ``TL603``, ``TL101+TL201``."""
+    if variant.kind == "rule":
+        return visible(variant.id.removeprefix("rule:"))
+    return visible("+".join(dict.fromkeys(fix.partition("@")[0] for fix in variant.fixes)))
+
+
+def label(variant: VariantResult) -> str:
+    """Return how a variant is called in a table: its codes and what it does."""
+    title = visible(variant.title)
+    if variant.kind == "all":
+        return "all together"
+    if variant.kind == "without":
+        return title or f"all without {visible(variant.id.removeprefix('without:'))}"
+    if variant.kind == "group":
+        return title or code(variant)
+    return f"{code(variant)} {title}".strip()
+
+
+def verdict(variant: VariantResult) -> str:
+    """Return the verdict on the time, or how the variant failed."""
+    return variant.speed.verdict.value if variant.status is Status.OK else variant.status.value
+
+
+def verdict_tone(variant: VariantResult) -> str:
+    """Return ``good``, ``bad``, ``doubt`` or nothing, for colours."""
+    if variant.status is not Status.OK:
+        return "bad"
+    if changes_results(variant) and variant.speed.verdict is Verdict.FASTER:
+        return ""  # no praise for a gain that breaks its promise
+    tones = {Verdict.FASTER: "good", Verdict.SLOWER: "bad", Verdict.INCONCLUSIVE: "doubt"}
+    return tones.get(variant.speed.verdict, "")
+
+
+def results(variant: VariantResult, mode: str) -> str:
+    """Return whether results agree: ``weights bitwise, loss 7e-07``."""
+    if variant.status is Status.BROKEN:
+        return "different: it fails"
+    equality = variant.equality
+    if equality is None:
+        return DASH
+    words = _level(equality, "weights " if mode == "script" else "")
+    if not equality.ok and equality.level is not Level.UNKNOWN:
+        return f"{words} (promised {equality.expected.value})"
+    return f"{words}, as the fix says" if equality.level is Level.DIFFERENT else words
+
+
+def results_tone(variant: VariantResult) -> str:
+    """Return ``bad`` where a promise on results is broken, ``good`` where results are the same to the bit."""
+    if changes_results(variant):
+        return "bad"
+    equality = variant.equality
+    return "good" if equality is not None and equality.level is Level.BITWISE else ""
+
+
+def changes_results(variant: VariantResult) -> bool:
+    """Say whether a variant breaks what its fix promises of results."""
+    if variant.status is Status.BROKEN:
+        return True
+    equality = variant.equality
+    return equality is not None and not equality.ok and equality.level is not Level.UNKNOWN
+
+
+def clock(report: Report) -> str:
+    """Return whose time it is: ``CPU`` or ``GPU``; nothing where no time is taken."""
+    return {"cpu": "CPU", "cuda": "GPU"}.get(report.machine.device, "")
+
+
+def counted(variant: VariantResult) -> Counts | None:
+    """Return a variant's counts where there are any; numbers beside a reason for their absence do not count."""
+    return None if variant.counts is None or variant.counts.unavailable else variant.counts
+
+
+def before_ms(report: Report) -> float | None:
+    """Return the original's time, as measured beside the last variant that has one."""
+    known = [each.speed.before_ms for each in report.variants if each.speed.before_ms is not None]
+    return known[-1] if known else None
+
+
+def shown_speed(speed: Speed) -> str:
+    """Return the wall-time ratio with its interval."""
+    return ratio(speed.ratio)
+
+
+def clipped(text: str, longest: int) -> str:
+    """Return `text`, cut at the end where it has more than `longest` characters."""
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+
+
+def _level(equality: Equality, weights: str) -> str:
+    level = equality.level
+    loss = equality.max_loss_diff
+    if level is Level.BITWISE:
+        if weights and loss == 0:
+            return "weights and loss bitwise"
+        return f"{weights}bitwise, loss {difference(loss)}" if loss else f"{weights}bitwise"
+    if level is Level.DIFFERENT and equality.notes:
+        return f"different: {clipped(visible(equality.notes[0]), _LONGEST_NOTE)}"
+    if level in (Level.DISTRIBUTION, Level.UNKNOWN):
+        return str(level.value)
+    found = [(weights, equality.max_abs), ("loss ", loss)]
+    amounts = ", ".join(f"{name}{difference(value)}" for name, value in found if value is not None)
+    return f"{level.value}: {amounts}" if amounts else str(level.value)
+
+
+def _digits(value: float) -> str:
+    places = 2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0
+    # 0.004 must not read 0.00: a ratio is never zero.
+    return f"{value:.{places}f}" if abs(value) >= 0.05 else f"{value:.2g}"
+
+
+def _sized(value: float) -> tuple[str, str]:
+    if abs(value) < 9999.5:
+        return number(value), "B"
+    fitting = (each for each in _SIZES if abs(value) / each[1] < 999.5)
+    name, factor = next(fitting, _SIZES[-1])
+    return number(value / factor), name

@@ -1,0 +1,250 @@
+"""One run of the program: in its copy, under the recorder, with what became of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torchlint.verify.command import Command
+from torchlint.verify.environment import RUN_VARIABLE, child_environment
+from torchlint.verify.model import Status
+from torchlint.verify.options import Options
+from torchlint.verify.pristine import Pristine
+from torchlint.verify.processes import Child, start
+
+STOPPED = "step budget"
+"""The reason in a record of a program that was stopped after the steps that were asked for."""
+_LINGER = 20.0
+"""Seconds that a program may take to end after its record is there."""
+_POLL = 0.05
+_MEMORY_WORDS = ("out of memory", "memoryerror", "can't allocate memory", "cannot allocate memory")
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What became of one run.
+
+    Args:
+        status: `Status.OK` where it did its steps or ended by itself without error.
+        steps: optimizer steps (or what stands for them) that were seen.
+        record: what the recorder wrote; empty where it wrote nothing.
+        code: the exit code; None when it was stopped.
+        tail: its last output.
+        folder: where its record, results and marks lie.
+    """
+
+    status: Status
+    steps: int
+    record: Mapping[str, Any]
+    code: int | None
+    tail: str
+    folder: Path
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it reached the steps that were asked for."""
+        return self.record.get("reason") == STOPPED
+
+    def writes(self) -> tuple[str, ...]:
+        """Return the paths outside its copy that the program, or one it started, wanted to write; see inside/writes."""
+        try:
+            text = os.fsdecode((self.folder / "writes").read_bytes())
+        except OSError:
+            return ()
+        return tuple(dict.fromkeys(filter(None, text.split("\n"))))
+
+    def marks(self) -> frozenset[str]:
+        """Return the names of the marks that ran."""
+        try:
+            return frozenset(os.listdir(self.folder / "marks"))
+        except OSError:
+            return frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a variant lives: its copy of the project, and a folder for its records, caches and temporary files.
+
+    `pristine` puts the copy back before each run.
+    """
+
+    name: str
+    copy: Path
+    folder: Path
+    pristine: Pristine | None = None
+
+
+class Runner:
+    """Starts runs of one command in the copies of a project.
+
+    Args:
+        command: the program.
+        original: the user's project.
+        cwd: where the user stands, in the project or at its root.
+        inject: the folder with ``sitecustomize`` and the recorder.
+        options: threads, seed, limits.
+        device: "cpu" or "cuda": what the program will find.
+        landlock: whether writes elsewhere are refused.
+        name: of the whole verification, by which its processes are found.
+    """
+
+    def __init__(
+        self,
+        command: Command,
+        original: Path,
+        cwd: Path,
+        inject: Path,
+        options: Options,
+        device: str,
+        landlock: bool,
+        name: str,
+    ) -> None:
+        self.command = command
+        self.original = original
+        self.cwd = cwd
+        self.inject = inject
+        self.options = options
+        self.device = device
+        self.landlock = landlock
+        self.name = name
+        self._number = 0
+
+    def start(self, home: Home, phase: str, **more: Any) -> tuple[Child, Path]:
+        """Start one run, and return it with the folder that its record will lie in."""
+        self._number += 1
+        if home.pristine is not None:
+            home.pristine.restore()
+        allowed = [home.copy, home.folder, *self.options.allow_write]
+        if more.get("writes"):
+            more["writes"] = [os.path.realpath(path) for path in allowed]
+        out = home.folder / f"{self._number}-{phase}"
+        out.mkdir(parents=True)
+        settings = {
+            "phase": phase,
+            "out": str(out),
+            "root": str(home.copy),
+            "original": str(self.original),
+            "device": self.device,
+            "seed": self.options.seed,
+            "threads": self.options.threads if self.device == "cpu" else None,
+            "warmup": self.options.warmup,
+            **more,
+        }
+        path = out / "settings.json"
+        path.write_text(json.dumps(settings), encoding="utf-8")
+        child = start(
+            [self.options.python, *self.command.in_copy(self.original, home.copy)],
+            cwd=home.copy / self.cwd.relative_to(self.original),
+            env=self._environment(home, path, phase),
+            log=out / "output.txt",
+            writable=allowed if self.landlock else None,
+        )
+        return child, out
+
+    def _environment(self, home: Home, settings: Path, phase: str) -> dict[str, str]:
+        own = [str(self.inject), str(home.copy)]
+        if (home.copy / "src").is_dir():
+            own.append(str(home.copy / "src"))
+        for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+            moved = Path(entry).resolve() if entry else None
+            if moved is not None and moved.is_relative_to(self.original):
+                own.append(str(home.copy / moved.relative_to(self.original)))
+            elif entry:
+                own.append(entry)
+        extra = {"PYTHONPATH": os.pathsep.join(own), "TORCHLINT_RECORD": str(settings)}
+        if phase == "check":
+            extra["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # cuBLAS' condition for reproducible results
+        if phase == "count":
+            extra["TORCHDYNAMO_DISABLE"] = "1"
+        threads = self.options.threads if self.device == "cpu" else None
+        return self.environment(home, threads, {**extra, **self.options.env})
+
+    def environment(self, home: Home, threads: int | None, extra: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables of a process: caches and temporary files of its own, the name of the verification."""
+        return {**child_environment(os.environ, home.folder, threads=threads, extra=extra), RUN_VARIABLE: self.name}
+
+    def finished(self, child: Child, out: Path, timed_out: bool = False) -> RunRecord:
+        """Stop what is left of a run, and read what it left."""
+        code = child.poll()
+        child.stop(2.0)
+        record = record_in(out)
+        tail = child.tail(20)
+        status = Status.OK
+        if timed_out:
+            status = Status.TIMEOUT
+        elif record.get("reason") != STOPPED and code != 0:
+            memory = code == -9 or any(word in tail.lower() for word in _MEMORY_WORDS)
+            status = Status.OUT_OF_MEMORY if memory else Status.BROKEN
+        return RunRecord(status, int(record.get("steps", 0)), record, code, tail, out)
+
+    def all(
+        self,
+        wanted: Iterable[tuple[Home, str, Mapping[str, Any]]],
+        together: int,
+        tick: Callable[[str], None],
+    ) -> list[RunRecord]:
+        """Run several programs to their end, a few at a time, and return their records in order."""
+        waiting = list(wanted)
+        order: list[Child] = []
+        going: dict[Child, tuple[Path, float, float]] = {}
+        done: dict[Child, RunRecord] = {}
+        try:
+            while waiting or going:
+                while waiting and len(going) < together:
+                    home, phase, more = waiting.pop(0)
+                    tick(home.name)
+                    child, out = self.start(home, phase, **more)
+                    order.append(child)
+                    going[child] = (out, time.monotonic() + self.options.timeout, 0.0)
+                for child in list(going):
+                    ended = self._look(child, going)
+                    if ended is not None:
+                        done[child] = ended
+                time.sleep(_POLL)
+        finally:
+            for child in going:
+                child.stop(0.5)
+        return [done[child] for child in order]
+
+    def _look(self, child: Child, going: dict[Child, tuple[Path, float, float]]) -> RunRecord | None:
+        """Return a run's record if it is over; one that has left its record has a while to end by itself."""
+        out, deadline, left = going[child]
+        now = time.monotonic()
+        if child.poll() is None and now < deadline:
+            if not left and record_in(out).get("reason") == STOPPED:
+                going[child] = (out, min(deadline, now + _LINGER), now)
+            return None
+        del going[child]
+        return self.finished(child, out, timed_out=child.poll() is None and not left)
+
+
+def record_in(out: Path) -> dict[str, Any]:
+    """Return the record of the process with the most steps: of torchrun's, that is a rank and not the launcher.
+
+    Of several that trained side by side it is the one with the least process number, so most likely the first: two
+    versions of the program are to be compared by the same one of them.
+    """
+    best: dict[str, Any] = {}
+    for path in sorted(out.glob("record-*.json"), key=lambda path: int(path.stem.rpartition("-")[2])):
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue  # it is being written, or the disk is full
+        if not best or record.get("steps", 0) > best.get("steps", 0):
+            best = record
+    disabled = "".join(path.read_text(encoding="utf-8") for path in sorted(out.glob("*.disabled")))
+    if disabled:
+        best.setdefault("trouble", []).append(disabled.strip())
+    return best
+
+
+def in_words(commands: Sequence[str]) -> str:
+    """Return a command as one would type it."""
+    import shlex
+
+    return shlex.join(commands)

@@ -1,0 +1,251 @@
+"""Script mode: a training program as it is, in copies with and without the fixes, compared run by run.
+
+Four kinds of evidence, each from runs of its own, as each recorder disturbs the others: `check_pass` (equal results),
+`count_pass` (host-device traffic), `time_pass` (speed), and which lines ran at all.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+
+from torchlint import __version__
+from torchlint.verify import baseline, check_pass, count_pass
+from torchlint.verify.baseline import Baseline
+from torchlint.verify.check_pass import Checked
+from torchlint.verify.fixes import applied, diff
+from torchlint.verify.manifest import changes, manifest
+from torchlint.verify.model import Counts, Report, Status
+from torchlint.verify.pristine import Pristine
+from torchlint.verify.request import Request, machine, plan
+from torchlint.verify.runs import Home, Runner, in_words
+from torchlint.verify.time_pass import Stopwatch, Timed, TimePass, capacity
+from torchlint.verify.variants import NULL, ORIGINAL, Variant, planned, single, sound
+from torchlint.verify.verdicts import interactions, moved, null_control, opt_in_notes, results, undecided, unreached
+from torchlint.verify.workspace import Workspace, replace_file
+
+START_SHARE = 0.25
+"""How much of what is left of the budget is kept for starting the processes of the time pass."""
+LEAST_SECONDS = 5.0
+"""What a launch gets even when the budget is spent: without times the run would have been for nothing."""
+
+
+def run(request: Request, say: Callable[[str], None], tick: Callable[[str], None]) -> Report:
+    """Verify, and return the report.
+
+    Args:
+        request: what.
+        say: takes lines that the user should read before the result: the plan.
+        tick: takes a line of progress.
+
+    Raises:
+        OriginalFailedError: the program fails without any fix.
+        UsageError: the project cannot be copied.
+    """
+    watch = Stopwatch(request.options.budget)
+    before = manifest(request.root)
+    with Workspace(keep=request.options.keep) as workspace:
+        verification = _Verification(request, workspace, watch, say, tick)
+        report = verification.run()
+        kept = (f"the copies are in {workspace.path}",) if request.options.keep else ()
+        notes = tuple(workspace.notes)
+    touched = changes(before, manifest(request.root))
+    changed = tuple(f"your files changed during the run: {change}" for change in touched)
+    return replace(
+        report,
+        tree_unchanged=not touched,
+        warnings=(*changed, *report.warnings, *notes, *kept),
+        seconds=watch.spent,
+    )
+
+
+class _Verification:
+    """One run: its variants, and what is known of them so far."""
+
+    def __init__(
+        self,
+        request: Request,
+        workspace: Workspace,
+        watch: Stopwatch,
+        say: Callable[[str], None],
+        tick: Callable[[str], None],
+    ) -> None:
+        self.request = request
+        self.options = request.options
+        self.workspace = workspace
+        self.watch = watch
+        self.say = say
+        self.tick = tick
+        self.together = max(1, request.doctor.host.cores)
+        self.homes: dict[str, Home] = {}
+        self.notes: list[str] = []
+        self.runner = Runner(
+            request.command,
+            request.root,
+            request.cwd,
+            workspace.inject(),
+            request.options,
+            request.device,
+            request.landlock,
+            str(workspace.path),
+        )
+
+    def run(self) -> Report:
+        """Run all passes."""
+        self._announce()
+        self._settle(planned((), self.options.ablation))
+        base = self._baseline()
+        reached = base.reached(self.request.units)
+        variants, self.notes = sound(planned(reached, self.options.ablation), self.request.documents)
+        self._announce_variants(len(reached), len(variants))
+        self._settle(variants[1:] if reached else [])
+        checked = self._check(variants, base)
+        counts = self._count(variants, checked)
+        timed = self._time(variants, checked) if self._timing and reached else Timed()
+        more, notes = sound(self._split(variants, timed, checked), self.request.documents)
+        self.notes += notes
+        if more:
+            self._settle(more)
+            later = self._check([variants[0], *more], base)
+            checked.merge(later)
+            counts.update(self._count([variants[0], *more], later))
+            if self._timing:
+                timed.merge(self._time([*variants[:2], *more], later))
+            variants = [*variants[:-1], *more, variants[-1]]
+        return self._report(variants, base, checked, counts, timed)
+
+    @property
+    def _timing(self) -> bool:
+        return self.options.device != "virtual-cuda"
+
+    def _announce_variants(self, reached: int, variants: int) -> None:
+        every = len(self.request.units)
+        if reached < every:
+            self.say(
+                f"plan: {every - reached} of {every} fixes change lines that do not run in the first "
+                f"{self.options.check_steps} steps (--check-steps)"
+            )
+        if reached:
+            self.say(f"plan: {variants} variants: the original, a null control, and {variants - 2} with fixes")
+
+    def _announce(self) -> None:
+        options = self.options
+        where = (
+            "writes elsewhere are blocked (Landlock)"
+            if self.request.landlock
+            else ("writes to absolute paths outside the copy are NOT blocked")
+        )
+        fixes = len(self.request.units)
+        what = f"{fixes} fix{'es' * (fixes != 1)}"
+        if options.device == "virtual-cuda":
+            rounds = f"counts over {options.check_steps} steps, no times"
+        else:
+            launches = f"{options.launches} launch{'es' * (options.launches != 1)}"
+            rounds = f"{options.pairs} blocks in {launches}, at most about {options.budget:g} s"
+        self.say(f"plan: {in_words(self.request.command.typed)}: {what}; {rounds} (--budget)")
+        self.say(f"plan: runs your code in copies under {self.workspace.path}; {where}; the network is not blocked")
+        busy = self.request.doctor.host.busy
+        if busy:
+            self.say(f"plan: {busy}")
+
+    def _settle(self, variants: Sequence[Variant]) -> None:
+        """Make the copies."""
+        for variant in [variant for variant in variants if variant.name not in self.homes]:
+            number = len(self.homes)
+            self.tick(f"copying {self.request.root.name or 'the project'} ({variant.name})")
+            copy = self.workspace.copy(self.request.root, f"v{number}/{self.request.root.name or 'project'}")
+            fixed = applied([variant.unit], self.request.documents) if variant.unit is not None else {}
+            for file, data in fixed.items():
+                replace_file(copy, file, data)
+            folder = self.workspace.path / f"h{number}"
+            folder.mkdir()
+            self.homes[variant.name] = Home(variant.name, copy, folder, Pristine(copy, self.request.root, fixed))
+
+    def _baseline(self) -> Baseline:
+        def tell(name: str) -> None:
+            self.tick("running the original twice")
+
+        homes = self.homes[ORIGINAL], self.homes[NULL]
+        return baseline.run(self.runner, homes, self.request.units, self.together, tell)
+
+    def _check(self, variants: Sequence[Variant], base: Baseline) -> Checked:
+        def tell(name: str) -> None:
+            self.tick(f"comparing results: {name}")
+
+        return check_pass.run(self.runner, self.homes, variants, base, self.together, tell)
+
+    def _count(self, variants: Sequence[Variant], checked: Checked) -> dict[str, Counts]:
+        sound = [variants[0], *(v for v in variants if checked.status.get(v.name) is Status.OK)]
+        return count_pass.run(
+            self.runner, self.homes, sound, self.together, lambda name: self.tick(f"counting transfers: {name}")
+        )
+
+    def _time(self, variants: Sequence[Variant], checked: Checked) -> Timed:
+        """Time the variants that run and are exercised; again where a verdict is open and time is left."""
+        options = self.options
+        wanted = [variant for variant in variants if variant.unit is None or checked.status[variant.name] is Status.OK]
+        sockets = self.workspace.path / f"s{len(self.homes)}"
+        sockets.mkdir()
+        room = capacity(self.request.doctor.host.memory_free, checked.peak)
+        rng = random.Random(options.seed)
+        timing = TimePass(self.runner, self.homes, sockets, self.together, room, rng, self.tick)
+        rounds = max(1, options.pairs // options.launches)
+        seconds = max(LEAST_SECONDS, self.watch.left * (1 - START_SHARE) / options.launches)
+        self.say(
+            f"plan: {len(wanted)} processes, {rounds} rounds a launch, about {seconds * options.launches:.0f} s at most"
+        )
+        begun = self.watch.spent
+        for _ in range(options.launches):
+            timing.launch(wanted, rounds, seconds)
+        took = self.watch.spent - begun
+        if undecided(timing.found, wanted, options) and self.watch.left > took:
+            for _ in range(options.launches):
+                timing.launch(wanted, rounds, took / options.launches)
+        return timing.found
+
+    def _split(self, variants: Sequence[Variant], timed: Timed, checked: Checked) -> list[Variant]:
+        """Return single variants for the groups that moved or compute something else."""
+        grouped = [variant for variant in variants if variant.kind == "group"]
+        wanted = {
+            name
+            for variant in grouped
+            if moved(timed, variant, self.options) or not checked.kept(variant.name)
+            for name in variant.ids
+        }
+        return [single(unit) for unit in self.request.units if unit.id in wanted]
+
+    def _written(self, checked: Baseline) -> tuple[str, ...]:
+        """Name what the program wrote outside its copy where nothing refuses that."""
+        paths = () if self.request.landlock else checked.writes
+        return tuple(f"the program wrote outside its copy: {path}" for path in paths)
+
+    def _report(
+        self,
+        variants: Sequence[Variant],
+        base: Baseline,
+        checked: Checked,
+        counts: Mapping[str, Counts],
+        timed: Timed,
+    ) -> Report:
+        request = self.request
+        diffs = {v.name: diff([v.unit], request.documents) for v in variants if v.unit is not None}
+        idle = [unit for unit in request.units if base.exercised.get(unit.id) is False]
+        return Report(
+            mode="script",
+            command=request.command.typed,
+            version=__version__,
+            date=date.today().isoformat(),
+            machine=machine(request),
+            plan=plan(request.options, timed.block_steps),
+            variants=(
+                *unreached(idle, request.documents, request.options.check_steps),
+                *results(variants, base, checked, timed, counts, diffs, request.options),
+            ),
+            null_control=null_control(timed),
+            interactions=interactions(variants, timed),
+            blocked_writes=base.writes if request.landlock else (),
+            warnings=(*self.notes, *base.warnings, *self._written(base), *opt_in_notes(variants)),
+            skipped=request.skipped,
+        )

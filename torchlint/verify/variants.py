@@ -1,0 +1,88 @@
+"""Which versions of a project are compared with the original."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from torchlint.source.document import Document
+from torchlint.verify.fixes import FixUnit, applied, joined
+
+MANY = 8
+"""More units than this are first measured by rule; only groups that moved are split."""
+ORIGINAL = "original"
+NULL = "null control"
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One version: `unit` is what it changes, None for the original and its byte-identical copy.
+
+    kind: "original", "null", "single", "group", "without" or "all".
+    """
+
+    name: str
+    kind: str
+    unit: FixUnit | None = None
+    ids: tuple[str, ...] = ()
+
+
+def planned(units: Sequence[FixUnit], ablation: str) -> list[Variant]:
+    """Return the variants of a first round, original and null control first, all together last.
+
+    Args:
+        units: the fixes.
+        ablation: "each" (every fix alone), "none" (all together only), "leave-one-out" (also all but one).
+    """
+    base = [Variant(ORIGINAL, "original"), Variant(NULL, "null")]
+    if not units:
+        return base
+    together = Variant(ALL, "all", joined(units, ALL), tuple(unit.id for unit in units))
+    if ablation == "none":
+        return [*base, together]
+    if len(units) == 1:
+        return [*base, single(units[0])]
+    grouped = groups(units)
+    if len(units) > MANY and len(grouped) > 1:
+        return [*base, *grouped, together]
+    found = [*base, *map(single, units)]
+    if ablation == "leave-one-out" and len(units) > 2:
+        for unit in units:
+            rest = [other for other in units if other is not unit]
+            name = f"without:{unit.id}"
+            found.append(Variant(name, "without", joined(rest, name), tuple(other.id for other in rest)))
+    return [*found, together]
+
+
+def sound(variants: Sequence[Variant], documents: Mapping[str, Document]) -> tuple[list[Variant], list[str]]:
+    """Return the variants whose text is Python, and in words the others: two fixes may empty one block together."""
+    kept, notes = [], []
+    for variant in variants:
+        try:
+            applied([variant.unit] if variant.unit is not None else [], documents)
+        except ValueError as error:
+            notes.append(f"{variant.name} is not compared: {error}")
+        else:
+            kept.append(variant)
+    return kept, notes
+
+
+def single(unit: FixUnit) -> Variant:
+    """Return the variant that holds one unit."""
+    return Variant(f"fix:{unit.id}", "single", unit, (unit.id,))
+
+
+def groups(units: Sequence[FixUnit]) -> list[Variant]:
+    """Return one variant per rule, or per bundle of rules."""
+    ordered = sorted(units, key=lambda unit: unit.codes)
+    found = []
+    for codes, members in groupby(ordered, key=lambda unit: unit.codes):
+        together = list(members)
+        if len(together) == 1:
+            found.append(single(together[0]))
+        else:
+            name = f"group:{'+'.join(codes)}"
+            found.append(Variant(name, "group", joined(together, name), tuple(unit.id for unit in together)))
+    return found

@@ -1,0 +1,212 @@
+"""What the passes of script mode say together: a result for each variant, the null control, how fixes interact."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from torchlint.source.document import Document
+from torchlint.verify import statistics
+from torchlint.verify.baseline import Baseline
+from torchlint.verify.check_pass import Checked
+from torchlint.verify.fixes import FixUnit, diff
+from torchlint.verify.model import (
+    Counts,
+    Equality,
+    Expected,
+    Level,
+    Memory,
+    NullControl,
+    Speed,
+    Status,
+    VariantResult,
+    Verdict,
+)
+from torchlint.verify.options import Options
+from torchlint.verify.time_pass import Timed
+from torchlint.verify.variants import ALL, NULL, ORIGINAL, Variant
+
+
+def null_control(timed: Timed) -> NullControl | None:
+    """Return the null control, or None where it was not timed."""
+    pairs = timed.pairs(NULL)
+    if not pairs:
+        return None
+    return statistics.null_control([one.wall for one, _ in pairs], [two.wall for _, two in pairs])
+
+
+def speeds(
+    variants: Sequence[Variant], base: Baseline, checked: Checked, timed: Timed, options: Options
+) -> dict[str, Speed]:
+    """Return what the timing says of each variant; of many fixes p-values are adjusted for their number."""
+    null = null_control(timed)
+    fixes = [variant for variant in variants if variant.unit is not None and variant.kind != "all"]
+    adjusted = dict(
+        zip([v.name for v in fixes], statistics.adjusted_ps([timed.ratio(v.name) for v in fixes]), strict=True)
+    )
+    found = {}
+    for variant in variants:
+        if variant.unit is not None:
+            found[variant.name] = _speed(variant, base, checked, timed, options, null, adjusted.get(variant.name))
+    return found
+
+
+def _speed(
+    variant: Variant,
+    base: Baseline,
+    checked: Checked,
+    timed: Timed,
+    options: Options,
+    null: NullControl | None,
+    adjusted: float | None,
+) -> Speed:
+    name = variant.name
+    if checked.status.get(name) is not Status.OK:
+        return Speed(Verdict.NOT_MEASURED, why=checked.status[name].value)
+    if options.device == "virtual-cuda":
+        return Speed(Verdict.NOT_MEASURED, why="--device virtual-cuda takes counts only")
+    cpu = timed.ratio(name, "cpu") if timed.basis == "vmhwm" else None
+    ratio = timed.ratio(name)
+    verdict, why = statistics.verdict(
+        ratio,
+        min_effect=options.min_effect,
+        exercised=_exercised(variant, base),
+        null=null,
+        adjusted_p=adjusted,
+        cpu=cpu if options.threads == 1 else None,
+        launches=timed.each_launch(name),
+        remedy="give the program more steps (--epochs), or verify more time (--budget)",
+    )
+    lost = timed.lost.get(name) or timed.lost.get(ORIGINAL)
+    return Speed(
+        verdict,
+        ratio,
+        timed.milliseconds(name, 0),
+        timed.milliseconds(name, 1),
+        cpu.estimate if cpu is not None else None,
+        "; ".join(
+            part for part in (why, f"it {lost}" if lost and (ratio is None or "ended" not in lost) else "") if part
+        ),
+    )
+
+
+def results(
+    variants: Sequence[Variant],
+    base: Baseline,
+    checked: Checked,
+    timed: Timed,
+    counts: Mapping[str, Counts],
+    diffs: Mapping[str, str],
+    options: Options,
+) -> tuple[VariantResult, ...]:
+    """Return one result a variant, "all" last."""
+    found = []
+    measured = speeds(variants, base, checked, timed, options)
+    for variant in variants:
+        if variant.unit is None:
+            continue
+        name = variant.name
+        pairs = timed.pairs(name)
+        found.append(
+            VariantResult(
+                id=name,
+                kind=variant.kind,
+                fixes=variant.ids,
+                title="all together" if variant.kind == "all" else variant.unit.title,
+                where="" if variant.kind in ("all", "without", "group") else variant.unit.where,
+                speed=measured[name],
+                status=checked.status.get(name, Status.OK),
+                exercised=_exercised(variant, base),
+                counts=counts.get(name),
+                memory=_memory(timed, name),
+                equality=checked.equality.get(name) or _broken(variant, checked),
+                blocks_ns=tuple((one.wall, two.wall) for one, two in pairs),
+                error=checked.errors.get(name, ""),
+                diff=diffs.get(name, ""),
+                note=variant.unit.note,
+            )
+        )
+    return tuple(found)
+
+
+def _exercised(variant: Variant, base: Baseline) -> bool | None:
+    """Say whether any of a variant's fixes ran."""
+    seen = [base.exercised.get(name) for name in variant.ids]
+    return True if True in seen else None if None in seen else False
+
+
+def _broken(variant: Variant, checked: Checked) -> Equality | None:
+    """A variant that fails where the original does not counts as different."""
+    if checked.status.get(variant.name, Status.OK) is Status.OK or variant.unit is None:
+        return None
+    return Equality(Level.DIFFERENT, variant.unit.expected, ok=False, notes=(checked.errors[variant.name],))
+
+
+def _memory(timed: Timed, name: str) -> Memory | None:
+    before, after = timed.peak(ORIGINAL), timed.peak(name)
+    if before is None or after is None:
+        return None
+    return Memory(timed.basis, (before, after), timed.retries.get(name))
+
+
+def unreached(units: Sequence[FixUnit], documents: Mapping[str, Document], steps: int) -> tuple[VariantResult, ...]:
+    """Return the results of fixes that were not compared, as no line that they change runs."""
+    why = f"no line that the fix changes ran in the first {steps} steps (--check-steps)"
+    return tuple(
+        VariantResult(
+            id=f"fix:{unit.id}",
+            kind="single",
+            fixes=(unit.id,),
+            title=unit.title,
+            where=unit.where,
+            speed=Speed(Verdict.NOT_EXERCISED, why=why),
+            exercised=False,
+            diff=diff([unit], documents),
+            note=unit.note,
+        )
+        for unit in units
+    )
+
+
+def undecided(timed: Timed, variants: Sequence[Variant], options: Options) -> bool:
+    """Say whether more rounds could bring a verdict that there is none of yet."""
+    null = null_control(timed)
+    ratios = [timed.ratio(variant.name) for variant in variants if variant.unit is not None]
+    return any(
+        ratio is not None
+        and ratio.n >= statistics.MIN_PAIRS
+        and statistics.verdict(ratio, min_effect=options.min_effect, null=null)[0] is Verdict.INCONCLUSIVE
+        for ratio in ratios
+    )
+
+
+def moved(timed: Timed, variant: Variant, options: Options) -> bool:
+    """Say whether a group of fixes is faster or slower as a whole, so that its members are worth a look."""
+    verdict, _ = statistics.verdict(timed.ratio(variant.name), min_effect=options.min_effect)
+    return verdict in (Verdict.FASTER, Verdict.SLOWER)
+
+
+def interactions(variants: Sequence[Variant], timed: Timed) -> tuple[str, ...]:
+    """Say where the joint effect of all fixes is not the sum of their single effects, if the intervals show it."""
+    together = timed.ratio(ALL)
+    singles = [timed.ratio(variant.name) for variant in variants if variant.kind in ("single", "group")]
+    known = [ratio for ratio in singles if ratio is not None]
+    if together is None or len(known) < 2 or len(known) != len(singles):
+        return ()
+    total = math.prod(ratio.estimate for ratio in known)
+    low, high = (math.prod(ratio.ci95[end] for ratio in known) for end in (0, 1))
+    sentence = f"single effects multiply to {total:.2f}x; all together {together.estimate:.2f}x"
+    if together.ci95[1] < low:
+        return (f"{sentence}: the fixes overlap, some gain is counted in several",)
+    if together.ci95[0] > high:
+        return (f"{sentence}: the fixes help each other",)
+    return (f"{sentence}: no interaction is shown",)
+
+
+def opt_in_notes(variants: Sequence[Variant]) -> tuple[str, ...]:
+    """Return what the reader must know of fixes that change results by design."""
+    return tuple(
+        f"{variant.unit.id} changes results by design: {variant.unit.note}"
+        for variant in variants
+        if variant.kind == "single" and variant.unit is not None and variant.unit.expected is Expected.ANY
+    )
