@@ -37,6 +37,7 @@ __all__ = [
     "Severity",
     "Transfer",
     "Why",
+    "deletion",
     "with_keyword",
 ]
 
@@ -197,6 +198,15 @@ class Rule:
             return check
 
         return mark
+
+
+def deletion(node: cst.Call, module: Module, safety: Safety, note: str) -> Fix | None:
+    """Return the fix that deletes a call; None where its value is used, or where it is all that a block holds.
+
+    A call that is all its ``if cuda:`` holds would leave an empty branch; that is better done by hand.
+    """
+    statement = module.spare(node)
+    return Fix((Remove(statement),), safety, "Delete the call", note) if statement is not None else None
 
 
 def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Call:

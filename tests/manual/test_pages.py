@@ -18,6 +18,7 @@ from torchlint.cli.rule import rule_command
 from torchlint.cli.rules import rules_command
 from torchlint.engine.catalog import Catalog, RuleInfo
 from torchlint.manual import pages
+from torchlint.manual.measurements import lines
 
 SECTIONS = {
     "Bad": "Text.\n\n```python\nfor x in y:\n    pass\n```",
@@ -102,15 +103,73 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "measured.json"
 
 
+CPU = {
+    "device": "cpu",
+    "device_name": None,
+    "cores": 2,
+    "torch": "2.13.0+cpu",
+    "date": "2026-11-21",
+    "n": 24,
+    "ratio": 19.94,
+    "ci95": [17.8, 22.4],
+    "verdict": "faster",
+    "equal": "bitwise",
+    "expected": "bitwise",
+    "counts": None,
+}
+TRAFFIC = {"basis": "virtual-cuda", "syncs": [3, 2.5], "h2d_bytes": [4096, 0], "d2h_bytes": [0, 0]}
+SPOKEN = "- CPU (2 cores, torch 2.13.0, 2026-11-21): 19.9x [17.8, 22.4], n = 24: faster; results bitwise equal."
+
+
 def test_measurements_are_read(measured: Path) -> None:
-    measured.write_text('{"TL101": ["a", "b"]}')
-    assert pages.measurements() == {"TL101": ("a", "b")}
+    measured.write_text(json.dumps({"TL101": [CPU]}))
+    assert pages.measurements() == {"TL101": (SPOKEN, "- Not measured on a GPU.")}
     pages.measurements.cache_clear()
     measured.unlink()
     assert pages.measurements() == {}
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"TL101": 1}'])
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({}, SPOKEN),
+        ({"cores": 1}, SPOKEN.replace("2 cores", "1 core")),
+        (
+            {"device": "cuda", "device_name": "L4", "ratio": 302.4, "ci95": [0.971, None], "equal": "close"},
+            "- GPU (L4, torch 2.13.0, 2026-11-21): 302x [0.97, ∞], n = 24: faster; results equal up to rounding.",
+        ),
+        (
+            {"ratio": None, "ci95": None, "n": 0, "equal": "different", "expected": "opt-in"},
+            "- CPU (2 cores, torch 2.13.0, 2026-11-21): results differ, as the page says.",
+        ),
+        ({"equal": "not compared"}, SPOKEN.replace("; results bitwise equal", "")),
+    ],
+)
+def test_an_entry_in_words(change: dict[str, object], line: str) -> None:
+    assert lines([{**CPU, **change}])[0] == line
+
+
+def test_predicted_traffic_is_labelled() -> None:
+    predicted = "- Predicted for CUDA, not observed: 3 → 2.5 waits for the device, 4,096 → 0 bytes to the device a run."
+    assert lines([{**CPU, "counts": TRAFFIC}]) == [SPOKEN, predicted, "- Not measured on a GPU."]
+    observed = {**CPU, "device": "cuda", "counts": {**TRAFFIC, "basis": "cuda"}}
+    assert lines([observed])[1].startswith("- Observed on CUDA: 3 → 2.5 waits")
+    assert "- Not measured on a GPU." not in lines([observed])
+
+
+@pytest.mark.parametrize(
+    "counts", [{"unavailable": "a gap", "syncs": None}, {**TRAFFIC, "syncs": [0, 0], "h2d_bytes": [0, 0]}]
+)
+def test_traffic_that_is_unknown_or_nothing_is_left_out(counts: dict[str, object]) -> None:
+    assert lines([{**CPU, "counts": counts}]) == [SPOKEN, "- Not measured on a GPU."]
+
+
+def test_a_rule_that_was_neither_timed_nor_compared_says_so() -> None:
+    nothing = {**CPU, "ratio": None, "ci95": None, "equal": "not compared"}
+    assert lines([nothing]) == ["- Not measured on a GPU."]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"TL101": 1}', '{"TL101": [{}]}', '{"TL101": [1]}'])
 def test_damaged_measurements_are_an_error(measured: Path, text: str) -> None:
     measured.write_text(text)
     with pytest.raises(CatalogError, match=r"measured.json: "):

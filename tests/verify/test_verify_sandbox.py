@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,13 @@ def run(writable: list[Path], code: str, *, python: str = sys.executable) -> sub
 @pytest.fixture
 def inside(tmp_path: Path) -> Path:
     return folder(tmp_path / "in side")
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """Yield a folder whose name leaves room for the address of a Unix socket, which has 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="tl") as name:
+        yield Path(name).resolve()
 
 
 @pytest.fixture
@@ -148,14 +157,14 @@ def test_torchs_own_writer_is_refused(inside: Path, outside: Path) -> None:
 
 
 @needs_landlock
-def test_loader_workers_and_collectives_work(inside: Path) -> None:
+def test_loader_workers_and_collectives_work(inside: Path, short: Path) -> None:
     """Shared memory and semaphores of two workers, Unix sockets between processes, and gloo over a file."""
     pytest.importorskip("torch")
     code = f"""
 import torch, torch.distributed as dist, multiprocessing as mp
 from torch.utils.data import DataLoader, TensorDataset
 if __name__ == "__main__":
-    os.environ["TMPDIR"] = {str(inside)!r}
+    os.environ["TMPDIR"] = {str(short)!r}
     loader = DataLoader(TensorDataset(torch.arange(8.0)), batch_size=2, num_workers=2)
     total = sum(batch.sum().item() for (batch,) in loader)
     dist.init_process_group("gloo", init_method="file://{inside}/store", rank=0, world_size=1)
@@ -164,8 +173,7 @@ if __name__ == "__main__":
     with mp.Manager() as manager:
         print(total, tensor.tolist(), list(manager.list([1])))
 """
-    assert (inside / "sub").exists()
-    result = run([inside], code)
+    result = run([inside, short], code)
     assert result.stdout == "28.0 [1.0, 1.0] [1]\n", result.stderr
 
 

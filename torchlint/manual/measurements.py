@@ -55,7 +55,8 @@ def _on_device(entry: Mapping[str, Any]) -> str:
     if entry["ratio"] is not None:
         parts.append(f"{times(entry['ratio'])}x {_interval(entry['ci95'])}, n = {entry['n']}: {entry['verdict']}")
     if entry["equal"] in _EQUAL:
-        parts.append(_EQUAL[entry["equal"]] + (", as the page says" if entry["expected"] == "opt-in" else ""))
+        intended = entry["equal"] == "different" and entry["expected"] == "opt-in"
+        parts.append(_EQUAL[entry["equal"]] + (", as the page says" if intended else ""))
     if not parts:
         return ""
     version = str(entry["torch"]).partition("+")[0]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic.tree import LOOPS
+from torchlint.semantic.tree import LOOPS, callee
 
 if TYPE_CHECKING:
     from torchlint.semantic.module import Module
@@ -83,16 +83,12 @@ def _start(module: Module, step: cst.CSTNode, name: str) -> tuple[cst.For | cst.
         elif isinstance(above, LOOPS):
             loop = above
         elif isinstance(above, cst.With):
-            if any(module.name(_callee(item.item)) in _SWALLOWERS for item in above.items):
+            if any(module.name(callee(item.item)) in _SWALLOWERS for item in above.items):
                 return None, None
         elif isinstance(above, _BLOCKS) and not isinstance(above, cst.If):
             return None, None
         child = above
     return None, None
-
-
-def _callee(node: cst.BaseExpression) -> cst.BaseExpression:
-    return node.func if isinstance(node, cst.Call) else node
 
 
 def _assigned_by(statement: cst.CSTNode | None, name: str) -> cst.BaseExpression | None:

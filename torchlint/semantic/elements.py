@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeGuard, cast
+from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
 
+from torchlint.semantic.part import Part
 from torchlint.semantic.values.value import ACCEL, CUDA
 
 if TYPE_CHECKING:
@@ -59,12 +60,8 @@ class ElementReads:
     whole: cst.BaseExpression | None
 
 
-class Elements:
+class Elements(Part):
     """The part of `Module` that knows single tensors and their elements."""
-
-    @property
-    def _module(self) -> Module:
-        return cast("Module", self)
 
     def one_tensor(self, node: cst.BaseExpression) -> bool:
         """Say whether an expression is certainly one tensor: not a list, a batch, or what a model may return."""

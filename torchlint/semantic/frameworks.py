@@ -6,16 +6,17 @@ transformers (`TrainingArguments`) and of datasets (`Dataset.map`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.semantic import datasets, token_maps
+from torchlint.semantic.part import Part
 from torchlint.semantic.token_maps import TokenMap
 from torchlint.semantic.values import params
 
 if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
+    pass
 
 _TRAINERS = frozenset(
     (
@@ -32,29 +33,25 @@ _ARGUMENTS = frozenset(
 _LOGS = {"log": ("name", "value"), "log_dict": ("dictionary",)}
 
 
-class Frameworks:
+class Frameworks(Part):
     """The part of `Module` that knows what a framework does around the user's code."""
-
-    @property
-    def _all(self) -> Module:
-        return cast("Module", self)
 
     # -- Lightning ----------------------------------------------------------------------------------------------
 
     def lightning_trainer(self, call: cst.Call) -> bool:
         """Say whether a call makes a Lightning ``Trainer``."""
-        return self._all.name(call.func) in _TRAINERS
+        return self._module.name(call.func) in _TRAINERS
 
     @property
     def trains_on_cpu(self) -> bool:
         """Whether every Lightning ``Trainer`` of the file is told to stay on the CPU."""
-        module = self._all
+        module = self._module
         every = [c for c in module.nodes(cst.Call) if isinstance(c, cst.Call) and self.lightning_trainer(c)]
         return bool(every) and all(string(module.keyword(call, "accelerator")) == "cpu" for call in every)
 
     def lightning_step(self, node: cst.CSTNode) -> str | None:
         """Return the name of the LightningModule's method that runs `node` for every batch, or None."""
-        module = self._all
+        module = self._module
         heat = module.heat(node)
         if not heat.hot or not module.is_lightning(node):
             return None
@@ -64,7 +61,7 @@ class Frameworks:
 
     def logged_by(self, value: cst.BaseExpression) -> cst.Call | None:
         """Return the ``self.log(name, value)`` or ``self.log_dict({name: value})`` that is handed `value`, or None."""
-        module = self._all
+        module = self._module
         above = module.parent(value)
         if isinstance(above, cst.DictElement) and above.value is value:
             holder = module.parent(above)
@@ -85,7 +82,7 @@ class Frameworks:
 
     def metric(self, node: cst.BaseExpression) -> cst.Call | None:
         """Return the one call of a torchmetrics class that makes what a name or ``self.name`` holds, or None."""
-        module = self._all
+        module = self._module
         made: list[cst.CSTNode] = []
         if isinstance(node, cst.Name):
             definition = module.definition(node)
@@ -105,7 +102,7 @@ class Frameworks:
 
     def steers(self, node: cst.CSTNode) -> bool:
         """Say whether a condition reads an expression, itself or by its name: the value chooses what the host does."""
-        module = self._all
+        module = self._module
         if self._in_test(node):
             return True
         bound = module.small_statement(node)
@@ -116,7 +113,7 @@ class Frameworks:
 
     def _in_test(self, node: cst.CSTNode) -> bool:
         child = node
-        for above in self._all.ancestors(node):
+        for above in self._module.ancestors(node):
             if isinstance(above, (cst.If, cst.While, cst.IfExp)):
                 return child is above.test
             if isinstance(above, cst.BaseStatement):
@@ -126,7 +123,7 @@ class Frameworks:
 
     def read_as_number(self, copy: cst.Call) -> bool:
         """Say whether a copy to the host only serves a scalar read: ``t.cpu().item()``, ``float(t.cpu())``."""
-        module = self._all
+        module = self._module
         for above in module.ancestors(copy):
             if isinstance(above, cst.Call) and next(module.scalar_reads(above), None) is not None:
                 return True
@@ -138,24 +135,24 @@ class Frameworks:
 
     def token_map(self, call: cst.Call) -> TokenMap | None:
         """Return what is known of a ``dataset.map(function)`` that hands rows to a tokenizer, or None."""
-        return token_maps.token_map(self._all, call)
+        return token_maps.token_map(self._module, call)
 
     @property
     def streams_rows(self) -> bool:
         """Whether the file streams a dataset of the datasets library (``streaming=True``)."""
-        calls = (c for c in self._all.nodes(cst.Call) if isinstance(c, cst.Call))
-        given = (self._all.keyword(call, "streaming") for call in calls)
+        calls = (c for c in self._module.nodes(cst.Call) if isinstance(c, cst.Call))
+        given = (self._module.keyword(call, "streaming") for call in calls)
         return any(isinstance(value, cst.Name) and value.value == "True" for value in given)
 
     # -- transformers -------------------------------------------------------------------------------------------
 
     def training_arguments(self, call: cst.Call) -> bool:
         """Say whether a call makes the ``TrainingArguments`` of a transformers ``Trainer``."""
-        return self._all.name(call.func) in _ARGUMENTS
+        return self._module.name(call.func) in _ARGUMENTS
 
     def costly_for_trainer(self) -> bool:
         """Say whether what this file gives a transformers ``Trainer`` to load reads, decodes, tokenises or augments."""
-        module = self._all
+        module = self._module
         for call in module.nodes(cst.Call):
             assert isinstance(call, cst.Call)
             if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("set_transform", "with_transform"):

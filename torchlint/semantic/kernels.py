@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.semantic import attention, layers, operations
 from torchlint.semantic.operations import Operation
+from torchlint.semantic.part import Part
 from torchlint.semantic.reaching import Reaching
 
 if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
+    pass
 
 
-class Kernels:
+class Kernels(Part):
     """The part of `Module` that follows one value from the call that makes it to the calls that read it."""
 
     _reaching: Reaching | None = None
-
-    @property
-    def _module(self) -> Module:
-        return cast("Module", self)
 
     @property
     def _definitions(self) -> Reaching:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -12,23 +12,20 @@ from torchlint.semantic.consumers import Use, furthest
 from torchlint.semantic.heat import Heat, HeatMap
 from torchlint.semantic.iterations import Goes, Iterations
 from torchlint.semantic.loops import LoopKind, Loops
+from torchlint.semantic.part import Part
 from torchlint.semantic.tree import Loop
 
 if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
+    pass
 
 
-class Pace:
+class Pace(Part):
     """The part of `Module` that knows heat, loops and autograd."""
 
     _heat: HeatMap
     _loops: Loops
     _iterations: Iterations
     _autograd: Autograd
-
-    @property
-    def _everything(self) -> Module:
-        return cast("Module", self)
 
     # -- time ---------------------------------------------------------------------------------------------------
 
@@ -66,15 +63,15 @@ class Pace:
 
     def sized(self, node: cst.CSTNode) -> bool:
         """Say whether a number is a size of a tensor (``x.shape[0]``, ``len(x)``), or computed from one."""
-        return bodies.sized(self._everything, node)
+        return bodies.sized(self._module, node)
 
     def independent(self, loop: cst.For) -> bool:
         """Say whether no iteration of a loop needs what an earlier one has made, and none ends the loop."""
-        return bodies.independent(self._everything, loop)
+        return bodies.independent(self._module, loop)
 
     def only_tensor_work(self, body: cst.CSTNode) -> bool:
         """Say whether every call inside `body` is a torch operation or a list's ``append``."""
-        return bodies.only_tensor_work(self._everything, body)
+        return bodies.only_tensor_work(self._module, body)
 
     def same(self, scope: cst.CSTNode, place: cst.CSTNode) -> list[cst.CSTNode]:
         """Return the expressions inside `scope` that are spelled like a name, attribute or subscript."""
@@ -104,20 +101,20 @@ class Pace:
 
     def furthest(self, read: cst.CSTNode) -> tuple[Use, cst.CSTNode]:
         """Return how far the value of an expression gets, and where; assigned names are followed."""
-        return furthest(read, self._everything)
+        return furthest(read, self._module)
 
     def differentiates(self, place: cst.CSTNode) -> bool:
         """Say whether code inside `place` asks autograd for something: a backward pass, a gradient, a hook."""
-        return gradients.differentiates(place, self._everything)
+        return gradients.differentiates(place, self._module)
 
     def frozen(self, model: cst.CSTNode) -> bool:
         """Say whether the file switches off the gradients of a model's parameters, under its name at `model`."""
-        return gradients.frozen(model, self._everything)
+        return gradients.frozen(model, self._module)
 
     def detached_for_nothing(self, call: cst.Call) -> bool:
         """Say whether a model that is trained elsewhere in the file runs here for nothing but a detached result."""
-        return gradients.only_detached(call, self._everything) and gradients.trained_elsewhere(call, self._everything)
+        return gradients.only_detached(call, self._module) and gradients.trained_elsewhere(call, self._module)
 
     def proves_no_grad(self, function: cst.CSTNode) -> bool:
         """Say whether a function would raise if a graph were recorded (``model(x).numpy()``)."""
-        return gradients.proves_no_grad(function, self._everything)
+        return gradients.proves_no_grad(function, self._module)

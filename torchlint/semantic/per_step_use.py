@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.semantic import exact_dtypes, host_constants
 from torchlint.semantic.host_constants import HostConstant
 from torchlint.semantic.names import dotted_text
+from torchlint.semantic.part import Part
 
 if TYPE_CHECKING:
     from torchlint.semantic.host_reads import HostRead
@@ -73,51 +74,47 @@ class Sink:
     kind: str
 
 
-class PerStepUse:
+class PerStepUse(Part):
     """The part of `Module` that knows logging calls, what they are handed, and constants on the host."""
-
-    @property
-    def _file(self) -> Module:
-        return cast("Module", self)
 
     def logging_call(self, call: cst.Call) -> Sink | None:
         """Return what a call is as a logging call (print, a logger, a progress bar, a tracker, a meter), or None."""
-        return _sink(self._file, call)
+        return _sink(self._module, call)
 
     def logged_in(self, node: cst.BaseExpression) -> list[Sink]:
         """Return the logging calls that are all that reads an expression, itself or by the name bound to it."""
-        return _sinks(self._file, node, follow=True)
+        return _sinks(self._module, node, follow=True)
 
     def shown_tensors(self, sink: Sink) -> Iterator[cst.BaseExpression]:
         """Yield the tensors on the device that a logging call is handed and reads by itself."""
         if sink.kind in ("show", "debug"):
             for arg in sink.call.args:
                 if arg.star != "**":
-                    yield from _tensors(self._file, arg.value)
+                    yield from _tensors(self._module, arg.value)
 
     def read_before(self, read: HostRead) -> bool:
         """Say whether the test of an ``if`` around a read has read the same tensor already."""
-        return _read_before(self._file, read)
+        return _read_before(self._module, read)
 
     def host_constant(self, source: cst.BaseExpression) -> HostConstant | None:
         """Return the constant on the host of which an expression is a view, or None."""
-        return host_constants.host_constant(self._file, source)
+        return host_constants.host_constant(self._module, source)
 
     def exact_dtype(self, node: cst.BaseExpression) -> str | None:
         """Return the dtype of a tensor or array (``uint8``, ``float32``) where its source spells it, or None."""
-        return exact_dtypes.exact_dtype(self._file, node)
+        return exact_dtypes.exact_dtype(self._module, node)
 
     def cast_target(self, call: cst.Call) -> str | None:
         """Return the dtype to which a method call casts without a move, or None."""
-        return exact_dtypes.cast_target(self._file, call)
+        return exact_dtypes.cast_target(self._module, call)
 
     def named_dtype(self, node: cst.BaseExpression | None) -> str | None:
         """Return the dtype that an expression names (``torch.float``, ``"uint8"``), or None."""
-        return exact_dtypes.named_dtype(self._file, node)
+        return exact_dtypes.named_dtype(self._module, node)
 
     def step_counter(self, loop: cst.CSTNode | None) -> str | None:
         """Return the name that ``for i, batch in enumerate(…)`` counts the iterations of a loop with, or None."""
-        return _counter(self._file, loop)
+        return _counter(self._module, loop)
 
 
 def _sink(module: Module, call: cst.Call) -> Sink | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.semantic import arrays, datasets
 from torchlint.semantic.datasets import DATALOADER
 from torchlint.semantic.names import dotted_text
+from torchlint.semantic.part import Part
 
 if TYPE_CHECKING:
     from torchlint.semantic.module import Module
@@ -173,66 +174,62 @@ def loaders_running(module: Module, node: cst.CSTNode) -> list[cst.Call]:
     return out
 
 
-class Samples:
+class Samples(Part):
     """The part of `Module` that knows the code that makes samples and batches, and the arrays they come from."""
 
     _collates: set[str] | None = None
 
     @property
-    def _any(self) -> Module:
-        return cast("Module", self)
-
-    @property
     def collate_functions(self) -> set[str]:
         """The last names of what this file passes or assigns as a loader's ``collate_fn``."""
         if self._collates is None:
-            self._collates = collate_functions(self._any)
+            self._collates = collate_functions(self._module)
         return self._collates
 
     def sample_role(self, node: cst.CSTNode) -> str | None:
         """Return what the code around `node` makes inside of a loader: ``sample``, ``stream``, ``batch``, or None."""
-        return sample_role(self._any, node)
+        return sample_role(self._module, node)
 
     def is_dataset(self, cls: cst.ClassDef) -> bool:
         """Say whether a class is a dataset."""
-        return self._any._scopes.is_dataset(cls)
+        return self._module._scopes.is_dataset(cls)
 
     def number(self, node: cst.CSTNode | None) -> int | None:
         """Return the whole number that an expression spells, also through one assignment."""
-        return self._any._iterations.number(node)
+        return self._module._iterations.number(node)
 
     def fixed(self, node: cst.CSTNode, scope: cst.CSTNode) -> bool:
         """Say whether an expression gives the same in every run of `scope`, a function or a loop."""
-        return fixed(self._any, node, scope)
+        return fixed(self._module, node, scope)
 
     def loaders_of(self, cls: cst.ClassDef) -> list[cst.Call]:
         """Return the calls of this file that make a loader over a dataset of a class."""
-        return loaders_of(self._any, cls)
+        return loaders_of(self._module, cls)
 
     def loaders_running(self, node: cst.CSTNode) -> list[cst.Call]:
         """Return the loaders of this file whose workers run the sample or batch code around `node`."""
-        return loaders_running(self._any, node)
+        return loaders_running(self._module, node)
 
     def workers(self, loader: cst.Call) -> int | None:
         """Return how many worker processes a loader starts where the source says it in literals, else None."""
-        return workers(self._any, loader)
+        return workers(self._module, loader)
 
     def works(self, function: cst.FunctionDef) -> bool | None:
         """Say whether a function reads files, decodes or transforms; None where it calls something unknown."""
-        return datasets.work(self._any, function)
+        return datasets.work(self._module, function)
 
     def is_array(self, node: cst.CSTNode) -> bool:
         """Say whether an expression is an ndarray of one or more dimensions."""
-        return arrays.is_array(self._any, node)
+        return arrays.is_array(self._module, node)
 
     def arrays(self, node: cst.CSTNode) -> list[cst.BaseExpression]:
         """Return the expressions that give the elements of a list, where all are arrays; else nothing."""
-        return arrays.arrays(self._any, node)
+        return arrays.arrays(self._module, node)
 
     def array_dtype(self, node: cst.BaseExpression) -> str | None:
         """Return the dtype of a new array where its call names it, or NumPy's default of float64 holds."""
-        return arrays.array_dtype(self._any, node)
+        return arrays.array_dtype(self._module, node)
 
     def joined_afresh(self, node: cst.BaseExpression) -> bool:
         """Say whether an expression is an array just joined from others, which nothing else holds."""
-        return arrays.joined_afresh(self._any, node)
+        return arrays.joined_afresh(self._module, node)

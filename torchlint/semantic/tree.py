@@ -199,3 +199,8 @@ class Tree:
                 return at
             at = above
         return at
+
+
+def callee(node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return what a call calls, and any other expression as it is: a decorator with or without arguments, say."""
+    return node.func if isinstance(node, cst.Call) else node

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.semantic.loops import LoopKind
 from torchlint.semantic.names import dotted_text
-from torchlint.semantic.tree import LOOPS
+from torchlint.semantic.part import Part
+from torchlint.semantic.tree import LOOPS, callee
 
 if TYPE_CHECKING:
     from torchlint.semantic.module import Module
@@ -33,36 +34,32 @@ _DEPTH = 3
 _INLINED = 2
 
 
-class Upkeep:
+class Upkeep(Part):
     """The part of `Module` that knows what is switched on around training, and what is compiled."""
 
     _regions: dict[cst.FunctionDef, cst.BaseExpression] | None = None
 
-    @property
-    def _code(self) -> Module:
-        return cast("Module", self)
-
     def on_demand(self, node: cst.CSTNode) -> bool:
         """Say whether `node` runs only when somebody asks for it, or in code written to investigate something."""
-        return on_demand(self._code, node, _DEPTH)
+        return on_demand(self._module, node, _DEPTH)
 
     def runs_training(self, place: cst.CSTNode) -> bool:
         """Say whether code inside `place`, or a function called from there, does training steps."""
-        return runs_training(self._code, place, _DEPTH)
+        return runs_training(self._module, place, _DEPTH)
 
     def training_loop(self, place: cst.CSTNode) -> bool:
         """Say whether code inside `place`, or a function called from there, trains for more than a few steps."""
-        return runs_training(self._code, place, _DEPTH, loops_alone=True)
+        return runs_training(self._module, place, _DEPTH, loops_alone=True)
 
     def over_parameters(self, loop: cst.For | cst.CompFor) -> str | None:
         """Return the name that a loop over a model's or a group's parameters gives to each of them."""
-        return over_parameters(self._code, loop)
+        return over_parameters(self._module, loop)
 
     def compiled_by(self, node: cst.CSTNode) -> cst.BaseExpression | None:
         """Return the ``torch.compile`` of this file into whose graph the code at `node` goes, or None."""
         if self._regions is None:
-            self._regions = regions(self._code)
-        function = self._code.function(node)
+            self._regions = regions(self._module)
+        function = self._module.function(node)
         return self._regions.get(function) if function is not None else None
 
 
@@ -188,7 +185,7 @@ def _compiled(module: Module) -> Iterator[tuple[cst.FunctionDef, cst.BaseExpress
     for decorator in module.nodes(cst.Decorator):
         assert isinstance(decorator, cst.Decorator)
         how, function = decorator.decorator, module.parent(decorator)
-        if isinstance(function, cst.FunctionDef) and module.name(_callee(how)) == "torch.compile":
+        if isinstance(function, cst.FunctionDef) and module.name(callee(how)) == "torch.compile":
             yield function, how
     for call in module.nodes(cst.Call):
         assert isinstance(call, cst.Call)
@@ -199,10 +196,6 @@ def _compiled(module: Module) -> Iterator[tuple[cst.FunctionDef, cst.BaseExpress
             # ``nn.Module.compile()`` compiles in place; `_named` knows modules from regular expressions.
             for function in _named(call.func.value, module):
                 yield function, call
-
-
-def _callee(node: cst.BaseExpression) -> cst.BaseExpression:
-    return node.func if isinstance(node, cst.Call) else node
 
 
 def _named(node: cst.BaseExpression, module: Module) -> Iterator[cst.FunctionDef]:
@@ -219,12 +212,12 @@ def _named(node: cst.BaseExpression, module: Module) -> Iterator[cst.FunctionDef
 
 
 def _runs(call: cst.Call, module: Module) -> Iterator[cst.FunctionDef]:
-    for callee in module.callees(call):
-        if isinstance(callee, cst.FunctionDef):
-            yield callee
+    for target in module.callees(call):
+        if isinstance(target, cst.FunctionDef):
+            yield target
     if module.value(call.func).kind == "module":
         yield from _named(call.func, module)
 
 
 def _disabled(function: cst.FunctionDef, module: Module) -> bool:
-    return any(module.name(_callee(d.decorator)) in _DISABLE for d in function.decorators)
+    return any(module.name(callee(d.decorator)) in _DISABLE for d in function.decorators)

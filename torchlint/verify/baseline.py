@@ -111,9 +111,10 @@ def _marks(units: Sequence[FixUnit], home: Home) -> list[tuple[str, str, int, in
 
 
 def _exercised(units: Sequence[FixUnit], watched: RunRecord) -> dict[str, bool | None]:
-    """Say of each unit whether a place that it changes ran; compiled code cannot be watched."""
+    """Say of each unit whether a place that it changes ran; compiled code and a program that traces itself hide it."""
     seen = {name.partition("-")[0] for name in watched.marks()}
-    unseen = None if watched.record.get("compiled") else False
+    hidden = watched.record.get("compiled") or not watched.record.get("watched")
+    unseen = None if hidden else False
     return {unit.id: True if str(number) in seen else unseen for number, unit in enumerate(units)}
 
 

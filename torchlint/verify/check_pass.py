@@ -32,6 +32,14 @@ class Checked:
         found = self.equality.get(name)
         return self.status.get(name) is Status.OK and (found is None or found.ok)
 
+    def blame(self, failed: Mapping[str, Status], words: Mapping[str, str]) -> None:
+        """Take note of variants that ran here and failed later, while they were timed."""
+        for name, status in failed.items():
+            if self.status.get(name) is Status.OK:
+                self.status[name] = status
+                self.errors[name] = words[name]
+                self.equality.pop(name, None)
+
     def merge(self, other: Checked) -> None:
         """Add what a later pass found of other variants."""
         self.status.update(other.status)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,26 @@ from torchlint.base.errors import UsageError
 
 LAUNCHERS = {"torchrun": "torch.distributed.run", "accelerate": "accelerate.commands.accelerate_cli"}
 """Console scripts that start training programs, and the modules behind them."""
+
+
+_TORCHRUN = ("torch.distributed.run", "torch.distributed.launch")
+_PORTS = {
+    **dict.fromkeys(_TORCHRUN, ("--master-port", "--master_port")),
+    "accelerate.commands.accelerate_cli": ("--main_process_port", "--main-process-port"),
+}
+"""By launcher, the option that says on which port the ranks meet."""
+_MEETING = frozenset(
+    {
+        "--standalone",
+        "--rdzv-endpoint",
+        "--rdzv_endpoint",
+        "--rdzv-backend",
+        "--rdzv_backend",
+        "--nnodes",
+        "--master-addr",
+    }
+)
+"""Options after which the ranks find each other in another way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +48,15 @@ class Command:
     arguments: tuple[str, ...]
     script: int | None
 
-    def in_copy(self, original: Path, copy: Path) -> list[str]:
-        """Return the arguments with an absolute script path moved from the project into its copy."""
-        found = list(self.arguments)
+    def in_copy(self, original: Path, copy: Path, port: int) -> list[str]:
+        """Return the arguments for one copy: an absolute script path moved into it, and a port of its own.
+
+        Args:
+            original: the project.
+            copy: of it.
+            port: where the ranks of this run meet; several variants are resident at the same time.
+        """
+        found = _with_port(list(self.arguments), port)
         if self.script is not None and os.path.isabs(found[self.script]):
             path = Path(found[self.script]).resolve()
             if path.is_relative_to(original):
@@ -72,6 +99,37 @@ def parse(typed: Sequence[str], cwd: Path, root: Path) -> Command:
     if not script.resolve().is_relative_to(root):
         raise UsageError(f"{words[0]} lies outside {root}, the project that would be copied; name its folder instead")
     return Command(tuple(typed), tuple(words), 0)
+
+
+def _with_port(words: list[str], port: int) -> list[str]:
+    """Give a launcher's ranks a port of their own, unless the user has chosen how they meet."""
+    if words[:1] != ["-m"] or words[1] not in _PORTS:
+        return words
+    names = _PORTS[words[1]]
+    found: list[str] = []
+    given = False
+    rest = iter(words)
+    for word in rest:
+        name, equals, _ = word.partition("=")
+        if name not in names:
+            found.append(word)
+            continue
+        given = True
+        found.append(f"{name}={port}")
+        if not equals:
+            next(rest, None)
+    own = words[1] in _TORCHRUN and not any(word.partition("=")[0] in _MEETING for word in words)
+    if own and not given:
+        found.insert(2, f"{names[0]}={port}")
+    return found
+
+
+def free_port() -> int:
+    """Return a TCP port of this machine that nobody listens on now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
 
 
 def _is_python(word: str) -> bool:

@@ -6,12 +6,15 @@ changes), else copied. Never hard links: a write through one would change the us
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from torchlint.base.errors import UsageError
 
 LARGE_BYTES = 64_000_000
 """A file above this is linked, not copied."""
@@ -124,7 +127,11 @@ def _link_largest(found: Survey) -> None:
 
 
 def write_copy(found: Survey, target: Path) -> list[str]:
-    """Make the copy; return notes on what vanished or could not be read meanwhile."""
+    """Make the copy; return notes on what vanished or could not be read meanwhile.
+
+    Raises:
+        UsageError: the disk is full.
+    """
     notes: list[str] = []
     target.mkdir(parents=True)
     for name, mode in found.folders:
@@ -133,6 +140,8 @@ def write_copy(found: Survey, target: Path) -> list[str]:
         try:
             copy_file(found.root / name, target / name)
         except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise UsageError(f"the disk of {target} is full; set TMPDIR to a larger one") from None
             notes.append(f"{name} was left out: {error.strerror}")
     for name in found.linked:
         (target / name).symlink_to(found.root / name)

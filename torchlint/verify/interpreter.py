@@ -48,6 +48,9 @@ def ask(python: str, timeout: float) -> tuple[dict[int, dict[str, Any]], str]:
     except subprocess.TimeoutExpired:
         late = True
         out = _end(process)
+    except BaseException:  # Ctrl-C
+        _end(process)
+        raise
     lines = _said(out)
     return lines, "" if 2 in lines else _unfinished(shown, process.returncode, 1 in lines, timeout if late else None)
 

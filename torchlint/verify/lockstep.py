@@ -51,7 +51,7 @@ class Resident:
     child: Runnable | None = None
     blocks: list[Block] = field(default_factory=list)
     lost: str = ""
-    boundary: str = ""
+    prefetched: int = 0
     _server: socket.socket | None = None
     _stream: socket.socket | None = None
     _buffer: bytes = b""
@@ -71,7 +71,7 @@ class Resident:
             return bool(self.lost)
         message = self.receive(time.monotonic() + 5 * _POLL)
         if message is not None:
-            self.boundary = str(message.get("boundary", ""))
+            self.prefetched = int(message.get("prefetched", 0))
         return message is not None or bool(self.lost)
 
     def _accept(self) -> bool:
@@ -209,7 +209,7 @@ def _calibrate(original: Resident, pace: Pace, variants: int) -> tuple[int, int,
     step = max(trial.wall / 1e9, 1e-7)
     settle = pace.settle
     if trial.wait > LOADER_SHARE * trial.wall:
-        settle = max(settle, 4)  # two workers with two batches each, torch's default prefetch
+        settle = max(settle, original.prefetched)  # what its workers have ready was loaded before the block
     steps = pace.block or max(BLOCK_STEPS, math.ceil(BLOCK_SECONDS / step))
     affordable = pace.seconds / (step * variants * pace.rounds) - settle
     if pace.block is None:

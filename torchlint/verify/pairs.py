@@ -32,6 +32,7 @@ class Pace:
         min_effect: the least change worth a verdict.
         block_ms: the least length of a block.
         timeout: seconds for one answer of a worker.
+        long_ms: a program of which one run takes longer gets 12 pairs at most, the smallest number for a verdict.
         cpu_time: whether process CPU time says something: with one thread.
     """
 
@@ -41,6 +42,7 @@ class Pace:
     block_ms: float = BLOCK_MS
     timeout: float = 60.0
     cpu_time: bool = True
+    long_ms: float = float("inf")
 
 
 @dataclass(slots=True)
@@ -78,7 +80,8 @@ def measure(zygotes: Sequence[Zygote], lanes: Sequence[Lane], pace: Pace) -> Non
     for zygote, count in zip(zygotes, rounds, strict=True):
         launch = _Launch(zygote, pace, rng)
         try:
-            launch.start(lanes)
+            if launch.start(lanes) > pace.long_ms * 1e6:
+                count = min(count, -(-statistics.LOOKS[0] // len(zygotes)))
             for _ in range(count):
                 if lanes[0].failure is not None:
                     return
@@ -97,8 +100,9 @@ class _Launch:
         self.going: list[tuple[Lane, Worker, int, bool]] = []
         self.workers: list[Worker] = []
 
-    def start(self, lanes: Sequence[Lane]) -> None:
-        """Load and calibrate every lane; one that needs many runs to fill a block does not decide for the others."""
+    def start(self, lanes: Sequence[Lane]) -> float:
+        """Load and calibrate every lane, each for itself; return the nanoseconds of one run of the slowest."""
+        slowest = 0.0
         for lane in lanes:
             if lane.failure is not None:
                 continue
@@ -113,6 +117,8 @@ class _Launch:
                 continue
             lane.device, lane.device_name = str(loaded["device"]), loaded["device_name"]
             self.going.append((lane, worker, int(found["reps"]), found["ns"] <= SETTLE_NS))
+            slowest = max(slowest, float(found["ns"]))
+        return slowest
 
     def round(self) -> None:
         """Run one block of every lane, in random order."""

@@ -14,7 +14,6 @@ from torchlint.engine.catalog import load_catalog
 from torchlint.engine.rule_file import RuleInfo
 from torchlint.verify import pairs, statistics
 from torchlint.verify.model import (
-    Equality,
     NullControl,
     Report,
     Speed,
@@ -23,16 +22,20 @@ from torchlint.verify.model import (
     Verdict,
 )
 from torchlint.verify.options import Options
-from torchlint.verify.rule_check import VIRTUAL, ExampleRunner
+from torchlint.verify.rule_check import STANDIN, VIRTUAL, ExampleRunner
 from torchlint.verify.rule_page import Page, applied_fixes, page
 from torchlint.verify.sessions import Session, session
 from torchlint.verify.workers import WorkerError
 from torchlint.verify.workspace import Workspace
 
-PRELOAD = ("numpy", "torch.utils.data", "torch.distributed", "torch._dynamo", "torch.utils.tensorboard")
+PRELOAD = ("numpy", "torch.utils.data", "torch.distributed", "torch._dynamo")
 """What many examples import; it is done once, before the first fork."""
 BLOCK_MS = 8.0
 """The least length of a block; shorter than in function mode, as there are dozens of rules."""
+LONG_MS = 40.0
+"""Examples of which one run takes longer (worker processes start in it) are timed in 12 pairs."""
+TIMEOUT = 60.0
+"""The most seconds for one answer of an example, each of which takes a fraction of one."""
 _Outcome = tuple[VariantResult, pairs.Lane | None, pairs.Lane | None]
 
 
@@ -49,6 +52,7 @@ def run(codes: Sequence[str], options: Options, tick: Callable[[str], None] = la
         NoTorchError: the interpreter has no usable torch.
     """
     begun = time.monotonic()
+    options = replace(options, timeout=min(options.timeout, TIMEOUT))
     pages = [page(info) for info in _wanted(codes)]
     with Workspace(keep=options.keep) as workspace, session(options, workspace, preload=PRELOAD) as live:
         tick(f"finding the fixes of {len(pages)} rules")
@@ -90,6 +94,8 @@ class _Run:
         code = each.info.code
         runner = ExampleRunner(self.live.zygotes[0], each, self.options)
         fixes = [self.fixes.get((code, index), "") for index in range(len(each.pairs))]
+        if not each.pairs:
+            return _unmeasured(each, "its page has no Bad with a Good"), None, None
         try:
             absent = runner.absent()
             if absent:
@@ -99,8 +105,11 @@ class _Run:
             return _unmeasured(each, str(error), pairs.STATUSES.get(error.kind, Status.BROKEN)), None, None
         counts = runner.counts() if not each.untimed else None
         before, null, after = self._timed(each, runner)
-        speed, control = self._speed(each.untimed or _untimed(self.options, runner), before, null, after)
-        notes = (f"run on {runner.instead}",) if runner.instead else ()
+        speed = self._speed(each.untimed or _untimed(self.options, runner), before, null, after)
+        if runner.instead:
+            equality = replace(equality, notes=(*equality.notes, f"run on {runner.instead}"))
+        if runner.instead == STANDIN and speed.ratio is not None:
+            speed = replace(speed, why="; ".join(filter(None, (speed.why, f"run on {STANDIN}"))))
         failure = next((lane.failure for lane in (before, after) if lane is not None and lane.failure), None)
         broken = failure is not None and failure.kind != "empty"
         result = VariantResult(
@@ -112,30 +121,28 @@ class _Run:
             speed=speed,
             status=pairs.STATUSES.get(failure.kind, Status.BROKEN) if failure is not None and broken else Status.OK,
             counts=counts,
-            equality=_with_notes(equality, notes),
+            equality=equality,
             blocks_ns=pairs.blocks(before, after) if before is not None and after is not None else (),
             error=str(failure) if failure is not None and broken else "",
-            note="" if control is None or control.ok else "null control off",
         )
         return result, before, null
 
     def _timed(
         self, each: Page, runner: ExampleRunner
     ) -> tuple[pairs.Lane | None, pairs.Lane | None, pairs.Lane | None]:
-        if each.untimed or runner.instead == VIRTUAL or not each.pairs or self.options.device == "virtual-cuda":
+        if each.untimed or runner.instead == VIRTUAL or self.options.device == "virtual-cuda":
             return None, None, None
         bad, good = (runner.program(side) for side in each.pairs[0])
         lanes = [pairs.Lane("original", bad), pairs.Lane("null", bad), pairs.Lane("fixed", good)]
-        pairs.measure(self.live.zygotes, lanes, self.live.pace(BLOCK_MS))
+        pairs.measure(self.live.zygotes, lanes, self.live.pace(BLOCK_MS, LONG_MS))
         return lanes[0], lanes[1], lanes[2]
 
     def _speed(
         self, untimed: str, before: pairs.Lane | None, null: pairs.Lane | None, after: pairs.Lane | None
-    ) -> tuple[Speed, NullControl | None]:
+    ) -> Speed:
         if before is None or null is None or after is None:
-            return Speed(Verdict.NOT_MEASURED, why=f"not timed: {untimed}"), None
-        control = pairs.null_control(before, null)
-        return pairs.speed(before, after, control, self.live.pace(BLOCK_MS)), control
+            return Speed(Verdict.NOT_MEASURED, why=f"not timed: {untimed}")
+        return pairs.speed(before, after, pairs.null_control(before, null), self.live.pace(BLOCK_MS, LONG_MS))
 
     def report(self, codes: Sequence[str], results: Sequence[_Outcome], seconds: float) -> Report:
         """Put together what was found."""
@@ -182,7 +189,3 @@ def _all_nulls(results: Sequence[_Outcome]) -> NullControl | None:
         if before is not None and null is not None and before.times(0) and null.times(0)
     ]
     return statistics.null_control([pair[0] for pair in medians], [pair[1] for pair in medians]) if medians else None
-
-
-def _with_notes(equality: Equality, notes: tuple[str, ...]) -> Equality:
-    return replace(equality, notes=(*equality.notes, *notes))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torchlint.verify.command import Command
+from torchlint.verify.command import Command, free_port
 from torchlint.verify.environment import RUN_VARIABLE, child_environment
 from torchlint.verify.model import Status
 from torchlint.verify.options import Options
@@ -138,7 +138,7 @@ class Runner:
         path = out / "settings.json"
         path.write_text(json.dumps(settings), encoding="utf-8")
         child = start(
-            [self.options.python, *self.command.in_copy(self.original, home.copy)],
+            [self.options.python, *self.command.in_copy(self.original, home.copy, free_port())],
             cwd=home.copy / self.cwd.relative_to(self.original),
             env=self._environment(home, path, phase),
             log=out / "output.txt",
@@ -157,6 +157,8 @@ class Runner:
             elif entry:
                 own.append(entry)
         extra = {"PYTHONPATH": os.pathsep.join(own), "TORCHLINT_RECORD": str(settings)}
+        if "MASTER_PORT" in os.environ:
+            extra["MASTER_PORT"] = str(free_port())
         if phase == "check":
             extra["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # cuBLAS' condition for reproducible results
         if phase == "count":

@@ -203,6 +203,8 @@ class _Verification:
         if undecided(timing.found, wanted, options) and self.watch.left > took:
             for _ in range(options.launches):
                 timing.launch(wanted, rounds, took / options.launches)
+        if not {ORIGINAL, NULL} & timing.found.failed.keys():  # else it is not the fix that is to blame
+            checked.blame(timing.found.failed, timing.found.lost)
         return timing.found
 
     def _split(self, variants: Sequence[Variant], timed: Timed, checked: Checked) -> list[Variant]:

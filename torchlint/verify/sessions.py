@@ -33,10 +33,18 @@ class Session:
         """How it is run."""
         return self.place.options
 
-    def pace(self, block_ms: float) -> Pace:
-        """Return how pairs are timed, with blocks of at least `block_ms` milliseconds."""
+    def pace(self, block_ms: float, long_ms: float = float("inf")) -> Pace:
+        """Return how pairs are timed, with blocks of at least `block_ms` milliseconds; see `pairs.Pace`."""
         options = self.options
-        return Pace(options.pairs, options.seed, options.min_effect, block_ms, options.timeout, options.threads == 1)
+        return Pace(
+            pairs=options.pairs,
+            seed=options.seed,
+            min_effect=options.min_effect,
+            block_ms=block_ms,
+            timeout=options.timeout,
+            cpu_time=options.threads == 1,
+            long_ms=long_ms,
+        )
 
     def machine(self, lanes: Sequence[Lane]) -> Machine:
         """Return where it ran; the device is the one that the programs used."""

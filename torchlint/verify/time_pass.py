@@ -30,12 +30,14 @@ class Timed:
     Args:
         launches: per variant, the pairs of each launch.
         lost: per variant, why it gave no more blocks.
+        failed: per variant that crashed or hung, how.
         peaks: per variant, the peaks of memory in bytes, one a launch, with what they were read from.
         block_steps: steps of a block in the last launch.
     """
 
     launches: dict[str, list[list[Pair]]] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, Status] = field(default_factory=dict)
     peaks: dict[str, list[int]] = field(default_factory=dict)
     basis: str = "vmhwm"
     retries: dict[str, int] = field(default_factory=dict)
@@ -52,6 +54,7 @@ class Timed:
         for name, peaks in other.peaks.items():
             self.peaks.setdefault(name, []).extend(peaks)
         self.lost.update(other.lost)
+        self.failed.update(other.failed)
         self.retries.update(other.retries)
 
     def ratio(self, name: str, clock: str = "wall") -> Ratio | None:
@@ -150,10 +153,16 @@ class TimePass:
 
     def _in_words(self, resident: Resident, started: Mapping[str, tuple[Child, Path]]) -> str:
         """Say why a process gave no more blocks: that it ended does not tell the end of its data from a crash."""
-        if not resident.lost.startswith("ended") or resident.name not in started:
+        if resident.name not in started:
+            return resident.lost
+        if not resident.lost.startswith("ended"):
+            self.found.failed[resident.name] = Status.TIMEOUT
             return resident.lost
         record = self.runner.finished(*started[resident.name])
-        return resident.lost if record.status is Status.OK else failure(record, self.runner)
+        if record.status is Status.OK:
+            return resident.lost
+        self.found.failed[resident.name] = record.status
+        return failure(record, self.runner)
 
     def _resident(self, name: str, started: dict[str, tuple[Child, Path]]) -> Resident:
         self._sockets += 1

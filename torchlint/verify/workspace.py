@@ -80,10 +80,15 @@ class Workspace:
         link; unreadable files too, each with a note. Large files become links to the originals: see `copying.survey`.
 
         Raises:
-            UsageError: `source` is no folder, or there is too little room.
+            UsageError: `source` is no folder or holds the workspace, or there is too little room.
         """
         if not source.is_dir():
             raise UsageError(f"{source} is no folder, so it cannot be copied")
+        if self.path.is_relative_to(source.resolve()):
+            raise UsageError(
+                f"{source} holds {self.path.parent}, where its copies would go; set TMPDIR to a folder outside, "
+                "or keep the program in a folder of its own"
+            )
         found = survey(source.resolve())
         self._check_room(found)
         self.notes += [note for note in found.notes if note not in self.notes]

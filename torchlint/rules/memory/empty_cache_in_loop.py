@@ -128,7 +128,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Remove, Rule, Safety, Severity
+from torchlint.rule import Hit, Module, Rule, Safety, Severity, deletion
 from torchlint.semantic.module import Grade, LoopKind
 
 _CALLS = frozenset(
@@ -171,7 +171,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         if not _whole_training(node, module):
             yield Hit(node, {"name": name}, severity=Severity.INFO, message=_EPOCH, why_hot=heat.why)
     elif heat.hot:
-        yield Hit(node, {"name": name}, fix=_fix(node, module), why_hot=heat.why)
+        yield Hit(node, {"name": name}, fix=deletion(node, module, Safety.UNSAFE, _NOTE), why_hot=heat.why)
 
 
 def _whole_training(node: cst.Call, module: Module) -> bool:
@@ -179,9 +179,3 @@ def _whole_training(node: cst.Call, module: Module) -> bool:
     function = module.function(node)
     loops = module.within(function, cst.For, cst.While) if function is not None and not module.loops(node) else ()
     return any(module.loop_kind(loop) is LoopKind.EPOCH for loop in loops)
-
-
-def _fix(node: cst.Call, module: Module) -> Fix | None:
-    # A call that is all its ``if cuda:`` holds would leave an empty branch; that is better done by hand.
-    statement = module.spare(node)
-    return Fix((Remove(statement),), Safety.UNSAFE, "Delete the call", _NOTE) if statement is not None else None

@@ -144,7 +144,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Remove, Rule, Safety
+from torchlint.rule import Hit, Module, Rule, Safety, deletion
 
 _CYCLES = re.compile(r"cycl|circular|\bleak", re.IGNORECASE)
 _NOTE = "Objects in reference cycles live until Python's next collection; `del` what should go at once."
@@ -169,7 +169,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not heat.hot or module.bench(node) or any(module.bench(why.node) for why in heat.why):
         return
     if not (module.saves_memory(node) or _scheduled(module) or _cycles(node, module)):
-        yield Hit(node, fix=_fix(node, module), why_hot=heat.why)
+        yield Hit(node, fix=deletion(node, module, Safety.UNSAFE, _NOTE), why_hot=heat.why)
 
 
 def _young(node: cst.Call) -> bool:
@@ -192,9 +192,3 @@ def _cycles(node: cst.Call, module: Module) -> bool:
         return False
     comments = [line.trailing_whitespace.comment, *(empty.comment for empty in line.leading_lines)]
     return any(_CYCLES.search(comment.value) for comment in comments if comment is not None)
-
-
-def _fix(node: cst.Call, module: Module) -> Fix | None:
-    # A call that is all its ``if cuda:`` holds would leave an empty branch; that is better done by hand.
-    statement = module.spare(node)
-    return Fix((Remove(statement),), Safety.UNSAFE, "Delete the call", _NOTE) if statement is not None else None

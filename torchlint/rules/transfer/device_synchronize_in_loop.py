@@ -156,7 +156,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Remove, Rule, Safety
+from torchlint.rule import Hit, Module, Rule, Safety, deletion
 from torchlint.semantic.module import dotted_text
 
 _WAITS = frozenset(
@@ -203,7 +203,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if any(_clock(call, module) for call in _near(node, module)) or _ordered(node, module) or _asked(node, module):
         return
-    yield Hit(node, {"name": name}, fix=_fix(node, module), why_hot=heat.why)
+    yield Hit(node, {"name": name}, fix=deletion(node, module, Safety.UNSAFE, _NOTE), why_hot=heat.why)
 
 
 def _name(node: cst.Call, module: Module) -> str | None:
@@ -262,9 +262,3 @@ def _asked(node: cst.Call, module: Module) -> bool:
 def _words(test: cst.BaseExpression, module: Module) -> Iterator[str]:
     for part in module.within(test, cst.Name, cst.Attribute):
         yield part.attr.value if isinstance(part, cst.Attribute) else getattr(part, "value")  # noqa: B009
-
-
-def _fix(node: cst.Call, module: Module) -> Fix | None:
-    # A call that is all its ``if cuda:`` holds would leave an empty branch; that is better done by hand.
-    statement = module.spare(node)
-    return Fix((Remove(statement),), Safety.UNSAFE, "Delete the call", _NOTE) if statement is not None else None

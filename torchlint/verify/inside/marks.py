@@ -34,6 +34,10 @@ class Marks:
         threading.settrace(self._call)
         sys.settrace(self._call)
 
+    def watching(self) -> bool:
+        """Say whether the program has left this thread's trace function alone so far."""
+        return sys.gettrace() == self._call
+
     def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
         known = self._of_code.get(id(code))

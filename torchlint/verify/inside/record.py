@@ -24,6 +24,7 @@ def write(recorder: Recorder) -> None:
         "trouble": recorder.trouble,
         "leaked": leaked(settings.get("original", ""), settings["root"]),
         "compiled": "torch._dynamo.eval_frame" in sys.modules and _compiled(),
+        "watched": recorder.marks is not None and recorder.marks.watching(),
         **_peak(recorder),
         **_results(recorder),
     }

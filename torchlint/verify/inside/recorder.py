@@ -37,7 +37,8 @@ def install(settings_path: str) -> None:
         settings = json.load(source)
     recorder = Recorder(settings)
     if settings.get("marks"):
-        Marks([tuple(mark) for mark in settings["marks"]], os.path.join(settings["out"], "marks")).start()
+        recorder.marks = Marks([tuple(mark) for mark in settings["marks"]], os.path.join(settings["out"], "marks"))
+        recorder.marks.start()
     if settings.get("writes"):
         recorder.writes = Writes(settings["writes"], os.path.join(settings["out"], "writes"))
         recorder.writes.start()
@@ -50,17 +51,24 @@ class _AfterImport(importlib.abc.MetaPathFinder):
     def __init__(self, name: str, after: Any) -> None:
         self.name = name
         self.after = after
+        self.asking = False
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        if name != self.name:
+        if name != self.name or self.asking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)  # asks all other finders: torch may be an editable install
+        self.asking = True
+        try:
+            spec = importlib.util.find_spec(name)  # asks all other finders: torch may be an editable install
+        finally:
+            self.asking = False
         if spec is None or spec.loader is None:
             return spec
         run = spec.loader.exec_module
 
         def exec_module(module: Any) -> None:
+            # Not before: whether there is torch is a question that transformers asks without importing it.
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
             run(module)
             self.after(module)
 
@@ -81,10 +89,12 @@ class Recorder:
         self.timing: Timing | None = None
         self.ledger: Any = None
         self.writes: Writes | None = None
+        self.marks: Marks | None = None
         self.reason = "ended"
         self.steps = 0
         self.stops = 0
         self.loader_ns = 0
+        self.prefetched = 0
         self.dumped = False
         self.trouble: list[str] = []
         self.main = threading.main_thread()
@@ -168,6 +178,7 @@ class Recorder:
         def watched(this: Any) -> Any:
             start = time.perf_counter_ns()
             batch = following(this)
+            self.prefetched = getattr(this, "_num_workers", 0) * (getattr(this, "_prefetch_factor", None) or 0)
             self.loader_ns += time.perf_counter_ns() - start
             if self._ours() and self.boundary.batch():
                 self.step()
@@ -242,7 +253,7 @@ class Recorder:
         cuda = self.settings["device"] == "cuda" and torch.cuda.is_initialized()
         if cuda:
             torch.cuda.reset_peak_memory_stats()
-        return {"pid": os.getpid(), "boundary": self.boundary.kind, "cuda": cuda}
+        return {"pid": os.getpid(), "boundary": self.boundary.kind, "prefetched": self.prefetched, "cuda": cuda}
 
     def dump(self) -> None:
         """Write this process' record, once."""

@@ -47,7 +47,7 @@ def _extremes(what: str) -> Cost:
     def cost(events: Events, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         if what == "histc" and _argument(args, kwargs, 2, "min", 0) != _argument(args, kwargs, 3, "max", 0):
             return
-        reads = 1 if what == "bincount" and args[0].dtype is torch.uint8 else 2
+        reads = 1 if args[0].dtype is torch.uint8 else 2  # of bytes the smallest is known
         for _ in range(reads if args[0].numel() else 0):
             events.sync(what, args[0].element_size())
 
@@ -74,7 +74,7 @@ def _multinomial(events: Events, args: Sequence[Any], kwargs: dict[str, Any]) ->
         events.sync("multinomial", 1)
 
 
-def _indices(events: Events, target: Any, indices: Any) -> None:
+def _indices(events: Events, indices: Any) -> None:
     """Masks are counted on the device; indices on the host are copied over first."""
     for index in indices:
         if index is None:
@@ -99,27 +99,32 @@ def _indices(events: Events, target: Any, indices: Any) -> None:
 
 def _index(events: Events, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     if is_cuda(args[0]):
-        _indices(events, args[0], args[1])
+        _indices(events, args[1])
+    else:
+        events.add("mismatch", "index")
 
 
 def _index_put(events: Events, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     target, indices = args[0], args[1]
     value = _argument(args, kwargs, 2, "values")
     if not is_cuda(target):
+        events.add("mismatch", "index_put_")
         return
-    from_host = value.numel() == 1 and not is_cuda(value)
+    from_host = not is_cuda(value)
     given = [index for index in indices if index is not None]
-    fills = from_host and not _argument(args, kwargs, 3, "accumulate", False)
+    fills = from_host and value.numel() == 1 and not _argument(args, kwargs, 3, "accumulate", False)
     if fills and len(given) == 1 and given[0].dtype in _MASKS and is_cuda(given[0]):
         return  # becomes masked_fill_, which takes the number as a kernel argument
-    _indices(events, target, indices)
-    if from_host and value.dim() == 0:
+    _indices(events, indices)
+    if from_host and value.dim():
+        events.add("mismatch", "index_put_")
+    elif from_host:
         record_copy(events, value, value, to_device=True, non_blocking=False, pinned=False, what="value from host")
 
 
 def _normal(events: Events, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     deviation = _argument(args, kwargs, 1, "std")
-    if isinstance(deviation, torch.Tensor) and is_cuda(deviation):
+    if isinstance(deviation, torch.Tensor):
         events.sync("normal", 1)
 
 

@@ -26,8 +26,6 @@ _no_function: Any = torch._C.DisableTorchFunction
 
 def _dense(tensor: Any) -> bool:
     """Whether the elements fill one block of memory, in any order of dimensions."""
-    if tensor.layout is not torch.strided:
-        return True
     expected = 1
     for size, stride in sorted(zip(tensor.shape, tensor.stride(), strict=True), key=lambda pair: pair[1]):
         if size != 1 and stride != expected:

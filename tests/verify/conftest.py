@@ -1,0 +1,106 @@
+"""Makes a training project, and runs it: through the command line, or by the passes alone."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.verify.projects import MODEL, PROGRAMS, SMALL, Recorded, Verified
+from torchlint.verify.command import Command, parse
+from torchlint.verify.model import Status
+from torchlint.verify.options import Options
+from torchlint.verify.process_tree import Family
+from torchlint.verify.runs import Home, Runner
+from torchlint.verify.time_pass import TimePass
+from torchlint.verify.variants import NULL, ORIGINAL, Variant
+from torchlint.verify.workspace import Workspace
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that makes a project: a program under a name of one's own, and the module with the finding."""
+
+    def make(program: str, name: str = "project", script: str = "train.py") -> Path:
+        root = tmp_path / name
+        for path, text in {
+            ".git/HEAD": "ref: refs/heads/main\n",
+            "pkg/__init__.py": "",
+            "pkg/model.py": MODEL,
+            script: (PROGRAMS / f"{program}.py").read_text(encoding="utf-8"),
+        }.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text, encoding="utf-8")
+        return root
+
+    return make
+
+
+@pytest.fixture
+def verify() -> Callable[..., Verified]:
+    """Return a function that runs ``torchlint verify`` in a process of its own, with small settings."""
+
+    def run(root: Path, *command: str, options: tuple[str, ...] = (), cwd: Path | None = None) -> Verified:
+        done = subprocess.run(
+            [sys.executable, "-m", "torchlint", "verify", str(root), *SMALL, *options, "--", *command],
+            cwd=cwd or root,
+            capture_output=True,
+            text=True,
+            timeout=280,
+        )
+        found = re.search(r"copies under (\S+);", done.stderr)
+        left = Family(None, f"{found[1]}", prefix=True).members() if found else []
+        report = json.loads(done.stdout) if done.stdout.strip() else None
+        return Verified(done.returncode, report, done.stderr, Path(found[1]) if found else None, tuple(left))
+
+    return run
+
+
+@pytest.fixture
+def workspace() -> Iterator[Workspace]:
+    """Return a workspace that lasts as long as the test."""
+    with Workspace() as made:
+        yield made
+
+
+@pytest.fixture
+def runner(workspace: Workspace) -> Callable[..., tuple[Runner, Home]]:
+    """Return a function that makes a runner of a command in a project, and its one copy."""
+
+    def make(root: Path, *typed: str, **options: Any) -> tuple[Runner, Home]:
+        command: Command = parse(list(typed), root, root)
+        settings = Options(**{"warmup": 2, "block": 5, "check_steps": 6, **options})
+        made = Runner(command, root, root, workspace.inject(), settings, "cpu", False, str(workspace.path))
+        home = Home(ORIGINAL, workspace.copy(root, f"original/{root.name}"), workspace.path / "original-home")
+        home.folder.mkdir()
+        return made, home
+
+    return make
+
+
+@pytest.fixture
+def recorded(runner: Callable[..., tuple[Runner, Home]], workspace: Workspace) -> Callable[..., Recorded]:
+    """Return a function that runs a program once for its results, and twice in lock-step: the passes without fixes."""
+
+    def run(root: Path, *typed: str, rounds: int = 3, **options: Any) -> Recorded:
+        made, home = runner(root, *typed, **options)
+        (check,) = made.all([(home, "check", {"steps": made.options.check_steps})], 2, lambda name: None)
+        assert check.status is Status.OK, check.tail
+        other = Home(NULL, workspace.copy(root, f"null/{root.name}"), workspace.path / "null-home")
+        other.folder.mkdir()
+        sockets = workspace.path / "s"
+        sockets.mkdir()
+        homes = {ORIGINAL: home, NULL: other}
+        timing = TimePass(made, homes, sockets, 2, 64, random.Random(0), lambda line: None)
+        timing.launch([Variant(ORIGINAL, "original"), Variant(NULL, "null")], rounds, 20.0)
+        assert Family(None, str(workspace.path), prefix=True).members() == []
+        return Recorded(check, timing.found)
+
+    return run

@@ -1,0 +1,340 @@
+"""Function mode: one function in two versions of a project, compared and timed; planted wrong fixes are caught."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+if sys.platform == "win32":
+    pytest.skip("zygotes fork", allow_module_level=True)
+
+from torchlint.base.errors import UsageError
+from torchlint.verify import function_mode, pairs
+from torchlint.verify.errors import OriginalFailedError
+from torchlint.verify.function_mode import Measured, Outcome, Run, Target, Version, parse_target
+from torchlint.verify.model import Expected, Level, Status, Verdict
+from torchlint.verify.options import Options
+from torchlint.verify.sessions import Session, session
+from torchlint.verify.workspace import Workspace
+
+HEAD = "import torch\nfrom pkg.part import TWO\n"
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Session]:
+    with Workspace() as workspace, session(Options(launches=1, pairs=8), workspace) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairs, "BLOCK_MS", 0.1)
+
+
+def project(root: Path, source: str) -> Path:
+    (root / "pkg").mkdir(parents=True)
+    (root / "pkg" / "__init__.py").touch()
+    (root / "pkg" / "part.py").write_text("TWO = 2\n")
+    (root / "pkg" / "mod.py").write_text(HEAD + source)
+    return root
+
+
+class Measure:
+    """Measures a function of one project against others."""
+
+    def __init__(self, live: Session, tmp_path: Path) -> None:
+        self.live = live
+        self.tmp_path = tmp_path
+
+    def __call__(
+        self,
+        name: str,
+        inputs: str | None,
+        original: str,
+        *fixed: str,
+        expected: Expected = Expected.CLOSE,
+        safe: bool = False,
+        grad: bool = False,
+        seeds: int = 1,
+    ) -> Measured:
+        before = project(self.tmp_path / "original", original)
+        versions = [
+            Version(f"v{number}", project(self.tmp_path / f"v{number}", source), expected, safe)
+            for number, source in enumerate(fixed)
+        ]
+        target = Target("pkg.mod", name, "", "pkg/mod.py")
+        return Run(self.live, target, inputs, before, grad, seeds, lambda line: None).all(versions)
+
+    def one(self, name: str, inputs: str | None, original: str, fixed: str, **more: object) -> Outcome:
+        return self(name, inputs, original, fixed, **more).outcomes["v0"]  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def measure(live: Session, tmp_path: Path) -> Measure:
+    return Measure(live, tmp_path)
+
+
+GROW = """
+def grow(xs):
+    out = torch.empty(0)
+    for x in xs:
+        out = torch.cat([out, x])
+    return out
+"""
+JOIN = "def grow(xs):\n    return torch.cat(list(xs))\n"
+
+
+def test_a_right_fix_is_compared_and_timed(measure: Measure) -> None:
+    found = measure("grow", "[randn(4) for _ in range(30)]", GROW, JOIN, seeds=3)
+    outcome = found.outcomes["v0"]
+    assert outcome.equality is not None
+    assert (outcome.equality.level, outcome.equality.ok, outcome.status) == (Level.BITWISE, True, Status.OK)
+    assert outcome.speed.ratio is not None
+    assert (outcome.speed.ratio.n, len(outcome.blocks_ns)) == (8, 8)
+    assert found.null_control is not None
+    assert found.machine.device in ("cpu", "cuda")
+    assert found.plan.pairs == 8
+
+
+WRONG = {
+    "dtype": (GROW, GROW.replace("return out", "return out.double()"), "grow", "[ones(2)]", "result: torch.float32"),
+    "in-place update dropped": (
+        "def f(x):\n    x += 1\n    return x * TWO\n",
+        "def f(x):\n    x = x + 1\n    return x * TWO\n",
+        "f",
+        "zeros(3)",
+        "inputs[0]: 3 of 3 numbers differ, by up to 1",
+    ),
+    "random numbers shifted": (
+        "def f(n):\n    return torch.ones(n)\n",
+        "def f(n):\n    torch.rand(1)\n    return torch.ones(n)\n",
+        "f",
+        "3",
+        "random numbers: the torch generator ends in another state",
+    ),
+    "state of the object": (
+        "class A:\n    def __init__(self):\n        self.n = 0\n    def f(self):\n        self.n += 1\n",
+        "class A:\n    def __init__(self):\n        self.n = 0\n    def f(self):\n        pass\n",
+        "A.f",
+        None,
+        "self.n: 1 and 0",
+    ),
+    "generator": (
+        "def f():\n    yield 1\n    yield 2\n",
+        "def f():\n    yield 1\n    yield 3\n",
+        "f",
+        None,
+        "result[1]: 2 and 3",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG.values(), ids=WRONG)
+def test_a_wrong_fix_is_caught(measure: Measure, case: tuple[str, str, str, str | None, str]) -> None:
+    original, fixed, name, inputs, note = case
+    outcome = measure.one(name, inputs, original, fixed)
+    assert outcome.equality is not None
+    assert (outcome.equality.level, outcome.equality.ok) == (Level.DIFFERENT, False)
+    assert any(note in line for line in outcome.equality.notes)
+
+
+def test_a_safe_fix_keeps_requires_grad(measure: Measure) -> None:
+    before = "def f():\n    return torch.ones(2, requires_grad=True) * TWO\n"
+    fixed = "def f():\n    return torch.ones(2) * TWO\n"
+    outcome = measure.one("f", None, before, fixed, expected=Expected.BITWISE, safe=True)
+    assert outcome.equality is not None
+    assert (outcome.equality.level, outcome.equality.ok) == (Level.BITWISE, False)
+
+
+def test_the_same_change_may_be_no_promise_of_an_unsafe_fix(measure: Measure) -> None:
+    before = "def f():\n    return torch.ones(2, requires_grad=True) * TWO\n"
+    outcome = measure.one("f", None, before, "def f():\n    return torch.ones(2) * TWO\n")
+    assert outcome.equality is not None
+    assert outcome.equality.ok
+    assert "result: requires_grad True and False" in outcome.equality.notes[0]
+
+
+def test_other_random_numbers_are_kept_only_where_they_are_promised(measure: Measure) -> None:
+    before = "def f():\n    return torch.randn(500)\n"
+    fixed = "def f():\n    torch.rand(1)\n    return torch.randn(500)\n"
+    outcome = measure.one("f", None, before, fixed, expected=Expected.RNG)
+    assert outcome.equality is not None
+    assert (outcome.equality.level, outcome.equality.ok, outcome.equality.rng_changed) == (
+        Level.DISTRIBUTION,
+        True,
+        True,
+    )
+
+
+def test_a_function_that_does_not_reproduce_itself_is_not_blamed_on_the_fix(measure: Measure) -> None:
+    source = "import time\ndef f():\n    return str(time.perf_counter_ns())\n"
+    outcome = measure.one("f", None, source, source)
+    assert outcome.equality is not None
+    assert (outcome.equality.level, outcome.equality.ok) == (Level.UNKNOWN, True)
+    assert "seed 0: the original does not reproduce itself" in outcome.equality.notes
+
+
+def test_gradients_are_compared_with_grad(measure: Measure) -> None:
+    before = "def f(x):\n    return x * TWO\n"
+    fixed = "def f(x):\n    return x.detach() * TWO + x * 0\n"
+    outcome = measure.one("f", "ones(3)", before, fixed, grad=True)
+    assert outcome.equality is not None
+    assert (outcome.equality.level, outcome.equality.ok) == (Level.DIFFERENT, False)
+    assert "seed 0: inputs[0].grad: 3 of 3 numbers differ, by up to 2" in outcome.equality.notes
+
+
+def test_inputs_that_change_are_fresh_in_every_timed_call(measure: Measure) -> None:
+    """Without a copy the second timed call would raise."""
+    source = "def f(xs, *, k):\n    assert len(xs) == 1 and k['n'].item() == 0\n    xs.append(1)\n    k['n'] += 1\n"
+    outcome = measure.one("f", "[0], k={'n': zeros(1)}", source, source)
+    assert (outcome.status, outcome.error) == (Status.OK, "")
+    assert outcome.speed.ratio is not None
+
+
+def test_a_method_is_called_on_a_new_object(measure: Measure) -> None:
+    source = (
+        "class Net(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.layer = torch.nn.Linear(4, 2)\n    def forward(self, x):\n        return self.layer(x)\n"
+        "    @staticmethod\n    def twice(x):\n        return x * TWO\n"
+    )
+    outcome = measure.one("Net.forward", "ones(3, 4)", source, source, grad=True)
+    assert outcome.equality is not None
+    assert outcome.equality.level is Level.BITWISE
+
+
+def test_a_static_method_needs_no_object(measure: Measure) -> None:
+    source = (
+        "class A:\n    def __init__(self, needed):\n        pass\n    @staticmethod\n    def f(x):\n        return x\n"
+    )
+    assert measure.one("A.f", "1", source, source).status is Status.OK
+
+
+def test_a_factory_makes_inputs(measure: Measure, tmp_path: Path) -> None:
+    factory = tmp_path / "make.py"
+    factory.write_text(
+        "import torch\ndef both():\n    return (torch.ones(2),), {'k': 3}\ndef plain():\n    return 1, 2\n"
+        "def single():\n    return torch.ones(2)\n"
+    )
+    source = "def f(x, y=0, *, k=0):\n    return x, y, k\n"
+    for number, name in enumerate(("both", "plain", "single")):
+        apart = Measure(measure.live, tmp_path / str(number))
+        outcome = apart.one("f", f"{factory}:{name}", source, source)
+        assert outcome.status is Status.OK
+    with pytest.raises(UsageError, match=r"make\.py has no function nothing"):
+        Measure(measure.live, tmp_path / "n")("f", f"{factory}:nothing", source)
+
+
+def test_a_version_that_raises_is_broken(measure: Measure) -> None:
+    source = "def f():\n    return 1\n"
+    found = measure("f", None, source, "def f():\n    raise KeyError('x')\n", "def f():\n    return 1\n")
+    broken, fine = found.outcomes["v0"], found.outcomes["v1"]
+    assert (broken.status, broken.error) == (Status.BROKEN, "KeyError: 'x' (pkg/mod.py:4)")
+    assert (broken.speed.verdict, broken.equality and broken.equality.ok) == (Verdict.NOT_MEASURED, False)
+    assert (fine.status, len(fine.blocks_ns)) == (Status.OK, 8)
+
+
+def test_a_version_that_crashes_later_keeps_its_rounds(measure: Measure) -> None:
+    fixed = "import os\nn = 0\ndef f():\n    global n\n    n += 1\n    if n > 1:\n        os._exit(7)\n    return 1\n"
+    outcome = measure.one("f", None, "def f():\n    return 1\n", fixed)
+    assert (outcome.status, outcome.error) == (Status.BROKEN, "its process ended with exit code 7")
+
+
+REFUSED = {
+    "unknown": ("def grow():\n    pass\n", "grwo", None, r"pkg\.mod has no function grwo; did you mean grow\?"),
+    "unknown method": (
+        "class A:\n    def go(self):\n        pass\n",
+        "A.og",
+        None,
+        r"has no function A\.og; did you mean A\.go\?",
+    ),
+    "no inputs": (
+        "def f(x: torch.Tensor, n: int):\n    pass\n",
+        "f",
+        None,
+        r'f needs inputs for x, n: --inputs "x=randn\(64, 512\), n=10"',
+    ),
+    "too many inputs": ("def f(x):\n    pass\n", "f", "1, 2", r"--inputs do not fit f\(x\): too many positional"),
+    "bad name in inputs": ("def f(x):\n    pass\n", "f", "nosuch(1)", "--inputs 'nosuch\\(1\\)': NameError"),
+    "bad syntax in inputs": ("def f(x):\n    pass\n", "f", "randn(", "--inputs 'randn\\(': SyntaxError"),
+    "class": ("class A:\n    pass\n", "A", None, r"A is a class; name one of its methods: A\.forward"),
+    "no function": ("", "TWO", None, r"TWO is no function \(its class is int\)"),
+    "class with arguments": (
+        "class A:\n    def __init__(self, n):\n        pass\n    def f(self):\n        pass\n",
+        "A.f",
+        None,
+        "A cannot be built without arguments",
+    ),
+    "no file of factory": ("def f(x):\n    pass\n", "f", "nosuch.py:make", r"--inputs: nosuch\.py: no such file"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+def test_what_does_not_fit_is_a_usage_error(measure: Measure, case: tuple[str, str, str | None, str]) -> None:
+    source, name, inputs, message = case
+    with pytest.raises(UsageError, match=message) as caught:
+        measure(name, inputs, source)
+    assert "\n" not in str(caught.value)
+
+
+def test_grad_needs_a_gradient(measure: Measure) -> None:
+    with pytest.raises(UsageError, match="f returns no tensor that has a gradient"):
+        measure("f", None, "def f():\n    return 1\n", grad=True)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("def f():\n    raise ValueError('a\\nb')\n", r"f fails without any fix: ValueError: a \(pkg/mod\.py:4\)"),
+        ("import os\ndef f():\n    os.kill(os.getpid(), 11)\n", r"f fails without any fix: crashed \(SIGSEGV\)"),
+        ("import no_such_package\n", "ModuleNotFoundError: No module named 'no_such_package'"),
+    ],
+)
+def test_an_original_that_fails_is_an_error_of_its_own(measure: Measure, source: str, message: str) -> None:
+    with pytest.raises(OriginalFailedError, match=message) as caught:
+        measure("f", None, source)
+    assert caught.value.exit_code == 3
+
+
+def test_a_module_from_elsewhere_is_refused(live: Session, tmp_path: Path) -> None:
+    """The copy holds no such package, so the import finds another one: the fix would not have run."""
+    target = Target("json.decoder", "JSONDecoder", "", "json/decoder.py")
+    with pytest.raises(UsageError, match=r"json\.decoder was imported from .*, not from the copy of the project"):
+        Run(live, target, None, tmp_path, False, 1, lambda line: None).all([])
+
+
+def test_run_starts_its_own_workers(tmp_path: Path) -> None:
+    folder = project(tmp_path / "p", "def f():\n    return TWO\n")
+    target = parse_target(f"{folder}/pkg/mod.py::f", folder)
+    with Workspace() as workspace:
+        copy, fixed = workspace.copy(folder, "a"), workspace.copy(folder, "b")
+        options = Options(launches=1, pairs=8)
+        found = function_mode.run(target, None, copy, [Version("fix", fixed)], options, workspace, seeds=1)
+    assert len(found.outcomes["fix"].blocks_ns) == 8
+
+
+def test_targets(tmp_path: Path) -> None:
+    for name in ("pkg/mod.py", "src/lib/deep.py", "pkg/__init__.py", "pkg/no-name.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+    def parse(text: str) -> Target:
+        return parse_target(f"{tmp_path}/{text}", tmp_path)
+
+    assert parse("pkg/mod.py::f") == Target("pkg.mod", "f", "", "pkg/mod.py")
+    assert parse("src/lib/deep.py::A.f") == Target("lib.deep", "A.f", "src", "src/lib/deep.py")
+    assert parse("pkg/__init__.py::f") == Target("pkg", "f", "", "pkg/__init__.py")
+    for text, message in (
+        ("pkg/mod.py", "is no function"),
+        ("pkg/mod.py::f()", "is no function"),
+        ("pkg/none.py::f", "no such file"),
+        ("pkg/no-name.py::f", "no module name"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            parse(text)
+    with pytest.raises(UsageError, match="lies outside the project"):
+        parse_target(f"{tmp_path}/src/lib/deep.py::f", tmp_path / "pkg")

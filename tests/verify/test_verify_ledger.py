@@ -1,0 +1,285 @@
+"""The ledger's golden counts, construct by construct, and what it promises of values, tags and gaps."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tests.verify.ledger_cases import CASES, PINNED, PLAIN, TRAINING, Case, Row  # noqa: E402
+from torchlint.verify.inside.ledger import costs, virtual_cuda  # noqa: E402
+from torchlint.verify.inside.ledger.tags import is_cuda  # noqa: E402
+
+
+def run(folder: Path, text: str, name: str = "case.py") -> dict[str, Any]:
+    """Execute a program below the folder and return its names."""
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(text, str(path), "exec"), names)  # noqa: S102
+    return names
+
+
+def rows(summary: dict[str, Any], name: str = "case.py") -> tuple[Row, ...]:
+    """The summary's lines, all of which must be in the file."""
+    assert {line["file"] for line in summary["lines"]} <= {name}
+    return tuple((line["kind"], line["line"], line["count"], line["bytes"], line["what"]) for line in summary["lines"])
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_construct(case: Case, tmp_path: Path) -> None:
+    with virtual_cuda(str(tmp_path)) as ledger:
+        run(tmp_path, case.text)
+    summary = ledger.summary(0)
+    assert summary["unavailable"] == ""
+    assert rows(summary) == case.rows
+
+
+def training(folder: Path, prepare: str, virtual: bool) -> tuple[list[float], dict[str, Any]]:
+    text = TRAINING.replace("PREPARE", prepare)
+    if not virtual:
+        return run(folder, text)["losses"], {}
+    with virtual_cuda(str(folder)) as ledger:
+        losses = run(folder, text)["losses"]
+    return losses, ledger.summary(0)
+
+
+def test_training_script_is_counted_line_by_line_and_computes_the_same(tmp_path: Path) -> None:
+    losses, summary = training(tmp_path, PLAIN, virtual=True)
+    assert losses == training(tmp_path, PLAIN, virtual=False)[0]
+    assert rows(summary) == (
+        ("h2d", 12, 8, 16384, "copy to device"),
+        ("sync", 12, 8, 0, "copy to device"),
+        ("d2h", 13, 8, 8, "item()"),
+        ("sync", 13, 8, 0, "item()"),
+        ("h2d", 20, 4, 9640, "copy to device"),
+        ("sync", 20, 4, 0, "copy to device"),
+        ("h2d", 25, 16, 16896, "copy to device"),
+        ("sync", 25, 16, 0, "copy to device"),
+        ("d2h", 31, 8, 32, "item()"),
+        ("sync", 31, 8, 0, "item()"),
+        ("d2h", 32, 8, 32, "boolean index"),
+        ("sync", 32, 8, 0, "boolean index"),
+    )
+    assert (summary["syncs"], summary["h2d_bytes"], summary["d2h_bytes"], summary["staged"]) == (52, 42920, 72, 0)
+
+
+def test_pinning_removes_the_syncs_of_the_copies_and_keeps_their_bytes(tmp_path: Path) -> None:
+    losses, summary = training(tmp_path, PINNED, virtual=True)
+    assert losses == training(tmp_path, PLAIN, virtual=False)[0]
+    assert [row for row in rows(summary) if row[1] == 25] == [("h2d", 25, 16, 16896, "copy to device")]
+    assert summary["syncs"] == 36
+
+
+def test_steps_before_the_first_and_after_the_last_mark_are_left_out(tmp_path: Path) -> None:
+    with virtual_cuda(str(tmp_path)) as ledger:
+        x = torch.ones(3, device="cuda")
+        for count in (5, 2, 4, 7):
+            for _ in range(count):
+                x.sum().item()
+            if count != 7:
+                ledger.mark_step()
+    summary = ledger.summary(1)
+    assert (summary["steps"], summary["syncs"], summary["d2h_bytes"]) == (2, 3.0, 12.0)
+    assert [line["count"] for line in summary["lines"]] == [6, 6]
+    assert ledger.summary(3)["unavailable"] == "only 3 steps ran; counting starts at 3"
+    assert ledger.summary(3)["syncs"] is None
+
+
+def test_events_of_other_folders_go_to_the_nearest_project_line_or_to_the_library(tmp_path: Path) -> None:
+    project, library = tmp_path / "project", tmp_path / "lib"
+    for folder in (project, library):
+        folder.mkdir()
+    with virtual_cuda(str(project)) as ledger:
+        read = run(library, "def read(x):\n    return x.item()\n", "lib.py")["read"]
+        x = torch.ones((), device="cuda")
+        read(x)
+        (project / "case.py").write_text("")
+        exec(compile("\n\nread(x)", str(project / "case.py"), "exec"), {"read": read, "x": x})  # noqa: S102
+    places = {(line["file"], line["line"]) for line in ledger.summary(0)["lines"]}
+    assert places == {("<library>", 0), ("case.py", 3)}
+
+
+def test_a_project_reached_through_a_link_is_the_project(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    (tmp_path / "part.py").write_text("def read(x):\n    return x.item()\n")
+    (tmp_path / "real" / "part.py").symlink_to(tmp_path / "part.py")
+    for root, folder in (("link", "link"), ("link", "real"), ("real", "real")):
+        with virtual_cuda(str(tmp_path / root)) as ledger:
+            path = tmp_path / folder / "part.py"
+            names: dict[str, Any] = {}
+            exec(compile(path.read_text(), str(path), "exec"), names)  # noqa: S102
+            if folder == root:
+                names["read"](torch.ones((), device="cuda"))
+            run(tmp_path / folder, "import torch\ntorch.ones((), device='cuda').item()")
+        assert {line["file"] for line in ledger.summary(0)["lines"]} <= {"part.py", "case.py"}
+
+
+def test_installed_packages_inside_the_project_are_library(tmp_path: Path) -> None:
+    folder = tmp_path / "venv" / "site-packages"
+    folder.mkdir(parents=True)
+    with virtual_cuda(str(tmp_path)) as ledger:
+        run(folder, "import torch\ntorch.ones((), device='cuda').item()")
+    assert {line["file"] for line in ledger.summary(0)["lines"]} == {"<library>"}
+
+
+def test_a_new_tensor_at_a_freed_address_is_not_on_the_device(tmp_path: Path) -> None:
+    with virtual_cuda(str(tmp_path)):
+        places: dict[bool, set[int]] = {True: set(), False: set()}
+        for cuda in [True, False] * 50:
+            x = torch.ones(1000, device="cuda" if cuda else "cpu")
+            places[cuda].add(x.data_ptr())
+            assert x.is_cuda == cuda
+            del x
+        assert places[True] & places[False]
+
+
+def test_views_share_the_device_and_copies_do_not(tmp_path: Path) -> None:
+    with virtual_cuda(str(tmp_path)):
+        x = torch.ones(4, 3, device="cuda")
+        for view in (x[1:], x.t(), x.view(12), x.detach(), x.data, x.expand(2, 4, 3), torch.nn.Parameter(x)):
+            assert view.device == torch.device("cuda:0")
+        host = x.cpu()
+        host.zero_()
+        assert not host.is_cuda
+        assert x.sum().item() == 12
+
+
+def test_programs_see_a_gpu(tmp_path: Path) -> None:
+    with virtual_cuda(str(tmp_path)):
+        x = torch.ones(2, 3, device="cuda")
+        assert torch.cuda.is_available()
+        assert x.is_cuda
+        assert not x.is_cpu
+        assert x.get_device() == 0
+        assert x.device.type == "cuda"
+        assert x.device == torch.nn.Linear(2, 2).cuda().weight.device
+        assert x.type() == "torch.cuda.FloatTensor"
+        assert isinstance(x, torch.cuda.FloatTensor)
+        assert not isinstance(x.cpu(), torch.cuda.FloatTensor)
+        assert repr(x).endswith("device='cuda:0')")
+        with pytest.raises(TypeError, match="can't convert cuda:0 device type tensor to numpy"):
+            x.numpy()
+        with pytest.raises(RuntimeError, match="invalid device ordinal"):
+            x.to("cuda:1")
+
+
+def test_everything_is_as_before_afterwards(tmp_path: Path) -> None:
+    with virtual_cuda(str(tmp_path)):
+        x = torch.ones(3, device="cuda")
+    assert x.device.type == "cpu"
+    assert not torch.cuda.is_available()
+    assert "device" not in vars(torch.Tensor)
+    assert torch.Generator is torch._C.Generator
+    assert "TORCHDYNAMO_DISABLE" not in os.environ
+    assert torch.overrides.has_torch_function.__module__ != "torchlint.verify.inside.ledger.methods"
+    with pytest.raises((RuntimeError, AssertionError)):
+        torch.ones(3, device="cuda")
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("y = x + torch.ones(3)", "add"),
+        ("y = torch.cat([x, torch.ones(4, 3)])", "cat"),
+        ("y = torch.stack([x[0, 0], torch.tensor(1.0)])", "stack"),
+        ("y = torch.nn.Linear(3, 3)(x)", "addmm"),
+        ("y = torch.ones(4)[x[:, 0] > 0]", "index"),
+        ("y = torch.ones(4); y[x[:, 0] > 9] = 1.0", "index_put_"),
+        ("x[torch.arange(2)] = torch.ones(2, 3)", "index_put_"),
+    ],
+)
+def test_mixed_devices_are_noted(tmp_path: Path, text: str, what: str) -> None:
+    with virtual_cuda(str(tmp_path)) as ledger:
+        run(tmp_path, f"import torch\nx = torch.ones(4, 3, device='cuda')\n{text}")
+    assert [row for row in rows(ledger.summary(0)) if row[0] == "mismatch"] == [("mismatch", 3, 1, 0, what)]
+
+
+def test_printing_reads_the_tensor_and_says_so(tmp_path: Path) -> None:
+    with virtual_cuda(str(tmp_path)) as ledger:
+        run(tmp_path, "import torch\nx = torch.ones(3, device='cuda')\ntext = f'{x}'")
+    found = rows(ledger.summary(0))
+    assert {(kind, line, what) for kind, line, _, _, what in found} == {("d2h", 3, "print"), ("sync", 3, "print")}
+
+
+def test_gradients_flow_back_to_the_host(tmp_path: Path) -> None:
+    text = """\
+    import torch
+    w = torch.ones(3, requires_grad=True)
+    y = (w.to("cuda") * 2).sum()
+    y.backward()
+    """
+    with virtual_cuda(str(tmp_path)) as ledger:
+        names = run(tmp_path, "\n".join(line.strip() for line in text.splitlines()))
+        assert not is_cuda(names["w"].grad)
+    assert names["w"].grad.tolist() == [2.0, 2.0, 2.0]
+    assert rows(ledger.summary(0)) == (
+        ("h2d", 3, 1, 12, "copy to device"),
+        ("sync", 3, 1, 0, "copy to device"),
+        ("d2h", 4, 1, 12, "copy to host"),
+        ("sync", 4, 1, 0, "copy to host"),
+    )
+
+
+def test_cuda_graphs_are_a_gap_not_zeros(tmp_path: Path) -> None:
+    with pytest.raises(NotImplementedError, match="CUDA graphs"), virtual_cuda(str(tmp_path)) as ledger:
+        torch.cuda.CUDAGraph()
+    summary = ledger.summary(0)
+    assert "CUDA graphs" in summary["unavailable"]
+    assert (summary["syncs"], summary["h2d_bytes"], summary["lines"]) == (None, None, [])
+
+
+@pytest.mark.parametrize(
+    ("call", "syncs"),
+    [("x.multinomial(1)", 2), ("x.multinomial(2)", 2), ("x.multinomial(2, True)", 0), ("x.multinomial(1, True)", 2)],
+)
+def test_multinomial_waits_before_torch_2_6(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, syncs: int
+) -> None:
+    monkeypatch.setattr(costs, "_RELEASE", (2, 5))
+    with virtual_cuda(str(tmp_path)) as ledger:
+        run(tmp_path, f"import torch\nx = torch.ones(4, 3, device='cuda')\n{call}")
+    assert ledger.summary(0)["syncs"] == syncs
+
+
+def gap(folder: Path) -> Exception:
+    """An error that a function of torch.cuda without a stand-in raises."""
+    with pytest.raises((AttributeError, RuntimeError)) as caught, virtual_cuda(str(folder)):
+        torch.cuda.memory.caching_allocator_alloc(16)
+    return caught.value
+
+
+def test_only_an_error_since_the_start_is_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "last_value", gap(tmp_path), raising=False)
+    with virtual_cuda(str(tmp_path)) as ledger:
+        pass
+    assert ledger.summary(0)["unavailable"] == ""
+    monkeypatch.setattr(sys, "last_value", gap(tmp_path), raising=False)
+    assert ledger.summary(0)["unavailable"] != ""
+
+
+def test_the_compiler_is_not_imported(tmp_path: Path) -> None:
+    text = (
+        "import sys, torch\n"
+        "from torchlint.verify.inside.ledger import Ledger\n"
+        "ledger = Ledger('.')\n"
+        "ledger.start()\n"
+        "torch.ones(3, device='cuda').sum().item()\n"
+        "ledger.stop()\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
+    )
+    root = Path(__file__).resolve().parents[2]
+    subprocess.run([sys.executable, "-c", text], cwd=root, check=True)
+
+
+def test_the_programs_own_error_is_no_gap(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="size of tensor"), virtual_cuda(str(tmp_path)) as ledger:
+        torch.ones(3, device="cuda") + torch.ones(4, device="cuda")
+    assert ledger.summary(0)["unavailable"] == ""

@@ -1,0 +1,632 @@
+"""The parts of script mode, each by itself: fixes, variants, the command, judgements, verdicts, counts, waves."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from torchlint.base.errors import UsageError
+from torchlint.base.finding import Edit, Finding, Safety, Severity, TextFix
+from torchlint.base.span import LineIndex, Span
+from torchlint.engine.catalog import load_catalog
+from torchlint.source.document import Document, decode
+from torchlint.verify import baseline, count_pass, judge, time_pass, verdicts
+from torchlint.verify.baseline import Baseline
+from torchlint.verify.check_pass import Checked
+from torchlint.verify.command import free_port, parse
+from torchlint.verify.fixes import FixUnit, Offered, Place, Replacement, applied, diff, joined, offered
+from torchlint.verify.judge import Compared
+from torchlint.verify.lockstep import Block
+from torchlint.verify.model import CountLine, Equality, Expected, Level, Status, Verdict
+from torchlint.verify.options import Options
+from torchlint.verify.runs import Home, RunRecord, record_in
+from torchlint.verify.time_pass import Timed, capacity
+from torchlint.verify.variants import ALL, MANY, NULL, ORIGINAL, Variant, groups, planned, single, sound
+
+# Fixes
+
+
+def finding(text: str, old: str, new: str, code: str = "TL102", safety: Safety = Safety.SAFE, **more: Any) -> Finding:
+    """Return a finding on the one place where `old` stands, whose fix puts `new` there."""
+    start = text.index(old)
+    lines = LineIndex(text)
+    first, last = lines.position(start), lines.position(start + len(old))
+    edit = Edit(Span(start, start + len(old)), new, first, last)
+    cell = more.pop("cell", None)
+    fix = TextFix(safety, f"Do {code}", (edit,), **more)
+    return Finding(
+        code, "name", "message", Severity.WARNING, "a.py", first, last, first.row, last.row, fix=fix, cell=cell
+    )
+
+
+def document(data: str | bytes) -> Document:
+    return decode(data if isinstance(data, bytes) else data.encode(), "/p/a.py", "a.py")
+
+
+def offer(text: str | bytes, *findings: Finding, unsafe: bool = True) -> Offered:
+    return offered({"a.py": findings}, {"a.py": document(text)}, load_catalog(), unsafe=unsafe)
+
+
+TEXT = "a = 1\nb = 2\nc = 3\n"
+
+
+def test_finding_becomes_unit() -> None:
+    (unit,) = offer(TEXT, finding(TEXT, "2", "20")).units
+    assert unit.id == "TL102@a.py:2"
+    assert unit.where == "a.py:2"
+    assert unit.title == "Do TL102"
+    assert unit.expected is Expected.BITWISE
+    assert unit.replacements == (Replacement("a.py", 10, 11, "20"),)
+    assert unit.places == (Place("a.py", 2, 2),)
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (finding(TEXT, "2", "9", safety=Safety.SUGGESTION), "a suggestion, which is never applied"),
+        (finding(TEXT, "2", "9", withheld="a comment would be lost"), "a comment would be lost"),
+        (finding(TEXT, "2", "9", safety=Safety.UNSAFE), "unsafe (--unsafe-fixes verifies it)"),
+        (finding(TEXT, "2", "9", cell=1), "in a notebook, which is not run"),
+    ],
+)
+def test_fix_that_cannot_be_verified_is_named(made: Finding, reason: str) -> None:
+    assert offer(TEXT, made, unsafe=False) == Offered((), (f"TL102@a.py:2: {reason}",))
+
+
+def test_unsafe_fix_promises_what_its_rule_declares() -> None:
+    catalog = load_catalog()
+    rng = next(info.code for info in catalog.rules if info.equivalence == "rng")
+    (unit,) = offer(TEXT, finding(TEXT, "2", "9", code=rng, safety=Safety.UNSAFE, note="draws anew")).units
+    assert (unit.expected, unit.note) == (Expected.RNG, "draws anew")
+
+
+def test_overlapping_fix_is_left_out_and_named() -> None:
+    found = offer(TEXT, finding(TEXT, "a = 1\nb", "x"), finding(TEXT, "b = 2", "y", code="TL103"))
+    assert [unit.id for unit in found.units] == ["TL102@a.py:1"]
+    assert found.skipped == ("TL103@a.py:2: overlaps with another fix",)
+
+
+def test_two_fixes_of_one_rule_in_one_line_have_different_ids() -> None:
+    text = "f(1, 2)\n"
+    units = offer(text, finding(text, "1", "10"), finding(text, "2", "20")).units
+    assert [unit.id for unit in units] == ["TL102@a.py:1", "TL102@a.py:1#2"]
+
+
+def test_pinned_memory_and_asynchronous_copies_are_one_unit() -> None:
+    both = offer(TEXT, finding(TEXT, "1", "10", code="TL103"), finding(TEXT, "3", "30", code="TL202")).units
+    assert [(unit.id, unit.codes) for unit in both] == [("TL103@a.py:1 +1", ("TL103", "TL202"))]
+    one = offer(TEXT, finding(TEXT, "1", "10", code="TL103"), finding(TEXT, "3", "30", code="TL103")).units
+    assert [unit.codes for unit in one] == [("TL103",), ("TL103",)]
+
+
+def unit(number: int = 1, code: str = "TL102", expected: Expected = Expected.BITWISE, new: str = "9") -> FixUnit:
+    """Return a unit that replaces the number in line `number` of `TEXT`."""
+    start = 6 * (number - 1) + 4
+    where = f"a.py:{number}"
+    edit = Replacement("a.py", start, start + 1, new)
+    return FixUnit(f"{code}@{where}", (code,), code, where, expected, "", (edit,), (Place("a.py", number, number),))
+
+
+def test_joined_units_make_the_weakest_promise() -> None:
+    promises = (Expected.CLOSE, Expected.RNG, Expected.BITWISE)
+    together = joined([unit(n, expected=promise) for n, promise in enumerate(promises, 1)], "all")
+    assert together.expected is Expected.RNG
+    assert len(together.replacements) == len(together.places) == 3
+
+
+@pytest.mark.parametrize(
+    ("data", "after"),
+    [
+        (TEXT.encode(), b"a = 1\nb = 9\nc = 3\n"),
+        (TEXT.replace("\n", "\r\n").encode(), b"a = 1\r\nb = 9\r\nc = 3\r\n"),
+        (b"\xef\xbb\xbf" + TEXT.encode(), b"\xef\xbb\xbfa = 1\nb = 9\nc = 3\n"),
+        (b"# coding: latin-1\nb = 2 # \xe9\n", b"# coding: latin-1\nb = 9 # \xe9\n"),
+        ("é = 1\nb = 2\n".encode(), "é = 1\nb = 9\n".encode()),
+    ],
+    ids=["utf-8", "CRLF", "BOM", "latin-1", "beyond ASCII"],
+)
+def test_applied_keeps_encoding_and_newlines(data: bytes, after: bytes) -> None:
+    source = document(data)
+    units = offered({"a.py": [finding(source.text, "2", "9")]}, {"a.py": source}, load_catalog(), unsafe=False).units
+    assert applied(units, {"a.py": source}) == {"a.py": after}
+
+
+def test_fix_that_the_encoding_cannot_hold_is_left_out() -> None:
+    data = b"# coding: latin-1\nb = 2\n"
+    found = offer(data, finding(data.decode(), "2", "'✓'"))
+    assert found == Offered((), ("TL102@a.py:2: its text cannot be written in iso8859-1",))
+
+
+def test_fix_of_a_file_that_does_not_survive_recoding_is_left_out() -> None:
+    data = "# coding: utf-7\nb = 2\n"
+    (reason,) = offer(data, finding(data, "2", "9")).skipped
+    assert "utf-7" in reason.lower().replace("_", "-")
+
+
+def test_same_import_of_two_units_is_written_once() -> None:
+    both = [
+        FixUnit(f"u{n}", ("T",), "", "", Expected.CLOSE, "", (Replacement("a.py", 0, 0, "import x\n"), edit), ())
+        for n, edit in enumerate([unit(1).replacements[0], unit(2).replacements[0]])
+    ]
+    assert applied(both, {"a.py": document(TEXT)})["a.py"] == b"import x\na = 9\nb = 9\nc = 3\n"
+
+
+def test_diff_is_unified() -> None:
+    shown = diff([unit(2)], {"a.py": document(TEXT)})
+    assert shown == "--- a/a.py\n+++ b/a.py\n@@ -1,3 +1,3 @@\n a = 1\n-b = 2\n+b = 9\n c = 3\n"
+    last = diff([unit(1)], {"a.py": document("a = 1")})
+    assert last.endswith("+a = 9\n\\ No newline at end of file\n")
+
+
+# Variants
+
+
+def names(variants: Sequence[Variant]) -> list[str]:
+    return [variant.name for variant in variants]
+
+
+def test_one_fix_is_not_compared_twice() -> None:
+    assert names(planned([unit()], "each")) == [ORIGINAL, NULL, "fix:TL102@a.py:1"]
+
+
+@pytest.mark.parametrize(
+    ("ablation", "middle"),
+    [
+        ("none", []),
+        ("each", ["fix:TL102@a.py:1", "fix:TL102@a.py:2", "fix:TL102@a.py:3"]),
+        (
+            "leave-one-out",
+            [
+                *("fix:TL102@a.py:1", "fix:TL102@a.py:2", "fix:TL102@a.py:3"),
+                *("without:TL102@a.py:1", "without:TL102@a.py:2", "without:TL102@a.py:3"),
+            ],
+        ),
+    ],
+)
+def test_ablation(ablation: str, middle: list[str]) -> None:
+    found = planned([unit(1), unit(2), unit(3)], ablation)
+    assert names(found) == [ORIGINAL, NULL, *middle, ALL]
+    assert found[-1].ids == ("TL102@a.py:1", "TL102@a.py:2", "TL102@a.py:3")
+    assert found[-1].kind == "all"
+
+
+def test_without_holds_the_others() -> None:
+    found = {variant.name: variant for variant in planned([unit(1), unit(2), unit(3)], "leave-one-out")}
+    without = found["without:TL102@a.py:2"]
+    assert without.ids == ("TL102@a.py:1", "TL102@a.py:3")
+    assert without.unit is not None
+    assert applied([without.unit], {"a.py": document(TEXT)})["a.py"] == b"a = 9\nb = 2\nc = 9\n"
+
+
+def test_leaving_one_of_two_out_would_repeat_the_other() -> None:
+    assert names(planned([unit(1), unit(2)], "leave-one-out"))[2:] == ["fix:TL102@a.py:1", "fix:TL102@a.py:2", ALL]
+
+
+def many(code: Callable[[int], str]) -> list[FixUnit]:
+    return [unit(number, code=code(number)) for number in range(MANY + 1)]
+
+
+def test_many_fixes_are_compared_by_rule_first() -> None:
+    found = planned(many(lambda n: "TL103" if n < 4 else "TL102" if n < MANY else "TL101"), "each")
+    assert names(found)[2:] == ["fix:TL101@a.py:8", "group:TL102", "group:TL103", ALL]
+    assert [len(variant.ids) for variant in found[2:]] == [1, 4, 4, 9]
+    assert [variant.kind for variant in found[2:]] == ["single", "group", "group", "all"]
+
+
+def test_many_fixes_of_one_rule_are_not_grouped() -> None:
+    assert len(groups(many(lambda n: "TL102"))) == 1
+    assert len(planned(many(lambda n: "TL102"), "each")) == MANY + 4
+
+
+def test_fixes_that_empty_a_block_together_are_compared_one_by_one_only() -> None:
+    text = "if a:\n    b\n    c\n"
+    units = [
+        FixUnit(name, ("T",), "", "", Expected.CLOSE, "", (Replacement("a.py", *span, ""),), ())
+        for name, span in (("u1", (6, 12)), ("u2", (12, 18)))
+    ]
+    kept, notes = sound(planned(units, "each"), {"a.py": document(text)})
+    assert names(kept) == [ORIGINAL, NULL, "fix:u1", "fix:u2"]
+    (note,) = notes
+    assert note.startswith("all is not compared: a.py: the fixes together do not parse")
+
+
+# The command
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for name in ("train.py", "sub/train.py", "run.sh"):
+        (tmp_path / "p" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "p" / name).touch()
+    (tmp_path / "other.py").touch()
+    return tmp_path / "p"
+
+
+@pytest.mark.parametrize(
+    ("typed", "arguments"),
+    [
+        (["train.py", "--epochs", "1"], ("train.py", "--epochs", "1")),
+        (["sub/train.py"], ("sub/train.py",)),
+        (["python", "train.py"], ("train.py",)),
+        (["/usr/bin/python3.11", "-m", "pkg.train", "-x"], ("-m", "pkg.train", "-x")),
+        (["-m", "pkg.train"], ("-m", "pkg.train")),
+        (
+            ["torchrun", "--nproc-per-node", "2", "t.py"],
+            ("-m", "torch.distributed.run", "--nproc-per-node", "2", "t.py"),
+        ),
+        (["accelerate", "launch", "t.py"], ("-m", "accelerate.commands.accelerate_cli", "launch", "t.py")),
+    ],
+)
+def test_command(tree: Path, typed: list[str], arguments: tuple[str, ...]) -> None:
+    command = parse(typed, tree, tree)
+    assert command.arguments == arguments
+    assert command.typed == tuple(typed)
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ([], "name the program behind --"),
+        (["python"], "name the program behind --"),
+        (["-m"], "-m needs a module"),
+        (["missing.py"], "there is no such file"),
+        (["deepspeed", "train.py"], "name a script, -m and a module, or torchrun"),
+        (["run.sh"], "name a Python script"),
+        (["../other.py"], "lies outside"),
+    ],
+)
+def test_command_that_cannot_be_run(tree: Path, typed: list[str], words: str) -> None:
+    with pytest.raises(UsageError, match=words) as caught:
+        parse(typed, tree, tree)
+    assert "\n" not in str(caught.value)
+
+
+def test_absolute_script_is_run_from_its_copy(tree: Path) -> None:
+    command = parse([str(tree / "sub/train.py"), str(tree)], tree, tree)
+    assert command.in_copy(tree, Path("/copy"), 1) == ["/copy/sub/train.py", str(tree)]
+    assert parse(["sub/train.py"], tree, tree).in_copy(tree, Path("/copy"), 1) == ["sub/train.py"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "run"),
+    [
+        (
+            "torchrun --nproc-per-node 2 train.py",
+            "-m torch.distributed.run --master-port=7 --nproc-per-node 2 train.py",
+        ),
+        ("torchrun --master_port 29500 train.py", "-m torch.distributed.run --master_port=7 train.py"),
+        ("-m torch.distributed.run --master-port=1 train.py", "-m torch.distributed.run --master-port=7 train.py"),
+        ("torchrun --standalone train.py", "-m torch.distributed.run --standalone train.py"),
+        ("torchrun --rdzv-endpoint=h:1 train.py", "-m torch.distributed.run --rdzv-endpoint=h:1 train.py"),
+        (
+            "accelerate launch --main_process_port 1 train.py",
+            "-m accelerate.commands.accelerate_cli launch --main_process_port=7 train.py",
+        ),
+        ("accelerate launch train.py", "-m accelerate.commands.accelerate_cli launch train.py"),
+        ("-m pkg.train --master-port 1", "-m pkg.train --master-port 1"),
+    ],
+)
+def test_ranks_of_each_run_meet_on_a_port_of_their_own(tree: Path, typed: str, run: str) -> None:
+    assert parse(typed.split(), tree, tree).in_copy(tree, Path("/copy"), 7) == run.split()
+
+
+def test_a_free_port_can_be_bound() -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", free_port()))
+
+
+# Judgements
+
+
+def compared(level: Level = Level.BITWISE, gap: float | None = 0.0, **more: Any) -> Compared:
+    given = {"max_abs": gap, "max_loss": gap, "notes": (), "rng_changed": False, "steps": (6, 6), **more}
+    return Compared(level, **given)
+
+
+SAME = compared()
+OFF = compared(Level.DIFFERENT, 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("variant", "itself", "expected", "shaken", "level", "ok"),
+    [
+        (SAME, SAME, Expected.BITWISE, None, Level.BITWISE, True),
+        (compared(Level.CLOSE, 1e-7), SAME, Expected.BITWISE, None, Level.CLOSE, False),
+        (compared(Level.CLOSE, 1e-7), SAME, Expected.CLOSE, None, Level.CLOSE, True),
+        (OFF, SAME, Expected.CLOSE, None, Level.DIFFERENT, False),
+        (OFF, SAME, Expected.ANY, None, Level.DIFFERENT, True),
+        (OFF, SAME, Expected.CLOSE, compared(Level.DIFFERENT, 4e-4), Level.BAND, True),
+        (OFF, SAME, Expected.CLOSE, compared(Level.DIFFERENT, 3e-4), Level.DIFFERENT, False),
+        (OFF, compared(Level.DIFFERENT, 4e-4), Expected.BITWISE, None, Level.CLOSE, True),
+        (OFF, compared(Level.DIFFERENT, 3e-4), Expected.BITWISE, None, Level.DIFFERENT, False),
+        (compared(Level.CLOSE, 1e-9), compared(Level.CLOSE, 1e-9), Expected.BITWISE, None, Level.CLOSE, True),
+        (compared(rng_changed=True), SAME, Expected.BITWISE, None, Level.DIFFERENT, False),
+        (compared(rng_changed=True), SAME, Expected.CLOSE, None, Level.DIFFERENT, False),
+        (compared(rng_changed=True), compared(rng_changed=True), Expected.CLOSE, None, Level.BITWISE, True),
+        (compared(Level.DISTRIBUTION, 1.0, rng_changed=True), SAME, Expected.RNG, None, Level.DISTRIBUTION, True),
+        (compared(Level.DIFFERENT, 1.0, rng_changed=True), SAME, Expected.RNG, None, Level.DIFFERENT, False),
+        (compared(Level.DISTRIBUTION, 1.0), SAME, Expected.CLOSE, None, Level.DISTRIBUTION, False),
+        (compared(steps=(6, 5)), SAME, Expected.CLOSE, None, Level.DIFFERENT, False),
+        (compared(Level.DIFFERENT, None), SAME, Expected.CLOSE, OFF, Level.DIFFERENT, False),
+    ],
+)  # fmt: skip
+def test_judgement(
+    variant: Compared, itself: Compared, expected: Expected, shaken: Compared | None, level: Level, ok: bool
+) -> None:
+    found = judge.judged(variant, itself, expected, shaken)
+    assert (found.level, found.ok) == (level, ok)
+    assert found.expected is expected
+
+
+@pytest.mark.parametrize("itself", [compared(Level.DIFFERENT, 1.0), SAME])
+def test_another_dtype_is_no_noise(itself: Compared) -> None:
+    variant = compared(Level.DIFFERENT, 1e-9, values_only=False)
+    found = judge.judged(variant, itself, Expected.CLOSE, compared(Level.DIFFERENT, 1.0))
+    assert (found.level, found.ok) == (Level.DIFFERENT, False)
+
+
+def test_dtype_among_the_differences_is_seen() -> None:
+    raw = {"level": "different", "max_abs": 1e-9, "max_abs_by_name": {"weights": 1e-9}}
+    record = {"steps": 6, "seen": 3}
+    assert judge.compared({**raw, "different": ["weights[0]|value"]}, record, record).values_only
+    assert not judge.compared({**raw, "different": ["w|value", "w|dtype"]}, record, record).values_only
+
+
+def test_noise_is_told() -> None:
+    found = judge.judged(OFF, compared(Level.DIFFERENT, 4e-4), Expected.CLOSE)
+    assert found.self_noise == 4e-4
+    assert "the program does not reproduce itself" in found.notes
+    assert judge.judged(SAME, SAME, Expected.CLOSE).self_noise == 0.0
+
+
+def test_comparison_of_nothing_is_not_called_equal() -> None:
+    raw: dict[str, Any] = {"level": "bitwise", "max_abs": 0.0, "max_abs_by_name": {}, "rng_changed": False}
+    record = {"steps": 6, "seen": 0}
+    nothing = judge.compared(raw, record, record)
+    found = judge.judged(nothing, nothing, Expected.BITWISE)
+    assert (found.level, found.ok, found.max_abs) == (Level.UNKNOWN, True, None)
+    assert found.notes == (judge.NOTHING,)
+    assert judge.compared(raw, {**record, "seen": 1}, record).level is Level.BITWISE
+    drawn = judge.compared({**raw, "level": Level.DISTRIBUTION.value, "rng_changed": True}, record, record)
+    assert not judge.judged(drawn, nothing, Expected.BITWISE).ok
+
+
+def test_unreadable_results_are_not_called_equal() -> None:
+    record = {"steps": 6, "seen": 3}
+    raw: dict[str, Any] = {
+        "level": "not compared",
+        "max_abs": None,
+        "max_abs_by_name": {},
+        "notes": ["x.pt: gone"],
+        "rng_changed": None,
+    }
+    assert not judge.judged(judge.compared(raw, record, record), SAME, Expected.BITWISE).ok
+
+
+# Verdicts
+
+SAME_RAW: dict[str, Any] = {"level": "bitwise", "max_abs": 0.0}
+
+
+def run_record(**more: Any) -> RunRecord:
+    return RunRecord(Status.OK, 6, more, 0, "", Path("/nowhere"))
+
+
+def base_of(ran: bool | None = True) -> Baseline:
+    return Baseline(run_record(), judge.compared(SAME_RAW, {}, {}), {unit().id: ran}, 0, (), ())
+
+
+def checked(status: Status = Status.OK, error: str = "") -> Checked:
+    return Checked({FIX.name: status}, {FIX.name: error})
+
+
+def timed(ratios: dict[str, float], rounds: int = 12) -> Timed:
+    """Return recorded blocks: 1 ms a step of the original, a variant faster by its ratio, a little apart each round."""
+    found = Timed()
+    for name, ratio in ratios.items():
+        pairs = []
+        for number in range(rounds):
+            wobble = 1 + (-1) ** number * number / 10_000
+            blocks = (Block(1e6 * wobble, 1e6, 0.0), Block(1e6 / ratio, 1e6 / ratio, 0.0))
+            pairs.append(blocks)
+        found.launches[name] = [pairs[: rounds // 2], pairs[rounds // 2 :]]
+    return found
+
+
+OPTIONS = Options(python="python")
+FIX = single(unit())
+
+
+def speed_of(
+    found: Timed, known: Checked | None = None, options: Options = OPTIONS, ran: bool | None = True
+) -> tuple[Verdict, str]:
+    variants = [Variant(ORIGINAL, "original"), FIX]
+    speeds = verdicts.speeds(variants, base_of(ran), known or checked(), found, options)
+    return speeds[FIX.name].verdict, speeds[FIX.name].why
+
+
+@pytest.mark.parametrize(("ratio", "verdict"), [(2.0, Verdict.FASTER), (0.5, Verdict.SLOWER), (1.0, Verdict.NO_CHANGE)])
+def test_verdict_on_recorded_blocks(ratio: float, verdict: Verdict) -> None:
+    assert speed_of(timed({FIX.name: ratio, NULL: 1.0}))[0] is verdict
+
+
+def test_noisy_null_control_takes_all_verdicts_away() -> None:
+    found, why = speed_of(timed({FIX.name: 2.0, NULL: 1.2}))
+    assert found is Verdict.INCONCLUSIVE
+    assert "null control" in why
+
+
+def test_few_rounds_are_told_with_the_reason() -> None:
+    found = timed({FIX.name: 2.0}, rounds=6)
+    assert speed_of(found)[0] is Verdict.INCONCLUSIVE
+    assert "only 6 rounds" in speed_of(found)[1]
+    none = Timed(lost={ORIGINAL: "ended before its warm-up was over"})
+    assert speed_of(none)[1].endswith("it ended before its warm-up was over")
+
+
+def test_variant_that_was_not_timed() -> None:
+    assert speed_of(Timed(), ran=False)[0] is Verdict.NOT_EXERCISED
+    assert speed_of(timed({FIX.name: 2.0}), ran=None)[0] is Verdict.FASTER  # compiled code cannot be watched
+    assert speed_of(Timed(), checked(Status.TIMEOUT)) == (Verdict.NOT_MEASURED, "timed out")
+    assert speed_of(Timed(), None, Options(python="python", device="virtual-cuda"))[0] is Verdict.NOT_MEASURED
+
+
+def test_broken_variant_counts_as_different() -> None:
+    known = checked(Status.BROKEN, "failed with exit code 1")
+    (result,) = verdicts.results([FIX], base_of(), known, Timed(), {}, {}, OPTIONS)
+    assert result.equality == Equality(Level.DIFFERENT, Expected.BITWISE, ok=False, notes=("failed with exit code 1",))
+    assert (result.status, result.error) == (Status.BROKEN, "failed with exit code 1")
+    assert (result.blocks_ns, result.memory, result.counts) == ((), None, None)
+
+
+def test_memory_is_the_median_of_both() -> None:
+    found = timed({FIX.name: 2.0})
+    found.peaks = {ORIGINAL: [10, 30, 20], FIX.name: [5]}
+    (result,) = verdicts.results([FIX], base_of(), checked(), found, {}, {}, OPTIONS)
+    assert result.memory is not None
+    assert result.memory.peak_bytes == (20, 5)
+
+
+def test_more_rounds_are_worth_it_only_for_an_open_verdict() -> None:
+    assert not verdicts.undecided(timed({FIX.name: 2.0}), [FIX], OPTIONS)
+    assert not verdicts.undecided(timed({FIX.name: 1.0}, rounds=6), [FIX], OPTIONS)  # more will not come either
+    wide = timed({FIX.name: 1.0})
+    wide.launches[FIX.name] = [[(Block(1e6, 1, 0), Block(1e6 * (0.8 + n / 20), 1, 0)) for n in range(10)]]
+    assert verdicts.undecided(wide, [FIX], OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("joint", "words"),
+    [(4.0, "no interaction is shown"), (2.0, "the fixes overlap"), (8.0, "the fixes help each other")],
+)
+def test_interactions(joint: float, words: str) -> None:
+    variants = planned([unit(1), unit(2)], "each")
+    found = timed({variants[2].name: 2.0, variants[3].name: 2.0, ALL: joint})
+    (sentence,) = verdicts.interactions(variants, found)
+    assert words in sentence
+    assert f"multiply to 4.00x; all together {joint:.2f}x" in sentence
+
+
+def test_interactions_need_all_single_effects() -> None:
+    variants = planned([unit(1), unit(2), unit(3)], "each")
+    ratios = {variant.name: 2.0 for variant in variants[2:]}
+    assert verdicts.interactions(variants, timed(ratios)) != ()
+    del ratios[variants[3].name]
+    assert verdicts.interactions(variants, timed(ratios)) == ()
+
+
+def test_group_that_moved_is_split() -> None:
+    group = groups([unit(1), unit(2)])[0]
+    assert verdicts.moved(timed({group.name: 2.0}), group, OPTIONS)
+    assert not verdicts.moved(timed({group.name: 1.0}), group, OPTIONS)
+    assert not verdicts.moved(Timed(), group, OPTIONS)
+
+
+# What ran
+
+
+def test_exercised_by_marks(tmp_path: Path) -> None:
+    (tmp_path / "marks").mkdir()
+    (tmp_path / "marks" / "1-0").touch()
+    units = [unit(1), unit(2)]
+    seen = baseline._exercised(units, RunRecord(Status.OK, 6, {"watched": True}, 0, "", tmp_path))
+    assert seen == {"TL102@a.py:1": False, "TL102@a.py:2": True}
+    for hidden in ({"compiled": True, "watched": True}, {"watched": False}):
+        unknown = baseline._exercised(units, RunRecord(Status.OK, 6, hidden, 0, "", tmp_path))
+        assert unknown == {"TL102@a.py:1": None, "TL102@a.py:2": True}
+    reached = replace(base_of(), exercised={**seen, "TL102@a.py:3": None}).reached([*units, unit(3)])
+    assert [one.id for one in reached] == ["TL102@a.py:2", "TL102@a.py:3"]
+
+
+def test_variant_is_exercised_if_one_of_its_fixes_ran() -> None:
+    together = planned([unit(1), unit(2)], "each")[-1]
+    for one, two, known in ((False, True, True), (False, None, None), (False, False, False), (None, True, True)):
+        base = replace(base_of(), exercised={"TL102@a.py:1": one, "TL102@a.py:2": two})
+        assert verdicts._exercised(together, base) is known
+
+
+def test_fix_that_is_not_reached_is_reported_without_being_compared() -> None:
+    (result,) = verdicts.unreached([unit(2)], {"a.py": document(TEXT)}, 20)
+    assert (result.id, result.exercised, result.equality) == ("fix:TL102@a.py:2", False, None)
+    assert result.speed.verdict is Verdict.NOT_EXERCISED
+    assert "+b = 9" in result.diff
+
+
+def test_record_is_that_of_the_first_process_with_most_steps(tmp_path: Path) -> None:
+    for pid, steps in ((1000, 6), (999, 6), (5, 0)):
+        (tmp_path / f"record-{pid}.json").write_text(json.dumps({"pid": pid, "steps": steps}))
+    (tmp_path / "record-7.json").write_text('{"half')
+    (tmp_path / "settings.json.disabled").write_text("recorder disabled: X\n")
+    assert record_in(tmp_path) == {"pid": 999, "steps": 6, "trouble": ["recorder disabled: X"]}
+
+
+# Counts
+
+
+def counted(**more: Any) -> RunRecord:
+    line = {"kind": "sync", "file": "/copy/pkg/a.py", "line": 3, "count": 6, "bytes": 0}
+    counts = {"steps": 6, "syncs": 1.0, "h2d_bytes": 2.0, "d2h_bytes": 0.0, "staged": 0.0, "lines": [line], **more}
+    return run_record(counts=counts)
+
+
+HOME = Home(ORIGINAL, Path("/copy"), Path("/home"))
+
+
+def test_counts_of_both_by_line() -> None:
+    found = count_pass.paired(counted(), counted(steps=5, syncs=0.0), HOME, HOME, "cpu")
+    assert (found.basis, found.steps, found.syncs, found.unavailable) == ("virtual-cuda", 5, (1.0, 0.0), "")
+    assert found.before == (CountLine("sync", "pkg/a.py", 3, 6, 0),)
+    assert count_pass.paired(counted(), counted(), HOME, HOME, "cuda").basis == "cuda"
+
+
+@pytest.mark.parametrize(
+    ("after", "reason"),
+    [
+        (counted(unavailable="no stub for Event"), "no stub for Event"),
+        (counted(steps=0), "the program ended before a step was counted"),
+        (RunRecord(Status.BROKEN, 0, {}, 1, "x\nError: no\n\n", Path("/")), "the program failed under it: Error: no"),
+        (RunRecord(Status.TIMEOUT, 0, {}, None, "", Path("/")), "the program timed out under it: "),
+        (run_record(trouble=["ledger disabled"]), "ledger disabled"),
+        (run_record(), "nothing was counted"),
+    ],
+)  # fmt: skip
+def test_counts_that_are_not_there_are_no_zeros(after: RunRecord, reason: str) -> None:
+    found = count_pass.paired(counted(), after, HOME, HOME, "cpu")
+    assert (found.unavailable, found.syncs, found.before) == (reason, None, ())
+    assert count_pass.paired(after, counted(), HOME, HOME, "cpu").unavailable == reason
+
+
+# Waves
+
+
+def test_each_wave_holds_original_and_null_control() -> None:
+    variants = planned([unit(n) for n in range(1, 6)], "each")
+    waves = time_pass._waves(variants, 4)
+    assert [names(wave)[:2] for wave in waves] == [[ORIGINAL, NULL]] * 3
+    assert [name for wave in waves for name in names(wave)[2:]] == names(variants)[2:]
+    assert max(map(len, waves)) == 4
+    assert len(time_pass._waves(variants, 64)) == 1
+    assert names(time_pass._waves(variants[:2], 3)[0]) == [ORIGINAL, NULL]
+
+
+@pytest.mark.parametrize(
+    ("free", "peak", "count"), [(10_000, 1_000, 7), (10_000, 9_000, 3), (None, 1_000, 64), (10_000, 0, 64)]
+)
+def test_capacity(free: int | None, peak: int, count: int) -> None:
+    assert capacity(free, peak) == count
+
+
+def test_merged_times_keep_both() -> None:
+    one, two = timed({FIX.name: 2.0}), timed({FIX.name: 2.0, "other": 1.0})
+    one.merge(two)
+    assert len(one.pairs(FIX.name)) == 24
+    assert len(one.pairs("other")) == 12
+    assert len(one.each_launch(FIX.name)) == 4
+    assert one.milliseconds("other", 1) == 1.0
+    assert one.milliseconds("missing", 0) is None
