@@ -32,7 +32,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torchlint.verify import host, statistics
+from torchlint.verify import statistics
+from torchlint.verify.machine import host
 from torchlint.verify.model import Ratio, Verdict
 
 RESULTS = Path(__file__).with_name("results")

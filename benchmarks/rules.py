@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 
 from torchlint.manual.pages import MEASURED
-from torchlint.verify import measured, rule_mode
 from torchlint.verify.options import Options
 from torchlint.verify.output import json_report, text
+from torchlint.verify.paired import measured, rule_mode
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -27,6 +27,7 @@ FLOORS = {
     "cli": 7,
     "__main__": 8,
 }
+INSIDE = ROOT / "verify" / "inside"
 MODULE_LINES = 300
 RULE_LINES = 120
 FUNCTION_LINES = 40
@@ -159,8 +160,20 @@ def test_modules_and_functions_are_short(path: Path) -> None:
 
 
 @parametrize_files(FILES)
-def test_torch_is_for_verify_alone(path: Path) -> None:
-    assert path.is_relative_to(ROOT / "verify") or torch_imports(path.read_text(encoding="utf-8")) == []
+def test_torch_is_for_the_inside_of_verify_alone(path: Path) -> None:
+    assert path.is_relative_to(INSIDE) or torch_imports(path.read_text(encoding="utf-8")) == []
+
+
+@parametrize_files([path for path in FILES if path.is_relative_to(INSIDE)])
+def test_the_inside_of_verify_needs_no_torchlint(path: Path) -> None:
+    """It runs in the user's interpreter, under another name, so it reaches itself by relative imports alone."""
+    module = dotted(path)
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    found = [target for _, target in imported(ast.parse(path.read_text(encoding="utf-8")), package)]
+    inside = dotted(INSIDE / "__init__.py")
+    assert [name for name in found if f"{name}.".startswith("torchlint.") and not name.startswith(f"{inside}.")] == []
+    absolute = [line for line in path.read_text(encoding="utf-8").split("\n") if "import" in line and inside in line]
+    assert absolute == []
 
 
 @pytest.mark.parametrize("path", RULE_FILES, ids=lambda path: f"{path.parent.name}/{path.name}")

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from tests.verify.projects import MODEL, PROGRAMS, SMALL, Recorded, Verified
-from torchlint.verify.command import Command, parse
+from torchlint.verify.machine.process_tree import Family
+from torchlint.verify.machine.workspace import Workspace
 from torchlint.verify.model import Status
 from torchlint.verify.options import Options
-from torchlint.verify.process_tree import Family
-from torchlint.verify.runs import Home, Runner
-from torchlint.verify.time_pass import TimePass
+from torchlint.verify.script.command import Command, parse
+from torchlint.verify.script.runs import Home, Runner
+from torchlint.verify.script.time_pass import TimePass
 from torchlint.verify.variants import NULL, ORIGINAL, Variant
-from torchlint.verify.workspace import Workspace
 
 
 @pytest.fixture

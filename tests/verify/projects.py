@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 from torchlint.source.document import read
-from torchlint.verify import host
-from torchlint.verify.command import parse
-from torchlint.verify.doctor import Doctor
 from torchlint.verify.fixes import FixUnit, Place, Replacement
+from torchlint.verify.machine import host
+from torchlint.verify.machine.doctor import Doctor
+from torchlint.verify.machine.process_tree import Process
 from torchlint.verify.model import Expected, Verdict
 from torchlint.verify.options import Options
-from torchlint.verify.process_tree import Process
-from torchlint.verify.request import Request
-from torchlint.verify.runs import RunRecord
-from torchlint.verify.time_pass import Timed
+from torchlint.verify.script.command import parse
+from torchlint.verify.script.request import Request
+from torchlint.verify.script.runs import RunRecord
+from torchlint.verify.script.time_pass import Timed
 
 PROGRAMS = Path(__file__).with_name("programs")
 FINDING = "TL102@pkg/model.py:12"

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.verify import host, interpreter
-from torchlint.verify.doctor import Doctor, Gpu, diagnose, render, require_torch
 from torchlint.verify.errors import NoTorchError, OriginalFailedError
-from torchlint.verify.host import Host
 from torchlint.verify.inside import probe
+from torchlint.verify.machine import host, interpreter
+from torchlint.verify.machine.doctor import Doctor, Gpu, diagnose, render, require_torch
+from torchlint.verify.machine.host import Host
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the made-up interpreters are shell scripts")
 

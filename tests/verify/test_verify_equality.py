@@ -275,9 +275,14 @@ def test_names_of_one_side_can_be_left_out() -> None:
 
 
 def test_many_differences_are_counted() -> None:
-    notes = compared([0] * 30, [1] * 30)["notes"]
+    notes = compared(list(range(30)), list(range(1, 31)))["notes"]
     assert len(notes) == 13
     assert notes[-1] == "and 18 more differences"
+
+
+def test_equal_differences_under_one_name_share_a_note() -> None:
+    (note,) = compared([0, 0, 0], [1, 1, 1])["notes"]
+    assert note.endswith("[0]: 0 and 1 (and 2 more)")
 
 
 def test_the_tensor_in_a_snapshot_is_a_copy() -> None:

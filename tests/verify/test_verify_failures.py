@@ -17,14 +17,14 @@ import pytest
 
 from tests.verify.verify_lab import FAULTY, Lab, doctor, laboratory, left
 from torchlint.source.document import read
-from torchlint.verify import script_mode
-from torchlint.verify.command import parse
-from torchlint.verify.doctor import diagnose
 from torchlint.verify.fixes import FixUnit, Place, Replacement
+from torchlint.verify.machine.doctor import diagnose
+from torchlint.verify.machine.sandbox import landlock_abi
 from torchlint.verify.model import Expected, Report, Status
 from torchlint.verify.options import Options
-from torchlint.verify.request import Request
-from torchlint.verify.sandbox import landlock_abi
+from torchlint.verify.script import script_mode
+from torchlint.verify.script.command import parse
+from torchlint.verify.script.request import Request
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes")
 confined = pytest.mark.skipif(landlock_abi() == 0, reason="needs Landlock")
@@ -306,7 +306,7 @@ class TestEnvironment:
         assert ran.message.startswith("--device cuda: torch in ")
 
     def test_no_room_for_the_copies(self, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("torchlint.verify.workspace.free_bytes", lambda folder: 10)
+        monkeypatch.setattr("torchlint.verify.machine.workspace.free_bytes", lambda folder: 10)
         lab.write(train="raise SystemExit('it ran')\n")
         ran = lab.verify(".", "--", "train.py")
         assert ran.code == 2
@@ -316,7 +316,7 @@ class TestEnvironment:
         def full(source: Path, target: Path) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-        monkeypatch.setattr("torchlint.verify.copying.copy_file", full)
+        monkeypatch.setattr("torchlint.verify.machine.copying.copy_file", full)
         lab.write(train="raise SystemExit('it ran')\n")
         ran = lab.verify(".", "--", "train.py")
         assert ran.code == 2
@@ -325,7 +325,7 @@ class TestEnvironment:
     def test_project_that_holds_the_temporary_folder(self, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
         inner = lab.root / "tmp"
         inner.mkdir()
-        monkeypatch.setattr("torchlint.verify.workspace._base", lambda: inner)
+        monkeypatch.setattr("torchlint.verify.machine.workspace._base", lambda: inner)
         lab.write(train="raise SystemExit('it ran')\n")
         ran = lab.verify(".", "--", "train.py")
         assert ran.code == 2

@@ -13,13 +13,13 @@ if sys.platform == "win32":
     pytest.skip("zygotes fork", allow_module_level=True)
 
 from torchlint.base.errors import UsageError
-from torchlint.verify import function_mode, pairs
 from torchlint.verify.errors import OriginalFailedError
-from torchlint.verify.function_mode import Measured, Outcome, Run, Target, Version, parse_target
+from torchlint.verify.machine.workspace import Workspace
 from torchlint.verify.model import Expected, Level, Status, Verdict
 from torchlint.verify.options import Options
-from torchlint.verify.sessions import Session, session
-from torchlint.verify.workspace import Workspace
+from torchlint.verify.paired import function_mode, pairs
+from torchlint.verify.paired.function_mode import Measured, Outcome, Run, Target, Version, parse_target
+from torchlint.verify.paired.sessions import Session, session
 
 HEAD = "import torch\nfrom pkg.part import TWO\n"
 

@@ -17,8 +17,8 @@ import pytest
 
 import torchlint
 from tests.verify.verify_lab import FAST, FAULTY, fingerprint, left
-from torchlint.verify.process_tree import run_of, table
-from torchlint.verify.processes import sweep
+from torchlint.verify.machine.process_tree import run_of, table
+from torchlint.verify.machine.processes import sweep
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes")
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from torchlint.verify import lockstep
-from torchlint.verify.lockstep import Pace, Resident
+from torchlint.verify.script import lockstep
+from torchlint.verify.script.lockstep import Pace, Resident
 
 
 class Fake:

@@ -14,14 +14,14 @@ pytest.importorskip("torch")
 if sys.platform == "win32":
     pytest.skip("zygotes fork", allow_module_level=True)
 
-from torchlint.verify import pairs
 from torchlint.verify.errors import NoTorchError
+from torchlint.verify.machine.workspace import Workspace
 from torchlint.verify.model import Status, Verdict
 from torchlint.verify.options import Options
-from torchlint.verify.pairs import Lane, Pace
-from torchlint.verify.sessions import Session, session
-from torchlint.verify.workers import Worker, WorkerError, Zygote
-from torchlint.verify.workspace import Workspace
+from torchlint.verify.paired import pairs
+from torchlint.verify.paired.pairs import Lane, Pace
+from torchlint.verify.paired.sessions import Session, session
+from torchlint.verify.paired.workers import Worker, WorkerError, Zygote
 
 QUICK = Pace(pairs=8, block_ms=0.2, timeout=60.0)
 

@@ -10,9 +10,9 @@ import pytest
 
 from tests.verify.projects import Recorded, Verified, assert_sound, hashes, planted
 from torchlint.cli.verify import failures
-from torchlint.verify import script_mode
 from torchlint.verify.model import Expected, Level, Status, VariantResult, Verdict
-from torchlint.verify.request import Request
+from torchlint.verify.script import script_mode
+from torchlint.verify.script.request import Request
 from torchlint.verify.variants import NULL, ORIGINAL
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="the programs need torch")

@@ -23,7 +23,7 @@ from torchlint.verify.inside import recorder, timing
 from torchlint.verify.inside.marks import Marks
 from torchlint.verify.inside.recorder import Recorder, Stop
 from torchlint.verify.inside.steps import BACKWARD_FALLBACK, BATCH_FALLBACK, Boundary
-from torchlint.verify.workspace import Workspace
+from torchlint.verify.machine.workspace import Workspace
 
 # Marks
 

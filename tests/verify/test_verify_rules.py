@@ -20,7 +20,7 @@ from torchlint.base.finding import Safety, Severity
 from torchlint.engine.catalog import load_catalog
 from torchlint.engine.rule_file import RuleInfo
 from torchlint.manual.measurements import lines
-from torchlint.verify import measured, pairs, rule_mode
+from torchlint.verify.machine.workspace import Workspace
 from torchlint.verify.model import (
     Counts,
     Equality,
@@ -36,11 +36,11 @@ from torchlint.verify.model import (
     Verdict,
 )
 from torchlint.verify.options import Options
-from torchlint.verify.rule_check import STANDIN, VIRTUAL, ExampleRunner
-from torchlint.verify.rule_page import Page, applied_fixes, page
-from torchlint.verify.sessions import Session, session
-from torchlint.verify.workers import WorkerError
-from torchlint.verify.workspace import Workspace
+from torchlint.verify.paired import measured, pairs, rule_mode
+from torchlint.verify.paired.rule_check import STANDIN, VIRTUAL, ExampleRunner
+from torchlint.verify.paired.rule_page import Page, applied_fixes, page
+from torchlint.verify.paired.sessions import Session, session
+from torchlint.verify.paired.workers import WorkerError
 
 INFO = RuleInfo(
     code="TL999",
@@ -305,7 +305,7 @@ def test_an_unknown_rule_is_a_usage_error() -> None:
 
 def test_the_parent_imports_neither_libcst_nor_torch() -> None:
     program = (
-        "import sys\nfrom torchlint.verify import rule_mode, function_mode, measured, rule_page\n"
+        "import sys\nfrom torchlint.verify.paired import rule_mode, function_mode, measured, rule_page\n"
         "from torchlint.engine.catalog import load_catalog\n"
         "pages = [rule_page.page(info) for info in load_catalog().rules if info.code == 'TL102']\n"
         "assert rule_page.applied_fixes(pages)['TL102', 0] == 'safe'\n"

@@ -16,17 +16,17 @@ from torchlint.base.finding import Edit, Finding, Safety, Severity, TextFix
 from torchlint.base.span import LineIndex, Span
 from torchlint.engine.catalog import load_catalog
 from torchlint.source.document import Document, decode
-from torchlint.verify import baseline, count_pass, judge, time_pass, verdicts
-from torchlint.verify.baseline import Baseline
-from torchlint.verify.check_pass import Checked
-from torchlint.verify.command import free_port, parse
 from torchlint.verify.fixes import FixUnit, Offered, Place, Replacement, applied, diff, joined, offered
-from torchlint.verify.judge import Compared
-from torchlint.verify.lockstep import Block
 from torchlint.verify.model import CountLine, Equality, Expected, Level, Status, Verdict
 from torchlint.verify.options import Options
-from torchlint.verify.runs import Home, RunRecord, record_in
-from torchlint.verify.time_pass import Timed, capacity
+from torchlint.verify.script import baseline, count_pass, judge, time_pass, verdicts
+from torchlint.verify.script.baseline import Baseline
+from torchlint.verify.script.check_pass import Checked
+from torchlint.verify.script.command import free_port, parse
+from torchlint.verify.script.judge import Compared
+from torchlint.verify.script.lockstep import Block
+from torchlint.verify.script.runs import Home, RunRecord, record_in
+from torchlint.verify.script.time_pass import Timed, capacity
 from torchlint.verify.variants import ALL, MANY, NULL, ORIGINAL, Variant, groups, planned, single, sound
 
 # Fixes
@@ -95,7 +95,8 @@ def test_overlapping_fix_is_left_out_and_named() -> None:
 def test_two_fixes_of_one_rule_in_one_line_have_different_ids() -> None:
     text = "f(1, 2)\n"
     units = offer(text, finding(text, "1", "10"), finding(text, "2", "20")).units
-    assert [unit.id for unit in units] == ["TL102@a.py:1", "TL102@a.py:1#2"]
+    assert [unit.id for unit in units] == ["TL102@a.py:1:3", "TL102@a.py:1:6"]
+    assert [unit.where for unit in units] == ["a.py:1:3", "a.py:1:6"]
 
 
 def test_pinned_memory_and_asynchronous_copies_are_one_unit() -> None:

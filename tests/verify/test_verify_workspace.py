@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from torchlint.base.errors import UsageError
-from torchlint.verify import copying, workspace
-from torchlint.verify.environment import child_environment
-from torchlint.verify.manifest import changes, manifest
-from torchlint.verify.process_tree import table
-from torchlint.verify.processes import start
-from torchlint.verify.workspace import Workspace
+from torchlint.verify.machine import copying, workspace
+from torchlint.verify.machine.environment import child_environment
+from torchlint.verify.machine.manifest import changes, manifest
+from torchlint.verify.machine.process_tree import table
+from torchlint.verify.machine.processes import start
+from torchlint.verify.machine.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 FOREVER = "import time\nopen('up', 'w')\nwhile True: time.sleep(1)\n"
@@ -339,9 +339,9 @@ def test_it_can_be_kept(project: Path, base: Path) -> None:
 KILLED = """
 import os, sys
 from pathlib import Path
-from torchlint.verify.environment import child_environment
-from torchlint.verify.processes import start
-from torchlint.verify.workspace import Workspace
+from torchlint.verify.machine.environment import child_environment
+from torchlint.verify.machine.processes import start
+from torchlint.verify.machine.workspace import Workspace
 base = Path(sys.argv[1])
 with Workspace(base=base) as work:
     env = child_environment(os.environ, work.path, threads=1, extra={})

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from torchlint.cli.main import run
-from torchlint.verify.doctor import Doctor
-from torchlint.verify.host import look
-from torchlint.verify.process_tree import run_of, table
+from torchlint.verify.machine.doctor import Doctor
+from torchlint.verify.machine.host import look
+from torchlint.verify.machine.process_tree import run_of, table
 
 FAST = ("--pairs", "8", "--launches", "1", "--budget", "15s", "--check-steps", "5", "--warmup", "2", "--color", "never")
 FAULTY = """\

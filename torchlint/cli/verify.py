@@ -23,8 +23,8 @@ from torchlint.engine.catalog import load_catalog
 from torchlint.report.text import visible
 from torchlint.source.discover import SkipKind
 from torchlint.source.document import Document, read
-from torchlint.verify.doctor import diagnose, render, require_torch
 from torchlint.verify.errors import OriginalFailedError
+from torchlint.verify.machine.doctor import diagnose, render, require_torch
 from torchlint.verify.model import Report, Verdict
 from torchlint.verify.options import Options
 
@@ -108,9 +108,9 @@ def _report(ctx: click.Context, given: Given, chosen: Options) -> Report | None:
 
 
 def _script(typed: list[str], chosen: Options, given: Given) -> Report | None:
-    from torchlint.verify import script_mode
-    from torchlint.verify.command import parse
-    from torchlint.verify.request import Request
+    from torchlint.verify.script import script_mode
+    from torchlint.verify.script.command import parse
+    from torchlint.verify.script.request import Request
 
     found = _scope(given, given["targets"])
     _demand_files(found, given)
@@ -215,8 +215,8 @@ def _offered(
 
 
 def _function(target: str, chosen: Options, given: Given) -> Report | None:
-    from torchlint.verify import function_report
-    from torchlint.verify.function_mode import parse_target
+    from torchlint.verify.paired import function_report
+    from torchlint.verify.paired.function_mode import parse_target
 
     found = _scope(given, (target.partition("::")[0],))
     root = Path(found.settings.root)
@@ -237,7 +237,7 @@ def _function(target: str, chosen: Options, given: Given) -> Report | None:
 
 
 def _rules(codes: tuple[str, ...], chosen: Options, given: Given) -> Report | None:
-    from torchlint.verify import rule_mode
+    from torchlint.verify.paired import rule_mode
 
     doctor = diagnose(chosen.python)
     require_torch(doctor)

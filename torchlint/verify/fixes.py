@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from torchlint.base.errors import SourceError
 from torchlint.base.finding import Finding, Safety
@@ -43,7 +43,8 @@ class FixUnit:
     """What is applied together or not at all.
 
     Args:
-        id: ``"TL603@pkg/model.py:15"``; of a bundle the first one's, with the number of the others: ``" +2"``.
+        id: ``"TL603@pkg/model.py:15"``, with the column where a line has several; of a bundle the first one's, with the
+            number of the others: ``" +2"``.
         codes: the rules.
         title: what is done, in the imperative.
         where: ``"pkg/model.py:15"``.
@@ -86,7 +87,6 @@ def offered(
     """
     units: list[FixUnit] = []
     skipped: list[str] = []
-    names: Counter[str] = Counter()
     for file, found in sorted(findings.items()):
         usable = []
         for finding in found:
@@ -99,10 +99,9 @@ def offered(
         for finding in usable:
             if finding not in chosen:
                 skipped.append(f"{finding.code}@{file}:{finding.start.row}: overlaps with another fix")
+        rows = Counter((finding.code, finding.start.row) for finding in chosen)
         for finding in chosen:
-            unit = _unit(file, finding, catalog)
-            names[unit.id] += 1
-            units.append(unit if names[unit.id] == 1 else replace(unit, id=f"{unit.id}#{names[unit.id]}"))
+            units.append(_unit(file, finding, catalog, alone=rows[finding.code, finding.start.row] == 1))
     return Offered(tuple(_bundled(units)), tuple(skipped))
 
 
@@ -131,12 +130,12 @@ def _unwritable(finding: Finding, document: Document) -> str:
     return fixable(document)
 
 
-def _unit(file: str, finding: Finding, catalog: Catalog) -> FixUnit:
+def _unit(file: str, finding: Finding, catalog: Catalog, *, alone: bool) -> FixUnit:
     fix = finding.fix
     assert fix is not None
     info = catalog.find(finding.code)
     keeps = Expected(info.equivalence) if info else Expected.CLOSE
-    where = f"{file}:{finding.start.row}"
+    where = f"{file}:{finding.start.row}" + ("" if alone else f":{finding.start.column}")
     return FixUnit(
         id=f"{finding.code}@{where}",
         codes=(finding.code,),

@@ -62,7 +62,7 @@ class Comparison:
 
     def result(self) -> dict[str, Any]:
         """Return level, max_abs, notes, facts, rng_changed, and where they differ (``"path|fact"``)."""
-        notes = [*self.notes, *self.facts, *self.generators]
+        notes = _folded([*self.notes, *self.facts, *self.generators])
         if len(notes) > NOTES:
             notes = [*notes[:NOTES], f"and {len(notes) - NOTES} more differences"]
         known = self.level != UNKNOWN and not self.infinite
@@ -138,6 +138,15 @@ class Comparison:
                 self.notes.append(f"{path}: too few numbers to compare how they are distributed")
         else:
             self._different(path, "value", _gap_in_words(a, b, gap))
+
+
+def _folded(notes: list[str]) -> list[str]:
+    """Join notes that say the same of places under one name: ``losses[0]: is_leaf False and True (and 3 more)``."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for note in notes:
+        path, _, words = note.partition(": ")
+        groups.setdefault((path.partition("[")[0].partition(".")[0], words), []).append(note)
+    return [f"{same[0]} (and {len(same) - 1} more)" if len(same) > 1 else same[0] for same in groups.values()]
 
 
 def compare(

@@ -181,6 +181,8 @@ def counted(variant: VariantResult) -> Counts | None:
 
 def before_ms(report: Report) -> float | None:
     """Return the original's time, as measured beside the last variant that has one."""
+    if report.mode == "rules":  # each rule has an original of its own
+        return None
     known = [each.speed.before_ms for each in report.variants if each.speed.before_ms is not None]
     return known[-1] if known else None
 

@@ -13,15 +13,15 @@ from pathlib import Path
 from types import TracebackType
 
 from torchlint.base.errors import UsageError
-from torchlint.verify import processes
-from torchlint.verify.copying import Survey, free_bytes, survey, write_copy
+from torchlint.verify.machine import processes
+from torchlint.verify.machine.copying import Survey, free_bytes, survey, write_copy
 
 if sys.platform != "win32":
     import fcntl
 
 PREFIX = "torchlint-"
 _OWNER = "owner"
-_INSIDE = Path(__file__).with_name("inside")
+_INSIDE = Path(__file__).parents[1] / "inside"
 _BASE_BYTES = 45
 """Longest base folder: an address of a Unix socket has 103 bytes (macOS; Linux 107), and ``/torchlint-abcdefgh/tmp``
 with what multiprocessing adds (``/pymp-abcdefgh/listener-abcdefgh``) takes 56 of them."""

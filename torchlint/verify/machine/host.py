@@ -11,7 +11,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchlint.verify.sandbox import landlock_abi
+from torchlint.verify.machine.sandbox import landlock_abi
 
 _CGROUP = Path("/sys/fs/cgroup")
 _PROC = Path("/proc")

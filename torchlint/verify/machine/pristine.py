@@ -11,8 +11,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from torchlint.verify.copying import copy_file
-from torchlint.verify.manifest import manifest
+from torchlint.verify.machine.copying import copy_file
+from torchlint.verify.machine.manifest import manifest
 
 
 class Pristine:

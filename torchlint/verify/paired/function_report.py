@@ -9,15 +9,15 @@ from pathlib import Path
 
 from torchlint import __version__
 from torchlint.source.document import Document
-from torchlint.verify import function_mode
 from torchlint.verify.fixes import FixUnit, applied, diff
-from torchlint.verify.function_mode import Measured, Outcome, Target, Version
-from torchlint.verify.manifest import changes, manifest
+from torchlint.verify.machine.manifest import changes, manifest
+from torchlint.verify.machine.workspace import Workspace, replace_file
 from torchlint.verify.model import Report, VariantResult
 from torchlint.verify.options import Options
-from torchlint.verify.time_pass import Stopwatch
+from torchlint.verify.paired import function_mode
+from torchlint.verify.paired.function_mode import Measured, Outcome, Target, Version
+from torchlint.verify.script.time_pass import Stopwatch
 from torchlint.verify.variants import Variant, planned, sound
-from torchlint.verify.workspace import Workspace, replace_file
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,19 +12,27 @@ from dataclasses import replace
 from datetime import date
 
 from torchlint import __version__
-from torchlint.verify import baseline, check_pass, count_pass
-from torchlint.verify.baseline import Baseline
-from torchlint.verify.check_pass import Checked
 from torchlint.verify.fixes import applied, diff
-from torchlint.verify.manifest import changes, manifest
+from torchlint.verify.machine.manifest import changes, manifest
+from torchlint.verify.machine.pristine import Pristine
+from torchlint.verify.machine.workspace import Workspace, replace_file
 from torchlint.verify.model import Counts, Report, Status
-from torchlint.verify.pristine import Pristine
-from torchlint.verify.request import Request, machine, plan
-from torchlint.verify.runs import Home, Runner, in_words
-from torchlint.verify.time_pass import Stopwatch, Timed, TimePass, capacity
+from torchlint.verify.script import baseline, check_pass, count_pass
+from torchlint.verify.script.baseline import Baseline
+from torchlint.verify.script.check_pass import Checked
+from torchlint.verify.script.request import Request, machine, plan
+from torchlint.verify.script.runs import Home, Runner, in_words
+from torchlint.verify.script.time_pass import Stopwatch, Timed, TimePass, capacity
+from torchlint.verify.script.verdicts import (
+    interactions,
+    moved,
+    null_control,
+    opt_in_notes,
+    results,
+    undecided,
+    unreached,
+)
 from torchlint.verify.variants import NULL, ORIGINAL, Variant, planned, single, sound
-from torchlint.verify.verdicts import interactions, moved, null_control, opt_in_notes, results, undecided, unreached
-from torchlint.verify.workspace import Workspace, replace_file
 
 START_SHARE = 0.25
 """How much of what is left of the budget is kept for starting the processes of the time pass."""

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from torchlint.verify import host
+from torchlint.verify.machine import host
+from torchlint.verify.machine.workspace import Workspace
 from torchlint.verify.model import Machine, Plan
 from torchlint.verify.options import Options
-from torchlint.verify.pairs import Lane, Pace
-from torchlint.verify.workers import Place, Zygote
-from torchlint.verify.workspace import Workspace
+from torchlint.verify.paired.pairs import Lane, Pace
+from torchlint.verify.paired.workers import Place, Zygote
 
 
 @dataclass(frozen=True, slots=True)

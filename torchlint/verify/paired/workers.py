@@ -20,11 +20,11 @@ from types import TracebackType
 from typing import Any
 
 from torchlint.base.errors import UsageError
-from torchlint.verify.environment import child_environment
 from torchlint.verify.errors import NoTorchError
 from torchlint.verify.inside.channel import Channel
+from torchlint.verify.machine.environment import child_environment
+from torchlint.verify.machine.processes import Child, start
 from torchlint.verify.options import Options
-from torchlint.verify.processes import Child, start
 
 IMPORT_SECONDS = 120.0
 """How long ``import torch`` may take, on a cold disk and a busy machine."""

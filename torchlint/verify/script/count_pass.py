@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torchlint.verify.model import CountLine, Counts, Status
-from torchlint.verify.runs import Home, Runner, RunRecord
+from torchlint.verify.script.runs import Home, Runner, RunRecord
 from torchlint.verify.variants import ORIGINAL, Variant
 
 SKIPPED_STEPS = 2

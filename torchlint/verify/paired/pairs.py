@@ -13,7 +13,7 @@ from pathlib import Path
 
 from torchlint.verify import statistics
 from torchlint.verify.model import NullControl, Ratio, Speed, Status, Verdict
-from torchlint.verify.workers import Worker, WorkerError, Zygote
+from torchlint.verify.paired.workers import Worker, WorkerError, Zygote
 
 BLOCK_MS = 20.0
 """The least length of a block."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchlint.source.document import Document
-from torchlint.verify.command import Command
-from torchlint.verify.doctor import Doctor
 from torchlint.verify.fixes import FixUnit
+from torchlint.verify.machine.doctor import Doctor
 from torchlint.verify.model import Machine, Plan
 from torchlint.verify.options import Options
+from torchlint.verify.script.command import Command
 
 
 @dataclass(frozen=True, slots=True)

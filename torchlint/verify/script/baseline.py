@@ -12,12 +12,12 @@ from typing import Any
 
 from torchlint.base.errors import TorchlintError
 from torchlint.report.text import visible
-from torchlint.verify import judge
 from torchlint.verify.errors import OriginalFailedError
 from torchlint.verify.fixes import FixUnit
+from torchlint.verify.machine.processes import start
 from torchlint.verify.model import Level, Status
-from torchlint.verify.processes import start
-from torchlint.verify.runs import Home, Runner, RunRecord, in_words
+from torchlint.verify.script import judge
+from torchlint.verify.script.runs import Home, Runner, RunRecord, in_words
 
 _COMPARE_TIMEOUT = 300.0
 

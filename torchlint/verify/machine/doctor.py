@@ -16,8 +16,8 @@ from typing import Any
 
 from torchlint.report.text import visible
 from torchlint.verify.errors import NoTorchError
-from torchlint.verify.host import Host, look
-from torchlint.verify.interpreter import ask
+from torchlint.verify.machine.host import Host, look
+from torchlint.verify.machine.interpreter import ask
 
 TIMEOUT_S = 60.0
 """A cold import of torch takes seconds; one that takes a minute hangs."""

@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torchlint.verify import lockstep, statistics
-from torchlint.verify.baseline import failure
-from torchlint.verify.lockstep import Block, Pace, Resident
+from torchlint.verify import statistics
+from torchlint.verify.machine.processes import Child
 from torchlint.verify.model import Ratio, Status
-from torchlint.verify.processes import Child
-from torchlint.verify.runs import Home, Runner, record_in
+from torchlint.verify.script import lockstep
+from torchlint.verify.script.baseline import failure
+from torchlint.verify.script.lockstep import Block, Pace, Resident
+from torchlint.verify.script.runs import Home, Runner, record_in
 from torchlint.verify.variants import NULL, ORIGINAL, Variant
 
 MEMORY_SHARE = 0.7

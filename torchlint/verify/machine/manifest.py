@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchlint.verify.copying import walk
+from torchlint.verify.machine.copying import walk
 
 
 @dataclass(frozen=True, slots=True)

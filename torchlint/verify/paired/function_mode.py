@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchlint.base.errors import UsageError
-from torchlint.verify import pairs
 from torchlint.verify.errors import OriginalFailedError
+from torchlint.verify.machine.workspace import Workspace
 from torchlint.verify.model import Equality, Expected, Level, Machine, NullControl, Plan, Speed, Status, Verdict
 from torchlint.verify.options import Options
-from torchlint.verify.promises import band, kept, together
-from torchlint.verify.sessions import Session, session
-from torchlint.verify.workers import Worker, WorkerError
-from torchlint.verify.workspace import Workspace
+from torchlint.verify.paired import pairs
+from torchlint.verify.paired.promises import band, kept, together
+from torchlint.verify.paired.sessions import Session, session
+from torchlint.verify.paired.workers import Worker, WorkerError
 
 _FACTORY = re.compile(r"(?P<file>[^\s:()\[\],'\"]+\.py):(?P<name>[A-Za-z_]\w*)")
 _NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from torchlint.verify import judge
-from torchlint.verify.baseline import Baseline, compare_all, failure
 from torchlint.verify.model import Equality, Expected, Level, Status
-from torchlint.verify.runs import Home, Runner, RunRecord
+from torchlint.verify.script import judge
+from torchlint.verify.script.baseline import Baseline, compare_all, failure
+from torchlint.verify.script.runs import Home, Runner, RunRecord
 from torchlint.verify.variants import ORIGINAL, Variant
 
 

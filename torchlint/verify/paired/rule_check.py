@@ -9,9 +9,9 @@ from typing import Any
 
 from torchlint.verify.model import CountLine, Counts, Equality, Expected, Level
 from torchlint.verify.options import Options
-from torchlint.verify.promises import band, kept, together
-from torchlint.verify.rule_page import Page
-from torchlint.verify.workers import Worker, WorkerError, Zygote
+from torchlint.verify.paired.promises import band, kept, together
+from torchlint.verify.paired.rule_page import Page
+from torchlint.verify.paired.workers import Worker, WorkerError, Zygote
 
 STANDIN, VIRTUAL = "a CPU stand-in for CUDA", "a virtual CUDA device"
 INSTEAD = ("", STANDIN, VIRTUAL)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torchlint.verify.command import Command, free_port
-from torchlint.verify.environment import RUN_VARIABLE, child_environment
+from torchlint.verify.machine.environment import RUN_VARIABLE, child_environment
+from torchlint.verify.machine.pristine import Pristine
+from torchlint.verify.machine.processes import Child, start
 from torchlint.verify.model import Status
 from torchlint.verify.options import Options
-from torchlint.verify.pristine import Pristine
-from torchlint.verify.processes import Child, start
+from torchlint.verify.script.command import Command, free_port
 
 STOPPED = "step budget"
 """The reason in a record of a program that was stopped after the steps that were asked for."""

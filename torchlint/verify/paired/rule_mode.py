@@ -12,7 +12,8 @@ import torchlint
 from torchlint.base.errors import UsageError
 from torchlint.engine.catalog import load_catalog
 from torchlint.engine.rule_file import RuleInfo
-from torchlint.verify import pairs, statistics
+from torchlint.verify import statistics
+from torchlint.verify.machine.workspace import Workspace
 from torchlint.verify.model import (
     NullControl,
     Report,
@@ -22,11 +23,11 @@ from torchlint.verify.model import (
     Verdict,
 )
 from torchlint.verify.options import Options
-from torchlint.verify.rule_check import STANDIN, VIRTUAL, ExampleRunner
-from torchlint.verify.rule_page import Page, applied_fixes, page
-from torchlint.verify.sessions import Session, session
-from torchlint.verify.workers import WorkerError
-from torchlint.verify.workspace import Workspace
+from torchlint.verify.paired import pairs
+from torchlint.verify.paired.rule_check import STANDIN, VIRTUAL, ExampleRunner
+from torchlint.verify.paired.rule_page import Page, applied_fixes, page
+from torchlint.verify.paired.sessions import Session, session
+from torchlint.verify.paired.workers import WorkerError
 
 PRELOAD = ("numpy", "torch.utils.data", "torch.distributed", "torch._dynamo")
 """What many examples import; it is done once, before the first fork."""

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 
 from torchlint.source.document import Document
 from torchlint.verify import statistics
-from torchlint.verify.baseline import Baseline
-from torchlint.verify.check_pass import Checked
 from torchlint.verify.fixes import FixUnit, diff
 from torchlint.verify.model import (
     Counts,
@@ -23,7 +21,9 @@ from torchlint.verify.model import (
     Verdict,
 )
 from torchlint.verify.options import Options
-from torchlint.verify.time_pass import Timed
+from torchlint.verify.script.baseline import Baseline
+from torchlint.verify.script.check_pass import Checked
+from torchlint.verify.script.time_pass import Timed
 from torchlint.verify.variants import ALL, NULL, ORIGINAL, Variant
 
 

@@ -1,0 +1,1 @@
+"""Function and rule mode: two pieces of code in resident workers that take turns."""

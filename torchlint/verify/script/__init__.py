@@ -1,0 +1,1 @@
+"""Script mode: a whole program, its copies run by run."""
