@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +25,9 @@ from torchlint.engine.catalog import load_catalog
 from torchlint.report.text import visible
 from torchlint.source.discover import SkipKind
 from torchlint.source.document import Document, read
-from torchlint.verify.errors import OriginalFailedError
-from torchlint.verify.machine.doctor import diagnose, render, require_torch
+from torchlint.verify.errors import NoTorchError, OriginalFailedError
+from torchlint.verify.fixes import FixUnit, offered
+from torchlint.verify.machine.doctor import Doctor, diagnose, render, require_torch
 from torchlint.verify.model import Report, Verdict
 from torchlint.verify.options import Options
 
@@ -118,15 +121,11 @@ def _script(typed: list[str], chosen: Options, given: Given) -> Report | None:
     if not cwd.is_relative_to(root):
         cwd = root
     command = parse(typed, cwd, root)
-    findings, documents, left_out = _findings(found, given)
-    offer = _offered(findings, documents, left_out, found, given)
-    if offer is None:
+    fixes = _fixes(found, given)
+    if fixes is None:
         return None
-    units, skipped = offer
-    doctor = diagnose(chosen.python)
-    require_torch(doctor)
-    _demand_gpu(chosen, bool(doctor.gpus))
-    request = Request(root, cwd, command, units, documents, skipped, chosen, doctor)
+    doctor = _ready(chosen)
+    request = Request(root, cwd, command, fixes.units, fixes.documents, fixes.skipped, chosen, doctor)
     with Status(not given["quiet"]) as status:
         return script_mode.run(request, _teller(given, status), status.show)
 
@@ -140,13 +139,19 @@ def _teller(given: Given, status: Status) -> Callable[[str], None]:
     return tell
 
 
-def _demand_gpu(chosen: Options, there: bool) -> None:
-    from torchlint.verify.errors import NoTorchError
+def _ready(chosen: Options) -> Doctor:
+    """Return what the interpreter can do.
 
-    if chosen.device == "cuda" and not there:
+    Raises:
+        NoTorchError: it has no torch, or no GPU where one is asked for.
+    """
+    doctor = diagnose(chosen.python)
+    require_torch(doctor)
+    if chosen.device == "cuda" and not doctor.gpus:
         raise NoTorchError(
             f"--device cuda: torch in {chosen.python} finds no GPU (torchlint verify --doctor says more)"
         )
+    return doctor
 
 
 def _scope(given: Given, paths: tuple[str, ...]) -> Scope:
@@ -192,20 +197,22 @@ def _findings(
     return findings, documents, tuple(left_out)
 
 
-def _offered(
-    findings: dict[str, tuple[Finding, ...]],
-    documents: dict[str, Document],
-    left_out: tuple[str, ...],
-    found: Scope,
-    given: Given,
-) -> Any:
-    """Return units and skipped fixes; say so and return None where there is nothing to verify."""
-    from torchlint.verify.fixes import offered
+@dataclass(frozen=True, slots=True)
+class _Fixes:
+    """The fixes to verify, the files that they change, and in words what is left out."""
 
+    units: tuple[FixUnit, ...]
+    documents: dict[str, Document]
+    skipped: tuple[str, ...]
+
+
+def _fixes(found: Scope, given: Given) -> _Fixes | None:
+    """Return what there is to verify; say so and return None where there is nothing."""
+    findings, documents, left_out = _findings(found, given)
     offer = offered(findings, documents, load_catalog(), unsafe=found.settings.unsafe_fixes)
     skipped = (*offer.skipped, *left_out)
     if offer.units:
-        return offer.units, skipped
+        return _Fixes(offer.units, documents, skipped)
     where = " ".join(given["targets"]) or os.curdir
     complain(f"torchlint: no fixes to verify in {visible(where)}")
     complain("".join(f"  {visible(reason)}\n" for reason in skipped[:20]))
@@ -221,16 +228,12 @@ def _function(target: str, chosen: Options, given: Given) -> Report | None:
     found = _scope(given, (target.partition("::")[0],))
     root = Path(found.settings.root)
     aim = parse_target(target, root)
-    findings, documents, left_out = _findings(found, given)
-    offer = _offered(findings, documents, left_out, found, given)
-    if offer is None:
+    fixes = _fixes(found, given)
+    if fixes is None:
         return None
-    units, skipped = offer
-    doctor = diagnose(chosen.python)
-    require_torch(doctor)
-    _demand_gpu(chosen, bool(doctor.gpus))
+    _ready(chosen)
     request = function_report.FunctionRequest(
-        target, root, aim, given["inputs"], units, documents, skipped, chosen, given["grad"]
+        target, root, aim, given["inputs"], fixes.units, fixes.documents, fixes.skipped, chosen, given["grad"]
     )
     with Status(not given["quiet"]) as status:
         return function_report.run(request, _teller(given, status), status.show)
@@ -239,9 +242,7 @@ def _function(target: str, chosen: Options, given: Given) -> Report | None:
 def _rules(codes: tuple[str, ...], chosen: Options, given: Given) -> Report | None:
     from torchlint.verify.paired import rule_mode
 
-    doctor = diagnose(chosen.python)
-    require_torch(doctor)
-    _demand_gpu(chosen, bool(doctor.gpus))
+    _ready(chosen)
     with Status(not given["quiet"]) as status:
         return rule_mode.run(codes, chosen, status.show)
 
@@ -264,7 +265,11 @@ def _print(report: Report, given: Given) -> None:
     module = importlib.import_module(f"torchlint.verify.output.{_MODULES[given['output_format']]}")
     to_file = given["output_file"] is not None
     color = not to_file and wants_color(given["color"], is_terminal(sys.stdout))
-    text: str = module.render(report, color=color)
+    if module.__name__.endswith(".text"):
+        terminal = not to_file and is_terminal(sys.stdout)
+        text: str = module.render(report, color=color, width=shutil.get_terminal_size().columns if terminal else None)
+    else:
+        text = module.render(report, color=color)
     if not to_file:
         emit(text)
         return
