@@ -85,7 +85,7 @@ def test_the_test_command_is_what_ci_runs() -> None:
         assert piece in ci
 
 
-@pytest.mark.parametrize("command", ["check", "fix", "rule", "rules"])
+@pytest.mark.parametrize("command", ["check", "fix", "rule", "rules", "verify"])
 def test_commands_named_exist(command: str) -> None:
     assert f"torchlint {command}" in README.read_text(encoding="utf-8")
     done = subprocess.run(
