@@ -26,7 +26,7 @@ from torchlint.verify.script.command import free_port, parse
 from torchlint.verify.script.judge import Compared
 from torchlint.verify.script.lockstep import Block
 from torchlint.verify.script.runs import Home, RunRecord, record_in
-from torchlint.verify.script.time_pass import Timed, capacity
+from torchlint.verify.script.time_pass import Timed, capacity, expected_seconds
 from torchlint.verify.variants import ALL, MANY, NULL, ORIGINAL, Variant, groups, planned, single, sound
 
 # Fixes
@@ -315,6 +315,25 @@ def test_absolute_script_is_run_from_its_copy(tree: Path) -> None:
 )
 def test_ranks_of_each_run_meet_on_a_port_of_their_own(tree: Path, typed: str, run: str) -> None:
     assert parse(typed.split(), tree, tree).in_copy(tree, Path("/copy"), 7) == run.split()
+
+
+@pytest.mark.parametrize(
+    ("changes", "seconds"),
+    [
+        ({}, 2 * 3 * ((2 + 10 * 0.1) / 2 + 12 * (2 + 10) * 0.1)),  # 0.1 s a step: blocks of 10 steps
+        ({"block": 5}, 2 * 3 * ((2 + 10 * 0.1) / 2 + 12 * (2 + 5) * 0.1)),
+        ({"launches": 1, "warmup": 1}, 3 * ((2 + 0.1) / 2 + 24 * (2 + 10) * 0.1)),
+    ],
+)
+def test_plan_tells_about_how_long_it_takes(changes: dict[str, int], seconds: float) -> None:
+    record = {"start_seconds": 2.0, "step_seconds": 0.1}
+    assert expected_seconds(record, 3, Options(**changes), 2) == pytest.approx(seconds)
+
+
+def test_plan_makes_short_steps_into_blocks_of_50_ms() -> None:
+    (one, two) = (expected_seconds({"step_seconds": step}, 1, Options(settle=0, warmup=1), 1) for step in (1e-4, 1e-3))
+    assert one == pytest.approx(2 * (1e-4 + 12 * 0.05))
+    assert two == pytest.approx(2 * (1e-3 + 12 * 0.05))
 
 
 def test_a_free_port_can_be_bound() -> None:

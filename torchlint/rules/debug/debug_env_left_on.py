@@ -61,6 +61,20 @@ def debug_kernel():
     os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
 ```
 
+What is taken back by the function that sets it.
+```python
+def eagerly(call):
+    before = os.environ.get("TORCHDYNAMO_DISABLE")
+    os.environ["TORCHDYNAMO_DISABLE"] = "1"
+    try:
+        return call()
+    finally:
+        if before is None:
+            os.environ.pop("TORCHDYNAMO_DISABLE", None)
+        else:
+            os.environ["TORCHDYNAMO_DISABLE"] = before
+```
+
 Reading it, and the environment of another program.
 ```python
 blocking = os.environ.get("CUDA_LAUNCH_BLOCKING", "1")
@@ -159,11 +173,35 @@ def _switched(
 ) -> Iterator[Hit]:
     """Yield a hit where `key` and `value` spell a switch that is on; `home` is a statement that does nothing else."""
     var, val = _text(key), _text(value)
-    if val.lower() not in _SWITCHES.get(var, ()) or module.on_demand(node):
+    if val.lower() not in _SWITCHES.get(var, ()) or module.on_demand(node) or _restored(node, var, module):
         return
     fix = Fix((Remove(home),), Safety.UNSAFE, "Delete the assignment", _NOTE) if home is not None else None
     severity = Severity.INFO if _explained(node, module) else None
     yield Hit(node, {"var": var, "val": val}, fix=fix, severity=severity)
+
+
+def _restored(node: cst.CSTNode, var: str, module: Module) -> bool:
+    """Say whether the function that sets the variable also takes it back: it removes it, or gives it another value."""
+    home = module.function(node)
+    for other in module.within(home, cst.Call, cst.Subscript) if home is not None else ():
+        if isinstance(other, cst.Call):
+            taken = module.name(other.func) in ("os.environ.pop", "os.unsetenv") and bool(other.args)
+            if taken and _text(other.args[0].value) == var:
+                return True
+        elif isinstance(other, cst.Subscript) and module.name(other.value) == "os.environ":
+            index = other.slice[0].slice
+            statement = module.small_statement(other)
+            again = isinstance(statement, cst.Del) or _given_back(statement, other)
+            if again and isinstance(index, cst.Index) and _text(index.value) == var:
+                return True
+    return False
+
+
+def _given_back(statement: cst.CSTNode | None, place: cst.Subscript) -> bool:
+    """Say whether a statement gives the variable a value that was kept under a name: the one it had."""
+    if not isinstance(statement, cst.Assign) or not isinstance(statement.value, (cst.Name, cst.Attribute)):
+        return False
+    return any(target.target is place for target in statement.targets)
 
 
 def _text(node: cst.BaseExpression) -> str:

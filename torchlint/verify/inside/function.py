@@ -67,7 +67,7 @@ class Function:
         values = {"result": result, "inputs": list(inputs[0]), "keywords": inputs[1]}
         if self.owner is not None:
             values["self"] = self.owner
-        torch.save(snapshot(values, random_states()), path)
+        torch.save(snapshot(values, random_states()), path)  # torchlint: ignore[TL508] one call, not a training loop
         after = snapshot({"inputs": inputs})
         return {"mutates": not self.settings["grad"] and _differ(before, after)}
 

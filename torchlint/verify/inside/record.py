@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 from .timing import peak_resident
@@ -25,6 +26,7 @@ def write(recorder: Recorder) -> None:
         "leaked": leaked(settings.get("original", ""), settings["root"]),
         "compiled": "torch._dynamo.eval_frame" in sys.modules and _compiled(),
         "watched": recorder.marks is not None and recorder.marks.watching(),
+        **_pace(recorder),
         **_peak(recorder),
         **_results(recorder),
     }
@@ -47,6 +49,15 @@ def _results(recorder: Recorder) -> dict[str, Any]:
     except Exception as error:
         found["trouble"] = [*recorder.trouble, f"{type(error).__name__}: {error}"]
     return found
+
+
+def _pace(recorder: Recorder) -> dict[str, float]:
+    """Return the seconds up to the first step, and those of a step; the plan's estimate is made of them."""
+    ran = time.perf_counter() - recorder.first
+    return {
+        "start_seconds": recorder.first - recorder.begun,
+        "step_seconds": ran / (recorder.steps - 1) if recorder.steps > 1 else ran,
+    }
 
 
 def _peak(recorder: Recorder) -> dict[str, Any]:

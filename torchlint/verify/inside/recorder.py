@@ -94,6 +94,7 @@ class Recorder:
         self.steps = 0
         self.stops = 0
         self.loader_ns = 0
+        self.begun = self.first = time.perf_counter()
         self.prefetched = 0
         self.dumped = False
         self.trouble: list[str] = []
@@ -219,6 +220,7 @@ class Recorder:
             self._stop()
         self.steps += 1
         if self.steps == 1:
+            self.first = time.perf_counter()
             signal.signal(signal.SIGTERM, self._terminated)
         if self.ledger is not None:
             self.ledger.mark_step()

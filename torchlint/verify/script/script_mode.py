@@ -22,7 +22,7 @@ from torchlint.verify.script.baseline import Baseline
 from torchlint.verify.script.check_pass import Checked
 from torchlint.verify.script.request import Request, machine, plan
 from torchlint.verify.script.runs import Home, Runner, in_words
-from torchlint.verify.script.time_pass import Stopwatch, Timed, TimePass, capacity
+from torchlint.verify.script.time_pass import Stopwatch, Timed, TimePass, capacity, expected_seconds
 from torchlint.verify.script.verdicts import (
     interactions,
     moved,
@@ -111,7 +111,7 @@ class _Verification:
         self._settle(variants[1:] if reached else [])
         checked = self._check(variants, base)
         counts = self._count(variants, checked)
-        timed = self._time(variants, checked) if self._timing and reached else Timed()
+        timed = self._time(variants, base, checked) if self._timing and reached else Timed()
         more, notes = sound(self._split(variants, timed, checked), self.request.documents)
         self.notes += notes
         if more:
@@ -120,7 +120,7 @@ class _Verification:
             checked.merge(later)
             counts.update(self._count([variants[0], *more], later))
             if self._timing:
-                timed.merge(self._time([*variants[:2], *more], later))
+                timed.merge(self._time([*variants[:2], *more], base, later))
             variants = [*variants[:-1], *more, variants[-1]]
         return self._report(variants, base, checked, counts, timed)
 
@@ -190,7 +190,7 @@ class _Verification:
             self.runner, self.homes, sound, self.together, lambda name: self.tick(f"counting transfers: {name}")
         )
 
-    def _time(self, variants: Sequence[Variant], checked: Checked) -> Timed:
+    def _time(self, variants: Sequence[Variant], base: Baseline, checked: Checked) -> Timed:
         """Time the variants that run and are exercised; again where a verdict is open and time is left."""
         options = self.options
         wanted = [variant for variant in variants if variant.unit is None or checked.status[variant.name] is Status.OK]
@@ -201,9 +201,10 @@ class _Verification:
         timing = TimePass(self.runner, self.homes, sockets, self.together, room, rng, self.tick)
         rounds = max(1, options.pairs // options.launches)
         seconds = max(LEAST_SECONDS, self.watch.left * (1 - START_SHARE) / options.launches)
-        self.say(
-            f"plan: {len(wanted)} processes, {rounds} rounds a launch, about {seconds * options.launches:.0f} s at most"
-        )
+        most = seconds * options.launches
+        about = min(most, expected_seconds(base.record.record, len(wanted), options, self.together))
+        blocks = f"{len(wanted)} variants x {options.pairs} blocks"
+        self.say(f"plan: {blocks}, about {about:.0f} s, at most {most:.0f} s")
         begun = self.watch.spent
         for _ in range(options.launches):
             timing.launch(wanted, rounds, seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import statistics as numbers
 import time
@@ -12,9 +13,10 @@ from pathlib import Path
 from torchlint.verify import statistics
 from torchlint.verify.machine.processes import Child
 from torchlint.verify.model import Ratio, Status
+from torchlint.verify.options import Options
 from torchlint.verify.script import lockstep
 from torchlint.verify.script.baseline import failure
-from torchlint.verify.script.lockstep import Block, Pace, Resident
+from torchlint.verify.script.lockstep import BLOCK_SECONDS, BLOCK_STEPS, Block, Pace, Resident
 from torchlint.verify.script.runs import Home, Runner, record_in
 from torchlint.verify.variants import NULL, ORIGINAL, Variant
 
@@ -182,6 +184,22 @@ class TimePass:
             self.found.basis = str(record.get("peak_basis", "vmhwm"))
         if record.get("alloc_retries") is not None:
             self.found.retries[name] = int(record["alloc_retries"])
+
+
+def expected_seconds(record: Mapping[str, float], processes: int, options: Options, together: int) -> float:
+    """Return about how long the launches will take, by the pace of the original's first run.
+
+    Args:
+        record: ``start_seconds`` up to the first step, ``step_seconds`` of a step.
+        processes: resident at once.
+        options: launches, pairs, warm-up, settle steps, block.
+        together: how many processes start at the same time.
+    """
+    step = max(float(record.get("step_seconds", 0.0)), 1e-6)
+    block = options.block or max(BLOCK_STEPS, math.ceil(BLOCK_SECONDS / step))
+    start = float(record.get("start_seconds", 0.0)) + options.warmup * step
+    rounds = max(1, options.pairs // options.launches)
+    return options.launches * processes * (start / together + rounds * (options.settle + block) * step)
 
 
 def _waves(variants: Sequence[Variant], capacity: int) -> list[list[Variant]]:
