@@ -217,7 +217,7 @@ def test_the_probe_lends_torch_no_modules(tmp_path: Path) -> None:
         FAKE_TORCH
         + "try:\n import snapshot\n threads = 99\nexcept ImportError:\n threads = 3\nget_num_threads = lambda: threads",
     )
-    assert Path(interpreter.__file__).parent.joinpath("inside", "snapshot.py").exists()
+    assert Path(interpreter.__file__).parents[1].joinpath("inside", "snapshot.py").exists()
     assert diagnose(python).threads == 3
 
 

@@ -497,10 +497,10 @@ class TestFixThatBreaks:
         assert not variant.equality.ok
 
     def test_it_hangs(self, lab: Lab) -> None:
-        report = verify(lab, fix("return", "import time; time.sleep(1000); return", 5), timeout=60.0)
+        report = verify(lab, fix("return", "import time; time.sleep(1000); return", 5), timeout=40.0)
         (variant,) = report.variants
         assert variant.status is Status.TIMEOUT
-        assert variant.error == "timed out after 60 s after 0 steps (--timeout)"
+        assert variant.error == "timed out after 40 s after 0 steps (--timeout)"
         assert left(lab.temp) == []
 
 

@@ -234,7 +234,7 @@ def test_a_file_that_vanishes_while_looking_is_not_there(project: Path, monkeypa
     entries = list(copying.walk(project, []))
     (project / "train.py").unlink()
     for module in ("copying", "manifest"):
-        monkeypatch.setattr(f"torchlint.verify.{module}.walk", lambda *_: iter(entries))
+        monkeypatch.setattr(f"torchlint.verify.machine.{module}.walk", lambda *_: iter(entries))
     assert "train.py" not in dict(copying.survey(project).files)
     assert "train.py" not in manifest(project).marks
     assert "run.sh" in manifest(project).marks

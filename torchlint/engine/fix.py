@@ -7,17 +7,15 @@ rest, is taken back and reported as our bug.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from torchlint.base.finding import Edit, Finding, Note, NoteKind, TextFix
+from torchlint.base.finding import Finding, Note, NoteKind, TextFix
+from torchlint.engine.overlaps import edits_of, independent
 from torchlint.engine.sound import Verdict
 
 MAX_ROUNDS = 10
-
-_IMPORT = re.compile(r"\s*import [\w.]+(?: as \w+)?\s*")
 
 Check = Callable[[str], tuple[Finding, ...]]
 
@@ -98,7 +96,7 @@ class _Run:
         return self._sound(text, self._sound(text, kept, more[:middle]), more[middle:])
 
     def _holds(self, text: str, chosen: list[Finding]) -> bool:
-        return self.verdict.holds(text, _edits(chosen), _spliced(text, chosen))
+        return self.verdict.holds(text, edits_of(chosen), _spliced(text, chosen))
 
 
 def apply_fixes(text: str, check: Check, allowed: Callable[[TextFix], bool], encoding: str = "utf-8") -> FixOutcome:
@@ -141,37 +139,11 @@ def _key(found: Finding) -> tuple[str, ...]:
     return (found.code, found.fingerprint, found.message, *texts)
 
 
-def independent(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings whose fixes neither touch each other nor stand inside each other's code."""
-    taken: list[Finding] = []
-    edits: list[Edit] = []
-    for found in findings:
-        mine = _edits([found])
-        nested = any(found.start < other.end and other.start < found.end for other in taken)
-        if not nested and not any(_touch(edit, other) for edit in mine for other in edits):
-            taken.append(found)
-            edits.extend(mine)
-    return taken
-
-
-def _touch(one: Edit, other: Edit) -> bool:
-    """Say whether two edits meet; the same import from two fixes is written once and does not count."""
-    if one.span == other.span and one.text == other.text and _IMPORT.fullmatch(one.text):
-        return False
-    return one.span.start <= other.span.end and other.span.start <= one.span.end
-
-
-def _edits(findings: Sequence[Finding]) -> list[Edit]:
-    """Return the edits of these findings' fixes in text order, equal imports once."""
-    found = {(edit.span, edit.text): edit for one in findings if one.fix for edit in one.fix.edits}
-    return [found[key] for key in sorted(found, key=lambda key: key[0])]
-
-
 def _spliced(text: str, findings: Sequence[Finding]) -> str:
     """Return `text` with the edits of these findings' fixes."""
     parts: list[str] = []
     at = 0
-    for edit in _edits(findings):
+    for edit in edits_of(findings):
         parts += (text[at : edit.span.start], edit.text)
         at = edit.span.end
     return "".join((*parts, text[at:]))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from torchlint.base.errors import SourceError
 from torchlint.base.finding import Finding, Safety
 from torchlint.engine.catalog import Catalog
-from torchlint.engine.fix import independent
+from torchlint.engine.overlaps import independent
 from torchlint.engine.syntax import syntax_fault
 from torchlint.source.document import Document, encode, fixable
 from torchlint.verify.model import Expected
