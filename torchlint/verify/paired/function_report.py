@@ -8,6 +8,7 @@ from datetime import date
 from pathlib import Path
 
 from torchlint import __version__
+from torchlint.report.text import pluralise
 from torchlint.source.document import Document
 from torchlint.verify.fixes import FixUnit, applied, diff
 from torchlint.verify.machine.manifest import changes, manifest
@@ -61,7 +62,7 @@ def run(request: FunctionRequest, say: Callable[[str], None], tick: Callable[[st
     fixed = [variant for variant in variants if variant.unit is not None]
     with Workspace(keep=request.options.keep) as workspace:
         say(
-            f"plan: {request.typed}: {len(fixed)} versions with fixes; {request.options.pairs} blocks in "
+            f"plan: {request.typed}: {pluralise(len(fixed), 'version')} with fixes; {request.options.pairs} blocks in "
             f"{request.options.launches} launches; runs your code in copies under {workspace.path}"
         )
         original = workspace.copy(request.root, "v0")
