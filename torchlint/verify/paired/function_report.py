@@ -61,9 +61,10 @@ def run(request: FunctionRequest, say: Callable[[str], None], tick: Callable[[st
     variants, notes = sound(planned(request.units, request.options.ablation), request.documents)
     fixed = [variant for variant in variants if variant.unit is not None]
     with Workspace(keep=request.options.keep) as workspace:
+        launches = f"{request.options.launches} launch{'es' * (request.options.launches != 1)}"
         say(
             f"plan: {request.typed}: {pluralise(len(fixed), 'version')} with fixes; {request.options.pairs} blocks in "
-            f"{request.options.launches} launches; runs your code in copies under {workspace.path}"
+            f"{launches}; runs your code in copies under {workspace.path}"
         )
         original = workspace.copy(request.root, "v0")
         versions = [_version(variant, number, request, workspace) for number, variant in enumerate(fixed, 1)]
