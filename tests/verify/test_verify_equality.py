@@ -313,7 +313,9 @@ def test_the_command_writes_json(tmp_path: Path) -> None:
     (tmp_path / "torchlint_inside").symlink_to(INSIDE)
     torch.save({"w": torch.ones(2)}, tmp_path / "a.pt")
     torch.save({"w": torch.tensor([1.0, NAN])}, tmp_path / "b.pt")
-    command = [sys.executable, "-m", "torchlint_inside.equality", "a.pt", "b.pt", "out.json"]
+    pairs = [{"before": "a.pt", "after": "b.pt", "redrawn": False}]
+    (tmp_path / "pairs.json").write_text(json.dumps(pairs))
+    command = [sys.executable, "-m", "torchlint_inside.compare", "pairs.json", "out.json"]
     subprocess.run(command, cwd=tmp_path, check=True, env={"PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1"})
-    answer = json.loads((tmp_path / "out.json").read_text())
+    (answer,) = json.loads((tmp_path / "out.json").read_text())
     assert (answer["level"], answer["max_abs"]) == ("different", None)

@@ -1,4 +1,4 @@
-"""How far two runs agree, in everything a caller can see: ``python -m torchlint_inside.equality A.pt B.pt OUT.json``.
+"""How far two runs agree, in everything a caller can see.
 
 Both runs write a snapshot (see `snapshot`) in their own process and a third one compares the files. Two versions of
 one module cannot live in one interpreter without disturbing each other, and a file keeps what it says when the run
@@ -10,9 +10,7 @@ Levels are the words of the report: "bitwise", "close" (defaults of ``torch.test
 
 from __future__ import annotations
 
-import json
 import math
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -283,14 +281,3 @@ def _shown(leaf: Leaf, fact: str) -> str:
 def _short(value: object) -> str:
     text = " ".join(str(value).split())
     return text if len(text) <= 80 else text[:77] + "..."
-
-
-def main(arguments: list[str]) -> None:
-    """Compare two files and write the answer as JSON."""
-    before, after, out = arguments
-    with open(out, "w", encoding="utf-8") as file:  # noqa: PTH123 - one line of the child's own protocol
-        json.dump(compare_files(before, after), file, allow_nan=False)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -61,3 +61,8 @@ def changes(before: Manifest, after: Manifest) -> tuple[str, ...]:
         },
     }
     return tuple(f"{words[path]}: {path}" for path in sorted(words))
+
+
+def warnings(root: Path, before: Manifest) -> tuple[str, ...]:
+    """Return a warning for each change of a folder since `before`."""
+    return tuple(f"your files changed during the run: {change}" for change in changes(before, manifest(root)))

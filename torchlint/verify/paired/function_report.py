@@ -11,7 +11,7 @@ from torchlint import __version__
 from torchlint.report.text import pluralise
 from torchlint.source.document import Document
 from torchlint.verify.fixes import FixUnit, applied, diff
-from torchlint.verify.machine.manifest import changes, manifest
+from torchlint.verify.machine.manifest import manifest, warnings
 from torchlint.verify.machine.workspace import Workspace, replace_file
 from torchlint.verify.model import Report, VariantResult
 from torchlint.verify.options import Options
@@ -80,9 +80,8 @@ def run(request: FunctionRequest, say: Callable[[str], None], tick: Callable[[st
         )
         kept = (f"the copies are in {workspace.path}",) if request.options.keep else ()
         notes = [*notes, *workspace.notes, *kept]
-    touched = changes(before, manifest(request.root))
-    changed = tuple(f"your files changed during the run: {change}" for change in touched)
-    return _report(request, fixed, measured, (*changed, *measured.warnings, *notes), not touched, watch.spent)
+    changed = warnings(request.root, before)
+    return _report(request, fixed, measured, (*changed, *measured.warnings, *notes), not changed, watch.spent)
 
 
 def _version(variant: Variant, number: int, request: FunctionRequest, workspace: Workspace) -> Version:

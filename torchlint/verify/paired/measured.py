@@ -6,14 +6,13 @@ infinite end, and whatever was not measured, is null.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import os
 from pathlib import Path
 from typing import Any
 
 from torchlint.base.errors import OutputError
+from torchlint.engine.write import atomically, write_all
 from torchlint.verify.model import Counts, Report, Status, VariantResult
 
 _PAIRED = ("syncs", "h2d_bytes", "d2h_bytes", "staged")
@@ -107,11 +106,8 @@ def _read(path: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def _replace(path: Path, text: str) -> None:
-    new = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        new.write_text(text, encoding="utf-8")
-        new.replace(path)
+        with atomically(str(path), path.stat() if path.exists() else None) as descriptor:
+            write_all(descriptor, text.encode())
     except OSError as error:
-        with contextlib.suppress(OSError):
-            new.unlink()
         raise OutputError(f"{path}: {error.strerror}") from None

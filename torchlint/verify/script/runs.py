@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,11 +45,6 @@ class RunRecord:
     code: int | None
     tail: str
     folder: Path
-
-    @property
-    def stopped(self) -> bool:
-        """Whether it reached the steps that were asked for."""
-        return self.record.get("reason") == STOPPED
 
     def writes(self) -> tuple[str, ...]:
         """Return the paths outside its copy that the program, or one it started, wanted to write; see inside/writes."""
@@ -247,6 +243,4 @@ def record_in(out: Path) -> dict[str, Any]:
 
 def in_words(commands: Sequence[str]) -> str:
     """Return a command as one would type it."""
-    import shlex
-
     return shlex.join(commands)

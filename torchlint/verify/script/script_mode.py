@@ -13,7 +13,7 @@ from datetime import date
 
 from torchlint import __version__
 from torchlint.verify.fixes import applied, diff
-from torchlint.verify.machine.manifest import changes, manifest
+from torchlint.verify.machine.manifest import manifest, warnings
 from torchlint.verify.machine.pristine import Pristine
 from torchlint.verify.machine.workspace import Workspace, replace_file
 from torchlint.verify.model import Counts, Report, Status
@@ -59,11 +59,10 @@ def run(request: Request, say: Callable[[str], None], tick: Callable[[str], None
         report = verification.run()
         kept = (f"the copies are in {workspace.path}",) if request.options.keep else ()
         notes = tuple(workspace.notes)
-    touched = changes(before, manifest(request.root))
-    changed = tuple(f"your files changed during the run: {change}" for change in touched)
+    changed = warnings(request.root, before)
     return replace(
         report,
-        tree_unchanged=not touched,
+        tree_unchanged=not changed,
         warnings=(*changed, *report.warnings, *notes, *kept),
         seconds=watch.spent,
     )
