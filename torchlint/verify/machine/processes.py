@@ -86,7 +86,9 @@ class Child:
 
         def stopped() -> bool:
             members = self._family.members()
-            running = [process for process in members if process.state not in "Tt"]
+            held = {process.parent for process in members if process.state in "Tt"}
+            # A parent inside vfork waits uninterruptibly for the child that is stopped, and stops when that goes on.
+            running = [p for p in members if p.state not in "Tt" and not (p.state == "D" and p.pid in held)]
             send(running, signal.SIGSTOP)
             # Only a look at the table that finds all at rest says that none has forked meanwhile.
             return not running

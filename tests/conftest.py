@@ -1,0 +1,37 @@
+"""What one test leaves behind in torch's process-wide switches is taken back before the next one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+
+def switches(torch: Any) -> list[tuple[Callable[[], Any], Callable[[Any], object]]]:
+    """Return how to read and how to set each switch that documentation examples touch."""
+    return [
+        (torch.is_anomaly_enabled, torch.set_anomaly_enabled),
+        (torch.is_grad_enabled, torch._C._set_grad_enabled),
+        (torch.get_default_dtype, torch.set_default_dtype),
+        (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+        (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
+        (lambda: torch.backends.cudnn.benchmark, lambda on: setattr(torch.backends.cudnn, "benchmark", on)),
+        (lambda: torch.backends.cudnn.deterministic, lambda on: setattr(torch.backends.cudnn, "deterministic", on)),
+        (torch.get_num_threads, torch.set_num_threads),
+    ]
+
+
+@pytest.fixture(autouse=True)
+def torch_switches() -> Iterator[None]:
+    """Put torch's switches back; without torch in the process there is nothing to do."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    before = [(read(), write) for read, write in switches(torch)]
+    yield
+    for (value, write), (read, _) in zip(before, switches(torch), strict=True):
+        if read() != value:
+            write(value)
