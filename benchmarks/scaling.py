@@ -1,27 +1,30 @@
 """Doubles one file from 1,000 to 64,000 lines and prints what each doubling costs.
 
-    python benchmarks/scaling.py [--largest LINES] [--keep NAME]
+    python benchmarks/scaling.py [--shape SHAPE] [--largest LINES] [--keep NAME]
 
-Each size is analysed in a process of its own, with all default rules, three times; the least CPU time counts. The
-file repeats a training loop, a module, a loss and helpers under other names; ``--shape calls`` lets each unit call
-the one before, ``--shape branches`` makes one function of so many branches. Prints CPU seconds, the ratio to the size
-before (2.0 is linear), and the peak memory; with --keep, writes ``benchmarks/results/NAME.json``.
+Each size is analysed in a process of its own, with all default rules and no limit on size, three times; the least CPU
+time counts. The file repeats a training loop, a module, a loss and helpers under other names; ``--shape calls`` lets
+each unit call the one before, ``--shape branches`` makes one function of so many branches. Prints CPU seconds, the
+ratio to the size before (2.0 is linear), and the peak memory; with --keep, writes ``benchmarks/results/NAME.json``.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
+import gc
 import json
-import os
-import platform
 import resource
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
+
+from measuring import environment, keep
 
 ROOT = Path(__file__).parent.parent
+SHAPES = ("units", "calls", "branches")
+SMALLEST = 1_000
 HEAD = (
     "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nfrom torch.utils.data import DataLoader\n\n"
 )
@@ -86,7 +89,7 @@ def source(lines: int, shape: str) -> str:
     return HEAD + "".join(units)
 
 
-def measure(lines: int, shape: str) -> None:
+def analysed(lines: int, shape: str) -> None:
     """Analyse one file in this process, and print its CPU seconds, peak memory and findings as JSON."""
     sys.path.insert(0, str(ROOT))
     from torchlint.engine.catalog import load_catalog
@@ -96,6 +99,7 @@ def measure(lines: int, shape: str) -> None:
     from torchlint.source.document import decode
 
     sys.setrecursionlimit(20_000)
+    gc.set_threshold(200_000, 50, 1000)  # as in a worker
     codes = frozenset(info.code for info in load_catalog().rules if info.default)
     text = source(lines, shape)
     times = []
@@ -109,41 +113,45 @@ def measure(lines: int, shape: str) -> None:
     print(json.dumps({**result, "notes": notes}))
 
 
+def measure(lines: int, shape: str) -> dict[str, Any]:
+    """Analyse one file in a process of its own; return lines, CPU seconds, peak memory, findings and notes."""
+    command = [sys.executable, __file__, "--one", str(lines), "--shape", shape]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    row: dict[str, Any] = json.loads(done.stdout)
+    return row
+
+
+def sizes(largest: int) -> list[int]:
+    """Return the sizes up to `largest`, each twice the one before."""
+    found = [SMALLEST]
+    while found[-1] * 2 <= largest:
+        found.append(found[-1] * 2)
+    return found
+
+
 def main() -> None:
     """Run all sizes and print the ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", choices=("units", "calls", "branches"), default="units")
+    parser.add_argument("--shape", choices=SHAPES, default="units")
     parser.add_argument("--largest", type=int, default=64_000)
     parser.add_argument("--keep", metavar="NAME")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
-        measure(args.one, args.shape)
+        analysed(args.one, args.shape)
         return
     rows: list[dict[str, object]] = []
-    lines, before = 1000, 0.0
-    while lines <= args.largest:
-        command = [sys.executable, __file__, "--one", str(lines), "--shape", args.shape]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
-        row = json.loads(done.stdout)
+    before = 0.0
+    for lines in sizes(args.largest):
+        row = measure(lines, args.shape)
         now = min(row["cpu_s"])
         ratio = round(now / before, 2) if before else None
         figures = f"{row['lines']:>6} lines  {now:8.2f} s  x{ratio}  {row['peak_mib']:7.0f} MiB"
         print(f"{figures}  {row['findings']} findings {row['notes']}", flush=True)
         rows.append({**row, "ratio": ratio})
-        lines, before = lines * 2, now
+        before = now
     if args.keep:
-        kept = {
-            "date": datetime.datetime.now(tz=datetime.timezone.utc).date().isoformat(),
-            "python": platform.python_version(),
-            "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-            "shape": args.shape,
-            "n": 3,
-            "sizes": rows,
-        }
-        (ROOT / "benchmarks" / "results" / f"{args.keep}.json").write_text(
-            json.dumps(kept, indent=1) + "\n", encoding="utf-8"
-        )
+        keep(args.keep, {**environment({}), "shape": args.shape, "n": 3, "sizes": rows})
 
 
 if __name__ == "__main__":

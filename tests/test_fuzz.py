@@ -1,45 +1,213 @@
-"""Damaged fixtures: whatever a file looks like, the engine reports and never fails; what it writes still parses."""
+"""Programs that nobody would write: torchlint reports, never fails, and keeps its promises on all of them.
+
+What must hold is in ``benchmarks/fuzz_trial.py``; ``benchmarks/fuzz.py`` runs the same for as long as one likes.
+"""
 
 from __future__ import annotations
 
-import ast
+import dataclasses
 import random
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
 
 import pytest
 
-from tests.checking import fixed
-from tests.test_fixtures import RULE_FILES, SEEDS, name_of
-from torchlint.base.finding import NoteKind
+from benchmarks import fuzz, fuzz_bytes, fuzz_edits, fuzz_trial
+from benchmarks.fuzz_programs import Material, Program, hypothesmith_programs, material
+from tests.checking import every_code, job
+from torchlint.base.finding import UNUSED_SUPPRESSION, FileReport, Note, NoteKind
+from torchlint.base.span import Position
+from torchlint.engine.catalog import load_rules
+from torchlint.engine.check import analyse
+from torchlint.engine.job import Job
+from torchlint.engine.run import RunOptions
+from torchlint.engine.worker import failed
 
-MUTATIONS = 8
+PROGRAMS = {"generated": 45, "mutated": 300, "spliced": 60}
+HYPOTHESMITH = 20
+CHUNKS = 4
+"""The mutations are this many tests, so that they can run side by side."""
+BYTES = 300
+FOUND = {
+    "the module torch itself is called": "import torch\ntorch()\n# .cpu .item\n",
+    "a class in a training loop": """\
+import torch
+for x in loader:
+    class Net:
+        y = model(x).backward()
+    optimizer.zero_grad()
+    optimizer.step()
+""",
+}
+"""What fuzzing has found, cut down by hand."""
 
 
-def mutated(lines: list[str], chance: random.Random) -> str:
-    """Return the lines cut short, or with one deleted, doubled, moved, or dedented."""
-    kind = chance.randrange(5)
-    at = chance.randrange(len(lines))
-    if kind == 0:
-        return "\n".join(lines)[: chance.randrange(1, sum(map(len, lines)))]
-    out = list(lines)
-    if kind == 1:
-        del out[at]
-    elif kind == 2:
-        out.insert(at, out[at])
-    elif kind == 3:
-        out.insert(chance.randrange(len(out)), out.pop(at))
-    else:
-        out[at] = out[at].removeprefix("    ")
-    return "\n".join(out)
+@cache
+def stuff() -> Material:
+    load_rules(every_code())  # here, so that no worker has to
+    return material()
 
 
-@pytest.mark.parametrize("path", [*RULE_FILES, *SEEDS], ids=name_of)
-def test_damaged_files(path: Path) -> None:
-    lines = path.read_text(encoding="utf-8").split("\n")
-    chance = random.Random(path.stem)
-    for _ in range(MUTATIONS):
-        source = mutated(lines, chance)
-        report = fixed(source, "unsafe", name="src/train.py")
-        assert not [note for note in report.notes if note.kind is NoteKind.FAILED]
-        if report.after:
-            ast.parse(report.after)
+def assert_holds(programs: Iterator[Program]) -> fuzz.Tally:
+    tally = fuzz.Tally()
+    fuzz.try_all(programs, tally, jobs=1, cut=False)
+    broken = [f"{f.note}\n({f.program.generator}:{f.program.seed})\n{f.smallest.decode()}" for f in tally.failures]
+    assert not broken, "\n\n".join(broken)
+    return tally
+
+
+@pytest.mark.parametrize("part", range(CHUNKS))
+@pytest.mark.parametrize("generator", PROGRAMS)
+def test_programs(generator: str, part: int) -> None:
+    seeds = range(part, PROGRAMS[generator], CHUNKS)
+    tally = assert_holds(fuzz.MAKERS[generator](f"test:{seed}", stuff()) for seed in seeds)
+    counts = tally.counts[generator]
+    assert counts["programs"] == len(seeds)
+    assert counts["valid"] > len(seeds) / 2
+
+
+def test_hypothesmith_programs() -> None:
+    tally = assert_holds(iter(hypothesmith_programs(1, HYPOTHESMITH, stuff())))
+    assert tally.counts["generated"]["programs"] == HYPOTHESMITH
+
+
+def test_programs_are_made_again_from_their_seeds() -> None:
+    for make in fuzz.MAKERS.values():
+        assert make("again", stuff()) == make("again", stuff())
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_found_before(name: str) -> None:
+    assert not fuzz_trial.failures(fuzz_trial.trial(job(FOUND[name])))
+
+
+def test_a_file_may_become_empty() -> None:
+    asked = job("  # torchlint: ignore[TL1]", codes=every_code() | {UNUSED_SUPPRESSION})
+    report = fuzz_trial.trial(asked)
+    assert (report.applied, report.after, fuzz_trial.failures(report)) == (1, "", [])
+
+
+@pytest.mark.parametrize("target", fuzz_bytes.TARGETS)
+def test_bytes(target: str) -> None:
+    chance = random.Random(target)
+    seeds = fuzz_bytes.SEEDS[target]
+    for _ in range(BYTES):
+        data = bytearray(b"".join(chance.choices(seeds, k=2))[: chance.randrange(120)])
+        for _ in range(chance.randrange(6)):
+            data.insert(chance.randrange(len(data) + 1), chance.choice(b"\n\r\\*/[]!#\"'({: ,\x00\xff\x80aT1"))
+        fuzz_bytes.TARGETS[target](bytes(data))
+
+
+# A trial that finds nothing is only worth something if it can find something.
+
+CLEAN = "import torch\nfor x in loader:\n    total += model(x.cuda()).sum().item()  # words\n"
+FIXABLE = "import torch\nx = torch.zeros(3).cuda()  # words\ny = 1\n"
+
+
+def broken(monkeypatch: pytest.MonkeyPatch, source: str, changed: object) -> list[str]:
+    """Return what the trial says when the engine's reports go through `changed`."""
+
+    def spoiled(job: Job) -> FileReport:
+        return changed(job, analyse(job))  # type: ignore[no-any-return, operator]
+
+    monkeypatch.setattr(fuzz_trial, "analyse", spoiled)
+    report = fuzz_trial.trial(job(source, fix="unsafe"))
+    return [note.message.removeprefix(fuzz_trial.BROKEN) for note in fuzz_trial.failures(report)]
+
+
+def moved(job: Job, report: FileReport) -> FileReport:
+    findings = [replace(found, end=Position(99, 1)) for found in report.findings]
+    return replace(report, findings=tuple(findings))
+
+
+def forgetful(job: Job, report: FileReport) -> FileReport:
+    return report if job.document.text.startswith("import") else replace(report, findings=())
+
+
+def silent_when_fixing(job: Job, report: FileReport) -> FileReport:
+    return replace(report, findings=()) if job.fix else report
+
+
+def after(old: str, new: str) -> object:
+    def changed(job: Job, report: FileReport) -> FileReport:
+        return replace(report, after=report.after.replace(old, new))
+
+    return changed
+
+
+def uncounted(job: Job, report: FileReport) -> FileReport:
+    return replace(report, applied=0)
+
+
+def restless(job: Job, report: FileReport) -> FileReport:
+    text = job.document.text
+    return replace(report, before=text, after=text + "z = 1\n", applied=1) if job.fix else report
+
+
+def crashed(job: Job, report: FileReport) -> FileReport:
+    return replace(report, notes=(Note(NoteKind.FAILED, report.filename, "TL999 failed on line 1"),))
+
+
+@pytest.mark.parametrize(
+    ("source", "changed", "words"),
+    [
+        (CLEAN, moved, "points outside the text"),
+        (CLEAN, forgetful, "not the same findings one line further down"),
+        (FIXABLE, uncounted, "0 fixes applied, but the text is changed"),
+        (FIXABLE, after("y = 1", "y = "), "the fixed text does not parse"),
+        (FIXABLE, after("# words", ""), "a comment is lost"),
+        (FIXABLE, after("\ny", "\r\ny"), "the fixed text has other newlines"),
+        (FIXABLE, after("y = 1", "y = '\ud800'"), "cannot be written in the file's encoding"),
+        (FIXABLE, after("x = ", "x = '''"), "does not parse"),
+        (FIXABLE, after("y = 1", "'''\ny = 1\n'''"), "an untouched statement changed: y = 1"),
+        (CLEAN, crashed, "TL999 failed on line 1"),
+        (FIXABLE, restless, "a second fix run changes the text again"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and "\n" not in value else None,
+)
+def test_a_broken_promise_is_seen(monkeypatch: pytest.MonkeyPatch, source: str, changed: object, words: str) -> None:
+    assert broken(monkeypatch, source, lambda job, report: report) == []
+    assert any(words in message for message in broken(monkeypatch, source, changed))
+
+
+def test_a_fix_run_without_fixes_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "import torch\nfor x in loader:\n    print(model(x.cuda()).sum().item())\n"
+    assert broken(monkeypatch, source, lambda job, report: report) == []
+    messages = broken(monkeypatch, source, silent_when_fixing)
+    assert messages == ["a fix run that changes nothing finds something else"]
+
+
+def test_a_wrong_edit_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "a = b * c\nd(e)\nf = g\n"
+    assert fuzz_edits.wrong_edits(job(source)) == []
+    right = fuzz_edits.text_fix
+
+    def without_parentheses(fix: object, context: object) -> object:
+        made = right(fix, context)  # type: ignore[arg-type]
+        if isinstance(made, str):
+            return made
+        edits = [dataclasses.replace(edit, text=f"zz + {edit.text}") for edit in made.edits]
+        return dataclasses.replace(made, edits=tuple(edits))
+
+    monkeypatch.setattr(fuzz_edits, "text_fix", without_parentheses)
+    assert fuzz_edits.wrong_edits(job(source))
+
+
+@pytest.mark.parametrize(("depth", "to_blame"), [(1, False), (16, True)])
+def test_what_the_parser_alone_cannot_take_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch, depth: int, to_blame: bool
+) -> None:
+    monkeypatch.setattr(fuzz, "LIMITS", RunOptions(jobs=1, timeout=2.0, quarantine_timeout=2.0))
+    source = "match x:\n    case " + "(" * depth + "a,".ljust(depth + 2, ")").replace("))", ")),")[:-1]
+    source = "match x:\n    case " + "(" * depth + "a" + ",)" * depth + ": pass\n"
+    program = Program("found", "parser", source.encode())
+    asked = job(source)
+    messages, limit = fuzz.verdicts(program, failed("train.py", "timed out after 2 s"), asked)
+    assert bool(limit) is to_blame
+    assert bool(messages) is not to_blame
+
+
+def test_failures_are_cut_down() -> None:
+    lines = b"".join(b"x%d = 1\n" % number for number in range(9))
+    assert fuzz.fewer_lines(lines, lambda data: b"x3" in data and b"x7" in data) == b"x3 = 1\nx7 = 1\n"

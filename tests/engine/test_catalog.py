@@ -12,7 +12,7 @@ import pytest
 
 from torchlint.base.errors import CatalogError, ConfigError, UsageError
 from torchlint.base.finding import Safety, Severity
-from torchlint.engine.catalog import Catalog, load_catalog, load_rules
+from torchlint.engine.catalog import OWN_ROOT, Catalog, load_catalog, load_rules
 from torchlint.engine.manual_sections import HEADINGS, code_blocks, examples, split_manual
 
 SAMPLE = '''"""A tensor is read on the host in every step.
@@ -439,3 +439,33 @@ def test_smaller_headings_belong_to_their_section() -> None:
 def test_a_rule_shown_in_the_manual_is_not_taken_for_the_rule(write: Write) -> None:
     text = SAMPLE.replace("x = 2\n", 'rule = Rule(\n    __name__,\n    code="TL103",\n)\n')
     assert [info.code for info in catalog_of(write(text)).rules] == ["TL102"]
+
+
+def test_our_own_manuals_keep_the_contract() -> None:
+    """A start reads them without looking at their sections, and gives the same rules."""
+    thorough = load_catalog([OWN_ROOT], [])
+    own = [info for info in load_catalog().rules if info.code.startswith("TL")]
+    assert own == list(thorough.rules)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        swap("Because.", "A back\\\\slash."),
+        lambda text: "# A comment.\n" + text,
+        lambda text: text.replace("rule = Rule(\n", "rule: Rule = Rule(\n"),
+        lambda text: text.replace("\n)\n\n\n@rule", ")\n\n\n@rule"),
+        lambda text: text.replace("\n", "\r\n"),
+    ],
+    ids=["backslash", "comment", "annotated", "no-closing-line", "crlf"],
+)
+def test_unusual_forms_are_read_too(write: Write, change: Callable[[str], str]) -> None:
+    package = write("")
+    (package / "transfer" / "host_read.py").write_bytes(change(SAMPLE).encode())
+    (info,) = catalog_of(package).rules
+    assert (info.code, info.fixes, info.title) == (
+        "TL102",
+        (Safety.SAFE,),
+        "A tensor is read on the host in every step.",
+    )
+    assert ("\\" in info.manual) == ("slash" in info.manual)

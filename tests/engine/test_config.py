@@ -189,7 +189,8 @@ def test_root_can_be_given(write: Write, tmp_path: Path) -> None:
 
 def test_defaults(tmp_path: Path) -> None:
     settings = load_settings(None, catalog=CATALOG, start=str(tmp_path))
-    assert settings == Settings(root=os.path.realpath(tmp_path))
+    root = os.path.realpath(tmp_path)
+    assert settings == Settings(root=root, cache_dir=os.path.join(root, ".torchlint_cache"))
     assert (settings.target_torch, settings.timeout, settings.max_file_size) == ((2, 4), 30.0, 1_000_000)
     assert hash(settings)
 
@@ -206,6 +207,7 @@ force-exclude = true
 target-torch = "2.6.1"
 accelerator = "cuda"
 assume-hot = ["step_*"]
+cache-dir = "kept/results"
 fail-on = "error"
 output-format = "json"
 max-file-size = 0
@@ -221,8 +223,9 @@ TL101 = "info"
 
 
 def check_full(settings: Settings, config: str) -> None:
+    root = os.path.realpath(os.path.dirname(config))
     assert settings == Settings(
-        root=os.path.realpath(os.path.dirname(config)),
+        root=root,
         config=config,
         select=("TL1",),
         ignore=("TL102",),
@@ -242,6 +245,7 @@ def check_full(settings: Settings, config: str) -> None:
         jobs=3,
         unsafe_fixes=True,
         severity=(("TL101", Severity.INFO),),
+        cache_dir=os.path.join(root, "kept", "results"),
     )
 
 

@@ -217,7 +217,9 @@ def test_text_newer_than_this_python_is_judged_by_libcst_alone(monkeypatch: pyte
     monkeypatch.setattr("torchlint.engine.sound.ast.parse", refuse)
     outcome = run("old\nbad\n", both(substitute("old", "new"), substitute("bad", "(", "TL666")))
     assert outcome.text == "new\nbad\n"
-    assert [note.kind for note in outcome.notes] == [NoteKind.FAILED]
+    assert [note.kind for note in outcome.notes] == [NoteKind.FAILED, NoteKind.CHECKED_LESS]
+    assert "libcst alone" in outcome.notes[1].message
+    assert run("old\n", substitute("other", "new")).notes == ()
 
 
 def test_what_libcst_refuses_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import faulthandler
 import os
 import resource
@@ -79,10 +80,18 @@ def messages(report: FileReport) -> list[str]:
     return [note.message for note in report.notes if note.kind is NoteKind.FAILED]
 
 
-def reports(*texts: str, options: RunOptions = FAST) -> list[FileReport]:
-    return list(run((job(f"{number}.py", text) for number, text in enumerate(texts)), options, behave))
+def reports(*texts: str, options: RunOptions = FAST, pool: bool = False) -> list[FileReport]:
+    """Run files of these texts: a small run in one fork, or one large enough for a pool of pebble's, of one worker."""
+    data = b" " * run_module.SMALL_RUN if pool else None
+    jobs = (job(f"{number}.py", text, data) for number, text in enumerate((*texts, "")))
+    options = dataclasses.replace(options, jobs=1)
+    return list(run(jobs, options, behave))[: len(texts)]
 
 
+BOTH = pytest.mark.parametrize("pool", [False, True], ids=["fork", "pool"])
+
+
+@BOTH
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -90,7 +99,7 @@ def reports(*texts: str, options: RunOptions = FAST) -> list[FileReport]:
         ("abort", "crashed (SIGABRT)"),
         ("kill", "crashed (SIGKILL)"),
         ("exit 3", "crashed (exit code 3)"),
-        ("exit 0", "timed out after 3 s"),  # pebble takes this for a worker that left in peace
+        ("exit 0", ""),
         ("hang", "timed out after 3 s"),
         ("memory", "out of memory"),
         ("memory error", "out of memory"),
@@ -100,34 +109,41 @@ def reports(*texts: str, options: RunOptions = FAST) -> list[FileReport]:
         ("unpicklable", ""),
     ],
 )
-def test_a_bad_file_costs_itself_alone(text: str, message: str) -> None:
-    found = reports("", "", text, "", "")
+def test_a_bad_file_costs_itself_alone(text: str, message: str, pool: bool) -> None:
+    if text == "exit 0":  # pebble takes this for a worker that left in peace
+        message = "timed out after 3 s" if pool else "crashed (exit code 0)"
+    found = reports("", "", text, "", "", pool=pool)
     assert [report.filename for report in found] == ["0.py", "1.py", "2.py", "3.py", "4.py"]
     assert [report.applied for report in found] == [1, 1, 0, 1, 1]
     assert len(messages(found[2])) == 1
     assert messages(found[2])[0].startswith(message)
 
 
-def test_many_bad_files() -> None:
-    found = reports(*["segfault", "", "error", "", "abort", "", "kill"] * 3)
+@BOTH
+def test_many_bad_files(pool: bool) -> None:
+    found = reports(*["segfault", "", "error", "", "abort", "", "kill"] * 3, pool=pool)
     assert [report.applied for report in found] == [0, 1, 0, 1, 0, 1, 0] * 3
 
 
-def test_deep_recursion_has_room() -> None:
-    assert reports("deep")[0].applied == 1
+@BOTH
+def test_deep_recursion_has_room(pool: bool) -> None:
+    assert reports("deep", pool=pool)[0].applied == 1
 
 
-def test_no_core_dumps() -> None:
-    assert reports("core")[0].applied == 0
+@BOTH
+def test_no_core_dumps(pool: bool) -> None:
+    assert reports("core", pool=pool)[0].applied == 0
 
 
-def test_quarantined_file_gets_less_time() -> None:
-    found = reports("hang\n" + "case ((((a,),),),):\n")
+@BOTH
+def test_quarantined_file_gets_less_time(pool: bool) -> None:
+    found = reports("hang\n" + "case ((((a,),),),):\n", pool=pool)
     assert messages(found[0]) == ["timed out after 1 s"]
 
 
-def test_too_deep_is_refused_without_a_worker() -> None:
-    found = reports("\n" + "(" * 201 + ")" * 201, "")
+@BOTH
+def test_too_deep_is_refused_without_a_worker(pool: bool) -> None:
+    found = reports("\n" + "(" * 201 + ")" * 201, "", pool=pool)
     (finding,) = found[0].findings
     assert (finding.code, finding.message, finding.start.row) == (
         INVALID_SYNTAX,
@@ -187,16 +203,17 @@ def test_pool_that_breaks_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
         original(self)
 
     monkeypatch.setattr(PoolManager, "update_workers", breaking)
-    assert [report.applied for report in reports("", "", "")] == [1, 1, 1]
+    assert [report.applied for report in reports("", "", "", pool=True)] == [1, 1, 1]
     assert calls > 1
 
 
-def test_no_worker_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+@BOTH
+def test_no_worker_can_be_started(pool: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> int:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr(os, "fork", refuse)
-    found = reports("", "")
+    found = reports("", "", pool=pool)
     assert [message.partition(":")[0] for report in found for message in messages(report)] == [
         "no worker could be started"
     ] * 2
@@ -207,17 +224,18 @@ SCRIPT = """
     sys.path[:0] = {path!r}
     from test_run import FAST, RunOptions, behave, job
     from torchlint.engine.run import run
-    padding = b" " * 300_000
+    padding = b" " * {padding}
     jobs = [job(f"{{n}}.py", text, padding) for n, text in enumerate({texts!r})]
     for report in run(jobs, RunOptions(timeout={timeout}), behave):
         print(report.filename, flush=True)
 """
 
 
-def script(tmp_path: Path, *texts: str, timeout: float = 30) -> list[str]:
+def script(tmp_path: Path, *texts: str, timeout: float = 30, pool: bool = True) -> list[str]:
+    padding = 300_000 if pool else 0
     path = [str(Path(__file__).parent), str(Path(run_module.__file__).parents[2])]
     program = tmp_path / "program.py"
-    program.write_text(textwrap.dedent(SCRIPT.format(path=path, texts=texts, timeout=timeout)))
+    program.write_text(textwrap.dedent(SCRIPT.format(path=path, texts=texts, timeout=timeout, padding=padding)))
     return [sys.executable, str(program)]
 
 
@@ -242,9 +260,10 @@ def wait_for(condition: object, seconds: float = 20) -> None:
         time.sleep(0.02)
 
 
-def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
+@BOTH
+def test_ctrl_c_leaves_no_process(tmp_path: Path, pool: bool) -> None:
     with subprocess.Popen(
-        script(tmp_path, "", "hang", "hang", "hang"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        script(tmp_path, "", "hang", "hang", "hang", pool=pool), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -255,8 +274,9 @@ def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
     assert not any(map(alive, workers))
 
 
-def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
-    with subprocess.Popen(script(tmp_path, "", "hang", timeout=0.5), stdout=subprocess.PIPE) as process:
+@BOTH
+def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path, pool: bool) -> None:
+    with subprocess.Popen(script(tmp_path, "", "hang", timeout=0.5, pool=pool), stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
         workers = children(process.pid)
@@ -266,11 +286,33 @@ def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
     wait_for(lambda: not any(map(alive, workers)))
 
 
-def test_nothing_leaks_from_a_worker(tmp_path: Path) -> None:
-    done = subprocess.run(script(tmp_path, "noise"), capture_output=True, timeout=60, check=True)
+@BOTH
+def test_nothing_leaks_from_a_worker(tmp_path: Path, pool: bool) -> None:
+    done = subprocess.run(script(tmp_path, "noise", pool=pool), capture_output=True, timeout=60, check=True)
     assert (done.stdout, done.stderr) == (b"0.py\n", b"")
 
 
 def test_the_parent_never_imports_the_parser(tmp_path: Path) -> None:
     program = "import sys, torchlint.engine.run; sys.exit('libcst' in sys.modules or 'pebble' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(run_module.__file__).parents[2])
+
+
+def test_a_report_larger_than_a_pipe_holds_comes_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "x" * 150_000
+    assert [report.filename for report in run([job(text), job("b")], FAST, behave)] == [text, "b"]
+
+
+def test_a_small_run_stops_its_worker_when_nobody_wants_the_rest() -> None:
+    stream = run([job("a", "pid"), job("b", "hang")], FAST, behave)
+    worker = next(stream).applied
+    assert alive(worker)
+    stream.close()
+    assert not alive(worker)
+
+
+def test_a_small_run_needs_no_pebble(tmp_path: Path) -> None:
+    program = script(tmp_path, "", pool=False)
+    Path(program[1]).write_text(
+        Path(program[1]).read_text() + "sys.exit(bool({'pebble', 'multiprocessing', 'libcst'} & sys.modules.keys()))\n"
+    )
+    assert subprocess.run(program, timeout=60, capture_output=True).returncode == 0

@@ -22,6 +22,7 @@ NOTES = (
     Note(NoteKind.FAILED, "crash.py", "rule TL101 crashed", 12),
     Note(NoteKind.UNWRITTEN, "ro.py", "read-only"),
     Note(NoteKind.WITHHELD, "w.py", "comment"),
+    Note(NoteKind.CHECKED_LESS, "x.py", "libcst alone"),
 )
 
 
@@ -175,6 +176,7 @@ def test_notes_are_notifications(rich_run: RunReport, make_run: Runs) -> None:
         ("error", "failed", "rule TL101 crashed"),
         ("error", "unwritten", "read-only"),
         ("note", "withheld", "comment"),
+        ("note", "checked-less", "libcst alone"),
     ]
     assert told[1]["locations"][0]["physicalLocation"] == {
         "artifactLocation": {"uri": "crash.py", "uriBaseId": "%SRCROOT%"},

@@ -66,6 +66,7 @@ def test_all_that_was_not_done_is_listed(make_run: Runs) -> None:
         Note(NoteKind.FAILED, "z\n.py", "rule TL101 crashed", 12),
         Note(NoteKind.FAILED, "z\n.py", "rule TL102 crashed", 2),
         Note(NoteKind.SKIPPED, "::big.py", "larger than 1 MB"),
+        Note(NoteKind.CHECKED_LESS, "new.py", "libcst alone"),
     )
     assert summary(make_run(notes=notes)) == (
         "No findings, but not everything was done.\n"
@@ -77,11 +78,14 @@ def test_all_that_was_not_done_is_listed(make_run: Runs) -> None:
         "  ro.py: read-only\\x1b\n"
         "1 fix withheld:\n"
         "  w.py:3: a comment stands inside\n"
+        "1 file fixed with fewer checks:\n"
+        "  new.py: libcst alone\n"
     )
 
 
-def test_a_withheld_fix_alone_does_not_spoil_a_clean_run(make_run: Runs) -> None:
-    assert summary(make_run(notes=(Note(NoteKind.WITHHELD, "w.py", "why"),))).startswith("All checks passed.")
+@pytest.mark.parametrize("kind", [NoteKind.WITHHELD, NoteKind.CHECKED_LESS])
+def test_a_note_on_a_fix_alone_does_not_spoil_a_clean_run(make_run: Runs, kind: NoteKind) -> None:
+    assert summary(make_run(notes=(Note(kind, "w.py", "why"),))).startswith("All checks passed.")
 
 
 def test_applied_fixes_are_counted(make_run: Runs) -> None:

@@ -6,7 +6,6 @@ The command line, JSON, SARIF, the cache and the editor all speak in these.
 from __future__ import annotations
 
 import enum
-import hashlib
 from dataclasses import dataclass
 
 from torchlint.base.span import Position, Span
@@ -121,6 +120,8 @@ class NoteKind(enum.Enum):
     """A fix that could not be written, or was refused because the file changed: exit code 1."""
     WITHHELD = "withheld"
     """A fix that was not applied, with the reason: does not fail the run."""
+    CHECKED_LESS = "checked-less"
+    """Fixes that were applied with fewer checks than usual, with the reason: does not fail the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,8 @@ class FileReport:
 
     `before` and `after` are its decoded text and the fixed text, both empty strings unless a fix run changed it.
     `applied` counts the fixes applied; `source` holds excerpt lines for the `full` format, keyed by row.
+    `rests_on` holds the other paths that decided on the report, each with its state, see `torchlint.semantic.trail`;
+    None where that is not known.
     """
 
     filename: str
@@ -148,6 +151,7 @@ class FileReport:
     before: str = ""
     after: str = ""
     source: tuple[tuple[int, str], ...] = ()
+    rests_on: tuple[tuple[str, str], ...] | None = None
 
 
 def normalised(statement: str) -> str:
@@ -166,5 +170,7 @@ def fingerprint(code: str, posix_path: str, cell: int | None, statement: str, or
         statement: the statement's source text; it is normalised here.
         ordinal: 0 for the first finding with all of these equal, 1 for the second, and so on.
     """
+    import hashlib  # loads OpenSSL; a run that finds nothing needs none
+
     parts = (code, posix_path, "" if cell is None else str(cell), normalised(statement), str(ordinal))
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from torchlint.base.errors import UsageError
 
@@ -24,6 +23,8 @@ def expanded(arguments: Iterable[str]) -> Iterator[str]:
         if literal or not argument.startswith("@") or not os.path.isfile(name):
             yield argument
             continue
+        from pathlib import Path
+
         try:
             text = Path(name).read_text("utf-8-sig", "surrogateescape")
         except OSError as error:

@@ -11,15 +11,16 @@ from torchlint.base.finding import NoteKind
 from torchlint.cli import show
 from torchlint.cli.options import Given, common_options, wants_color
 from torchlint.cli.output import check_output_file, complain, emit, emit_bytes, undone, write_output_file
-from torchlint.cli.preview import preview
 from torchlint.cli.progress import is_terminal
+from torchlint.cli.recall import Outcome, remember
+from torchlint.cli.remembered import Remembered
 from torchlint.cli.scope import STDIN, Scope, scope
 from torchlint.cli.session import Session, exit_code
 from torchlint.engine.catalog import Catalog, load_catalog
-from torchlint.report import counts
 from torchlint.report.formats import FORMATS, TEXT_FORMATS
 from torchlint.report.run_report import RunReport
 from torchlint.report.summary import summary
+from torchlint.report.text import visible
 from torchlint.source.discover import SkipKind
 from torchlint.source.document import encode
 
@@ -31,6 +32,8 @@ from torchlint.source.document import encode
 @click.option("--statistics", is_flag=True, help="Count the findings of each rule instead of listing them.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever the rules find.")
 @click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 when a fix was applied.")
+@click.option("--no-cache", is_flag=True, help="Neither use nor keep the results of earlier runs.")
+@click.option("--cache-dir", metavar="DIR", help="Where to keep results (default: .torchlint_cache in the project).")
 def check_command(**given: Any) -> int:
     """Check PATHS (files and directories, - for standard input; default: here) and list what is found.
 
@@ -38,19 +41,46 @@ def check_command(**given: Any) -> int:
     itself failed on, 130 interrupted.
     """
     catalog = load_catalog()
-    found = scope(given, catalog)
+    remembered = _remembered(catalog, given)
+    found = scope(given, catalog, remembered.folder if remembered is not None else None)
     if given["show_settings"] or given["show_files"]:
         return shown(found, given)
     if given["output_file"] is not None:
         check_output_file(given["output_file"], {target.found.path for target in found.targets})
     announce(found, given)
     if given["diff"]:
+        from torchlint.cli.preview import preview
+
         return preview(found, catalog, given)
-    session = _session(found, catalog, given)
+    session = _session(found, catalog, given, remembered)
     run = session.execute()
-    _print(session, run, given)
+    out, err = _words(session, run, given)
     gated = session.gated and not given["exit_zero"]
-    return exit_code(run, gated or (given["exit_non_zero_on_fix"] and run.fix_applied > 0))
+    code = exit_code(run, gated or (given["exit_non_zero_on_fix"] and run.fix_applied > 0))
+    if remembered is not None:
+        _keep(found, remembered, given, (out, err, code))
+    emit(out)
+    complain(err)
+    return code
+
+
+def _remembered(catalog: Catalog, given: Given) -> Remembered | None:
+    """Return the caches for a run that may use them: one that only checks files."""
+    if given["no_cache"] or given["fix"] or given["diff"] or STDIN in given["paths"]:
+        return None
+    if given["show_settings"] or given["show_files"]:
+        return None
+    return Remembered(catalog, named=given["cache_dir"] is not None)
+
+
+def _keep(found: Scope, remembered: Remembered, given: Given, outcome: Outcome) -> None:
+    """Keep what a run says for a run that finds all as it is now; say once where that cannot be."""
+    arguments = click.get_current_context().obj
+    if remembered.warning and not given["quiet"]:
+        complain(f"torchlint: warning: {visible(remembered.warning)}")
+    whole = given["output_file"] is None and not given["verbose"] and found.targets
+    if whole and arguments is not None and outcome[2] in (0, 1):
+        remember(arguments, found, remembered, outcome)
 
 
 def shown(found: Scope, given: Given) -> int:
@@ -70,7 +100,7 @@ def announce(found: Scope, given: Given) -> None:
         complain("torchlint: no Python files found")
 
 
-def _session(found: Scope, catalog: Catalog, given: Given) -> Session:
+def _session(found: Scope, catalog: Catalog, given: Given, remembered: Remembered | None) -> Session:
     fix = ("unsafe" if found.settings.unsafe_fixes else "safe") if given["fix"] else ""
     return Session(
         found,
@@ -79,30 +109,36 @@ def _session(found: Scope, catalog: Catalog, given: Given) -> Session:
         apply=given["fix"],
         progress=not given["quiet"],
         color=given["output_file"] is None and wants_color(given["color"], is_terminal(sys.stdout)),
+        remembered=remembered,
     )
 
 
-def _print(session: Session, run: RunReport, given: Given) -> None:
-    """Print the report, and below or beside it what was not done."""
+def _words(session: Session, run: RunReport, given: Given) -> tuple[str, str]:
+    """Return what to write to standard output and standard error: the report, and what was not done.
+
+    A report that goes to a file, and the source that `check --fix -` gives, are written at once.
+    """
     format_ = session.scope.settings.output_format
     if given["statistics"]:
+        from torchlint.report import counts
+
         text = counts.render_json(run) if format_ == "json" else counts.render(run)
     else:
         text = FORMATS[format_](run)
-    say = emit
-    if given["fix"] and STDIN in given["paths"]:  # then standard output holds the source
-        emit_bytes(fixed_stdin(session, run))
-        say = complain
     if given["output_file"] is not None:
         write_output_file(given["output_file"], text.encode("utf-8", "backslashreplace"))
-    else:
-        say(text)
+        text = ""
+    aside = ""
     if given["quiet"]:
-        complain(undone(run, NoteKind.FAILED, NoteKind.UNWRITTEN))
+        aside = undone(run, NoteKind.FAILED, NoteKind.UNWRITTEN)
     elif format_ in TEXT_FORMATS:
-        say(summary(run))
+        text += summary(run)
     else:
-        complain(undone(run))
+        aside = undone(run)
+    if given["fix"] and STDIN in given["paths"]:  # then standard output holds the source
+        emit_bytes(fixed_stdin(session, run))
+        text, aside = "", text + aside
+    return text, aside
 
 
 def fixed_stdin(session: Session, run: RunReport) -> bytes:

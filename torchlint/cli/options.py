@@ -93,7 +93,9 @@ def common_options(function: F) -> F:
 
 def overrides(given: Given) -> dict[str, object]:
     """Return the options that replace configuration keys, by key; None where not given."""
-    return {key: given[key.replace("-", "_")] for key in (*_SETTINGS, *_LISTS)}
+    cache = given.get("cache_dir")  # of `check` alone
+    found = {key: given[key.replace("-", "_")] for key in (*_SETTINGS, *_LISTS)}
+    return {**found, "cache-dir": os.path.abspath(cache) if cache else cache}
 
 
 def wants_color(choice: str, is_terminal: bool, environment: Mapping[str, str] = os.environ) -> bool:

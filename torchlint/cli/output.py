@@ -7,13 +7,14 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from torchlint.base.errors import OutputError
-from torchlint.base.finding import NoteKind
-from torchlint.report.run_report import RunReport
-from torchlint.report.text import visible, visible_path
+from torchlint.report.escapes import visible, visible_path
+
+if TYPE_CHECKING:
+    from torchlint.base.finding import NoteKind
+    from torchlint.report.run_report import RunReport
 
 
 def make_lenient() -> None:
@@ -99,6 +100,8 @@ def write_output_file(path: str, data: bytes) -> None:
     Raises:
         OutputError: the file cannot be written.
     """
+    from pathlib import Path
+
     from torchlint.engine.write import atomically, write_all
 
     real = os.path.realpath(path)
@@ -121,14 +124,15 @@ def undone(run: RunReport, *kinds: NoteKind) -> str:
 
 
 _TITLES = {
-    NoteKind.SKIPPED: "not analysed",
-    NoteKind.FAILED: "not analysed",
-    NoteKind.UNWRITTEN: "not written",
-    NoteKind.WITHHELD: "withheld",
+    "skipped": "not analysed",
+    "failed": "not analysed",
+    "unwritten": "not written",
+    "withheld": "withheld",
+    "checked-less": "fixed with fewer checks",
 }
 
 
 def _undone(run: RunReport, kinds: tuple[NoteKind, ...]) -> Iterator[str]:
     for note in run.notes(*kinds):
         line = f":{note.line}" if note.line else ""
-        yield f"{visible_path(note.filename)}{line}: {_TITLES[note.kind]}: {visible(note.message)}"
+        yield f"{visible_path(note.filename)}{line}: {_TITLES[note.kind.value]}: {visible(note.message)}"

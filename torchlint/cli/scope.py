@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import lru_cache
 
 from torchlint.base.errors import TooLargeError, UsageError
 from torchlint.cli.options import Given, overrides
@@ -28,12 +28,19 @@ class Target:
     @property
     def relative(self) -> str:
         """The posix path under the project root; of a link, the place of the link counts."""
-        name = os.path.abspath(self.found.filename)
-        place = os.path.join(os.path.realpath(os.path.dirname(name)), os.path.basename(name))
-        try:
-            return Path(os.path.relpath(place, self.settings.root)).as_posix()
-        except ValueError:  # another drive
-            return os.path.basename(name)
+        folder, name = os.path.split(self.found.filename)
+        inside = _inside(folder, self.settings.root)
+        return f"{inside}/{name}" if inside else name
+
+
+@lru_cache(maxsize=256)
+def _inside(folder: str, root: str) -> str:
+    """Return the posix path under `root` of a folder as the user named it; empty for the root itself."""
+    try:
+        inside = os.path.relpath(os.path.realpath(folder), root)
+    except ValueError:  # another drive
+        return ""
+    return "" if inside == os.curdir else inside.replace(os.sep, "/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +51,17 @@ class Scope:
         settings: those of the first path; they decide what holds for the whole run.
         targets: the files, sorted by name.
         skipped: what was left out.
+        named: the paths as the user gave them.
+        folders: the real paths of the directories that were listed.
+        marks: what lies in there and can decide on more than itself, see `Discovery`.
     """
 
     settings: Settings
     targets: tuple[Target, ...]
     skipped: tuple[Skipped, ...]
+    named: tuple[str, ...] = ()
+    folders: frozenset[str] = frozenset()
+    marks: frozenset[str] = frozenset()
 
 
 class _Configured:
@@ -94,8 +107,13 @@ class _Configured:
         return self.of_argument(filename)
 
 
-def scope(given: Given, catalog: Catalog) -> Scope:
+def scope(given: Given, catalog: Catalog, before: Callable[[Settings], object] | None = None) -> Scope:
     """Find the files that a command's paths stand for.
+
+    Args:
+        given: the command's parameters.
+        catalog: the rules.
+        before: is told the settings of the paths that exist, before any file is looked for.
 
     Raises:
         UsageError: paths or options that contradict each other.
@@ -114,14 +132,28 @@ def scope(given: Given, catalog: Catalog) -> Scope:
         groups.setdefault(configured.of_argument(path), []).append(path)
     targets: dict[str, Target] = {}
     skipped: set[Skipped] = set()
+    folders: set[str] = set()
+    marks: set[str] = set()
+    for settings, group in groups.items():
+        if before is not None and any(map(os.path.exists, group)):
+            before(settings)
     for settings, group in groups.items():
         discovery = discover(group, _discover_options(settings))
         skipped.update(discovery.skipped)
+        folders.update(discovery.folders)
+        marks.update(discovery.marks)
         for found in discovery.files:
             if found.path not in targets:
                 targets[found.path] = Target(found, configured.of_file(found.filename, settings))
     in_order = sorted(targets.values(), key=lambda target: target.found.filename)
-    return Scope(next(iter(groups)), tuple(in_order), tuple(sorted(skipped, key=lambda skip: skip.filename)))
+    return Scope(
+        next(iter(groups)),
+        tuple(in_order),
+        tuple(sorted(skipped, key=lambda skip: skip.filename)),
+        tuple(paths),
+        frozenset(folders),
+        frozenset(marks),
+    )
 
 
 def _discover_options(settings: Settings) -> DiscoverOptions:

@@ -22,12 +22,12 @@ from torchlint.base.finding import (
 )
 from torchlint.base.span import Position
 from torchlint.cli.progress import Progress
+from torchlint.cli.remembered import Remembered
 from torchlint.cli.scope import Scope, Target, read_stdin
 from torchlint.engine.catalog import Catalog
 from torchlint.engine.config import Settings, codes_for, severities
+from torchlint.engine.contents import digest
 from torchlint.engine.job import Job
-from torchlint.engine.run import RunOptions, run
-from torchlint.engine.write import remove_stale, write
 from torchlint.report.run_report import RuleMeta, RunReport
 from torchlint.source.discover import SkipKind
 from torchlint.source.document import Document, decode, read
@@ -47,6 +47,7 @@ class Session:
         apply: whether to write them to the files; standard input is never written.
         progress: whether to show progress.
         color: whether the report may hold colours.
+        remembered: the reports of earlier runs; None for a run that uses none.
 
     `files`, `documents` and the counters are filled by `execute`. `documents` holds the changed files, by name;
     for standard input its one document always.
@@ -58,11 +59,12 @@ class Session:
     apply: bool = False
     progress: bool = False
     color: bool = False
+    remembered: Remembered | None = None
     files: list[FileReport] = field(default_factory=list)
     documents: dict[str, Document] = field(default_factory=dict)
     checked: int = 0
     gated: bool = False
-    _pending: deque[tuple[Document, Settings]] = field(default_factory=deque)
+    _pending: deque[tuple[Document, Target]] = field(default_factory=deque)
     _changed: dict[int, Document] = field(default_factory=dict)
     _tidied: set[str] = field(default_factory=set)
     _severities: dict[Settings, dict[str, Severity]] = field(default_factory=dict)
@@ -74,25 +76,43 @@ class Session:
                 self.files.append(_unreadable(skip.filename, skip.reason))
             elif skip.kind is SkipKind.NOTE:
                 self._note(skip.filename, skip.reason)
-        settings = self.scope.settings
-        options = RunOptions(jobs=settings.jobs or None, timeout=settings.timeout)
-        with (
-            Progress(len(self.scope.targets), self.progress) as progress,
-            closing(run(self._jobs(), options)) as reports,
-        ):
-            for report in reports:
-                progress.step()
-                self._take(report)
+        targets = [target for target in self.scope.targets if not self._recalled(target)]
+        if targets:
+            self._analyse(targets)
+        if self.remembered is not None:
+            self.remembered.save()
         # Nothing is written before all files are read: what a file imports must not change under its analysis.
         for index, document in self._changed.items():
             self.files[index] = self._written(self.files[index], document)
         return self.report()
 
+    def _recalled(self, target: Target) -> bool:
+        """Take the report of an earlier run on a file that says the same again; say whether there is one."""
+        cache = self.remembered.cache(target.settings) if self.remembered is not None else None
+        path, name, limit = target.found.path, target.found.filename, target.settings.max_file_size
+        report = cache.recall(target.relative, path, name, limit) if cache is not None else None
+        if report is not None:
+            self._take(report, target.settings)
+        return report is not None
+
+    def _analyse(self, targets: list[Target]) -> None:
+        from torchlint.engine.run import RunOptions, run
+
+        settings = self.scope.settings
+        options = RunOptions(jobs=settings.jobs or None, timeout=settings.timeout)
+        with (
+            Progress(len(targets), self.progress) as progress,
+            closing(run(self._jobs(targets), options)) as reports,
+        ):
+            for report in reports:  # in the order of the jobs
+                progress.step()
+                self._done(report, *self._pending.popleft())
+
     def report(self) -> RunReport:
         """Return what is known so far."""
         settings = self.scope.settings
         return RunReport(
-            files=tuple(self.files),
+            files=tuple(sorted(self.files, key=lambda file: file.filename)),
             version=__version__,
             rules=self._rules(),
             root=settings.root,
@@ -103,9 +123,9 @@ class Session:
             cwd=_cwd(),
         )
 
-    def _jobs(self) -> Iterator[Job]:
+    def _jobs(self, targets: list[Target]) -> Iterator[Job]:
         """Read the files one by one; what cannot be read is reported at once."""
-        for target in self.scope.targets:
+        for target in targets:
             settings, name = target.settings, target.found.filename
             try:
                 document = _read(target)
@@ -115,7 +135,7 @@ class Session:
             except SourceError as error:
                 self.files.append(_unreadable(name, _bare(error, name)))
                 continue
-            self._pending.append((document, settings))
+            self._pending.append((document, target))
             relative = target.relative
             yield Job(
                 document,
@@ -125,25 +145,33 @@ class Session:
                 settings.accelerator,
                 settings.assume_hot,
                 self.fix,
-                self.scope.settings.output_format == "full",
+                self.scope.settings.output_format == "full" or self.remembered is not None,
                 settings.root,
+                self.remembered is not None,
             )
 
-    def _take(self, report: FileReport) -> None:
-        """Take a file's report; `run` gives them in the order of the jobs."""
-        document, settings = self._pending.popleft()
+    def _done(self, report: FileReport, document: Document, target: Target) -> None:
+        """Take the report of a file that was analysed."""
+        cache = self.remembered.cache(target.settings) if self.remembered is not None else None
+        if cache is not None:
+            cache.store(target.relative, target.found.path, digest(document.data), report)
+        changed = report.before != report.after
+        if changed or not document.path:
+            self.documents[document.filename] = document
+        self._take(report, target.settings)
+        if self.apply and document.path and changed:
+            self._changed[len(self.files) - 1] = document
+
+    def _take(self, report: FileReport, settings: Settings) -> None:
+        """Take a file's report."""
         self.checked += not any(note.kind in (NoteKind.FAILED, NoteKind.SKIPPED) for note in report.notes)
         if settings.severity:
             report = self._graded(report, settings)
-        if report.before != report.after or not document.path:
-            self.documents[document.filename] = document
         self.gated = self.gated or any(
             finding.severity.rank >= settings.fail_on.rank for finding in report.findings if finding.code not in BROKEN
         )
         if report.findings or report.notes or report.applied or report.before != report.after:
             self.files.append(report)
-        if self.apply and document.path and report.before != report.after:
-            self._changed[len(self.files) - 1] = document
 
     def _graded(self, report: FileReport, settings: Settings) -> FileReport:
         if settings not in self._severities:
@@ -156,6 +184,8 @@ class Session:
         return dataclasses.replace(report, findings=findings)
 
     def _written(self, report: FileReport, document: Document) -> FileReport:
+        from torchlint.engine.write import remove_stale, write
+
         directory = os.path.dirname(document.path)
         if directory not in self._tidied:
             self._tidied.add(directory)

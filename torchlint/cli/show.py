@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import json
 
 from torchlint.cli.scope import Scope
 from torchlint.engine.config import Settings
@@ -41,4 +40,6 @@ def _shown(value: object) -> str:
         if len(value) == 2 and all(isinstance(part, int) for part in value):
             return f'"{value[0]}.{value[1]}"'
         return f"[{', '.join(map(_shown, value))}]"
+    import json
+
     return json.dumps(value)

@@ -69,7 +69,7 @@ def verify_command(ctx: click.Context, /, **given: Any) -> int:
     torchlint verify rules [TL603 ...]             the rules' own examples
     torchlint verify --doctor                      what can be measured here
 
-    Your code is run in copies; your files are never written.
+    Your code is run in copies; your files are never written. It may use the network, which is not blocked.
 
     Exit code: 0 nothing in --fail-on, 1 a verdict in --fail-on, 2 wrong usage, 3 the program itself fails,
     4 no torch.

@@ -6,15 +6,15 @@ Nothing here imports a rule, or libcst, but `load_rules`, which workers call.
 from __future__ import annotations
 
 import importlib
-import importlib.util
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchlint.base.errors import CatalogError, ConfigError, TorchlintError
 from torchlint.base.finding import UNUSED_SUPPRESSION
+from torchlint.engine.plugins import GROUP, installed
 from torchlint.engine.rule_file import FAMILIES, RuleInfo, read_rule_file
 
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GROUP", "Catalog", "RuleInfo", "load_catalog", "load_rules"]
 
-GROUP = "torchlint.rules"
-"""The entry point group of plugins; each entry names a package of rule files, or one rule file."""
-OWN_ROOT = (str(Path(__file__).parent.parent / "rules"), "torchlint.rules")
+OWN_ROOT = (os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "rules"), "torchlint.rules")
 _PREFIX = re.compile(r"[A-Z]+\d*")
 _AGREEING = ("code", "name", "message", "severity", "default", "triggers", "yields_to", "equivalence")
 
@@ -148,7 +146,7 @@ class Catalog:
 
 
 def load_catalog(
-    roots: Sequence[tuple[str | Path, str]] | None = None, plugins: Iterable[EntryPoint] | None = None
+    roots: Sequence[tuple[str | os.PathLike[str], str]] | None = None, plugins: Iterable[EntryPoint] | None = None
 ) -> Catalog:
     """Read all rule files; none is imported.
 
@@ -161,34 +159,48 @@ def load_catalog(
     """
     if roots is None and plugins is None:
         return _installed_catalog()
-    rules = [info for folder, prefix in ((OWN_ROOT,) if roots is None else roots) for info in _walk(folder, prefix)]
-    return Catalog((*rules, *(info for entry in plugins or () for info in _plugin_rules(entry))))
+    found = [info for folder, prefix in ((OWN_ROOT,) if roots is None else roots) for info in _walk(folder, prefix)]
+    return Catalog((*found, *(info for entry in plugins or () for info in _plugin_rules(entry))))
 
 
 @lru_cache(maxsize=1)
 def _installed_catalog() -> Catalog:
-    import importlib.metadata
-
-    return load_catalog((OWN_ROOT,), importlib.metadata.entry_points(group=GROUP))
-
-
-def _rule_files(folder: str | Path) -> Iterator[Path]:
-    """Yield the rule files right in `folder`, in order; an editor's lock files are not among them."""
-    for path in sorted(Path(folder).glob("*.py")):
-        if path.name != "__init__.py" and not path.name.startswith("."):
-            yield path
+    # That the manuals of our own rules keep the contract is for the tests to say, not for every start.
+    own = _walk(*OWN_ROOT, thorough=False)
+    return Catalog((*own, *(info for entry in installed() for info in _plugin_rules(entry))))
 
 
-def _walk(folder: str | Path, prefix: str) -> Iterator[RuleInfo]:
-    for path in _rule_files(folder):
+def _walk(folder: str | os.PathLike[str], prefix: str, *, thorough: bool = True) -> Iterator[RuleInfo]:
+    files, families = _entries(folder)
+    for path in files:
         raise CatalogError(f"{path}: a rule file lies in the folder of its family ({', '.join(FAMILIES)})")
-    for family in sorted(Path(folder).iterdir()):
-        for path in _rule_files(family):
-            yield read_rule_file(str(path), f"{prefix}.{family.name}.{path.stem}", family.name)
+    for family in families:
+        name = os.path.basename(family)
+        for path in _entries(family)[0]:
+            yield read_rule_file(path, f"{prefix}.{name}.{_stem(path)}", name, thorough=thorough)
+
+
+def _entries(folder: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
+    """Return the rule files and the folders right in `folder`, in order; an editor's lock files are not among them."""
+    files, folders = [], []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                if entry.name != "__init__.py" and not entry.name.startswith("."):
+                    files.append(entry.path)
+            elif entry.is_dir() and entry.name != "__pycache__":
+                folders.append(entry.path)
+    return sorted(files), sorted(folders)
+
+
+def _stem(path: str) -> str:
+    return os.path.basename(path)[: -len(".py")]
 
 
 def _plugin_rules(entry: EntryPoint) -> Iterator[RuleInfo]:
     """Read the rules of one plugin: a module, or all modules of a package and of the folders right in it."""
+    import importlib.util
+
     top, *rest = entry.value.partition(":")[0].strip().split(".")
     # The top-level package is found without running it; of what lies in it, the path follows from the name.
     try:
@@ -199,18 +211,26 @@ def _plugin_rules(entry: EntryPoint) -> Iterator[RuleInfo]:
     if not rest and spec and spec.origin and not origins:
         yield read_rule_file(spec.origin, top, "", plugin=True)
         return
+    dotted = ".".join((top, *rest))
     for origin in origins:
-        place = Path(origin, *rest)
-        if rest and place.with_suffix(".py").is_file():
-            yield read_rule_file(f"{place}.py", ".".join((top, *rest)), place.parent.name, plugin=True)
+        place = os.path.join(origin, *rest)
+        if rest and os.path.isfile(f"{place}.py"):
+            yield read_rule_file(f"{place}.py", dotted, os.path.basename(os.path.dirname(place)), plugin=True)
             return
-        if place.is_dir():
-            for folder in (place, *sorted(child for child in place.iterdir() if child.is_dir())):
-                dotted = (top, *rest, *folder.relative_to(place).parts)
-                for path in _rule_files(folder):
-                    yield read_rule_file(str(path), ".".join((*dotted, path.stem)), folder.name, plugin=True)
+        if os.path.isdir(place):
+            yield from _plugin_folder(place, dotted)
             return
     raise CatalogError(f"plugin {entry.name!r} ({GROUP}): no module {entry.value!r} is installed")
+
+
+def _plugin_folder(place: str, dotted: str) -> Iterator[RuleInfo]:
+    files, folders = _entries(place)
+    for path in files:
+        yield read_rule_file(path, f"{dotted}.{_stem(path)}", os.path.basename(place), plugin=True)
+    for folder in folders:
+        name = os.path.basename(folder)
+        for path in _entries(folder)[0]:
+            yield read_rule_file(path, f"{dotted}.{name}.{_stem(path)}", name, plugin=True)
 
 
 def load_rules(codes: Collection[str], catalog: Catalog | None = None) -> list[Rule]:

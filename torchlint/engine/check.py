@@ -6,6 +6,7 @@ the prefilter.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -86,18 +87,18 @@ class _Checker:
         self.notes = ()
         job = self.job
         try:
-            fault = syntax.syntax_fault(text)
+            python = syntax.python_tree(text)
         except syntax.TooDeepError:
             words = "nested too deeply for Python's own parser"
             self.notes = (Note(NoteKind.FAILED, job.document.filename, words),)
             return ()
-        if fault is not None:
-            at = Position(fault.row, fault.column)
+        if isinstance(python, syntax.SyntaxFault):
+            at = Position(python.row, python.column)
             return (
                 Finding(
                     INVALID_SYNTAX,
                     INVALID_SYNTAX,
-                    fault.message,
+                    python.message,
                     Severity.ERROR,
                     job.document.filename,
                     at,
@@ -106,7 +107,7 @@ class _Checker:
                     at.row,
                 ),
             )
-        findings = list(self._rule_findings(text))
+        findings = list(self._rule_findings(text, python))
         if any(word in job.document.data for word in _PRAGMA_BYTES):
             findings = self._suppressed(text, findings)
         refusal = fixable(job.document)
@@ -123,27 +124,28 @@ class _Checker:
             return kept
         return [*kept, *unused]
 
-    def _rule_findings(self, text: str) -> Iterator[Finding]:
+    def _rule_findings(self, text: str, python: ast.Module | None) -> Iterator[Finding]:
         data = self.job.document.data
         if not any(word in data for word in IMPORT_BYTES) or (_OTHER.search(data) and not _OURS.search(data)):
             return
         catalog = load_catalog()
         on = [info for info in catalog.rules if info.code in self.job.codes]
-        wanted = {info.code for info in on if any(trigger in data for trigger in info.triggers)}
+        able = {info.code for info in catalog.rules if any(trigger in data for trigger in info.triggers)}
+        wanted = {info.code for info in on if info.code in able}
         if not wanted:
             return
         # A rule also yields to a more specific one that is switched off, so that one has to run too.
-        silent = {code for info in on if info.code in wanted for code in info.yields_to} - wanted
+        silent = {code for info in on if info.code in wanted for code in info.yields_to} & able - wanted
         tree = syntax.parse(text)
         if isinstance(tree, str):
             self.notes = (Note(NoteKind.SKIPPED, self.job.document.filename, tree),)
             return
         from torchlint.engine.hits import collect
 
-        known = {info.code for info in catalog.rules}
-        collected = collect(tree, text, self.job, load_rules(sorted((wanted | silent) & known)))
+        collected = collect(tree, text, python, self.job, load_rules(sorted(wanted | silent)))
         self.notes = collected.notes
         yield from collected.findings(frozenset(wanted))
+        collected.module.close()
 
     def _identified(self, findings: list[Finding], text: str) -> Iterator[Finding]:
         index = LineIndex(text)

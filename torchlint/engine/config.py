@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-import tomli
-
 from torchlint.base.errors import ConfigError, TorchlintError, UsageError
 from torchlint.base.finding import Severity
+from torchlint.engine.cache_folder import DEFAULT_NAME
 from torchlint.engine.catalog import Catalog, load_catalog
 from torchlint.engine.config_file import find_config, read_chain, read_toml
 from torchlint.engine.options import OPTIONS, check_option
@@ -65,6 +64,7 @@ class Settings:
         jobs: worker processes at most; 0 for one a core.
         unsafe_fixes: whether unsafe fixes are applied too.
         severity: (selector, severity) that replace the rules' own; see `severities`.
+        cache_dir: the folder of the cache, absolute.
     """
 
     root: str
@@ -87,6 +87,7 @@ class Settings:
     jobs: int = 0
     unsafe_fixes: bool = False
     severity: tuple[tuple[str, Severity], ...] = ()
+    cache_dir: str = ""
 
 
 def find_root(config: str | None, start: str) -> str:
@@ -144,6 +145,8 @@ def load_settings(
     if "target-torch" not in merged:
         merged["target-torch"] = _declared_torch(config, root) or DEFAULT_TORCH
     merged["exclude"] = (*_items(merged, "exclude", DEFAULT_EXCLUDE), *_items(merged, "extend-exclude"))
+    cache = merged.get("cache-dir", DEFAULT_NAME)
+    merged["cache-dir"] = os.path.normpath(os.path.join(root, os.path.expanduser(str(cache))))
     known = Settings.__dataclass_fields__.keys()
     values = {field: value for key, value in merged.items() if (field := key.replace("-", "_")) in known}
     return Settings(root=root, config=os.path.abspath(config) if config else "", **values)  # type: ignore[arg-type]
@@ -161,6 +164,8 @@ def parse_inline(text: str) -> dict[str, object]:
     Raises:
         UsageError: not TOML.
     """
+    import tomli
+
     try:
         return tomli.loads(text)
     except (ValueError, RecursionError) as error:

@@ -11,14 +11,16 @@ import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-import tomli
+from typing import TYPE_CHECKING
 
 from torchlint import __version__
 from torchlint.base.errors import ConfigError
 from torchlint.engine.options import check_option
 from torchlint.engine.versions import meets
 from torchlint.source.document import kind_of
+
+if TYPE_CHECKING:
+    import tomli
 
 NAMES = (".torchlint.toml", "torchlint.toml", "pyproject.toml")
 """Names of configuration files; of several in one folder the first counts."""
@@ -66,6 +68,8 @@ def read_toml(path: str) -> tuple[dict[str, object], str]:
         raise ConfigError(f"{path}:{line}: not UTF-8 (byte {data[error.start]:#04x})") from None
     if text.startswith("\ufeff"):
         raise ConfigError(f"{path}:1: starts with a byte order mark, which TOML does not allow")
+    import tomli
+
     try:
         return tomli.loads(text), text
     except tomli.TOMLDecodeError as error:
@@ -211,5 +215,6 @@ def _place(path: str, text: str, key: str) -> str:
     header = re.search(r"^[ \t]*\[[ \t]*tool[ \t]*\.[ \t]*torchlint\b", text, re.MULTILINE)
     start = header.start() if header else 0
     quoted = rf"[\"']?{re.escape(key)}[\"']?"
-    found = re.compile(rf"^[ \t]*(?:\[[^\]\n]*\b)?{quoted}[ \t]*[=.\]]", re.MULTILINE).search(text, start)
+    dotted = r"(?:(?:tool[ \t]*\.[ \t]*)?torchlint[ \t]*\.[ \t]*)?"
+    found = re.compile(rf"^[ \t]*(?:\[[^\]\n]*\b)?{dotted}{quoted}[ \t]*[=.\]]", re.MULTILINE).search(text, start)
     return f"{path}:{text.count(chr(10), 0, found.start()) + 1}: " if found else f"{path}: "

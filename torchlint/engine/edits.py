@@ -105,6 +105,8 @@ def _in_order(splices: Sequence[Splice]) -> list[Splice]:
 def _loses_comment(splices: Sequence[Splice], context: EditContext) -> bool:
     """Say whether a comment inside the edited spans is not in the new text."""
     text = context.text
+    if not any("#" in text[splice.span.start : splice.span.end] for splice in splices):
+        return False
     old = Counter(
         text[comment.start : comment.end]
         for comment in context.layout.comments

@@ -7,6 +7,7 @@ rest, is taken back and reported as our bug.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -75,12 +76,21 @@ class _Run:
             if (reason := self._reason(found))
         ]
 
+    def checked_less(self) -> list[Note]:
+        """Return a note where fixes were applied that this Python could not check."""
+        if not self.applied or self.verdict.by_python:
+            return []
+        version = f"Python {sys.version_info.major}.{sys.version_info.minor}"
+        words = f"{version} cannot parse it, so that libcst alone checked the fixes"
+        return [Note(NoteKind.CHECKED_LESS, "", words)]
+
     def round(self, text: str, findings: Sequence[Finding]) -> str:
         """Return `text` with this round's fixes; those that break it alone are refused from now on."""
         chosen = independent(self.fixable(findings))
         kept = self._sound(text, [], chosen)
+        taken = set(map(id, kept))
         for found in chosen:
-            if found not in kept and not self._holds(text, [found]):
+            if id(found) not in taken and not self._holds(text, [found]):
                 self.refused.add(_key(found))
                 self.notes.append(_bug(found, "its fix would break the file; please report this"))
         self.applied.update(found.code for found in kept)
@@ -121,7 +131,7 @@ def apply_fixes(text: str, check: Check, allowed: Callable[[TextFix], bool], enc
     if left:
         bugs = [_bug(found, "its fixes do not come to rest; please report this") for found in _one_per_code(left)]
         return FixOutcome(text, (), first, (*run.notes, *bugs))
-    notes = (*run.notes, *run.withheld(findings))
+    notes = (*run.notes, *run.withheld(findings), *run.checked_less())
     return FixOutcome(now, tuple(sorted(run.applied.items())), findings, notes)
 
 

@@ -67,7 +67,8 @@ def inspect(data: bytes) -> Guard:
 def _looks_slow(data: bytes, code: bytes) -> bool:
     if code.count(b"elif ") > _MANY_ELIF:
         return True
-    if len(data) > _LONG_LINE and max(map(len, data.split(b"\n"))) > _LONG_LINE:
+    # A long string or comment is one token, so that only the code beside it counts.
+    if len(code) > _LONG_LINE and max(map(len, code.split(b"\n"))) > _LONG_LINE:
         return True
     return b"case" in code and any(_opening(found[1]) >= _CASE_BRACKETS for found in _CASE.finditer(code))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import bisect
 import traceback
 from collections.abc import Iterator
@@ -15,13 +16,15 @@ from torchlint.base.span import LineIndex, Span
 from torchlint.engine.edits import EditContext, text_fix
 from torchlint.engine.job import Job
 from torchlint.engine.positions import Layout
-from torchlint.engine.projects import outside_of, shown
+from torchlint.engine.projects import outside_of
+from torchlint.engine.shown import shown
+from torchlint.engine.units import Units
 from torchlint.rule import Hit, Module, Rule, Why
 
 _COMPOUND = (cst.BaseCompoundStatement, cst.Else, cst.Finally, cst.ExceptHandler)
 
 
-def collect(tree: cst.Module, text: str, job: Job, rules: list[Rule]) -> Collected:
+def collect(tree: cst.Module, text: str, python: ast.Module | None, job: Job, rules: list[Rule]) -> Collected:
     """Run `rules` over a parsed file. A check that crashes costs a note that names it, and only its own findings."""
     module = Module(
         tree,
@@ -30,6 +33,7 @@ def collect(tree: cst.Module, text: str, job: Job, rules: list[Rule]) -> Collect
         target_torch=job.target_torch,
         accelerator=job.accelerator,
         assume_hot=job.assume_hot,
+        python=python,
         outside=outside_of(job),
     )
     hits: list[tuple[Rule, Hit]] = []
@@ -44,6 +48,11 @@ def collect(tree: cst.Module, text: str, job: Job, rules: list[Rule]) -> Collect
                 except Exception as error:
                     crashes.append((rule, node, _crash(error)))
     return Collected(tree, text, job, module, hits, crashes)
+
+
+def _layout(module: Module) -> Layout:
+    units = Units(module.root, module.text, module.statements, module.parent)
+    return Layout(module.root, module.text, units)
 
 
 def _crash(error: Exception) -> str:
@@ -93,8 +102,8 @@ class Collected:
         self._others: dict[Module, tuple[Layout, LineIndex]] = {}
         if hits or crashes:
             self.index = LineIndex(text)
-            self.layout = Layout(tree, text)
-            self.context = EditContext(tree, text, self.index, self.layout, module.parent)
+            self.layout = _layout(module)
+            self.context = EditContext(tree, text, self.index, self.layout, module.parent, module.python)
         self.notes = tuple(self._crash_note(*crash) for crash in crashes)
 
     def _crash_note(self, rule: Rule, node: cst.CSTNode, error: str) -> Note:
@@ -161,7 +170,7 @@ class Collected:
             return Reason(why.text, self.job.document.filename, self._row(why.node))
         other, node = why.elsewhere
         if other not in self._others:
-            self._others[other] = Layout(other.root, other.text), LineIndex(other.text)
+            self._others[other] = _layout(other), LineIndex(other.text)
         layout, index = self._others[other]
         span = layout.span(node)
         return Reason(why.text, shown(other.path), index.position(span.start).row if span is not None else 0)

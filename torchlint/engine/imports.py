@@ -14,6 +14,8 @@ from torchlint.engine.splice import EditContext, Splice, WithheldError
 from torchlint.rule import NeedImport
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_Binder = tuple[ast.AST, ast.AST | None, bool]
+"""A node that binds names, the function around it, and whether it stands at the file's top level."""
 _NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -42,7 +44,9 @@ def import_splices(need: NeedImport, context: EditContext, places: Collection[in
         raise WithheldError(f"the import of {need.module} has no use")
     rows = [context.index.position(place).row for place in places]
     if need not in context.imports:
-        context.imports[need] = list(_bindings(_parsed(context.text), need, name))
+        if not context.binders:
+            context.binders.extend(_binders(context.python or _parsed(context.text)))
+        context.imports[need] = [found for each in context.binders for found in _bindings(each, need, name)]
     bound: list[_Binding] = context.imports[need]
     given = max((found.row for found in bound if found.full and found.top and found.row < min(rows)), default=0)
     globally = any(found.row < 0 for found in bound)
@@ -73,21 +77,29 @@ def _matters(found: _Binding, rows: list[int]) -> bool:
     return any(first <= row <= last for row in rows)
 
 
-def _bindings(module: ast.Module, need: NeedImport, name: str) -> Iterator[_Binding]:
-    """Yield all that binds `name` in the module; a ``global`` statement for it gives row -1."""
+def _binders(module: ast.Module) -> Iterator[_Binder]:
+    """Yield all nodes of the module that bind a name or declare one global."""
     pending: list[tuple[ast.AST, ast.AST | None, ast.AST]] = [
         (statement, None, module) for statement in module.body if not _is_type_checking(statement)
     ]
     while pending:
         node, function, above = pending.pop()
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield from _imported(node, need, name, function, above is module)
-        elif isinstance(node, ast.Global) and name in node.names:
-            yield _Binding(-1, None)
-        elif name in _bound_names(node):
-            yield _Binding(getattr(node, "lineno", 0), function)
+        if isinstance(node, ast.Import | ast.ImportFrom | ast.Global) or _bound_names(node):
+            yield node, function, above is module
         inner = node if isinstance(node, _FUNCTIONS) else function
         pending.extend((child, inner, node) for child in ast.iter_child_nodes(node))
+
+
+def _bindings(binder: _Binder, need: NeedImport, name: str) -> Iterator[_Binding]:
+    """Yield how a node binds `name`, if it does; a ``global`` statement for it gives row -1."""
+    node, function, top = binder
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        yield from _imported(node, need, name, function, top)
+    elif isinstance(node, ast.Global):
+        if name in node.names:
+            yield _Binding(-1, None)
+    elif name in _bound_names(node):
+        yield _Binding(getattr(node, "lineno", 0), function)
 
 
 def _bound_names(node: ast.AST) -> set[object]:
@@ -130,7 +142,7 @@ def _is_type_checking(node: ast.AST) -> bool:
 
 def _insertion(need: NeedImport, context: EditContext, first: int) -> Splice:
     """Return the splice that writes the import behind the file's import block, which ends before `first`."""
-    code = f"import {need.module}" + (f" as {need.alias}" if need.alias else "")
+    code = f"import {need.module}" + (f" as {need.alias}" if need.alias not in (None, need.module) else "")
     anchor = _last_import(context, first)
     if anchor is not None:
         end = context.after_line(anchor)

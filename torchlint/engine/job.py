@@ -21,6 +21,7 @@ class Job:
         fix: ``""`` to check only, ``"safe"`` or ``"unsafe"`` to also apply fixes up to that safety.
         show_source: whether the report needs source lines around each finding.
         root: the project root, absolute, in which imports of the file are followed; empty for a file that stands alone.
+        traced: whether the report shall say on what else it rests, for the cache.
     """
 
     document: Document
@@ -32,3 +33,4 @@ class Job:
     fix: str = ""
     show_source: bool = False
     root: str = ""
+    traced: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -23,6 +24,45 @@ class Example:
     code: str
 
 
+class Sections(Mapping[str, str]):
+    """The sections of a manual by heading, cut out of it when the first one is asked for.
+
+    Any question raises the ValueError of `split_manual` where the manual cannot be cut.
+    """
+
+    __slots__ = ("_found", "_manual")
+
+    def __init__(self, manual: str) -> None:
+        self._manual = manual
+        self._found: dict[str, str] | None = None
+
+    def _sections(self) -> dict[str, str]:
+        if self._found is None:
+            self._found = split_manual(self._manual)[1]
+        return self._found
+
+    def __getitem__(self, heading: str) -> str:
+        return self._sections()[heading]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sections())
+
+    def __len__(self) -> int:
+        return len(self._sections())
+
+
+def title_of(manual: str) -> str:
+    """Return the title of a manual, its first line.
+
+    Raises:
+        ValueError: there is none.
+    """
+    title = manual.strip().partition("\n")[0].strip()
+    if not title or title.startswith("#"):
+        raise ValueError("the docstring's first line must be the title")
+    return title
+
+
 def split_manual(manual: str) -> tuple[str, dict[str, str]]:
     """Return the title (the first line) and the sections by heading, without surrounding blank lines.
 
@@ -30,9 +70,8 @@ def split_manual(manual: str) -> tuple[str, dict[str, str]]:
         ValueError: there is no title; a heading is unknown or stands twice; text stands before the first heading;
             a code block is not closed.
     """
-    title, _, rest = manual.strip().partition("\n")
-    if not title or title.startswith("#"):
-        raise ValueError("the docstring's first line must be the title")
+    title = title_of(manual)
+    rest = manual.strip().partition("\n")[2]
     # Headings inside a code block are comments of that block: look for them with the blocks blanked out.
     masked = _FENCE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), rest)
     if _OPENING.search(masked):
@@ -47,7 +86,7 @@ def split_manual(manual: str) -> tuple[str, dict[str, str]]:
         if found[1] in sections:
             raise ValueError(f"heading '## {found[1]}' stands twice")
         sections[found[1]] = rest[found.end() : after.start() if after else None].strip()
-    return title.strip(), sections
+    return title, sections
 
 
 def examples(section: str) -> tuple[Example, ...]:
@@ -66,7 +105,7 @@ def code_blocks(section: str) -> list[str]:
     return [example.code for example in examples(section)]
 
 
-def check_manual(sections: dict[str, str], *, unsafe: bool) -> None:
+def check_manual(sections: Mapping[str, str], *, unsafe: bool) -> None:
     """Hold a manual to the contract of a rule.
 
     Args:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 
 from torchlint.base.finding import Edit, Finding
+from torchlint.base.span import Position, Span
 
 _IMPORT = re.compile(r"\s*import [\w.]+(?: as \w+)?\s*")
 
@@ -13,14 +15,30 @@ _IMPORT = re.compile(r"\s*import [\w.]+(?: as \w+)?\s*")
 def independent(findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings whose fixes neither touch each other nor stand inside each other's code."""
     taken: list[Finding] = []
+    places: list[tuple[Position, Position]] = []  # sorted, as `edits` are: what is taken does not overlap
     edits: list[Edit] = []
+    known: set[tuple[Span, str]] = set()
     for found in findings:
         mine = edits_of([found])
-        nested = any(found.start < other.end and other.start < found.end for other in taken)
-        if not nested and not any(_touch(edit, other) for edit in mine for other in edits):
+        at = bisect_right(places, found.start, key=lambda place: place[1])
+        nested = at < len(places) and places[at][0] < found.end
+        if not nested and not any(_touches_one_of(edit, edits) for edit in mine):
             taken.append(found)
-            edits.extend(mine)
+            insort(places, (found.start, found.end))
+            for edit in mine:
+                if (edit.span, edit.text) not in known:
+                    known.add((edit.span, edit.text))
+                    insort(edits, edit, key=lambda other: other.span)
     return taken
+
+
+def _touches_one_of(edit: Edit, edits: Sequence[Edit]) -> bool:
+    at = bisect_left(edits, edit.span.start, key=lambda other: other.span.end)
+    while at < len(edits) and edits[at].span.start <= edit.span.end:
+        if _touch(edit, edits[at]):
+            return True
+        at += 1
+    return False
 
 
 def _touch(one: Edit, other: Edit) -> bool:

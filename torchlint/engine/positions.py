@@ -2,80 +2,29 @@
 
 libcst's own position providers cost more than its parser and count in the code that libcst generates, which
 is not always the text it read: a lone backslash line, a glued form feed or the space in ``except A :`` is
-lost. `Layout` makes one code generation pass that tracks the running length, lines up generated code and text
-by their characters that are not white space, and hands out a span only after checking it.
+lost. `Layout` asks `units` first; where that cannot tell, it makes one code generation pass over the file that
+tracks the running length, lines up generated code and text by their characters that are not white space, and
+hands out a span only after checking it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
+from functools import cached_property
 
 import libcst as cst
-from libcst._nodes.internal import CodegenState
 
 from torchlint.base.span import Span
+from torchlint.engine.recorder import Recorder
+from torchlint.engine.units import Units, stripped
 
 _BLANK = re.compile(r"(?:\\(?:\r\n|\r|\n)|\s)+")
-_WHITE_SPACE = (cst.BaseParenthesizableWhitespace, cst.TrailingWhitespace, cst.EmptyLine, cst.Newline)
 
 
 def ws_free(code: str) -> str:
     """Return `code` without white space and without backslash-newlines."""
     return _BLANK.sub("", code)
-
-
-class _Recorder(CodegenState):
-    """Generates code and notes at which offsets of it each node starts and ends."""
-
-    def __init__(self, default_indent: str, default_newline: str) -> None:
-        super().__init__(default_indent, default_newline)
-        self.length = 0
-        self.full: dict[cst.CSTNode, tuple[int, int]] = {}
-        self.syntactic: dict[cst.CSTNode, tuple[int, int]] = {}
-        self.comments: list[tuple[int, int]] = []
-        self._starts: list[int] = []
-
-    def add_indent_tokens(self) -> None:
-        super().add_indent_tokens()
-        self.length += sum(map(len, self.indent_tokens))
-
-    def add_token(self, value: str) -> None:
-        super().add_token(value)
-        self.length += len(value)
-
-    def before_codegen(self, node: cst.CSTNode) -> None:
-        self._starts.append(self.length)
-
-    def after_codegen(self, node: cst.CSTNode) -> None:
-        start = self._starts.pop()
-        if isinstance(node, cst.Comment):
-            self.comments.append((start, self.length))
-        elif not isinstance(node, _WHITE_SPACE):
-            self.full[node] = (start, self.length)
-
-    @contextmanager
-    def record_syntactic_position(
-        self,
-        node: cst.CSTNode,
-        *,
-        start_node: cst.CSTNode | None = None,
-        end_node: cst.CSTNode | None = None,
-    ) -> Iterator[None]:
-        start = self.length
-        yield
-        end = self.length if end_node is None else self.range(end_node)[1]
-        self.syntactic[node] = (start if start_node is None else self.range(start_node)[0], end)
-
-    def range(self, node: cst.CSTNode, whole: bool = False) -> tuple[int, int]:
-        """Return the syntactic range of a generated node; `whole` adds its parentheses or decorators."""
-        if whole and isinstance(node, cst.BaseExpression) and not isinstance(node, cst.BaseElement):
-            return self.full[node]
-        start, end = self.syntactic.get(node) or self.full[node]
-        if whole and isinstance(node, (cst.FunctionDef, cst.ClassDef)) and node.decorators:
-            start = self.range(node.decorators[0])[0]
-        return (start, end)
 
 
 class _Alignment:
@@ -99,7 +48,7 @@ class _Alignment:
         """Return the span of the text for a range of the generated code, or None."""
         end = min(end, self.length)  # the module's own end counts a newline that libcst takes back
         if self.same:
-            return _stripped(self.text, start, end)
+            return stripped(self.text, start, end)
         first, last = self.before[start], self.before[end] - 1
         if first > last or last >= self.usable:
             return None
@@ -120,31 +69,34 @@ def _significant(code: str) -> tuple[list[int], list[int]]:
     return before, places
 
 
-def _stripped(text: str, start: int, end: int) -> Span | None:
-    while start < end and text[start].isspace():
-        start += 1
-    while end > start and text[end - 1].isspace():
-        end -= 1
-    return Span(start, end) if start < end else None
-
-
 class Layout:
     """The spans of one tree in the text it was parsed from, in code points.
 
     Args:
         tree: the module.
         text: the decoded text without its BOM.
+        units: what knows most places without generating the whole file; None to do without.
     """
 
-    def __init__(self, tree: cst.Module, text: str) -> None:
+    def __init__(self, tree: cst.Module, text: str, units: Units | None = None) -> None:
         self.tree = tree
         self.text = text
-        self._state = _Recorder(tree.default_indent, tree.default_newline)
-        tree._codegen(self._state)
-        self._alignment = _Alignment("".join(self._state.tokens), text)
-        self.comments: tuple[Span, ...] = tuple(
-            span for start, end in self._state.comments if (span := self._alignment.span(start, end))
-        )
+        self._units = units
+
+    @cached_property
+    def _state(self) -> Recorder:
+        state = Recorder(self.tree.default_indent, self.tree.default_newline)
+        self.tree._codegen(state)
+        return state
+
+    @cached_property
+    def _alignment(self) -> _Alignment:
+        return _Alignment("".join(self._state.tokens), self.text)
+
+    @cached_property
+    def comments(self) -> tuple[Span, ...]:
+        """The places of all comments."""
+        return tuple(span for start, end in self._state.comments if (span := self._alignment.span(start, end)))
 
     def span(self, node: cst.CSTNode) -> Span | None:
         """Return the syntactic span of `node`, as libcst's PositionProvider has it.
@@ -160,6 +112,9 @@ class Layout:
 
     def _checked(self, node: cst.CSTNode, whole: bool) -> Span | None:
         """Return the span if the text in it is the node's own code, but for white space."""
+        near = self._units.span(node, whole) if self._units is not None else None
+        if near is not None:
+            return near
         if node not in self._state.full:
             return None
         span = self._alignment.span(*self._state.range(node, whole))
@@ -193,7 +148,7 @@ def rendered(node: cst.CSTNode, tree: cst.Module, indent: str = "") -> str:
 
 def _code(node: cst.CSTNode, tree: cst.Module, indent: str, whole: bool) -> str:
     """Return the code of a node generated on its own, without what surrounds it."""
-    state = _Recorder(tree.default_indent, tree.default_newline)
+    state = Recorder(tree.default_indent, tree.default_newline)
     state.increase_indent(indent)
     node._codegen(state)
     start, end = state.range(node, whole)

@@ -6,16 +6,23 @@ import os
 
 from torchlint.base.errors import SourceError
 from torchlint.engine import syntax
+from torchlint.engine.contents import LARGEST, UNREADABLE, digest
 from torchlint.engine.job import Job
 from torchlint.semantic.module import Module
 from torchlint.semantic.project import Outside, Project
-from torchlint.source.document import read
+from torchlint.semantic.trail import Trail, states
+from torchlint.source.document import decode, read_bytes
 
 _LARGEST = 400_000
 """Bytes of the largest file that is read for what others import from it; larger ones are data, not helpers."""
 _TORCH = (b"torch", b"lightning")
 
+_CHANGED = "changed"
+"""The digest of a file that was read twice and did not hold the same; no content has it."""
+
 _projects: dict[tuple[object, ...], Project] = {}
+_trails: dict[str, Trail] = {}
+_digests: dict[str, str] = {}
 
 
 def outside_of(job: Job) -> Outside:
@@ -24,30 +31,53 @@ def outside_of(job: Job) -> Outside:
         return Outside()
     key = (job.root, job.target_torch, job.accelerator, job.assume_hot)
     if key not in _projects:
-        _projects.clear()  # A run is about one project at a time.
+        forget()  # A run is about one project at a time.
         _projects[key] = Project(job.root, _text, _Analyst(job).module)
-    return Outside(_projects[key], os.path.normpath(os.path.join(job.root, job.relative)), deep=True)
+    _projects[key].settle()
+    path = _place(job)
+    return Outside(_projects[key].view(_trails.setdefault(path, Trail())), path, deep=True)
+
+
+def rests_on(job: Job) -> tuple[tuple[str, str], ...]:
+    """Return what the analysis of a job's file knows from elsewhere: each other path with its state, see `states`.
+
+    To be asked once, after the analysis.
+    """
+    trail = _trails.pop(_place(job), None)
+    if trail is None:
+        return ()
+    (project,) = _projects.values()
+    return tuple(states(project.rests_on(trail), project.search.files, _digests))
+
+
+def _place(job: Job) -> str:
+    return os.path.normpath(os.path.join(job.root, job.relative))
 
 
 def forget() -> None:
     """Forget all projects: files may have changed."""
     _projects.clear()
-
-
-def shown(path: str) -> str:
-    """Return a file's path as the user would name it: relative to the current folder where it lies below it."""
-    try:
-        relative = os.path.relpath(path)
-    except (OSError, ValueError):  # the folder was deleted, or it is on another drive
-        return path
-    return path if relative.startswith(os.pardir) else relative
+    _trails.clear()
+    _digests.clear()
 
 
 def _text(path: str) -> str | None:
     try:
-        return read(path, path, _LARGEST).text
+        data = read_bytes(path, path, LARGEST)
+    except SourceError:
+        _note(path, UNREADABLE)
+        return None
+    _note(path, digest(data))
+    try:
+        return decode(data, path, path).text if len(data) <= _LARGEST else None
     except SourceError:
         return None
+
+
+def _note(path: str, content: str) -> None:
+    """Remember what a file held; what was read first may still be in use."""
+    if _digests.setdefault(path, content) != content:
+        _digests[path] = _CHANGED
 
 
 class _Analyst:
@@ -75,5 +105,5 @@ class _Analyst:
             target_torch=self._job.target_torch,
             accelerator=self._job.accelerator,
             assume_hot=self._job.assume_hot,
-            outside=Outside(project, path, deep=False),
+            outside=Outside(project.helper(path), path, deep=False),
         )

@@ -1,19 +1,16 @@
 """Many files: isolated workers, reports in the order of the jobs.
 
 The analysis runs in worker processes always, even for one file (design §4): a worker that crashes, hangs or runs out of
-memory costs its one file. This module never imports libcst, so that a forked worker starts in milliseconds.
+memory costs its one file. A small run has one worker, a bare fork; a larger one has a pool of pebble's, which is not
+imported before. Nothing here imports libcst, so that a worker starts in milliseconds.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
 import sys
-import warnings
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
-from concurrent import futures
 from dataclasses import dataclass, field
 from itertools import chain
 from types import TracebackType
@@ -21,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from torchlint.base.finding import INVALID_SYNTAX, FileReport, Finding, Severity
 from torchlint.base.span import Position
+from torchlint.engine.fork import AVAILABLE, ForkedWorker
 from torchlint.engine.guard import inspect
 from torchlint.engine.job import Job
-from torchlint.engine.worker import OUT_OF_MEMORY, Analyse, analyse_job, failed, prepare, work
+from torchlint.engine.worker import Analyse, analyse_job, before_fork, death, failed, prepare, work
 
 if TYPE_CHECKING:
     from pebble import ProcessFuture, ProcessPool
@@ -90,9 +88,20 @@ def run(jobs: Iterable[Job], options: RunOptions, analyse: Analyse = analyse_job
         size += len(job.document.data)
         if size > SMALL_RUN or len(head) == _WINDOW_FILES:
             break
+    else:
+        if AVAILABLE and size <= SMALL_RUN:
+            yield from _small([_slot(job, options) for job in head], options, analyse)
+            return
     small = size <= SMALL_RUN
     with _Workers(1 if small else min(options.jobs or cpu_count(), cpu_count()), options, analyse) as workers:
         yield from _reports(chain(head, source), options, workers)
+
+
+def _small(slots: list[_Slot], options: RunOptions, analyse: Analyse) -> Iterator[FileReport]:
+    tasks = [(slot.job, slot.timeout) for slot in slots if slot.report is None]
+    with ForkedWorker(tasks, options.memory, analyse) as worker:
+        for slot in slots:
+            yield slot.report or worker.next()
 
 
 def cpu_count() -> int:
@@ -206,6 +215,8 @@ class _Workers:
 
     def outcome(self, slot: _Slot) -> FileReport | None:
         """Return what became of a slot, or None where the pool broke."""
+        from concurrent import futures
+
         from pebble import ProcessExpired
 
         future, name = slot.future, slot.job.document.filename
@@ -216,7 +227,7 @@ class _Workers:
         except futures.TimeoutError:
             return failed(name, f"timed out after {slot.timeout:g} s")
         except ProcessExpired as error:
-            return failed(name, _death(error.exitcode))
+            return failed(name, death(error.exitcode))
         except (RuntimeError, futures.CancelledError):  # BrokenProcessPool is one
             return None
         except Exception as error:  # a report that cannot cross the process boundary
@@ -224,6 +235,8 @@ class _Workers:
 
     def awaited(self, future: ProcessFuture[FileReport]) -> bool:
         """Wait until `future` is done; return False where the pool has died without saying so."""
+        from concurrent import futures
+
         while not futures.wait((future,), timeout=_POLL).done:
             if self.pool is None or not self.pool.active:
                 return future.done()
@@ -245,33 +258,13 @@ def _lost(future: ProcessFuture[FileReport] | None) -> bool:
 
 
 def _new_pool(count: int) -> ProcessPool:
+    import multiprocessing
+
     from pebble import CONSTS, ProcessPool
 
-    _occupy_standard_streams()
+    before_fork()
     CONSTS.term_timeout = _TERM
     CONSTS.sleep_unit = _SLEEP
-    # Python 3.12 and later warn about a fork beside threads. What runs after ours touches none of their locks.
-    warnings.filterwarnings("ignore", r".*multi-threaded.*fork", DeprecationWarning)
     method = "fork" if sys.platform == "linux" else None
     context: Any = multiprocessing.get_context(method)
     return ProcessPool(max_workers=count, initializer=prepare, context=context)
-
-
-def _occupy_standard_streams() -> None:
-    """Open what of descriptors 0 to 2 is closed: pebble's pipes would get them, and workers silence them."""
-    descriptor = 0
-    while descriptor <= 2:
-        descriptor = os.open(os.devnull, os.O_RDWR)
-    os.close(descriptor)
-
-
-def _death(code: int | None) -> str:
-    """Say how a worker ended, given its exit code: minus a signal's number, or what it passed to exit."""
-    if code == OUT_OF_MEMORY:
-        return "out of memory"
-    if code is not None and code < 0:
-        try:
-            return f"crashed ({signal.Signals(-code).name})"
-        except ValueError:
-            return f"crashed (signal {-code})"
-    return f"crashed (exit code {code})"

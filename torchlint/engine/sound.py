@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import bisect
 import copy
 import warnings
 from collections.abc import Iterator, Sequence
@@ -26,6 +27,11 @@ class Verdict:
     def __init__(self, original: str) -> None:
         self._known = original
         self._tree = _parsed(original)
+
+    @property
+    def by_python(self) -> bool:
+        """Whether this Python's parser checks the fixes too."""
+        return self._tree is not None
 
     def holds(self, before: str, edits: Sequence[Edit], after: str) -> bool:
         """Say whether `after` parses, and holds the statements of `before` that no edit touched."""
@@ -54,7 +60,7 @@ def _parsed(text: str) -> ast.Module | None:
 
 
 def _touched(before: str, edits: Sequence[Edit], after: str) -> tuple[Rows, Rows]:
-    """Return the row ranges that the edits touch in the old and in the new text."""
+    """Return the row ranges that the edits touch in the old and in the new text, in text order."""
     old, new = LineIndex(before), LineIndex(after)
     ours: Rows = []
     theirs: Rows = []
@@ -85,6 +91,7 @@ def _untouched(tree: ast.AST, rows: Rows, depth: int = 0) -> Iterator[tuple[int,
                 (getattr(node, "end_lineno", first) for node in nodes if not inner or node is not header),
                 default=first,
             )
-            if not any(first <= end and start <= last for start, end in rows):
+            at = bisect.bisect_left(rows, first, key=lambda row: row[1])
+            if at == len(rows) or rows[at][0] > last:
                 yield depth, name, ast.dump(header)
             yield from _untouched(child, rows, depth + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -42,6 +43,7 @@ class EditContext:
         index: the lines of `text`.
         layout: the spans of `tree` in `text`.
         parent: gives the parent of a node of `tree`, None for the module itself.
+        python: CPython's tree of `text`; made when it is first needed where None.
     """
 
     tree: cst.Module
@@ -49,8 +51,11 @@ class EditContext:
     index: LineIndex
     layout: Layout
     parent: Callable[[cst.CSTNode], cst.CSTNode | None]
+    python: ast.Module | None = None
     imports: dict[NeedImport, list[Any]] = field(default_factory=dict)
     """What binds the name of an import that fixes need, filled by `imports.import_splices`."""
+    binders: list[Any] = field(default_factory=list)
+    """All nodes of `python` that bind a name, filled likewise."""
 
     def span(self, node: cst.CSTNode, whole: bool = True) -> Span:
         """Return the node's span, by default with its own parentheses or decorators.

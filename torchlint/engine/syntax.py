@@ -8,10 +8,29 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from torchlint.base.span import LineIndex
+
 if TYPE_CHECKING:
     import libcst as cst
 
-_OLD_EXCEPT = "multiple exception types must be parenthesized"
+_COMMA_EXCEPT = "multiple exception types must be parenthesized"
+_PYTHON_2_NAME = re.compile(r"\s*except\b.+,\s*[a-z_]\w*\s*:")
+"""``except OSError, error:``. Since Python 3.14 a comma is allowed, but classes are seldom in lower case."""
+_NEVER_VALID = ("bytes can only contain ASCII", "(unicode error)", "too many nested parentheses")
+"""What CPython says of code that libcst may take, or crash on; no newer Python has it either."""
+_TOO_MANY_DIGITS = "Exceeds the limit"
+"""A limit for integers that is a setting of the interpreter (``PYTHONINTMAXSTRDIGITS``)."""
+_NEWER = re.compile(
+    r"\bexcept\b|\b(?:type|lazy)\s+\w"  # PEP 654 and 758, 695, 810
+    r"|\b(?:def|class)\s+\w+\s*\["  # PEP 695
+    r"|[fFtT][rR]?['\"]|[rR][fFtT]['\"]"  # PEP 701, 750
+    r"|[\[({,:]\s*\*"  # PEP 646, 798
+)
+"""Signs of what libcst reads and some Python that we run on does not. libcst hangs on some faulty texts, so that those
+without a sign are not given to it."""
+_KEPT = 1_000_000
+"""Characters of source whose trees are kept, which take some 50 bytes for each."""
+_recent: dict[str, cst.Module | str] = {}
 _RAW_LINE = re.compile(r"error at (\d+):(\d+)")
 
 
@@ -29,29 +48,43 @@ class TooDeepError(Exception):
 
 
 def syntax_fault(text: str) -> SyntaxFault | None:
-    """Return what CPython has against a text, or None.
+    """Return what CPython has against a text, or None; see `python_tree`."""
+    found = python_tree(text)
+    return found if isinstance(found, SyntaxFault) else None
 
-    A text that only a newer Python accepts counts as Python when libcst can parse it.
+
+def python_tree(text: str) -> ast.Module | SyntaxFault | None:
+    """Return CPython's tree of a text, or what it has against it.
+
+    None: only a newer Python accepts the text, but libcst can parse it.
 
     Raises:
         TooDeepError: CPython's parser gives up on the nesting.
     """
     if "\0" in text:
-        before = text[: text.index("\0")]
-        return SyntaxFault("source code cannot contain null bytes", before.count("\n") + 1, 1)
+        at = LineIndex(text).position(text.index("\0"))
+        return SyntaxFault("source code cannot contain null bytes", at.row, at.column)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ast.parse(text)
+            return ast.parse(text)
     except (MemoryError, RecursionError):
         # CPython's parser has a stack of its own, and says so in this way when it is full.
         raise TooDeepError from None
     except SyntaxError as error:
-        message = error.msg or "invalid syntax"
-        if _OLD_EXCEPT not in message and not isinstance(error, IndentationError) and _libcst_parses(text):
+        if _may_be_newer(error, text) and _libcst_parses(text):
             return None
-        return SyntaxFault(message, max(error.lineno or 1, 1), max(error.offset or 1, 1))
-    return None
+        return SyntaxFault(error.msg or "invalid syntax", max(error.lineno or 1, 1), max(error.offset or 1, 1))
+
+
+def _may_be_newer(error: SyntaxError, text: str) -> bool:
+    """Say whether what this Python refuses may be valid in a newer one, or with other settings."""
+    message = error.msg or ""
+    if message.startswith(_TOO_MANY_DIGITS):
+        return True
+    if isinstance(error, IndentationError) or message.startswith(_NEVER_VALID) or not _NEWER.search(text):
+        return False
+    return _COMMA_EXCEPT not in message or not _PYTHON_2_NAME.match(error.text or "")
 
 
 def _libcst_parses(text: str) -> bool:
@@ -65,11 +98,28 @@ def _libcst_parses(text: str) -> bool:
 
 
 def parse(text: str) -> cst.Module | str:
-    """Parse a text that CPython accepts; return the tree, or why libcst cannot read it."""
+    """Parse a text that CPython accepts; return the tree, or why libcst cannot read it.
+
+    The last trees are kept: a file is read for itself, and for what others import from it.
+    """
+    tree = _recent.pop(text, None) or _parsed(text)
+    _recent[text] = tree
+    total = sum(map(len, _recent))
+    while total > _KEPT and len(_recent) > 1:
+        oldest = next(iter(_recent))
+        del _recent[oldest]
+        total -= len(oldest)
+    return tree
+
+
+def _parsed(text: str) -> cst.Module | str:
     import libcst as cst
 
+    from torchlint.semantic.quick_nodes import unchecked
+
     try:
-        return cst.parse_module(text)
+        with unchecked():
+            return cst.parse_module(text)
     except cst.ParserSyntaxError as error:
         found = _RAW_LINE.search(str(error))
         where = f" (near line {found.group(1)})" if found else ""

@@ -8,14 +8,15 @@ it is late, even when the parent is gone and native code holds the interpreter's
 from __future__ import annotations
 
 import gc
+import io
 import math
 import os
 import signal
 import sys
 import threading
-import traceback
+import warnings
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import replace
 
 from torchlint.base.finding import FileReport, Note, NoteKind
 from torchlint.engine.job import Job
@@ -35,7 +36,12 @@ def analyse_job(job: Job) -> FileReport:
     """Analyse a job for real. Imports the engine on first use, which is why it is called only in workers."""
     from torchlint.engine.check import analyse
 
-    return analyse(job)
+    report = analyse(job)
+    if not job.traced:
+        return report
+    # Where the rules did not run, that module was not imported, and nothing was asked.
+    projects = sys.modules.get("torchlint.engine.projects")
+    return replace(report, rests_on=projects.rests_on(job) if projects is not None else ())
 
 
 def prepare() -> None:
@@ -47,7 +53,7 @@ def prepare() -> None:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
     sys.setrecursionlimit(_RECURSION_LIMIT)
     # A syntax tree is many objects that all live until the file is done: looking for garbage among them is lost time.
-    gc.set_threshold(200_000, 50, 1000)
+    gc.set_threshold(1_000_000, 50, 1000)
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):  # Rust writes to 2 when it runs out of memory
         os.dup2(nowhere, descriptor)
@@ -85,6 +91,31 @@ def failed(filename: str, message: str) -> FileReport:
     return FileReport(filename, notes=(Note(NoteKind.FAILED, filename, message),))
 
 
+def death(code: int | None) -> str:
+    """Say how a worker ended, given its exit code: minus a signal's number, or what it passed to exit."""
+    if code == OUT_OF_MEMORY:
+        return "out of memory"
+    if code is not None and code < 0:
+        try:
+            return f"crashed ({signal.Signals(-code).name})"
+        except ValueError:
+            return f"crashed (signal {-code})"
+    return f"crashed (exit code {code})"
+
+
+def before_fork() -> None:
+    """Make the parent ready to have workers.
+
+    What of descriptors 0 to 2 is closed is opened: a pipe to a worker would get them, and the worker silences them.
+    """
+    descriptor = 0
+    while descriptor <= 2:
+        descriptor = os.open(os.devnull, os.O_RDWR)
+    os.close(descriptor)
+    # Python 3.12 and later warn about a fork beside threads. What runs after ours touches none of their locks.
+    warnings.filterwarnings("ignore", r".*multi-threaded.*fork", DeprecationWarning)
+
+
 def _alarm(seconds: int) -> None:
     if hasattr(signal, "alarm"):
         signal.alarm(seconds)
@@ -96,7 +127,8 @@ def _limit_memory(memory: int) -> None:
         return
     import resource
 
-    pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+    with io.FileIO("/proc/self/statm") as file:
+        pages = int(file.read().split()[0])
     wanted = pages * resource.getpagesize() + memory
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     if hard != resource.RLIM_INFINITY:
@@ -123,6 +155,8 @@ def _on_large_stack(analyse: Analyse, job: Job) -> FileReport:
             continue
         thread.join()
         break
+    else:
+        return failed(job.document.filename, "no thread could be started")
     if not outcome or isinstance(outcome[0], BaseException):
         raise MemoryError
     return outcome[0]
@@ -142,7 +176,9 @@ def _tried(analyse: Analyse, job: Job) -> FileReport:
 
 def _described(error: BaseException) -> str:
     """Return class, words and innermost place of an error on one line."""
+    import traceback
+
     words = " ".join(str(error).split())
     frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    place = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}{': ' * bool(words)}{words}{place}"

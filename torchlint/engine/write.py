@@ -108,7 +108,10 @@ def _replace(document: Document, target: str, state: os.stat_result, data: bytes
 def _write_in_place(document: Document, target: str, data: bytes) -> None:
     descriptor = os.open(target, os.O_RDWR | getattr(os, "O_BINARY", 0))
     with os.fdopen(descriptor, "r+b", buffering=0) as file:
-        _compare(document, file.read())
+        now = file.read()
+        if now == data:  # written already, under another of its names
+            return
+        _compare(document, now)
         _claim(descriptor, len(document.data), len(data))
         os.lseek(descriptor, 0, os.SEEK_SET)
         write_all(descriptor, data)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 
 from torchlint.base.finding import FileReport, Finding, Reason, Safety, TextFix
 from torchlint.report.layout import clip, shown_line
-from torchlint.report.patch import patch_lines
 from torchlint.report.run_report import RunReport, report_order
 from torchlint.report.style import BOLD, CYAN, GUTTER, SEVERITY, paint
 from torchlint.report.text import marker, place, shown_code, visible, visible_path
@@ -89,6 +88,8 @@ def _reason(reason: Reason) -> str:
 
 
 def _fix(fix: TextFix, source: Mapping[int, str], width: int, color: bool) -> Iterator[str]:
+    from torchlint.report.patch import patch_lines
+
     yield _labelled("help", visible(fix.title), color)
     yield from patch_lines(fix, source, width, color)
     if fix.safety is Safety.UNSAFE:

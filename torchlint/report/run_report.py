@@ -5,7 +5,6 @@ from __future__ import annotations
 import os.path
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import PurePath
 
 from torchlint.base.finding import FileReport, Finding, Note, NoteKind, Safety, Severity
 
@@ -69,10 +68,14 @@ class RunReport:
 
     def absolute(self, filename: str) -> str:
         """Return the absolute posix path of a file named as the user sees it."""
+        from pathlib import PurePath
+
         return PurePath(os.path.normpath(PurePath(self.cwd or self.root, filename))).as_posix()
 
     def relative(self, filename: str, base: str = "") -> str | None:
         """Return the posix path under `base` (the project root by default), or None for a file outside it."""
+        from pathlib import PurePath
+
         try:
             return PurePath(self.absolute(filename)).relative_to(base or self.root).as_posix()
         except ValueError:

@@ -19,6 +19,7 @@ _NOTE_LEVELS = {
     NoteKind.FAILED: "error",
     NoteKind.UNWRITTEN: "error",
     NoteKind.WITHHELD: "note",
+    NoteKind.CHECKED_LESS: "note",
 }
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _ROOT = "%SRCROOT%"

@@ -10,6 +10,11 @@ from torchlint.report.style import CYAN, paint
 from torchlint.report.text import pluralise, visible, visible_path
 
 _COMMAND = "`torchlint fix --apply`"
+_PARTLY = (
+    (NoteKind.UNWRITTEN, "fix", "not written"),
+    (NoteKind.WITHHELD, "fix", "withheld"),
+    (NoteKind.CHECKED_LESS, "file", "fixed with fewer checks"),
+)
 
 
 def summary(run: RunReport) -> str:
@@ -29,7 +34,7 @@ def _found(run: RunReport) -> str:
     if findings:
         files = pluralise(len({finding.filename for finding in findings}), "file")
         return f"Found {pluralise(len(findings), 'finding')} ({_graded(findings)}) in {files}."
-    if any(note.kind is not NoteKind.WITHHELD for note in run.notes()):
+    if any(note.kind not in (NoteKind.WITHHELD, NoteKind.CHECKED_LESS) for note in run.notes()):
         return "No findings, but not everything was done."
     return "All checks passed." if run.files_checked else "No files were checked."
 
@@ -59,10 +64,10 @@ def _undone(run: RunReport) -> Iterator[str]:
         files = len({note.filename for note in unanalysed})
         yield f"{pluralise(files, 'file')} not analysed:"
         yield from map(_noted, unanalysed)
-    for kind, title in ((NoteKind.UNWRITTEN, "not written"), (NoteKind.WITHHELD, "withheld")):
+    for kind, word, title in _PARTLY:
         notes = list(run.notes(kind))
         if notes:
-            yield f"{pluralise(len(notes), 'fix')} {title}:"
+            yield f"{pluralise(len(notes), word)} {title}:"
             yield from map(_noted, notes)
 
 

@@ -25,6 +25,8 @@ class Flow:
         self._sites: dict[cst.CSTNode, list[cst.Call]] | None = None
         self._made: dict[tuple[cst.CSTNode | None, str], cst.ClassDef | None] = {}
         self._callers: dict[cst.CSTNode, list[Caller]] = {}
+        self._uses: dict[str, tuple[list[cst.Name], list[int]]] = {}
+        self._writes: dict[str, tuple[list[cst.Name], list[int]]] = {}
 
     def callees(self, call: cst.Call) -> tuple[Function, ...]:
         """Return the functions of this file that a call may reach; empty where unknown.
@@ -158,17 +160,21 @@ class Flow:
 
         Attribute names, keyword names and import names of the same spelling are left out.
         """
-        out = []
-        for node in self.tree.named(name, scope):
-            above = self.tree.parents.get(node)
-            if isinstance(above, cst.Attribute) and above.attr is node:
-                continue
-            if isinstance(above, cst.Arg) and above.keyword is node:
-                continue
-            if isinstance(above, (cst.ImportAlias, cst.NameItem)):
-                continue
-            out.append(node)
-        return out
+        if name not in self._uses:
+            self._uses[name] = self._with_orders([n for n in self.tree.named(name) if not self._other_name(n)])
+        nodes, orders = self._uses[name]
+        return self.tree.inside(nodes, orders, scope) if nodes else nodes
+
+    def _with_orders(self, nodes: list[cst.Name]) -> tuple[list[cst.Name], list[int]]:
+        return nodes, [self.tree.order[node] for node in nodes]
+
+    def _other_name(self, node: cst.Name) -> bool:
+        above = self.tree.parents.get(node)
+        if isinstance(above, cst.Attribute):
+            return above.attr is node
+        return isinstance(above, (cst.ImportAlias, cst.NameItem)) or (
+            isinstance(above, cst.Arg) and above.keyword is node
+        )
 
     def reads(self, scope: cst.CSTNode, name: str) -> list[cst.Name]:
         """Return the reads of `name` inside `scope`; ``x += 1`` counts as a write only."""
@@ -176,4 +182,8 @@ class Flow:
 
     def writes(self, scope: cst.CSTNode, name: str) -> list[cst.Name]:
         """Return the places inside `scope` that bind `name`, augmented assignments included."""
-        return [node for node in self.names_in(scope, name) if self.is_write(node)]
+        if name not in self._writes:
+            every = self.names_in(self.tree.root, name)
+            self._writes[name] = self._with_orders([node for node in every if self.is_write(node)])
+        nodes, orders = self._writes[name]
+        return self.tree.inside(nodes, orders, scope) if nodes else nodes

@@ -125,7 +125,7 @@ class Frameworks(Part):
         """Say whether a copy to the host only serves a scalar read: ``t.cpu().item()``, ``float(t.cpu())``."""
         module = self._module
         for above in module.ancestors(copy):
-            if isinstance(above, cst.Call) and next(module.scalar_reads(above), None) is not None:
+            if isinstance(above, cst.Call) and module.scalar_reads(above):
                 return True
             if not isinstance(above, (cst.Attribute, cst.Call, cst.Arg)):
                 return False

@@ -107,6 +107,8 @@ class GradContexts:
         return []
 
     def _switched_off(self, function: cst.CSTNode, node: cst.CSTNode) -> bool:
+        if not self.tree.named("set_grad_enabled"):
+            return False
         for call in self.tree.within(function, cst.Call):
             assert isinstance(call, cst.Call)
             if self.tree.order[call] > self.tree.order[node] or not call.args:

@@ -90,6 +90,8 @@ class Heat:
 
 
 COLD = Heat(Grade.COLD)
+_DEPTH = 4
+"""Calls up which heat is looked for."""
 
 
 class HeatMap:
@@ -113,9 +115,19 @@ class HeatMap:
         self.assume_hot = assume_hot
         self.takes_tensors = takes_tensors
         self._functions: dict[tuple[cst.CSTNode, int], Heat] = {}
+        self._some: dict[cst.CSTNode, bool] = {}
+        self._heats: dict[cst.CSTNode, Heat] = {}
+        self._pending = 0
 
-    def heat(self, node: cst.CSTNode, depth: int = 4) -> Heat:
+    def heat(self, node: cst.CSTNode, depth: int = _DEPTH) -> Heat:
         """Return how often `node` runs. Throttled places are cold."""
+        if depth != _DEPTH or self._pending:
+            return self._heat(node, depth)  # Of a function that is being judged, this is not the last word.
+        if node not in self._heats:
+            self._heats[node] = self._heat(node, depth)
+        return self._heats[node]
+
+    def _heat(self, node: cst.CSTNode, depth: int) -> Heat:
         function = self.scopes.function(node)
         child = node
         epoch: Heat | None = None
@@ -137,6 +149,15 @@ class HeatMap:
         found = self.function_heat(function, depth)
         return found if epoch is None or found.grade > Grade.EPOCH else epoch
 
+    def may_be_hot(self, node: cst.CSTNode) -> bool:
+        """Say whether anything in the function around `node`, or at the file's top level, may be hot; a cheap bound."""
+        owner = self.scopes.function(node) or self.tree.root
+        if owner not in self._some:
+            self._some[owner] = (isinstance(owner, cst.FunctionDef) and self.function_heat(owner).hot) or any(
+                self.loops.kind(loop) in (LoopKind.TRAIN, LoopKind.EVAL) for loop in self.tree.within(owner, *LOOPS)
+            )
+        return self._some[owner]
+
     def _repeats(self, loop: cst.CSTNode, child: cst.CSTNode) -> bool:
         if isinstance(loop, cst.For):
             return child is loop.body
@@ -149,12 +170,14 @@ class HeatMap:
             return Heat(Grade.TRAIN, (Why("every training step of the loop", loop),), loop)
         return Heat(Grade.EVAL, (Why("every evaluation batch of the loop", loop),), loop)
 
-    def function_heat(self, function: cst.FunctionDef, depth: int = 4) -> Heat:
+    def function_heat(self, function: cst.FunctionDef, depth: int = _DEPTH) -> Heat:
         """Return how often a function's body runs, by its role and by who calls it in this file."""
         key = (function, depth)
         if key not in self._functions:
             self._functions[key] = COLD  # A recursive call adds nothing to a function's heat.
+            self._pending += 1
             self._functions[key] = self._function_heat(function, depth)
+            self._pending -= 1
         return self._functions[key]
 
     def _function_heat(self, function: cst.FunctionDef, depth: int) -> Heat:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _CASTS = frozenset(["builtins.float", "builtins.int", "builtins.bool", "builtins.complex"])
 _SIZE_METHODS = frozenset(("view reshape expand repeat new_zeros new_ones new_empty unflatten narrow").split())
 _LITERALS = (cst.SimpleString, cst.ConcatenatedString)
+_PLAIN = (cst.BaseNumber, cst.BaseString, cst.Ellipsis)
 _SIZE_FACTORIES = frozenset(
     "torch." + name for name in ("zeros ones empty full rand randn randperm arange linspace eye").split()
 )
@@ -26,6 +27,7 @@ _PLAIN_STEPS = frozenset(
 )
 
 
+_COPIES = frozenset(("cpu", "tolist", "to"))
 _SCALARS = frozenset(("item", "float", "int"))
 _HOST_LIBRARIES = frozenset(("numpy", "scipy", "sklearn", "math", "builtins", "pandas", "cv2"))
 
@@ -54,11 +56,18 @@ class HostReads:
 
     def __init__(self, module: Module) -> None:
         self.module = module
+        self._scalars: dict[cst.CSTNode, tuple[HostRead, ...]] = {}
+        self._copies: dict[cst.Call, HostRead | None] = {}
 
     # -- scalars ------------------------------------------------------------------------------------------------
 
-    def scalars(self, node: cst.CSTNode) -> Iterator[HostRead]:
-        """Yield the scalar reads that a call, slice, index, f-string or ``%`` format makes itself."""
+    def scalars(self, node: cst.CSTNode) -> tuple[HostRead, ...]:
+        """Return the scalar reads that a call, slice, index, f-string or ``%`` format makes itself."""
+        if node not in self._scalars:
+            self._scalars[node] = tuple(self._of(node))
+        return self._scalars[node]
+
+    def _of(self, node: cst.CSTNode) -> Iterator[HostRead]:
         if isinstance(node, cst.Call):
             yield from self._of_call(node)
         elif isinstance(node, cst.Subscript):
@@ -117,7 +126,6 @@ class HostReads:
                         return
 
     def _of_subscript(self, node: cst.Subscript) -> Iterator[HostRead]:
-        in_list = self.module.value(node.value).kind in ("list", "tuple")
         for item in node.slice:
             part = item.slice
             if isinstance(part, cst.Slice):
@@ -125,9 +133,12 @@ class HostReads:
                     if bound is not None and self._waits(bound):
                         yield HostRead(node, bound, "slice")
                         return
-            elif isinstance(part, cst.Index) and in_list and self._waits(part.value):
+            elif isinstance(part, cst.Index) and self._waits(part.value) and self._in_list(node):
                 yield HostRead(node, part.value, "index")
                 return
+
+    def _in_list(self, node: cst.Subscript) -> bool:
+        return self.module.value(node.value).kind in ("list", "tuple")
 
     def _of_percent(self, node: cst.BinaryOperation) -> Iterator[HostRead]:
         if self.module.value(node.left).kind != "str":
@@ -139,6 +150,8 @@ class HostReads:
             yield HostRead(node, found, "format")
 
     def _waits(self, node: cst.BaseExpression) -> bool:
+        if isinstance(node, _PLAIN):
+            return False
         return self.module.value(node).tensor and self.module.on_device(node) is True
 
     def _summed(self, node: cst.BaseExpression) -> bool:
@@ -213,8 +226,13 @@ class HostReads:
         Only what moves data counts: ``.numpy()`` behind ``.cpu()`` is free, and on a tensor that was not moved it
         proves that the tensor is on the CPU, as it raises for any other.
         """
+        if call not in self._copies:
+            self._copies[call] = self._copy(call)
+        return self._copies[call]
+
+    def _copy(self, call: cst.Call) -> HostRead | None:
         found = self._method(call)
-        if found is None:
+        if found is None or found[1] not in _COPIES:
             return None
         receiver, method, _ = found
         if not self._waits(receiver) and not self._summed(receiver) and not self._given(receiver):

@@ -35,6 +35,18 @@ def reads_of(home: cst.Import | cst.ImportFrom, names: Names, flow: Flow, tree: 
     ]
 
 
+def called(module: str, usual: str, tree: Tree) -> str:
+    """Return the name by which the file's top-level imports know a module: `usual` unless all have another."""
+    lines = [line.body for line in tree.root.body if isinstance(line, cst.SimpleStatementLine)]
+    aliases = [alias for line in lines for small in line if isinstance(small, cst.Import) for alias in small.names]
+    bound = [
+        dotted_text(alias.asname.name if alias.asname is not None else alias.name) or usual
+        for alias in aliases
+        if dotted_text(alias.name) == module
+    ]
+    return usual if usual in bound or not bound else bound[0]
+
+
 def use_of(node: cst.CSTNode, tree: Tree) -> cst.BaseExpression | None:
     """Return the call, or the bare decorator, in which a reference ends; None for any other use."""
     above = tree.parents.get(node)

@@ -12,7 +12,7 @@ import libcst as cst
 from torchlint.semantic.flow import Flow
 from torchlint.semantic.names import Names, dotted_text
 from torchlint.semantic.scopes import Scopes
-from torchlint.semantic.tree import LOOPS, Tree
+from torchlint.semantic.tree import FUNCTIONS, LOOPS, Tree
 
 if TYPE_CHECKING:
     from torchlint.semantic.values import Values
@@ -48,6 +48,7 @@ class Loops:
         self.flow = flow
         self.values = values
         self._kinds: dict[cst.CSTNode, LoopKind] = {}
+        self._collections: dict[cst.CSTNode, bool] = {}
         self._step_functions: dict[tuple[cst.CSTNode, int], bool] = {}
         self._trainers: dict[tuple[cst.CSTNode, int], bool] = {}
         self._steps: dict[cst.CSTNode, list[cst.Call]] | None = None
@@ -78,18 +79,23 @@ class Loops:
 
     def _loop_of(self, node: cst.CSTNode) -> cst.CSTNode:
         """Return the loop that a step belongs to, or the function when it is in none."""
-        child = node
-        for above in self.tree.ancestors(node):
-            if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.Module)):
+        parents = self.tree.parents
+        child, above = node, parents.get(node)
+        while above is not None:
+            kind = type(above)
+            if kind in FUNCTIONS or kind is cst.Module:
                 return above
             if isinstance(above, LOOPS) and child is above.body and not self._is_collection(above):
                 return above
-            child = above
+            child, above = above, parents.get(above)
         return self.tree.root
 
     def _is_collection(self, loop: cst.CSTNode) -> bool:
-        if not isinstance(loop, cst.For):
-            return False
+        if loop not in self._collections:
+            self._collections[loop] = isinstance(loop, cst.For) and self._over_parts(loop)
+        return self._collections[loop]
+
+    def _over_parts(self, loop: cst.For) -> bool:
         for node in self.tree.within(loop.iter, cst.Name, cst.Attribute):
             if _COLLECTION.search((dotted_text(node) or "").rpartition(".")[2]):
                 return True
@@ -176,19 +182,21 @@ class Loops:
 
     def _over_batches(self, loop: cst.For) -> bool:
         """Say whether a loop goes over a loader's batches; ``for loader in loaders`` goes over loaders."""
+        if isinstance(loop.iter, cst.Call) and self.names.name(loop.iter.func) == "builtins.range":
+            return False
         targets = list(self.tree.within(loop.target, cst.Name))
         return self.values.loader_of(loop.iter) and not any(self.values.value(n).kind == "loader" for n in targets)
 
     def _feeds_model(self, loop: cst.For) -> bool:
         """Say whether a loop unpacks pairs and gives them to a model, as only a loop over batches does."""
-        if not isinstance(loop.target, cst.Tuple) or self.values.value(loop.iter).kind not in ("?", "loader"):
+        if not isinstance(loop.target, cst.Tuple):
             return False
         targets = {n.value for n in self.tree.within(loop.target, cst.Name) if isinstance(n, cst.Name)}
         for call in self.tree.within(loop.body, cst.Call):
             assert isinstance(call, cst.Call)
             fed = {n.value for arg in call.args for n in self.tree.within(arg, cst.Name) if isinstance(n, cst.Name)}
             if fed & targets and dotted_text(call.func) not in targets and self.values.is_model_call(call):
-                return True
+                return self.values.value(loop.iter).kind in ("?", "loader")
         return False
 
     def has_model_call(self, node: cst.CSTNode, depth: int = 2) -> bool:

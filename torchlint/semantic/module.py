@@ -6,8 +6,9 @@ is on by default.
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
@@ -32,6 +33,7 @@ from torchlint.semantic.project import Outside
 from torchlint.semantic.project.project import Definition
 from torchlint.semantic.round_trips import RoundTrip, round_trip
 from torchlint.semantic.samples import Samples
+from torchlint.semantic.statements import Statements
 from torchlint.semantic.transfers import Transfer
 from torchlint.semantic.tree import COMPREHENSIONS, LOOPS, Comprehension, Function, Loop
 from torchlint.semantic.upkeep import Upkeep
@@ -83,9 +85,12 @@ class Module(Pace, DataPath, Elements, Processes, Kernels, Upkeep, Frameworks, S
         accelerator: str = "auto",
         assume_hot: tuple[str, ...] = (),
         outside: Outside | None = None,
+        python: ast.Module | None = None,
     ) -> None:
         super().__init__(root, filename, outside or Outside())
         self.text = text
+        self.python = python
+        self.statements = Statements(root, text, python)
         self.target_torch = target_torch
         self.accelerator = accelerator
         self._values = Values(self.tree, self._names, self._scopes, self._flow, text)
@@ -98,6 +103,11 @@ class Module(Pace, DataPath, Elements, Processes, Kernels, Upkeep, Frameworks, S
         self._autograd = Autograd(self._scopes, self._flow)
         self._accel: bool | None = None
         self._mentions: dict[re.Pattern[str], bool] = {}
+
+    def close(self) -> None:
+        """Forget all answers: the parts know each other, and would wait for the garbage collector to be freed."""
+        for part in (self._values, self._loops, self._heat, self._reads, self):
+            vars(part).clear()
 
     # -- values -------------------------------------------------------------------------------------------------
 
@@ -173,8 +183,8 @@ class Module(Pace, DataPath, Elements, Processes, Kernels, Upkeep, Frameworks, S
             return True
         return True if value.device is None and value.origin in _ORIGIN_ON_DEVICE else None
 
-    def scalar_reads(self, node: cst.CSTNode) -> Iterator[HostRead]:
-        """Yield the reads of a device scalar that a call, subscript, f-string or ``%`` format makes itself."""
+    def scalar_reads(self, node: cst.CSTNode) -> Sequence[HostRead]:
+        """Return the reads of a device scalar that a call, subscript, f-string or ``%`` format makes itself."""
         return self._reads.scalars(node)
 
     def host_copy(self, call: cst.Call) -> HostRead | None:
@@ -192,6 +202,16 @@ class Module(Pace, DataPath, Elements, Processes, Kernels, Upkeep, Frameworks, S
     def gathered(self, append: cst.Call) -> list[cst.Name] | None:
         """Return the reads of a list that one loop fills by this ``append``, where all come after the loop."""
         return gathered(self, append)
+
+    def source(self, node: cst.CSTNode) -> str:
+        """Return a statement, or the whole file, as it is written; decorators and comments above are left out."""
+        if node is self.root:
+            return self.text
+        smalls = node.body if isinstance(node, cst.SimpleStatementLine) else (node,)
+        places = [self.statements.span(small) for small in smalls]
+        if None in places:
+            return self.root.code_for_node(node)
+        return "; ".join(self.text[place.start : place.end] for place in places if place is not None)
 
     def code(self, node: cst.CSTNode, limit: int = 60) -> str:
         """Return the source of an expression on one line, cut after `limit` characters, for a message."""

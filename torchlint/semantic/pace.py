@@ -33,6 +33,10 @@ class Pace(Part):
         """Return how often `node` runs; throttled places are cold."""
         return self._heat.heat(node)
 
+    def may_be_hot(self, node: cst.CSTNode) -> bool:
+        """Say whether anything in the function around `node` may be hot: False is certain, and cheaper than `heat`."""
+        return self._heat.may_be_hot(node)
+
     def function_heat(self, function: cst.FunctionDef) -> Heat:
         """Return how often a function's body runs."""
         return self._heat.function_heat(function)

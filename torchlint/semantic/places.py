@@ -47,6 +47,7 @@ class Places:
         self._flow = Flow(self.tree, self._names, self._scopes)
         self._guards = Guards(self.tree, self._names)
         self._compiled: frozenset[str] | None = None
+        self._benches: dict[cst.FunctionDef, bool] = {}
         self._bench_file = scope_facts.is_bench_path(filename)
 
     # -- places -------------------------------------------------------------------------------------------------
@@ -196,6 +197,10 @@ class Places:
         """Return the reads of all names that an import statement binds; those in annotations are left out."""
         return imports.reads_of(home, self._names, self._flow, self.tree)
 
+    def called(self, module: str, usual: str) -> str:
+        """Return the name by which this file imports a module at its top, the `usual` one where it has no other."""
+        return imports.called(module, usual, self.tree)
+
     def use(self, node: cst.CSTNode) -> cst.BaseExpression | None:
         """Return the call, or the bare decorator, in which a reference ends; None for any other use."""
         return imports.use_of(node, self.tree)
@@ -256,12 +261,15 @@ class Places:
         """Say whether `node` is benchmark or test code: by path, by function name, or by CUDA timing events."""
         if self._bench_file:
             return True
-        for function in self._scopes.enclosing_functions(node):
-            if scope_facts.is_bench_name(function.name.value):
-                return True
-            if any(self.name(c.func) in _TIMING for c in self.within(function, cst.Call) if isinstance(c, cst.Call)):
-                return True
-        return False
+        return any(self._is_bench(function) for function in self._scopes.enclosing_functions(node))
+
+    def _is_bench(self, function: cst.FunctionDef) -> bool:
+        if function not in self._benches:
+            calls = (call for call in self.within(function, cst.Call) if isinstance(call, cst.Call))
+            self._benches[function] = scope_facts.is_bench_name(function.name.value) or any(
+                self.name(call.func) in _TIMING for call in calls
+            )
+        return self._benches[function]
 
     def compiled(self, node: cst.CSTNode) -> bool:
         """Say whether `node` lies in a function given to torch.compile or torch.jit.script in this file."""

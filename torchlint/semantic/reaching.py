@@ -27,6 +27,7 @@ class Reaching:
         self.names = names
         self.flow = flow
         self._memo: dict[cst.Name, Definitions] = {}
+        self._parameters: dict[cst.CSTNode, frozenset[str]] | None = None
 
     def definitions(self, read: cst.Name) -> list[cst.CSTNode]:
         """Return the nodes that may have bound what a read of a name (or ``x += …``) finds.
@@ -63,18 +64,25 @@ class Reaching:
             if above is None:
                 return
             if isinstance(above, FUNCTIONS):
-                found.update({above: None} if any(p.name.value == name for p in self._params(above)) else {})
+                found.update({above: None} if name in self._params(above) else {})
                 return
             if isinstance(above, (cst.BaseSuite, cst.SimpleStatementLine, cst.Module)):
-                parts = list(above.body)
-                if any(self._through(part, name, found) for part in reversed(parts[: parts.index(node)])):
-                    return
+                if self.flow.writes(above, name):
+                    parts = list(above.body)
+                    if any(self._through(part, name, found) for part in reversed(parts[: parts.index(node)])):
+                        return
             elif self._around(above, node, name, found):
                 return
             node = above
 
-    def _params(self, function: cst.CSTNode) -> list[cst.Param]:
-        return [p for p in self.tree.nodes(cst.Param) if isinstance(p, cst.Param) and self.tree.owners[p] is function]
+    def _params(self, function: cst.CSTNode) -> frozenset[str]:
+        if self._parameters is None:
+            names: dict[cst.CSTNode, set[str]] = {}
+            for param in self.tree.nodes(cst.Param):
+                if isinstance(param, cst.Param):
+                    names.setdefault(self.tree.owners[param], set()).add(param.name.value)
+            self._parameters = {owner: frozenset(each) for owner, each in names.items()}
+        return self._parameters.get(function, frozenset())
 
     def _around(self, above: cst.CSTNode, node: cst.CSTNode, name: str, found: Definitions) -> bool:
         """Collect what a compound statement around `node` may bind before it; say whether nothing earlier counts."""

@@ -44,15 +44,28 @@ class Scopes(GradContexts):
         self._module: dict[cst.ClassDef, bool] = {}
         self._below: dict[cst.ClassDef, list[cst.ClassDef]] | None = None
         self._lineage: dict[cst.ClassDef, list[cst.ClassDef]] = {}
+        self._classes: dict[cst.CSTNode, cst.ClassDef | None] = {}
+        self._methods: dict[cst.ClassDef, dict[str, cst.FunctionDef]] = {}
+        self._ancestry: dict[cst.ClassDef, tuple[list[str], list[Definition]]] = {}
 
     # -- classes ------------------------------------------------------------------------------------------------
 
     def class_of(self, node: cst.CSTNode) -> cst.ClassDef | None:
         """Return the class whose method holds `node` (also from nested functions), or None."""
-        for above in self.tree.ancestors(node):
-            if isinstance(above, cst.ClassDef):
-                return above
-        return None
+        parents, known = self.tree.parents, self._classes
+        passed: list[cst.CSTNode] = []
+        at = parents.get(node)
+        while at is not None and at not in known:
+            kind = type(at)
+            if kind is cst.ClassDef:
+                break
+            if kind is cst.FunctionDef:
+                passed.append(at)
+            at = parents.get(at)
+        found = known[at] if at in known else at if isinstance(at, cst.ClassDef) else None
+        for function in passed:
+            known[function] = found
+        return found
 
     def local_class(self, expr: cst.CSTNode | None) -> cst.ClassDef | None:
         """Return the class of this file that an expression names."""
@@ -102,15 +115,22 @@ class Scopes(GradContexts):
 
         Behind the name of a base in another file of the project stand those of its own bases.
         """
-        out = []
-        for name in self._foreign(node):
-            out.append(name)
-            out.extend(torch_api.canonical(n) for n in self.names.outside.lineage(name).outside)
-        return out
+        return self._outside(node)[0]
 
     def family_outside(self, node: cst.ClassDef) -> list[Definition]:
         """Return the ancestors of a class in other files of the project, nearest first."""
-        return [found for name in self._foreign(node) for found in self.names.outside.lineage(name).classes]
+        return self._outside(node)[1]
+
+    def _outside(self, node: cst.ClassDef) -> tuple[list[str], list[Definition]]:
+        if node not in self._ancestry:
+            names: list[str] = []
+            classes: list[Definition] = []
+            for name in self._foreign(node):
+                lineage = self.names.outside.lineage(name)
+                names += [name, *(torch_api.canonical(each) for each in lineage.outside)]
+                classes += lineage.classes
+            self._ancestry[node] = names, classes
+        return self._ancestry[node]
 
     def _foreign(self, node: cst.ClassDef) -> list[str]:
         bases = [base for member in self.lineage(node) for base in self.bases(member) if self.local_class(base) is None]
@@ -118,12 +138,9 @@ class Scopes(GradContexts):
 
     def own_method(self, node: cst.ClassDef, name: str) -> cst.FunctionDef | None:
         """Return the method that the class itself defines under `name`."""
-        if not isinstance(node.body, cst.IndentedBlock):
-            return None
-        for item in node.body.body:
-            if isinstance(item, cst.FunctionDef) and item.name.value == name:
-                return item
-        return None
+        if node not in self._methods:
+            self._methods[node] = {method.name.value: method for method in reversed(self.methods(node))}
+        return self._methods[node].get(name)
 
     def method(self, node: cst.ClassDef, name: str) -> cst.FunctionDef | None:
         """Return the method that an instance of the class finds under `name` in this file."""

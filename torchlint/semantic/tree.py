@@ -7,11 +7,17 @@ statements and skips white space, commas and parentheses.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator
-from typing import TypeAlias
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias, TypeVar
 
 import libcst as cst
 
+from torchlint.semantic.quick_nodes import quicken
+
+quicken()
+
+N = TypeVar("N", bound=cst.CSTNode)
 Function: TypeAlias = cst.FunctionDef | cst.Lambda
 Owner: TypeAlias = cst.FunctionDef | cst.Lambda | cst.Module
 Statement: TypeAlias = cst.BaseStatement | cst.BaseSmallStatement
@@ -26,45 +32,43 @@ _SKIPPED = frozenset(
         "start end prefix posonly_ind star_arg_ind type_parameters"
     ).split()
 )
-_FIELDS: dict[type, tuple[str, ...]] = {}
 LOOPS = (cst.For, cst.While)
 COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)
 FUNCTIONS = (cst.FunctionDef, cst.Lambda)
+_SCOPES = frozenset((*COMPREHENSIONS, *FUNCTIONS, cst.ClassDef))
 
 
-_IS_NODE: dict[type, bool] = {}
-
-
-def _fields(node_type: type) -> tuple[str, ...]:
-    found = _FIELDS.get(node_type)
-    if found is None:
-        names = getattr(node_type, "__dataclass_fields__", {})
-        found = tuple(n for n in names if n not in _SKIPPED and not n.startswith("whitespace"))
-        _FIELDS[node_type] = found
-    return found
-
-
-def _is_node(value: object) -> bool:
-    # libcst's nodes are abstract base classes, for which isinstance is slow.
-    kind = type(value)
-    found = _IS_NODE.get(kind)
-    if found is None:
-        found = _IS_NODE[kind] = issubclass(kind, cst.CSTNode)
-    return found
+_CHILDREN: dict[type, Callable[[Any], list[cst.CSTNode]]] = {}
 
 
 def children(node: cst.CSTNode) -> list[cst.CSTNode]:
     """Return the child nodes that carry meaning, in field order."""
-    out: list[cst.CSTNode] = []
-    for name in _fields(type(node)):
-        value = getattr(node, name)
-        if value is None or type(value) is str:
+    kind = type(node)
+    reader = _CHILDREN.get(kind)
+    if reader is None:
+        reader = _CHILDREN[kind] = _reader(kind)
+    return reader(node)
+
+
+def _reader(kind: type) -> Callable[[Any], list[cst.CSTNode]]:
+    """Return a function that lists the children of one type of node: by its fields' types, read once."""
+    lines = ["def read(node):", "    out = []"]
+    for each in dataclasses.fields(kind):
+        if each.name in _SKIPPED or each.name.startswith("whitespace") or each.type in (str, bool, str | None):
             continue
-        if type(value) in (list, tuple):
-            out.extend(v for v in value if _is_node(v))
-        elif _is_node(value):
-            out.append(value)
-    return out
+        lines.append(f"    value = node.{each.name}")
+        if str(each.type).startswith("typing.Sequence["):
+            lines.append("    if value: out.extend(value)")
+        elif isinstance(each.type, type):
+            lines.append("    out.append(value)")
+        else:
+            lines.append("    if isinstance(value, node_type): out.append(value)")
+            lines.append("    elif type(value) in sequences: out.extend(v for v in value if isinstance(v, node_type))")
+    lines.append("    return out")
+    names: dict[str, Any] = {"node_type": cst.CSTNode, "sequences": (list, tuple)}
+    exec("\n".join(lines), names)  # noqa: S102 - all names in it are libcst's fields
+    found: Callable[[Any], list[cst.CSTNode]] = names["read"]
+    return found
 
 
 class Tree:
@@ -77,39 +81,73 @@ class Tree:
         self.scopes: dict[cst.CSTNode, cst.CSTNode] = {}
         self.by_type: dict[type, list[cst.CSTNode]] = {}
         self.order: dict[cst.CSTNode, int] = {}
-        self.ends: dict[cst.CSTNode, int] = {}
-        self._named: dict[str, list[cst.Name]] = {}
+        self.ends: dict[cst.CSTNode, int]
+        self._named: dict[str, list[cst.Name]] | None = None
+        self._named_orders: dict[str, list[int]] = {}
         self._orders: dict[type, list[int]] = {}
         self._walk(root)
 
     def _walk(self, root: cst.Module) -> None:
         stack: list[tuple[cst.CSTNode, Owner, cst.CSTNode]] = [(root, root, root)]
         parents, owners, by_type, order, scopes = self.parents, self.owners, self.by_type, self.order, self.scopes
+        readers, pop, push = _CHILDREN, stack.pop, stack.append
+        count = 0
         while stack:
-            node, owner, scope = stack.pop()
+            node, owner, scope = pop()
             kind = type(node)
             owners[node] = owner
             scopes[node] = scope
-            order[node] = len(order)
-            by_type.setdefault(kind, []).append(node)
-            is_function = kind in FUNCTIONS
-            below = node if is_function else owner
-            inside = node if is_function or kind in COMPREHENSIONS else scope
-            for child in reversed(children(node)):
+            order[node] = count
+            count += 1
+            if kind in by_type:
+                by_type[kind].append(node)
+            else:
+                by_type[kind] = [node]
+            below = readers[kind](node) if kind in readers else children(node)
+            if not below:
+                continue
+            below.reverse()
+            if kind in _SCOPES:
+                self._push_scope(node, below, owner, scope, stack)
+                continue
+            for child in below:
                 parents[child] = node
+                push((child, owner, scope))
+        self._close(order, parents)
+
+    def _push_scope(
+        self,
+        node: cst.CSTNode,
+        below: list[cst.CSTNode],
+        owner: Owner,
+        scope: cst.CSTNode,
+        stack: list[tuple[cst.CSTNode, Owner, cst.CSTNode]],
+    ) -> None:
+        """Put the children of a function, class or comprehension on the walk's stack."""
+        for child in below:
+            self.parents[child] = node
+            if isinstance(node, cst.ClassDef):
+                stack.append((child, owner, node if child is node.body else scope))
+            elif isinstance(node, FUNCTIONS):
                 # Decorators, annotations and a function's own name are evaluated where it is defined.
-                if kind is cst.FunctionDef and type(child) in (cst.Decorator, cst.Annotation, cst.Name):
-                    stack.append((child, owner, scope))
-                elif kind is cst.ClassDef and child is node.body:  # type: ignore[attr-defined]
-                    stack.append((child, below, node))  # type: ignore[arg-type]
-                else:
-                    stack.append((child, below, inside))  # type: ignore[arg-type]
-        ends = self.ends
-        for node in reversed(order):
-            ends.setdefault(node, order[node])
-            above = parents.get(node)
-            if above is not None:
-                ends.setdefault(above, ends[node])
+                outside = isinstance(node, cst.FunctionDef) and type(child) in (
+                    cst.Decorator,
+                    cst.Annotation,
+                    cst.Name,
+                )
+                stack.append((child, owner, scope) if outside else (child, node, node))
+            else:
+                stack.append((child, owner, node))
+
+    def _close(self, order: dict[cst.CSTNode, int], parents: dict[cst.CSTNode, cst.CSTNode]) -> None:
+        """Note for each node the place of the last one inside it."""
+        nodes = list(order)
+        ends = list(range(len(nodes)))
+        for place in range(len(nodes) - 1, 0, -1):
+            above = order[parents[nodes[place]]]
+            if ends[above] < ends[place]:
+                ends[above] = ends[place]
+        self.ends = dict(zip(nodes, ends, strict=True))
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """Yield the parent, its parent, and so on up to the module."""
@@ -148,15 +186,24 @@ class Tree:
 
     def named(self, name: str, inside: cst.CSTNode | None = None) -> list[cst.Name]:
         """Return the Name nodes spelled `name` in the file, or inside a node, in source order."""
-        if not self._named:
+        if self._named is None:
+            self._named = {}
             for node in self.by_type.get(cst.Name, ()):
                 assert isinstance(node, cst.Name)
                 self._named.setdefault(node.value, []).append(node)
         every = self._named.get(name, [])
-        if inside is None or not every:
-            return every
-        low = bisect.bisect_left(every, self.order[inside], key=self.order.__getitem__)
-        return every[low : bisect.bisect_right(every, self.ends[inside], key=self.order.__getitem__)]
+        return every if inside is None or not every else self.inside(every, self._places(name, every), inside)
+
+    def _places(self, name: str, nodes: list[cst.Name]) -> list[int]:
+        found = self._named_orders.get(name)
+        if found is None:
+            found = self._named_orders[name] = [self.order[node] for node in nodes]
+        return found
+
+    def inside(self, nodes: list[N], orders: list[int], outer: cst.CSTNode) -> list[N]:
+        """Return those of some nodes, given in source order with their places in it, that are or lie inside `outer`."""
+        low = bisect.bisect_left(orders, self.order[outer])
+        return nodes[low : bisect.bisect_right(orders, self.ends[outer], low)]
 
     def within(self, node: cst.CSTNode, *types: type[cst.CSTNode], nested: bool = False) -> Iterator[cst.CSTNode]:
         """Yield `node` and its descendants of exactly these types, in source order.
@@ -185,7 +232,8 @@ class Tree:
         orders = self._orders.get(node_type)
         if orders is None:
             orders = self._orders[node_type] = [self.order[n] for n in every]
-        return every[bisect.bisect_left(orders, low) : bisect.bisect_right(orders, high)]
+        first = bisect.bisect_left(orders, low)
+        return every[first : bisect.bisect_right(orders, high, first)]
 
     def is_within(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
         """Say whether `node` is `outer` or lies inside it."""

@@ -12,7 +12,7 @@ import errno
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torchlint.base.errors import ConfigError
 from torchlint.source.document import kind_of, reason_of
@@ -27,6 +27,10 @@ DEFAULT_EXCLUDE = tuple(
     dist node_modules site-packages venv
     """.split()
 )
+
+
+MARKS = {".gitignore", ".torchlint.toml", "torchlint.toml", "pyproject.toml"}
+"""Names of files that decide on others in and below their directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +82,16 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """The files to check, sorted by name, each real file once; and what was left out, sorted too."""
+    """The files to check, sorted by name, each real file once; and what was left out, sorted too.
+
+    `folders` are the real paths of the directories that were listed, and `marks` the paths in there that can decide on
+    more than themselves: links, ignore files and configurations.
+    """
 
     files: tuple[Found, ...]
     skipped: tuple[Skipped, ...]
+    folders: tuple[str, ...] = field(default=(), compare=False)
+    marks: tuple[str, ...] = field(default=(), compare=False)
 
 
 def discover(paths: Sequence[str], options: DiscoverOptions) -> Discovery:
@@ -98,7 +108,7 @@ def discover(paths: Sequence[str], options: DiscoverOptions) -> Discovery:
     search.resolve_links()
     files = sorted(search.files, key=lambda found: found.filename)
     skipped = sorted(set(search.skipped), key=lambda skip: (skip.filename, skip.reason))
-    return Discovery(tuple(files), tuple(skipped))
+    return Discovery(tuple(files), tuple(skipped), tuple(search.folders), tuple(search.marks))
 
 
 def _globs(key: str, patterns: Sequence[str]) -> GlobList:
@@ -126,6 +136,8 @@ class _Search:
         self.files: list[Found] = []
         self.skipped: list[Skipped] = []
         self.links: list[tuple[str, str]] = []
+        self.folders: list[str] = []
+        self.marks: list[str] = []
         self.seen_files: set[str | tuple[int, int]] = set()
 
     def skip(self, filename: str, reason: str, kind: SkipKind) -> None:
@@ -206,6 +218,7 @@ class _Search:
         stack = [(shown, real, git)]
         while stack:
             prefix, directory, chain = stack.pop()
+            self.folders.append(directory)
             try:
                 with os.scandir(directory) as entries:
                     listing = list(entries)
@@ -227,6 +240,9 @@ class _Search:
     def chain_inside(self, directory: str, chain: Chain, listing: Sequence[os.DirEntry[str]]) -> Chain:
         """Return the ignore files for what lies in `directory`, given those of its parent."""
         names = {entry.name for entry in listing}
+        self.marks += (os.path.join(directory, name) for name in MARKS & names)
+        if ".git" in names:
+            self.marks.append(os.path.join(directory, ".git", "info", "exclude"))
         if not self.options.respect_gitignore or names.isdisjoint((".git", ".gitignore")):
             return chain
         # A repository inside another one does not obey the outer one.
@@ -251,6 +267,7 @@ class _Search:
             self.skip(name, ignored, SkipKind.EXCLUDED)
         elif is_link:
             self.links.append((name, place))
+            self.marks.append(place)
         elif not is_directory:
             self.take(name, place)
         return is_directory and not ignored

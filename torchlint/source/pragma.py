@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -91,5 +90,7 @@ def _problem(verb: str, has_codes: bool) -> str | None:
         if has_codes:
             return ""
         return f"suppression without codes is not honoured; write '# torchlint: {verb}[TL101]'"
+    import difflib
+
     close = difflib.get_close_matches(verb[:40], _VERBS, 1, 0.7)
     return f"unknown suppression '{verb}'; did you mean '{close[0]}'?" if close else None

@@ -10,7 +10,6 @@ Known forms, where a code may also be a prefix (``TL1``) or a rule's name:
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -58,6 +57,8 @@ class _Codes:
         self.guesses -= 1
         if self.guesses < 0:
             return ""
+        import difflib
+
         close = difflib.get_close_matches(word.upper(), self.known, 1) or difflib.get_close_matches(
             word.lower(), self.by_name, 1
         )

@@ -274,7 +274,7 @@ def _may_wait(statement: cst.CSTNode, module: Module) -> bool:
             return True
         if isinstance(node, cst.Call) and not _known(node, module):
             return True
-        if any(True for _ in module.scalar_reads(node)):
+        if module.scalar_reads(node):
             return True
     return False
 

@@ -238,7 +238,7 @@ def _cuda(device: str | None, target: cst.BaseExpression | None, module: Module)
             chooser = module.class_of(target)
         case cst.Attribute():  # A tensor's own device, or one that the caller chooses.
             return False
-    return "cuda" in module.root.code_for_node(chooser or module.root)
+    return "cuda" in module.source(chooser or module.root)
 
 
 def _resident(loader: cst.Call, module: Module) -> bool:

@@ -214,7 +214,7 @@ def _streams(method: cst.FunctionDef, module: Module) -> list[cst.ClassDef]:
 def _shares(node: cst.ClassDef, module: Module) -> bool:
     """Say whether a class or its bases in this file know of workers or shards, or yield random samples."""
     for each in module.family(node):
-        text = "\n".join(module.root.code_for_node(part) for part in each.body.body)
+        text = "\n".join(module.source(part) for part in each.body.body)
         if _SHARES.search(text) or _RANDOM.search(text):
             return True
     return False
@@ -231,5 +231,5 @@ def _starts(loader: cst.Call, module: Module) -> bool:
         case given:
             function = module.value(given).node
     return isinstance(function, (cst.FunctionDef, cst.Lambda)) and not re.search(
-        "dataset|worker_info", module.root.code_for_node(function)
+        "dataset|worker_info", module.source(function)
     )

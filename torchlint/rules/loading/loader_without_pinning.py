@@ -151,7 +151,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if (pin is not None and module.framework) or module.cuda_samples(node):
         return
     if _feeds_device(node, module):
-        yield Hit(node, fix=_fix(node, pin))
+        yield Hit(node, fix=_fix(node, pin, module))
 
 
 def _feeds_device(node: cst.Call, module: Module) -> bool:
@@ -165,7 +165,8 @@ def _feeds_device(node: cst.Call, module: Module) -> bool:
     return role == "unseen" and module.sample_cost(node) is True and module.batches_go_to is not None
 
 
-def _fix(node: cst.Call, pin: cst.BaseExpression | None) -> Fix:
-    value = cst.parse_expression("torch.cuda.is_available()")
+def _fix(node: cst.Call, pin: cst.BaseExpression | None, module: Module) -> Fix:
+    torch = module.called("torch", "torch")
+    value = cst.parse_expression(f"{torch}.cuda.is_available()")
     edit = Replace(pin, value) if pin is not None else Replace(node, with_keyword(node, "pin_memory", value))
-    return Fix((edit, NeedImport("torch")), Safety.UNSAFE, "Pin the batches' memory", _NOTE)
+    return Fix((edit, NeedImport("torch", torch)), Safety.UNSAFE, "Pin the batches' memory", _NOTE)

@@ -218,8 +218,9 @@ def _fix_stack(node: cst.Call, legacy: str | None, module: Module) -> Fix:
     data = node.args[0].value
     dtypes = {module.array_dtype(each) for each in module.arrays(data)}
     literal = isinstance(data, cst.List) and legacy is None
-    stacked = cst.Call(cst.parse_expression("np.stack"), [cst.Arg(data)])
-    edits = (Replace(node, _tensor(node, stacked, legacy)), NeedImport("numpy", "np"))
+    numpy = module.called("numpy", "np")
+    stacked = cst.Call(cst.parse_expression(f"{numpy}.stack"), [cst.Arg(data)])
+    edits = (Replace(node, _tensor(node, stacked, legacy)), NeedImport("numpy", numpy))
     if literal and len(dtypes) == 1 and None not in dtypes:
         return Fix(edits, Safety.SAFE, "Join the arrays first")
     note = _EMPTY if not isinstance(data, cst.List) else _MIXED if literal else _CAST

@@ -177,9 +177,10 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if module.bench(node) or module.mentions(_POLICY):
+    maker = module.name(node.func) in _MAKERS
+    if not (maker or _to_double(node, module)) or module.bench(node) or module.mentions(_POLICY):
         return
-    if module.name(node.func) in _MAKERS and node.args and _is_float64(node.args[0].value, module, _DEPTH):
+    if maker and node.args and _is_float64(node.args[0].value, module, _DEPTH):
         if module.keyword(node, "dtype") is None and _goes_to_device(node, module, _DEPTH):
             fix = Fix((Append(node, ".float()"),), Safety.UNSAFE, "Cast to float32 before the copy", _NOTE)
             direct = isinstance(module.parent(node), cst.Attribute)
@@ -266,5 +267,5 @@ def _in_forward(node: cst.Call, module: Module) -> bool:
     names = [*(kin.name.value for kin in module.family(cls)), *module.base_names(cls)]
     if any(_LOSS.search(name) for name in names):
         return False
-    text = module.root.code_for_node(function)
+    text = module.source(function)
     return not _BACK.search(text) and not _EXACT.search(text) and module.on_device(node) is True

@@ -259,7 +259,7 @@ def _same_channels(layer: cst.Call, norm: cst.Call, name: str, module: Module) -
 
 def _loads_weights(node: cst.Call, module: Module) -> bool:
     cls = module.class_of(node)
-    return cls is not None and _LOADS.search(module.root.code_for_node(cls)) is not None
+    return cls is not None and _LOADS.search(module.source(cls)) is not None
 
 
 def _fix(node: cst.Call, module: Module) -> Fix:

@@ -209,6 +209,6 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     function, cls = module.function(node), module.class_of(node)
     names = [place.name.value for place in (function, cls) if place is not None]
     home = cls or function or module.root
-    if any(_WINDOW.search(name) for name in names) or _FUSED.search(module.root.code_for_node(home)):
+    if any(_WINDOW.search(name) for name in names) or _FUSED.search(module.source(home)):
         return
     yield Hit(node)

@@ -303,16 +303,15 @@ def _first(node: cst.Call, module: Module) -> bool:
 
 def _fix(node: cst.Call, heat: Heat, module: Module) -> Fix | None:
     """Decorate the function, or wrap the loop where the function also trains."""
-    function = module.function(node)
+    torch = module.called("torch", "torch")
+    need, function = NeedImport("torch", torch), module.function(node)
     loops = module.within(function or module.root, cst.For, cst.While)
     trains = any(module.loop_kind(loop) in (LoopKind.TRAIN, LoopKind.EPOCH) for loop in loops)
     if function is not None and not trains and not function.decorators and function.asynchronous is None:
-        edits = (Prepend(function, "@torch.no_grad()\n"), NeedImport("torch"))
+        edits = (Prepend(function, f"@{torch}.no_grad()\n"), need)
         return Fix(edits, Safety.UNSAFE, "Decorate the function with torch.no_grad()", _NOTE)
     if not isinstance(heat.loop, LOOPS):
         return None
-    item = cst.WithItem(cst.parse_expression("torch.no_grad()"))
+    item = cst.WithItem(cst.parse_expression(f"{torch}.no_grad()"))
     wrapped = cst.With([item], cst.IndentedBlock([heat.loop.with_changes(leading_lines=[])]))
-    return Fix(
-        (Replace(heat.loop, wrapped), NeedImport("torch")), Safety.UNSAFE, "Wrap the loop in torch.no_grad()", _NOTE
-    )
+    return Fix((Replace(heat.loop, wrapped), need), Safety.UNSAFE, "Wrap the loop in torch.no_grad()", _NOTE)

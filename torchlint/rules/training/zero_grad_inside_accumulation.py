@@ -175,7 +175,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     tests = [_counter(c, loop, module) for c in steps]
     backwards = [c for c in calls if _is_call(c, "backward")]
-    if any(module.loops(c)[0] is not loop for c in (*steps, *backwards)):
+    if any(next(iter(module.loops(c)), None) is not loop for c in (*steps, *backwards)):
         return
     if None in tests or not backwards or any(_counter(c, loop, module) for c in backwards):
         return

@@ -189,7 +189,7 @@ NOTE = "The values stay on the device: GPU memory grows with the loop, and what 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Yield a hit for a copy to the host that runs every step."""
-    copy = module.host_copy(node)
+    copy = module.host_copy(node) if module.may_be_hot(node) else None
     if copy is None:
         return
     heat = module.heat(node)
@@ -236,7 +236,7 @@ def _scalar_read(whole: cst.CSTNode, module: Module) -> bool:
     """Say whether the chain ends in, or is the argument of, a read of one number."""
     above = module.parent(whole)
     outer = module.parent(above) if isinstance(above, cst.Arg) else None
-    return any(next(module.scalar_reads(call), None) is not None for call in (whole, outer) if call is not None)
+    return any(module.scalar_reads(call) for call in (whole, outer) if call is not None)
 
 
 def _consumers(whole: cst.CSTNode, module: Module) -> list[cst.Call]:

@@ -209,6 +209,8 @@ rule = Rule(
 @rule.on(cst.Call, cst.FormattedString, cst.BinaryOperation)
 def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
     """Yield a hit for a scalar read that only serves a logging call, at the place where TL101 would see it."""
+    if not module.may_be_hot(node):
+        return
     for read in module.scalar_reads(node):
         sinks = module.logged_in(read.node)
         if sinks and _in_step(node, module) and not module.read_before(read):

@@ -180,6 +180,8 @@ METHOD_OF_KIND = {"float": "double", "int": "long"}
 @rule.on(cst.Call, cst.Subscript, cst.FormattedString, cst.BinaryOperation)
 def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
     """Yield a hit for a scalar read that runs every step."""
+    if not module.may_be_hot(node):
+        return
     for read in module.scalar_reads(node):
         heat = module.heat(node)
         if not heat.hot or (read.how in ("format", "print") and not heat.train):

@@ -165,7 +165,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 @rule.on(cst.Call)
 def check_back(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Find ``t.cpu().half()`` and ``t.to("cpu", torch.half)`` of a tensor whose dtype is wider."""
-    copy = module.host_copy(node)
+    copy = module.host_copy(node) if module.may_be_hot(node) else None
     if copy is None or not _hot(node, module):
         return
     narrow: str | None = None

@@ -249,12 +249,12 @@ def _fix(node: cst.If, test: cst.BaseExpression, module: Module) -> Fix | None:
     sides = [taken.value] if other is None else [taken.value, otherwise]
     if not all(module.value(side).tensor and _scaled(side, name.value, module) for side in sides):
         return None
-    select = cst.parse_expression("torch.where()")
-    assert isinstance(select, cst.Call)
-    select = select.with_changes(args=[cst.Arg(test), cst.Arg(taken.value), cst.Arg(otherwise)])
+    torch = module.called("torch", "torch")
+    select = cst.Call(cst.parse_expression(f"{torch}.where"), [*map(cst.Arg, (test, taken.value, otherwise))])
     new = cst.SimpleStatementLine([taken.with_changes(value=select)])
     note = "Both sides are computed; a NaN or infinity in the side not taken can reach the gradients."
-    return Fix((Replace(node, new), NeedImport("torch")), Safety.UNSAFE, "Select with torch.where on the device", note)
+    edits, title = (Replace(node, new), NeedImport("torch", torch)), "Select with torch.where on the device"
+    return Fix(edits, Safety.UNSAFE, title, note)
 
 
 def _select(suite: cst.BaseSuite) -> cst.Assign | None:

@@ -75,21 +75,26 @@ def returned(module: Module, name: str, call: cst.Call, given: list[Value]) -> V
     position = 0
     for arg, value in zip(call.args, given, strict=True):
         if arg.keyword is not None:
-            env[arg.keyword.value] = _plain(value)
+            env[arg.keyword.value] = plain(value)
         elif arg.star:
             position = len(names)
         elif position < len(names):
-            env[names[position]] = _plain(value)
+            env[names[position]] = plain(value)
             position += 1
     return exported(module, module.returned(function, env))
 
 
-def _plain(value: Value) -> Value:
+def shape(call: cst.Call) -> tuple[str, ...]:
+    """Return how a call hands over its arguments: each one's star or keyword."""
+    return tuple(arg.star or (arg.keyword.value if arg.keyword is not None else "") for arg in call.args)
+
+
+def plain(value: Value) -> Value:
     """Return a value of another file without its nodes."""
     return value.but(
         node=None,
-        item=_plain(value.item) if value.item is not None else None,
-        items=tuple(_plain(each) for each in value.items) if value.items is not None else None,
+        item=plain(value.item) if value.item is not None else None,
+        items=tuple(plain(each) for each in value.items) if value.items is not None else None,
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from torchlint.semantic import torch_api
@@ -38,6 +38,7 @@ class Outside:
     project: Project | None = None
     path: str = ""
     deep: bool = False
+    _found: dict[str, Definition | None] = field(default_factory=dict, compare=False, repr=False)
 
     # -- structure ----------------------------------------------------------------------------------------------
 
@@ -45,8 +46,10 @@ class Outside:
         """Return the definition in another file of the project that a dotted name of this file stands for."""
         if self.project is None or not dotted or "." not in dotted or dotted.startswith(("torch.", "builtins.")):
             return None
-        found = self.project.find(self.path, dotted)
-        return found if isinstance(found, Definition) and found.path != self.path else None
+        if dotted not in self._found:
+            found = self.project.find(self.path, dotted)
+            self._found[dotted] = found if isinstance(found, Definition) and found.path != self.path else None
+        return self._found[dotted]
 
     def starred(self, stars: Iterable[str], name: str) -> str | None:
         """Return the dotted name that the star imports of this file bind `name` to, or None."""
@@ -110,14 +113,18 @@ class Outside:
             return UNKNOWN
         if found.kind == CLASS:
             return self._instance(found)
-        module = self._facts(found) if found.kind == FUNCTION else None
-        return exports.returned(module, found.name, call, given) if module is not None else UNKNOWN
+        if found.kind != FUNCTION or not self.deep or self.project is None:
+            return UNKNOWN
+        key = (found, exports.shape(call), tuple(exports.plain(value) for value in given))
+        if not self.project.knows(key, found.path):
+            module = self._facts(found)
+            self.project.answers[key] = exports.returned(module, found.name, call, given) if module else UNKNOWN
+        return self.project.answers[key] or UNKNOWN
 
     def method(self, classes: Iterable[Definition], name: str) -> Value:
         """Return what calling a method gives that the first of these classes has."""
         for cls in classes:
-            module = self._facts(cls)
-            found = exports.method_returned(module, cls.name, name) if module is not None else None
+            found = self._kept(exports.method_returned, cls, name, f"def {name}")
             if found is not None:
                 return found
         return UNKNOWN
@@ -125,16 +132,27 @@ class Outside:
     def attribute(self, classes: Iterable[Definition], name: str) -> Value:
         """Return what ``self.name`` holds by the assignments of the first of these classes that makes any."""
         for cls in classes:
-            module = self._facts(cls)
-            found = exports.attribute(module, cls.name, name) if module is not None else UNKNOWN
-            if found.kind not in ("?", "none"):
+            found = self._kept(exports.attribute, cls, name, name)
+            if found is not None and found.kind not in ("?", "none"):
                 return found
         return UNKNOWN
+
+    def _kept(
+        self, question: Callable[[Module, str, str], Value | None], cls: Definition, name: str, needed: str
+    ) -> Value | None:
+        """Return the answer to a question about a class, which is remembered longer than the analysis of its file."""
+        if not self.deep or self.project is None:
+            return None
+        key = (question, cls, name)
+        if not self.project.knows(key, cls.path):
+            module = self._facts(cls, needed)
+            self.project.answers[key] = question(module, cls.name, name) if module is not None else None
+        return self.project.answers[key]
 
     def callers(self, classes: Iterable[Definition], method: str) -> Iterator[Caller]:
         """Yield the places in the files of these classes where one of them calls ``self.method``."""
         for cls in classes:
-            module = self._facts(cls)
+            module = self._facts(cls, f"self.{method}(")
             if module is not None:
                 yield from exports.callers(module, cls.name, method)
 
@@ -159,7 +177,8 @@ class Outside:
         """Return the analysis of the file of a definition, where facts may be asked for."""
         return self._facts(definition)
 
-    def _facts(self, definition: Definition) -> Module | None:
-        if not self.deep or self.project is None:
+    def _facts(self, definition: Definition, needed: str = "") -> Module | None:
+        """Return the analysis of a definition's file; None where its text does not even hold what is `needed`."""
+        if not self.deep or self.project is None or not self.project.says(definition.path, needed):
             return None
         return self.project.module(definition.path)

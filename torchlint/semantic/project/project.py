@@ -8,6 +8,7 @@ question came first.
 
 from __future__ import annotations
 
+import copy
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -16,11 +17,13 @@ from typing import TYPE_CHECKING
 from torchlint.semantic import torch_api
 from torchlint.semantic.project.index import ALIAS, CLASS, FUNCTION, IMPORT, Index, index
 from torchlint.semantic.project.search import Search
+from torchlint.semantic.trail import Trail, closed
 
 if TYPE_CHECKING:
     from torchlint.semantic.module import Module
+    from torchlint.semantic.values import Value
 
-_KEPT = 1_000_000
+_KEPT = 600_000
 """Characters of source whose analyses are kept at a time."""
 _HOPS = 20
 
@@ -45,6 +48,8 @@ class Lineage:
 class Project:
     """Reads and remembers the files below one root.
 
+    Each file asks through a view of its own, which notes what the answers rest on; the memory is one for all.
+
     Args:
         root: the project's folder; imports resolve under it.
         read: gives the text of a file, or None where it cannot be read.
@@ -58,17 +63,47 @@ class Project:
         self._read = read
         self._analyse = analyse
         self._indexes: dict[str, Index] = {}
+        self._texts: dict[str, str] = {}
+        self.answers: dict[object, Value | None] = {}
+        self._retired: list[Module] = []
         self._modules: OrderedDict[str, tuple[Module | None, int]] = OrderedDict()
-        self._lineages: dict[Definition, Lineage] = {}
+        self._lineages: dict[Definition, tuple[Lineage, Trail]] = {}
+        self._helpers: dict[str, Trail] = {}
+        self._trail = self.search.trail
+
+    # -- views --------------------------------------------------------------------------------------------------
+
+    def view(self, trail: Trail) -> Project:
+        """Return this project for one who asks, whose answers are noted in `trail`."""
+        seen = copy.copy(self)
+        seen._trail = trail
+        seen.search = self.search.view(trail)
+        return seen
+
+    def helper(self, path: str) -> Project:
+        """Return this project for the analysis of a file that others ask about."""
+        return self.view(self._helpers.setdefault(path, Trail()))
+
+    def rests_on(self, trail: Trail) -> Trail:
+        """Return a trail with those of all the helpers that it names."""
+        return closed(trail, self._helpers)
 
     # -- structure ----------------------------------------------------------------------------------------------
 
     def index(self, path: str) -> Index:
         """Return the names of a file; none where it cannot be read."""
+        self._trail.read.add(path)
         if path not in self._indexes:
-            text = self._read(path)
-            self._indexes[path] = index(text) if text is not None else Index()
+            text = self._texts[path] = self._read(path) or ""
+            self._indexes[path] = index(text)
         return self._indexes[path]
+
+    def says(self, path: str, text: str) -> bool:
+        """Say whether a file's text holds these characters: a cheap look before its analysis is asked for."""
+        self._trail.read.add(path)
+        if path not in self._texts:
+            self._texts[path] = self._read(path) or ""
+        return text in self._texts[path]
 
     def find(self, importer: str, dotted: str, hops: int = _HOPS) -> Definition | str | None:
         """Return what a dotted name in the file `importer` stands for.
@@ -134,28 +169,47 @@ class Project:
     def lineage(self, definition: Definition) -> Lineage:
         """Return the ancestors of a class of the project, itself first."""
         if definition not in self._lineages:
-            classes: list[Definition] = []
-            outside: list[str] = []
-            todo = [definition]
-            while todo:
-                at = todo.pop(0)
-                if at in classes:
-                    continue
-                classes.append(at)
-                origin = self.index(at.path).names.get(at.name)
-                for base in origin.bases if origin is not None else ():
-                    found = self.member(at.path, base.split(".")) if base else None
-                    if isinstance(found, Definition) and found.kind == CLASS:
-                        todo.append(found)
-                    else:
-                        outside.append(found if isinstance(found, str) else base)
-            self._lineages[definition] = Lineage(tuple(classes), tuple(outside))
-        return self._lineages[definition]
+            trail = Trail()
+            self._lineages[definition] = self.view(trail)._ancestors(definition), trail
+        lineage, trail = self._lineages[definition]
+        self._trail.add(trail)
+        return lineage
+
+    def _ancestors(self, definition: Definition) -> Lineage:
+        classes: list[Definition] = []
+        outside: list[str] = []
+        todo = [definition]
+        while todo:
+            at = todo.pop(0)
+            if at in classes:
+                continue
+            classes.append(at)
+            origin = self.index(at.path).names.get(at.name)
+            for base in origin.bases if origin is not None else ():
+                found = self.member(at.path, base.split(".")) if base else None
+                if isinstance(found, Definition) and found.kind == CLASS:
+                    todo.append(found)
+                else:
+                    outside.append(found if isinstance(found, str) else base)
+        return Lineage(tuple(classes), tuple(outside))
 
     # -- facts --------------------------------------------------------------------------------------------------
 
+    def settle(self) -> None:
+        """Free the analyses that are no longer kept; to be called when no answer from them is in use."""
+        while self._retired:
+            self._retired.pop().close()
+
+    def knows(self, key: object, path: str) -> bool:
+        """Say whether the answer to a question about a file is in `answers`; it then counts as asked again."""
+        self._trail.read.add(path)
+        self._trail.helpers.add(path)
+        return key in self.answers
+
     def module(self, path: str) -> Module | None:
         """Return the analysis of one file, for its facts; None where there can be none."""
+        self._trail.read.add(path)
+        self._trail.helpers.add(path)
         if path in self._modules:
             self._modules.move_to_end(path)
             return self._modules[path][0]
@@ -164,6 +218,8 @@ class Project:
         self._modules[path] = found, len(text or "")
         total = sum(size for _, size in self._modules.values())
         while total > _KEPT and len(self._modules) > 1:
-            _, (_, size) = self._modules.popitem(last=False)
+            _, (old, size) = self._modules.popitem(last=False)
             total -= size
+            if old is not None:
+                self._retired.append(old)
         return found

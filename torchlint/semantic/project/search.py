@@ -6,7 +6,10 @@ outermost package of the importing file, from a script's own folder, from the ro
 
 from __future__ import annotations
 
+import copy
 import os
+
+from torchlint.semantic.trail import Trail
 
 _NEVER_OURS = frozenset(
     (
@@ -18,12 +21,20 @@ _NEVER_OURS = frozenset(
 
 
 class Search:
-    """Finds the files of modules; what the disk says is remembered."""
+    """Finds the files of modules; what the disk says is remembered, and `trail` notes who wanted to know."""
 
     def __init__(self, root: str) -> None:
         self.root = os.path.realpath(root)
-        self._files: dict[str, bool] = {}
+        self.trail = Trail()
+        self.files: dict[str, bool] = {}
         self._tops: dict[str, str] = {}
+
+    def view(self, trail: Trail) -> Search:
+        """Return this search for one who asks, with the same memory of the disk."""
+        seen = copy.copy(self)
+        seen.trail = trail
+        seen._tops = {}  # The way to what is remembered would not be noted.
+        return seen
 
     def module(self, importer: str, dotted: str) -> str | None:
         """Return the file of the module `dotted` as the file `importer` names it; relative names start with dots."""
@@ -61,9 +72,10 @@ class Search:
         return self._tops[folder]
 
     def _is_file(self, path: str) -> bool:
-        if path not in self._files:
+        self.trail.looked.add(path)
+        if path not in self.files:
             try:
-                self._files[path] = os.path.isfile(path)
+                self.files[path] = os.path.isfile(path)
             except ValueError:  # a null byte
-                self._files[path] = False
-        return self._files[path]
+                self.files[path] = False
+        return self.files[path]

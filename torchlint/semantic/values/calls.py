@@ -64,7 +64,7 @@ class Calls(Functions):
         callees = self.values.flow.callees(node)
         if not callees:
             return None
-        if len(callees) == 1 and isinstance(callees[0], cst.Lambda) and self.fuel > 0:
+        if len(callees) == 1 and isinstance(callees[0], cst.Lambda) and self._fuelled():
             return self._inlined(callees[0], node)
         found = join_all([self.values.summary(callee, self.fuel - 1) for callee in callees])
         if len(callees) == 1 and (found.kind == "?" or (found.tensor and found.device is None)):
@@ -75,7 +75,7 @@ class Calls(Functions):
 
     def _for_arguments(self, function: cst.CSTNode, node: cst.Call, found: Value) -> Value:
         """Return what a call gives for its own tensors, where the callee says too little for all its calls at once."""
-        if not isinstance(function, cst.FunctionDef) or self.fuel <= 0:
+        if not isinstance(function, cst.FunctionDef) or not self._fuelled():
             return found
         passed = bind(function, node, self.values.scopes.is_method(function))
         values = {name: self.recorded.get(expr, UNKNOWN) for name, expr in passed.items()}
@@ -85,6 +85,11 @@ class Calls(Functions):
             if v.tensor and v.device is not None
         }
         return self.values.summary(function, self.fuel - 1, given) if given else found
+
+    def _fuelled(self) -> bool:
+        if self.fuel <= 0:
+            self.values.starve()
+        return self.fuel > 0
 
     def _inlined(self, function: cst.Lambda, node: cst.Call) -> Value | None:
         """Evaluate a lambda's body with the values of this call's positional arguments."""

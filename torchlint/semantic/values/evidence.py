@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import libcst as cst
 
@@ -38,26 +39,31 @@ _NOT_DEVICE = re.compile(r"(count|id|ids|type|name|num|n|map|list|placement|memo
 _SCALER = re.compile(r"^(\w+_)?(grad_?)?scaler$")
 
 
+@cache
 def is_loader_name(name: str) -> bool:
     """Say whether a name is one that people give to data loaders."""
     return bool(_LOADER.search(name))
 
 
+@cache
 def is_criterion_name(name: str) -> bool:
     """Say whether a name is one that people give to loss modules."""
     return bool(_CRITERION.match(name))
 
 
+@cache
 def is_device_name(name: str) -> bool:
     """Say whether a name is one that people give to a `torch.device`, not to an index or a count."""
     return bool(_DEVICE.match(name)) and not _NOT_DEVICE.search(name)
 
 
+@cache
 def is_model_name(name: str) -> bool:
     """Say whether a name is one that people give to a model."""
     return bool(_MODEL.match(name)) and not _NOT_MODEL.search(name) and not _VERB.match(name)
 
 
+@cache
 def by_name(name: str) -> Value:
     """Return what a bare name suggests: a loader, model, criterion, optimizer, scaler or device."""
     if is_loader_name(name):

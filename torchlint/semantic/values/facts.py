@@ -3,6 +3,9 @@
 An analysis of a function has *fuel*: with none left, parameters are known by annotation and use alone and calls of
 local functions give nothing. With more, parameters take the join of their call sites and calls take the callee's
 summary, each analysed with one unit less. So results do not depend on the order of questions.
+
+What never wanted more fuel than it had is the same with any more: such an analysis is done once and not again for
+each amount (see `fuel`).
 """
 
 from __future__ import annotations
@@ -14,12 +17,14 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantic.flow import Flow
-from torchlint.semantic.names import Names, dotted_text
+from torchlint.semantic.names import Binding, Names, dotted_text
 from torchlint.semantic.scopes import Scopes
 from torchlint.semantic.tree import Tree
 from torchlint.semantic.values import backprop, evidence, params, records
+from torchlint.semantic.values.fuel import Fuelled
 from torchlint.semantic.values.interpreter import Interpreter
-from torchlint.semantic.values.value import ACCEL, CPU, UNKNOWN, Value, join_all
+from torchlint.semantic.values.roles import Roles
+from torchlint.semantic.values.value import ACCEL, UNKNOWN, Value, join_all
 
 if TYPE_CHECKING:
     from torchlint.semantic.project import Definition
@@ -29,10 +34,11 @@ _FRAMEWORK = re.compile(r"(^|\n)\s*(import|from) (accelerate|(pytorch_)?lightnin
 _DEFAULT_DEVICE = re.compile(r"set_default_device|set_default_tensor_type|with torch\.device\(")
 
 
-class Values:
+class Values(Fuelled, Roles):
     """Abstract values of the expressions of one file."""
 
     def __init__(self, tree: Tree, names: Names, scopes: Scopes, flow: Flow, text: str) -> None:
+        super().__init__()
         self.tree = tree
         self.names = names
         self.scopes = scopes
@@ -42,6 +48,8 @@ class Values:
         self._given: dict[tuple[cst.FunctionDef, int, tuple[tuple[str, Value], ...]], Interpreter] = {}
         self._runs: dict[tuple[cst.CSTNode, int], Interpreter] = {}
         self._attributes: dict[tuple[cst.ClassDef, str, int], Value] = {}
+        self._full_runs: dict[cst.CSTNode, Interpreter] = {}
+        self._full_attributes: dict[tuple[cst.ClassDef, str], tuple[int, Value]] = {}
         self._made: dict[cst.ClassDef, list[cst.Call]] | None = None
         self._uses: dict[cst.CSTNode, dict[str, Value]] = {}
         self._assigned: dict[cst.ClassDef, params.Assignments] = {}
@@ -60,25 +68,38 @@ class Values:
         """Return the analysis of a function for these arguments; an unknown one is left to its other evidence."""
         known = tuple(sorted((name, value) for name, value in given.items() if value.kind not in ("?", "none")))
         key = (function, fuel, known)
-        if key not in self._given:
-            env = params.environment(self, function, fuel)
-            self._given[key] = Interpreter(self, function, fuel)
-            self._given[key].run({**env, **{name: value for name, value in known if name in env}})
-        return self._given[key]
+        found = self._given.get(key)
+        if found is None:
+            with self._watched(key):
+                env = params.environment(self, function, fuel)
+                found = self._given[key] = Interpreter(self, function, fuel)
+                found.run({**env, **{name: value for name, value in known if name in env}})
+        elif key in self._short:
+            self.starve()
+        return found
 
     def run(self, owner: cst.CSTNode, fuel: int) -> Interpreter:
         """Return the finished analysis of a function or of the module's top level."""
+        full = self._full_runs.get(owner)
+        if full is not None and full.fuel <= fuel:
+            return full
         key = (owner, fuel)
         found = self._runs.get(key)
-        if found is None:
-            found = Interpreter(self, owner, fuel)
-            self._runs[key] = found
+        if found is not None:
+            if key in self._short:
+                self.starve()
+            return found
+        with self._watched(key):
+            found = self._runs[key] = Interpreter(self, owner, fuel)
             found.run(params.environment(self, owner, fuel) if isinstance(owner, cst.FunctionDef) else {})
+        if key not in self._short:
+            self._full_runs[owner] = found
         return found
 
     def summary(self, function: cst.CSTNode, fuel: int, given: Mapping[str, Value] | None = None) -> Value:
         """Return what a call of a local function gives, for these arguments if any are; unknown without fuel."""
         if fuel < 0:
+            self.starve()
             return UNKNOWN
         if isinstance(function, cst.Lambda):
             return self.value(function.body, fuel)
@@ -127,12 +148,21 @@ class Values:
             return UNKNOWN
         if bindings[0].kind in ("def", "class") and len(bindings) == 1:
             return Value("function" if bindings[0].kind == "def" else "class", node=bindings[0].node)
-        if not isinstance(scope, (cst.FunctionDef, cst.Module)) or fuel <= 0:
+        if not isinstance(scope, (cst.FunctionDef, cst.Module)) or self._never_bound(node, scope, bindings):
+            return UNKNOWN
+        if fuel <= 0:
+            self.starve()
             return UNKNOWN
         key = (scope, fuel - 1)
         if key in self._runs and not self._runs[key].recorded:
+            self.starve()
             return UNKNOWN
         return self.run(scope, fuel - 1).env.get(node.value, UNKNOWN)
+
+    def _never_bound(self, node: cst.Name, scope: cst.CSTNode, bindings: Sequence[Binding]) -> bool:
+        """Say whether no statement gives a name its value: an import does, or it is ``self`` of its own function."""
+        kinds = {binding.kind for binding in bindings}
+        return kinds == {"import"} or (kinds == {"param"} and self.scopes.function(node) is scope)
 
     def name_evidence(self, owner: cst.CSTNode, name: str, found: Value) -> Value:
         """Return what the uses of a name in its function, or else its spelling, say."""
@@ -181,11 +211,20 @@ class Values:
 
     def class_attribute(self, cls: cst.ClassDef, attr: str, fuel: int) -> Value:
         """Return the join of everything that the class and its relatives in this file assign to ``self.attr``."""
+        least, full = self._full_attributes.get((cls, attr), (FUEL + 1, UNKNOWN))
+        if least <= fuel:
+            return full
         key = (cls, attr, fuel)
-        if key not in self._attributes:
+        found = self._attributes.get(key)
+        if found is None:
             self._attributes[key] = UNKNOWN
-            self._attributes[key] = self._class_attribute(cls, attr, fuel)
-        return self._attributes[key]
+            with self._watched(key):
+                found = self._attributes[key] = self._class_attribute(cls, attr, fuel)
+            if key not in self._short:
+                self._full_attributes[cls, attr] = fuel, found
+        elif key in self._short:
+            self.starve()
+        return found
 
     def _class_attribute(self, cls: cst.ClassDef, attr: str, fuel: int) -> Value:
         family = [*self.scopes.lineage(cls), *self.scopes.subclasses(cls)]
@@ -197,6 +236,8 @@ class Values:
         found: list[Value] = []
         for member in family:
             for expression in self._assignments(member).get(attr, []):
+                if fuel <= 0:
+                    self.starve()
                 found.append(self.value(expression, fuel - 1) if fuel > 0 else UNKNOWN)
             if attr in self._registered(member):
                 found.append(Value("tensor", device=ACCEL, origin="buffer", grad=False))
@@ -239,54 +280,6 @@ class Values:
     def default_device(self, node: cst.CSTNode) -> bool:
         """Say whether a default device other than the CPU may hold at `node` (judged for the whole file)."""
         return self._default_device
-
-    def batch_device(self, loader: Value) -> str | None:
-        """Return where a loader's batches live: on the CPU, unless a framework may move them."""
-        if loader.device is not None:
-            return loader.device
-        return CPU if loader.node is not None and not self.framework else None
-
-    def is_abstract(self, function: cst.CSTNode) -> bool:
-        """Say whether a function's body does nothing (pass, docstring, raise NotImplementedError)."""
-        if not isinstance(function, cst.FunctionDef) or not isinstance(function.body, cst.IndentedBlock):
-            return False
-        for line in function.body.body:
-            if not isinstance(line, cst.SimpleStatementLine):
-                return False
-            for small in line.body:
-                plain = isinstance(small, (cst.Pass, cst.Raise)) or (
-                    isinstance(small, cst.Expr) and not isinstance(small.value, cst.Call)
-                )
-                if not plain:
-                    return False
-        return True
-
-    def is_submodule(self, module: Value, attr: str) -> bool:
-        """Say whether ``module.attr`` is a module itself: by its class in this file, or by its name."""
-        if isinstance(module.node, cst.ClassDef):
-            return self.class_attribute(module.node, attr, 1).kind == "module"
-        return evidence.is_model_name(attr)
-
-    def loader_of(self, node: cst.CSTNode) -> bool:
-        """Say whether iterating over an expression goes through a data loader's batches."""
-        value = self.value(node)
-        return value.kind == "loader" or value.name == "loader"
-
-    def is_model_call(self, call: cst.Call) -> bool:
-        """Say whether a call runs a model: a module that is not a loss, or a method of one that runs it."""
-        func = call.func
-        if isinstance(func, cst.Attribute) and (
-            func.attr.value in ("forward", "generate", "predict_on_batch") or func.attr.value.startswith("forward_")
-        ):
-            return self.value(func.value).kind in ("module", "?") and dotted_text(func.value) is not None
-        if (
-            isinstance(func, cst.Attribute)
-            and self.names.name(func) is None
-            and self.value(func.value).kind == "tensor"
-        ):
-            return False
-        callee = self.value(func)
-        return callee.kind == "module" and callee.name != "loss" and not (callee.name or "").endswith("Loss")
 
 
 __all__ = ("ACCEL CPU CUDA FUEL STR Binding Values join torch_api").split()

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 PASS_THROUGH = frozenset(
     ("tqdm trange track progress_bar islice log_every prefetch autonotebook cycle chain progress").split()
 )
+_NO_TENSORS = frozenset(
+    """cuda utils backends distributed profiler jit multiprocessing hub onnx amp autograd compiler accelerator mps xpu
+    overrides testing random""".split()
+) | {""}  # the module itself, called
 _SPLITTERS = frozenset(
     (
         "unbind split chunk meshgrid topk sort unique max min kthvalue mode cummax cummin broadcast_tensors "
@@ -165,27 +169,8 @@ class Functions:
         return Value("object", node=node, name=name)
 
     def _torch_function(self, name: str, last: str, node: cst.Call, args: list[Value]) -> Value:
-        area = name.split(".")[1]
-        if name in torch_api.NOT_TENSOR or area in (
-            "cuda",
-            "utils",
-            "backends",
-            "distributed",
-            "profiler",
-            "jit",
-            "multiprocessing",
-            "hub",
-            "onnx",
-            "amp",
-            "autograd",
-            "compiler",
-            "accelerator",
-            "mps",
-            "xpu",
-            "overrides",
-            "testing",
-            "random",
-        ):
+        area = name.partition(".")[2].partition(".")[0]
+        if name in torch_api.NOT_TENSOR or area in _NO_TENSORS:
             return UNKNOWN
         lists = ("list", "tuple")
         plain = [a if a.kind not in lists else joined(a.items) if a.items else self.element(a) for a in args]

@@ -31,6 +31,8 @@ def environment(values: Values, function: cst.FunctionDef, fuel: int) -> dict[st
     params = [*function.params.posonly_params, *function.params.params, *function.params.kwonly_params]
     device = _role_device(values, function)
     used = _used_as_tensor(values, function)
+    if fuel <= 0 and (values.flow.sites(function) or isinstance(function.params.star_arg, cst.Param)):
+        values.starve()
     sites = _from_sites(values, function, fuel) if fuel > 0 else {}
     env: dict[str, Value] = {}
     for position, param in enumerate(params):

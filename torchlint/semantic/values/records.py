@@ -20,6 +20,8 @@ def field(values: Values, cls: cst.ClassDef, attr: str, fuel: int) -> Value:
     if attr not in fields:
         return UNKNOWN
     given: list[Value] = []
+    if fuel <= 0:
+        values.starve()
     sites = values.constructions(cls)
     for call in sites if fuel > 0 and len(sites) <= _MAX_SITES else ():
         expression = _argument(call, attr, list(fields).index(attr))
@@ -52,7 +54,10 @@ def _argument(call: cst.Call, name: str, position: int) -> cst.BaseExpression | 
 
 def filled(values: Values, cls: cst.ClassDef, attr: str, held: Value, fuel: int) -> Value:
     """Return a list kept on ``self`` with what the class's methods append to it."""
-    if held.kind != "list" or held.item is not None or fuel <= 0:
+    if held.kind != "list" or held.item is not None:
+        return held
+    if fuel <= 0:
+        values.starve()
         return held
     items: list[Value] = []
     for call in values.tree.within(cls.body, cst.Call, nested=True):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import libcst as cst
 
@@ -59,9 +60,12 @@ class Value:
 
     def but(self, **changes: object) -> Value:
         """Return a copy with some fields changed."""
-        return replace(self, **changes)  # type: ignore[arg-type]
+        fields: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS}
+        fields.update(changes)
+        return Value(**fields)
 
 
+_FIELDS = Value.__slots__
 _NUMBER_OR_TENSOR = ({"number", "tensor"}, {"number", "accumulated"}, {"tensor", "accumulated"})
 _HOST = frozenset(("number", "bool", "str", "none", "shape", "ndarray", "device", "dtype"))
 UNKNOWN = Value()

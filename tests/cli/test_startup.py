@@ -1,0 +1,124 @@
+"""What a command does not import: the time to start is the time to import."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+
+import torchlint
+from torchlint import __version__
+from torchlint.cli.commands import COMMANDS, main
+
+HEAVY = {"libcst", "torch", "pebble", "multiprocessing", "concurrent", "asyncio", "importlib.metadata", "tomli"}
+"""Each of these costs between one and several hundred milliseconds."""
+PROGRAM = """
+import sys
+from torchlint.cli.main import run
+code = run(sys.argv[1:])
+print("loaded", *sorted(name for name in sys.modules), file=sys.stderr)
+sys.exit(code)
+"""
+TRAINING = """import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+def train(dataset, device):
+    model = nn.Linear(4, 1).to(device)
+    loader = DataLoader(dataset, batch_size=8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x.to("cuda")), y.to("cuda"))
+        loss.backward()
+        optimizer.step()
+        print(loss.item())
+"""
+
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(torchlint.__file__).parents[1])}
+UNWATCHED = "from torchlint.cli import recall\nrecall._own = lambda remembered: iter(())\n"
+"""Lets a repeated run take no notice of torchlint's own files, which somebody may be editing."""
+
+
+def loaded(folder: Path, *arguments: str, code: int = 0, before: str = "") -> tuple[set[str], str]:
+    """Run a command in `folder`; return the modules that its own process imported, and what it printed."""
+    run = subprocess.run(
+        [sys.executable, "-c", before + PROGRAM, *arguments],
+        cwd=folder,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert run.returncode == code, run.stderr
+    return set(run.stderr.rpartition("loaded ")[2].split()), run.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "more"),
+    [
+        (["--version"], 0, {"click", "dataclasses", "torchlint.engine.catalog", "torchlint.cli.session"}),
+        (["--help"], 0, {"torchlint.engine.catalog", "torchlint.cli.session"}),
+        (["rule", "TL101"], 0, {"torchlint.cli.session"}),
+        (["rules"], 0, {"torchlint.cli.session"}),
+        (["check", "plain.py"], 0, {"torchlint.cli.preview", "torchlint.engine.check", "difflib", "string"}),
+        (["check", "broken.py"], 1, {"torchlint.cli.preview", "torchlint.engine.check"}),
+        (["check", "train.py"], 1, {"torchlint.cli.preview", "torchlint.engine.check"}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_command_starts_without(tmp_path: Path, arguments: list[str], code: int, more: set[str]) -> None:
+    (tmp_path / "plain.py").write_text("x = 1\n")
+    (tmp_path / "broken.py").write_text("x = = 1\n")
+    (tmp_path / "train.py").write_text(TRAINING)
+    modules, _ = loaded(tmp_path, *arguments, code=code)
+    assert "torchlint.cli.main" in modules
+    assert sorted(modules & (HEAVY | more)) == []
+
+
+def test_a_run_that_finds_all_as_it_was_needs_no_click(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAINING)
+    os.utime(tmp_path / "train.py", (1e9, 1e9))
+    found = [loaded(tmp_path, "check", "--isolated", "train.py", code=1, before=UNWATCHED) for _ in range(4)]
+    assert len({text for _, text in found}) == 1
+    unneeded = {"click", "dataclasses", "torchlint.engine.catalog", "torchlint.cli.session"}
+    assert sorted(found[0][0] & unneeded) == sorted(unneeded)
+    assert sorted(found[-1][0] & (HEAVY | unneeded)) == []
+
+
+def test_a_file_without_torch_is_checked_for_syntax_without_the_parser(tmp_path: Path) -> None:
+    """The worker too does without libcst, whose import is most of the time that a short file takes."""
+    (tmp_path / "plain.py").write_text("def f():\n    return 1\n")
+    (tmp_path / "train.py").write_text(TRAINING)
+    refusing = f"import sys\nsys.modules['libcst'] = None\n{PROGRAM}"  # an import of None fails
+    for name, code in (("plain.py", 0), ("train.py", 2)):
+        command = [sys.executable, "-c", refusing, "check", "--isolated", name]
+        run = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
+        assert run.returncode == code, run.stderr
+
+
+def test_help_lists_every_command_without_importing_it(tmp_path: Path) -> None:
+    modules, text = loaded(tmp_path, "--help")
+    for name, (_, words) in COMMANDS.items():
+        assert f"  {name}" in text
+        assert words.split()[0] in text
+    assert not [name for name in modules if name in {f"torchlint.cli.{command}" for command in COMMANDS}]
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_a_command_lies_where_the_table_says(name: str) -> None:
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    command = getattr(import_module(f"torchlint.cli.{module}"), attribute)
+    assert command is main.get_command(click.Context(main), name)
+    assert command.name == name
+
+
+def test_version_is_ours(tmp_path: Path) -> None:
+    assert loaded(tmp_path, "--version")[1] == f"torchlint {__version__}\n"

@@ -1,0 +1,576 @@
+"""What is remembered between runs: the same words as without it, and never an old one."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from torchlint.cli import main, recall, remembered
+from torchlint.cli.session import Session
+from torchlint.engine import cache, cache_folder, contents
+from torchlint.engine.cache_folder import CacheFolder, open_folder
+from torchlint.engine.catalog import Catalog, load_catalog, load_rules
+from torchlint.engine.config_file import NAMES
+from torchlint.report.formats import FORMATS
+from torchlint.source.discover import MARKS
+
+FILES = {
+    "engine.py": """
+        import torch
+
+        class Engine:
+            def fit(self, loader):
+                for batch in loader:
+                    self.forward_backward(batch)
+        """,
+    "net.py": """
+        import torch
+
+        from engine import Engine
+        from helpers import total
+
+        class Net(Engine):
+            def __init__(self):
+                self.model = torch.nn.Linear(2, 2).cuda()
+
+            def forward_backward(self, batch):
+                loss = self.model(batch.cuda()).sum()
+                loss.backward()
+                self.last = total(loss)
+        """,
+    "helpers.py": """
+        import torch
+
+        def total(loss):
+            return loss.item()
+        """,
+    "broken.py": "import torch\ndef f(:\n",
+    "unused.py": "import torch\nx = 1  # torchlint: ignore[TL101] \x1b\n",
+    "plain.py": "print('no torch here')\n",
+}
+USER = "net.py"
+TRUE_HELPER = "def total(loss):\n    return loss.item()\n"
+FALSE_HELPER = "def total(loss):\n    return loss.sum()\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a run came to: its words and exit code, the files that were analysed, and whether it was a repetition."""
+
+    code: int
+    out: str
+    err: str
+    analysed: list[str]
+    repeated: bool
+
+    @property
+    def said(self) -> tuple[int, str, str]:
+        return (self.code, self.out, self.err)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def engine() -> None:
+    """Import here what every worker needs: they are forks of this process."""
+    catalog = load_catalog()
+    load_rules(sorted(catalog.codes & {info.code for info in catalog.rules}))
+    importlib.import_module("torchlint.engine.hits")
+
+
+class Project:
+    """A folder of files, checked in this process."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder = folder
+        self.capsys = capsys
+        self.analysed: list[str] = []
+        analyse = Session._analyse
+
+        def noted(session: Session, targets: list[object]) -> None:
+            self.analysed += [os.path.basename(target.found.filename) for target in targets]  # type: ignore[attr-defined]
+            analyse(session, targets)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Session, "_analyse", noted)
+        monkeypatch.chdir(folder)
+        monkeypatch.delenv("CI", raising=False)
+        # Other tests and editors may write to the folders of the import path meanwhile.
+        monkeypatch.setattr(recall, "_own", lambda remembered: iter(()))
+        monkeypatch.setattr(remembered, "code_digest", lambda catalog, exact: "this code")
+
+    @property
+    def cache(self) -> Path:
+        return self.folder / ".torchlint_cache"
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text), "utf-8")
+        return path
+
+    def check(self, *arguments: str) -> Done:
+        words = ["check", *(arguments or (".",))]
+        self.analysed.clear()
+        time.sleep(0.02)  # what is as young as the run is not trusted
+        repeated = recall.recalled(words) is not None
+        code = main.run(words)
+        said = self.capsys.readouterr()
+        return Done(code, said.out, said.err, list(self.analysed), repeated)
+
+    def results(self) -> Path:
+        (path,) = self.cache.glob("results-*.json")
+        return path
+
+    def forget_runs(self) -> None:
+        """Leave only the reports of single files."""
+        for path in self.cache.glob("run-*.json"):
+            path.unlink()
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Project:
+    folder = tmp_path / "project"
+    (folder / ".git").mkdir(parents=True)
+    made = Project(folder, monkeypatch, capsys)
+    for name, text in FILES.items():
+        made.write(name, text)
+    return made
+
+
+def test_every_format_says_the_same(project: Project) -> None:
+    project.check(".", "--select", "ALL")
+    for name in FORMATS:
+        words = (".", "--select", "ALL", "--output-format", name)
+        plain = project.check(*words, "--no-cache")
+        assert sorted(plain.analysed) == sorted(FILES)
+        single = project.check(*words)
+        assert (single.said, single.analysed) == (plain.said, [])
+        whole = project.check(*words)
+        assert (whole.said, whole.repeated) == (plain.said, True)
+    assert "(helpers.py:5)" in project.check(".", "--select", "ALL").out
+
+
+def test_files_are_named_as_in_this_run(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.check(".")
+    monkeypatch.chdir(project.folder.parent)
+    words = ("project/net.py", "project/unused.py")
+    plain = project.check(*words, "--no-cache")
+    hit = project.check(*words)
+    assert (hit.said, hit.analysed) == (plain.said, [])
+    assert f"project{os.sep}net.py" in hit.out
+    assert f"project{os.sep}helpers.py:5" in hit.out
+
+
+def test_changed_content_is_seen_whatever_the_times_say(project: Project) -> None:
+    for _ in range(2):
+        project.check()
+    path = project.folder / "helpers.py"
+    state = path.stat()
+    for stamp in (state.st_mtime_ns, 0, state.st_mtime_ns + 10**18):
+        text = path.read_text()
+        path.write_text(text.replace("item", "mean") if "item" in text else text.replace("mean", "item"))
+        os.utime(path, ns=(stamp, stamp))
+        assert path.stat().st_size == state.st_size
+        done = project.check()
+        assert not done.repeated
+        assert set(done.analysed) == {"helpers.py", USER}
+        assert ("total(loss)` reads" in done.out) == ("item" in path.read_text())
+
+
+def test_a_touched_file_is_not_analysed_again(project: Project) -> None:
+    plain = project.check()
+    for stamp in (0, 10**18, 4 * 10**18):
+        os.utime(project.folder / USER, ns=(stamp, stamp))
+        done = project.check()
+        assert (done.said, done.analysed, done.repeated) == (plain.said, [], False)
+
+
+def test_states_are_trusted_only_of_settled_files(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CacheFolder, "settled", lambda folder, state: False)
+    project.check()
+    done = project.check()
+    assert (done.analysed, done.repeated) == ([], False)
+    known = json.loads(project.results().read_bytes().partition(b"\n")[2])["known"]
+    assert known == {}
+
+
+def test_git_rule(tmp_path: Path) -> None:
+    folder = open_folder(str(tmp_path / "cache"), named=False)
+    assert isinstance(folder, CacheFolder)
+    path = tmp_path / "young.py"
+    path.write_text("")
+    assert not folder.settled(path.stat())
+    time.sleep(0.02)
+    later = open_folder(str(tmp_path / "cache"), named=False)
+    assert isinstance(later, CacheFolder)
+    assert later.settled(path.stat())
+    # The clock went back after the file was changed: its time is no proof of anything.
+    later.started -= 10**12
+    assert not later.settled(path.stat())
+
+
+def test_a_file_that_now_satisfies_an_import(project: Project) -> None:
+    project.write("user.py", FILES[USER].replace("from helpers", "from later").replace("class Net", "class Other"))
+    assert "user.py:14" not in project.check().out
+    assert project.check().repeated
+    project.write("later.py", "import torch\n" + TRUE_HELPER)
+    done = project.check()
+    assert sorted(done.analysed) == ["later.py", "user.py"]
+    assert done.said == project.check(".", "--no-cache").said
+    assert "user.py:14" in done.out
+
+
+def test_a_package_that_comes_first(project: Project) -> None:
+    project.check("net.py")
+    (project.folder / "helpers").mkdir()
+    project.write("helpers/__init__.py", "import torch\n" + FALSE_HELPER)
+    done = project.check("net.py")
+    assert done.analysed == [USER]
+    assert "total(loss)` reads" not in done.out
+
+
+def test_a_module_that_goes(project: Project) -> None:
+    assert "total(loss)` reads" in project.check("net.py").out
+    (project.folder / "helpers.py").unlink()
+    done = project.check("net.py")
+    assert done.analysed == [USER]
+    assert "total(loss)` reads" not in done.out
+
+
+def test_what_a_helper_rests_on_counts_for_its_users(project: Project) -> None:
+    project.write("engine.py", "import torch\nfrom base import Base\nclass Engine(Base):\n    pass\n")
+    project.write("base.py", FILES["engine.py"].replace("Engine", "Base"))
+    assert project.check("net.py").analysed == [USER]
+    assert project.check("net.py", "--select", "TL101").analysed == [USER]
+    assert project.check("net.py").analysed == []
+    project.write("base.py", "class Base:\n    pass\n")
+    done = project.check("net.py")
+    assert done.analysed == [USER]
+    assert done.said == project.check("net.py", "--no-cache").said
+
+
+@pytest.mark.parametrize("changed", ["engine.py", "helpers.py"])
+def test_what_a_worker_remembers_counts_for_every_file(project: Project, changed: str) -> None:
+    for name in ("a.py", "b.py", "c.py"):
+        project.write(name, FILES[USER])
+    project.check()
+    project.write(changed, FILES[changed].replace("import torch", "import torch  # changed"))
+    assert sorted(project.check().analysed) == sorted(["a.py", "b.py", "c.py", USER, changed])
+
+
+def test_what_lies_above_the_files(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.write("sub/more.py", FILES["unused.py"])
+    project.check("sub")
+    assert project.check("sub").repeated
+    (project.folder / ".git").rename(project.folder / "no_git")
+    assert not project.check("sub").repeated
+    # Configurations are read before the time of the run is known, so they have to be older still.
+    monkeypatch.setattr(cache_folder, "_COARSE", 10**13)
+    project.write("torchlint.toml", "ignore = ['TL101']\n")
+    project.check("sub")
+    assert not project.check("sub").repeated
+    monkeypatch.setattr(cache_folder, "_COARSE", 0)
+    project.check("sub")
+    assert project.check("sub").repeated
+
+
+def test_settings_that_reach_the_analysis(project: Project) -> None:
+    project.check()
+    assert project.check(".", "--select", "TL101").analysed
+    assert project.check(".", "--accelerator", "cpu").analysed
+    assert project.check(".", "--target-torch", "2.0").analysed
+    assert not project.check(".", "--fail-on", "error", "--jobs", "1").analysed
+    project.write("torchlint.toml", "[per-file-ignores]\n'net.py' = ['TL101']\n")
+    done = project.check()
+    assert done.analysed
+    assert "TL101" not in done.out.replace("[TL101]", "").replace("no TL101", "")
+
+
+def test_severity_comes_after_the_cache(project: Project) -> None:
+    project.check()
+    done = project.check(".", "--config", "severity = {TL101 = 'info'}", "--output-format", "json")
+    assert done.analysed == []
+    assert {item["severity"] for item in json.loads(done.out) if item["code"] == "TL101"} == {"info"}
+
+
+@pytest.mark.parametrize("name", ["torchlint.toml", "pyproject.toml", "sub/.torchlint.toml", ".gitignore"])
+def test_new_configuration_is_seen(project: Project, name: str) -> None:
+    project.write("sub/more.py", FILES["unused.py"])
+    project.check()
+    assert project.check().repeated
+    text = {"pyproject.toml": "[tool.torchlint]\nignore = ['TL001']\n", ".gitignore": "unused.py\nsub\n"}
+    project.write(name, text.get(name, "ignore = ['TL001']\n"))
+    done = project.check()
+    assert not done.repeated
+    assert "more.py" not in done.out
+
+
+def test_new_files_and_folders_are_seen(project: Project) -> None:
+    project.check()
+    assert project.check().repeated
+    project.write("deep/er/new.py", FILES["broken.py"])
+    assert f"deep{os.sep}er{os.sep}new.py" in project.check().out
+    project.check()
+    assert project.check().repeated
+    (project.folder / "deep" / "er" / "new.py").rename(project.folder / "deep" / "er" / "other.py")
+    assert "other.py" in project.check().out
+
+
+def test_another_version_or_rule_set(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.check()
+    monkeypatch.setattr(remembered, "code_digest", lambda catalog, exact: "another")
+    monkeypatch.setattr(recall, "__version__", "another")
+    assert sorted(project.check().analysed) == sorted(FILES)
+
+
+def test_code_digest_knows_every_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("rules/transfer/one.py", "semantic/two.py", "engine/three.py", "rule.py", "cli/four.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("1")
+    monkeypatch.setattr(cache.torchlint, "__file__", str(tmp_path / "__init__.py"))
+    for exact in (False, True):
+        before = cache.code_digest(Catalog(()), exact=exact)
+        (tmp_path / "cli" / "four.py").write_text("other words")
+        assert cache.code_digest(Catalog(()), exact=exact) == before
+        for name in ("rules/transfer/one.py", "semantic/two.py", "engine/three.py", "rule.py"):
+            (tmp_path / name).write_text((tmp_path / name).read_text() + "1")
+            assert cache.code_digest(Catalog(()), exact=exact) != before
+            before = cache.code_digest(Catalog(()), exact=exact)
+        (tmp_path / "rules" / "transfer" / f"new{exact}.py").write_text("")
+        assert cache.code_digest(Catalog(()), exact=exact) != before
+
+
+def test_the_last_run_rests_on_torchlint_itself(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = project.folder.parent / "own.py"
+    own.write_text("1")
+    monkeypatch.setattr(recall, "_own", lambda remembered: iter((str(own),)))
+    project.check()
+    assert project.check().repeated
+    own.write_text("2")
+    assert not project.check().repeated
+
+
+def test_own_files_and_import_path_are_watched(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    watched = set(recall._own(remembered.Remembered(load_catalog(), named=False)))
+    assert {entry for entry in sys.path if entry} <= watched
+    assert {recall.__file__, *(info.path for info in load_catalog().rules)} <= watched
+
+
+def test_builds_read_every_file(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.check()
+    monkeypatch.setenv("CI", "true")
+    read: list[str] = []
+    digest_of = contents.digest_of
+    monkeypatch.setattr(contents, "digest_of", lambda path: read.append(os.path.basename(path)) or digest_of(path))
+    project.check()
+    done = project.check()
+    assert (done.repeated, done.analysed) == (False, [])
+    assert set(FILES) <= set(read)
+
+
+def test_files_are_not_read_where_their_state_tells(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.check()
+    read: list[str] = []
+    monkeypatch.setattr(contents, "digest_of", lambda path: read.append(path) or "")
+    assert project.check(".", "--output-format", "json").analysed == []
+    assert read == []
+
+
+def wrong_entries(entry: list[Any]) -> list[object]:
+    """Return stored reports of which some part is not what it should be."""
+    finding = entry[2][0]
+    wrong: list[object] = [None, [], entry[:4], [entry[0], [99], *entry[2:]], [entry[0], "x", *entry[2:]]]
+    wrong += [[*entry[:2], [finding[:3]], [], []], [*entry[:3], [["nonsense", "", 1]], []], [*entry[:4], [[1, 2]]]]
+    for index in range(len(finding)):
+        wrong.append([*entry[:2], [[*finding[:index], {"a": 1}, *finding[index + 1 :]]], *entry[3:]])
+    return wrong
+
+
+def test_what_is_no_report_is_a_miss(project: Project) -> None:
+    plain = project.check("net.py")
+    path = project.results()
+    value = json.loads(path.read_bytes().partition(b"\n")[2])
+    folder = open_folder(str(project.cache), named=False)
+    assert isinstance(folder, CacheFolder)
+    for case in wrong_entries(value["files"][USER]):
+        project.forget_runs()
+        assert folder.write(path.name, {**value, "files": {USER: case}})
+        done = project.check("net.py")
+        assert (done.said, done.analysed) == (plain.said, [USER]), case
+
+
+def test_no_cache_leaves_nothing(project: Project) -> None:
+    for words in (
+        ("check", ".", "--no-cache"),
+        ("check", "missing.py"),
+        ("check", ".", "--fix"),
+        ("check", ".", "--diff"),
+        ("check", ".", "--show-files"),
+        ("fix", "."),
+    ):
+        main.run(words)
+        assert not project.cache.exists(), words
+
+
+def test_standard_input_is_never_remembered(project: Project) -> None:
+    text = textwrap.dedent(FILES["unused.py"])
+    for _ in range(2):
+        subprocess.run(
+            [sys.executable, "-m", "torchlint", "check", "-", "--stdin-filename", "net.py"],
+            input=text.encode(),
+            cwd=project.folder,
+            check=False,
+            capture_output=True,
+        )
+    assert not project.cache.exists()
+    assert recall.recalled(["check", "-"]) is None
+
+
+def test_fix_is_not_misled(project: Project) -> None:
+    project.check()
+    project.check()
+    assert "unused.py" in project.check(".", "--diff").out
+    main.run(["fix", ".", "--apply"])
+    assert "ignore" not in (project.folder / "unused.py").read_text()
+    assert "TL001" not in project.check().out
+
+
+def test_a_failure_is_not_remembered(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = project.check("net.py", "--timeout", "0.000001")
+    assert done.code == 2
+    assert project.check("net.py").analysed == [USER]
+
+
+def test_named_folder(project: Project) -> None:
+    words = (".", "--cache-dir", "../elsewhere/deep")
+    plain = project.check(*words)
+    place = project.folder.parent / "elsewhere" / "deep"
+    assert (place / ".gitignore").read_text() == "*\n"
+    assert (place / "CACHEDIR.TAG").read_text().startswith("Signature: 8a477f597d28d172789f06886806bc55\n")
+    assert not project.cache.exists()
+    assert project.check(*words).repeated
+    # A build may bring the folder back from a store of its own.
+    copy = place.rename(place.parent / "moved")
+    done = project.check(".", "--cache-dir", str(copy))
+    assert (done.said, done.analysed) == (plain.said, [])
+
+
+def test_folder_of_the_configuration(project: Project) -> None:
+    project.write("torchlint.toml", "cache-dir = 'kept'\n")
+    project.check()
+    assert list((project.folder / "kept").glob("results-*"))
+    assert not project.cache.exists()
+    assert f"cache-dir = {json.dumps(str(project.folder / 'kept'))}" in project.check(".", "--show-settings").out
+
+
+def test_results_of_gone_files_go(project: Project) -> None:
+    project.check()
+    (project.folder / "plain.py").unlink()
+    project.write("fresh.py", "x = 1\n")
+    project.check("fresh.py")
+    value = json.loads(project.results().read_bytes().partition(b"\n")[2])
+    assert sorted(value["files"]) == sorted({*FILES, "fresh.py"} - {"plain.py"})
+    assert not any(path.endswith("plain.py") for path in value["known"])
+
+
+def test_files_of_a_kind_are_limited(tmp_path: Path) -> None:
+    folder = open_folder(str(tmp_path / "cache"), named=False)
+    assert isinstance(folder, CacheFolder)
+    for number in range(40):
+        assert folder.write(f"results-{number:032x}.json", {})
+        os.utime(tmp_path / "cache" / f"results-{number:032x}.json", (number, number))
+    names = sorted(path.name for path in (tmp_path / "cache").glob("results-*"))
+    assert names == [f"results-{number:032x}.json" for number in range(24, 40)]
+
+
+def test_two_runs_add_up(project: Project) -> None:
+    project.check("net.py")
+    project.check("unused.py")
+    assert project.check("net.py", "unused.py").analysed == []
+
+
+def test_larger_files_than_allowed_now(project: Project) -> None:
+    project.check()
+    done = project.check(".", "--max-file-size", "20")
+    assert done.said == project.check(".", "--max-file-size", "20", "--no-cache").said
+    assert "--max-file-size" in done.out + done.err
+
+
+def test_links_are_followed_to_what_they_hold_now(project: Project) -> None:
+    outside = project.folder.parent / "outside.py"
+    outside.write_text(textwrap.dedent(FILES["broken.py"]))
+    (project.folder / "link.py").symlink_to(outside)
+    assert "link.py" in project.check().out
+    assert project.check().repeated
+    outside.write_text("x = 1\n")
+    done = project.check()
+    assert done.analysed == ["link.py"]
+    assert "link.py" not in done.out
+
+
+def test_a_warm_run_imports_little(project: Project) -> None:
+    code = """
+import sys
+sys.path[:] = [entry for entry in sys.path if entry]
+from torchlint.cli import recall
+recall._own = lambda remembered: iter(())
+from torchlint.cli.main import run
+run(["check", ".", *sys.argv[1:]])
+print(*(name for name in ("libcst", "pebble", "torchlint.engine.run", "torchlint.cli.check") if name in sys.modules))
+"""
+
+    def modules(*words: str) -> list[str]:
+        time.sleep(0.02)
+        done = subprocess.run(
+            [sys.executable, "-c", code, *words], cwd=project.folder, capture_output=True, text=True, check=True
+        )
+        return done.stdout.splitlines()[-1].split()
+
+    modules("-q")
+    assert modules("-q") == []
+    assert modules("-q", "--output-format", "json") == ["torchlint.cli.check"]
+
+
+def test_marks_hold_the_names_of_configurations() -> None:
+    assert {".gitignore", *NAMES} == MARKS
+
+
+def test_clean(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    project.check()
+    old = project.write("sub/.torchlint-abc.tmp", "left")
+    os.utime(old, (1, 1))
+    young = project.write(".torchlint-def.tmp", "in use")
+    assert main.run(["clean"]) == 0
+    assert not project.cache.exists()
+    assert (old.exists(), young.exists()) == (False, True)
+    said = capsys.readouterr().out
+    assert str(project.cache) in said
+    assert "1 temporary file" in said
+    assert main.run(["clean", "."]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_clean_leaves_what_is_not_ours(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    project.check()
+    (project.cache / "notes.txt").write_text("mine")
+    assert main.run(["clean"]) == 1
+    assert [path.name for path in project.cache.iterdir()] == ["notes.txt"]
+    assert "it holds other files" in capsys.readouterr().err
+    target = project.folder.parent / "precious"
+    target.mkdir()
+    (target / "CACHEDIR.TAG").write_bytes(cache_folder.TAG)
+    (project.cache / "notes.txt").unlink()
+    project.cache.rmdir()
+    project.cache.symlink_to(target)
+    assert main.run(["clean"]) == 1
+    assert (target / "CACHEDIR.TAG").exists()

@@ -1,0 +1,54 @@
+"""Which fixes are applied together: as the plain definition has it, in time that grows with their number."""
+
+from __future__ import annotations
+
+import random
+
+from torchlint.base.finding import Edit, Finding, Safety, Severity, TextFix
+from torchlint.base.span import Position, Span
+from torchlint.engine.overlaps import edits_of, independent
+
+
+def edit(start: int, end: int, text: str = "x") -> Edit:
+    return Edit(Span(start, end), text, Position(1, start + 1), Position(1, end + 1))
+
+
+def finding(start: int, end: int, *edits: Edit) -> Finding:
+    fix = TextFix(Safety.SAFE, "Change it", edits) if edits else None
+    places = Position(1, start + 1), Position(1, end + 1)
+    return Finding("TL101", "name", "words", Severity.WARNING, "a.py", *places, 1, 1, fix=fix)
+
+
+def by_definition(findings: list[Finding]) -> list[Finding]:
+    taken: list[Finding] = []
+    for found in findings:
+        nested = any(found.start < other.end and other.start < found.end for other in taken)
+        meets = any(
+            one.span.start <= other.span.end
+            and other.span.start <= one.span.end
+            and not (one == other and one.text.startswith("import "))
+            for one in edits_of([found])
+            for other in edits_of(taken)
+        )
+        if not nested and not meets:
+            taken.append(found)
+    return taken
+
+
+def test_as_the_definition_has_it() -> None:
+    luck = random.Random(7)
+    for _ in range(400):
+        findings = []
+        for _ in range(luck.randint(1, 9)):
+            start = luck.randint(0, 60)
+            end = start + luck.randint(0, 9)
+            middle = luck.randint(start, end)
+            edits = [edit(start, middle), *([edit(middle + 1, end)] if middle < end else [])]
+            edits += [edit(0, 0, "import math\n")] * luck.randint(0, 1)
+            findings.append(finding(start, end, *luck.sample(edits, len(edits))))
+        assert independent(findings) == by_definition(findings)
+
+
+def test_many() -> None:
+    many = [finding(at, at + 2, edit(at, at + 1)) for at in range(0, 100_000, 5)]
+    assert len(independent(many)) == 20_000  # the time of pairs would be minutes

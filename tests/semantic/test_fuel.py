@@ -1,0 +1,70 @@
+"""An analysis that wanted no more fuel is not made again; one that did is, and gives the better answer."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.semantic.module import Module
+from torchlint.semantic.values.facts import FUEL
+
+TEXT = """import torch
+
+def make():
+    return torch.zeros(3).cuda()
+
+def one():
+    return make()
+
+def two():
+    return one()
+
+def three():
+    return two()
+
+def user(x):
+    a = three()
+    return a
+"""
+
+
+def _module(text: str) -> tuple[Module, dict[str, cst.FunctionDef]]:
+    module = Module(cst.parse_module(text), text, "m.py")
+    return module, {f.name.value: f for f in module.nodes(cst.FunctionDef) if isinstance(f, cst.FunctionDef)}
+
+
+def test_a_full_analysis_serves_every_amount_of_fuel() -> None:
+    module, functions = _module(TEXT)
+    values = module._values
+    least = values.run(functions["make"], 1)
+    assert values.run(functions["make"], FUEL) is least
+
+
+def test_an_analysis_cut_short_is_made_again() -> None:
+    module, functions = _module(TEXT)
+    values = module._values
+    short = values.run(functions["two"], 0)
+    full = values.run(functions["two"], FUEL)
+    assert full is not short
+    assert short.result().kind == "?"
+    assert full.result().device == "cuda"
+
+
+def test_what_rests_on_a_short_answer_is_short_itself() -> None:
+    module, functions = _module(TEXT)
+    values = module._values
+    assert values.run(functions["three"], 1).result().kind == "?"  # its callee's callee had none left
+    assert values.run(functions["three"], FUEL).result().device == "cuda"
+
+
+def test_attributes_follow_the_same_rule() -> None:
+    text = (
+        "import torch\n\nclass A:\n    def __init__(self):\n        self.x = self.make()\n        self.n = 3\n\n"
+        "    def make(self):\n        return torch.zeros(3).cuda()\n"
+    )
+    module, _ = _module(text)
+    cls = module.nodes(cst.ClassDef)[0]
+    assert isinstance(cls, cst.ClassDef)
+    values = module._values
+    assert values.class_attribute(cls, "x", 0).kind == "?"
+    assert values.class_attribute(cls, "x", FUEL).device == "cuda"
+    assert values.class_attribute(cls, "n", 1) is values.class_attribute(cls, "n", FUEL)

@@ -1,0 +1,91 @@
+"""libcst's nodes with our methods: the same identity, the same types, the same trees, validation as ever."""
+
+from __future__ import annotations
+
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import libcst as cst
+import pytest
+
+from torchlint.semantic.quick_nodes import quicken, unchecked
+
+_STDLIB = Path(sysconfig.get_paths()["stdlib"])
+_FILES = ("dataclasses.py", "typing.py", "asyncio/tasks.py", "json/decoder.py", "test/test_generators.py")
+
+
+def _concrete(base: type) -> Iterator[Any]:
+    for each in type.__subclasses__(base):
+        if not getattr(each, "__abstractmethods__", ()):
+            yield each
+        yield from _concrete(each)
+
+
+@pytest.fixture(autouse=True)
+def quickened() -> None:
+    quicken()
+
+
+def test_nodes_are_keys_by_identity() -> None:
+    one, other = cst.Name("x"), cst.Name("x")
+    assert one == one
+    assert one != other
+    assert {one: 1}.get(other) is None
+    assert hash(one) == hash(one)
+    assert one.deep_equals(other)
+
+
+def test_types_answer_as_python_says() -> None:
+    nodes = [cst.Name("x"), cst.Integer("1"), cst.Pass(), cst.SimpleString("'a'"), cst.Call(cst.Name("f"))]
+    classes = set(_concrete(cst.CSTNode)) | {cst.BaseExpression, cst.BaseSmallStatement, cst.BaseNumber, cst.CSTNode}
+    for node in nodes:
+        for each in classes:
+            assert isinstance(node, each) is (each in type(node).__mro__)
+            assert issubclass(type(node), each) is (each in type(node).__mro__)
+    assert not isinstance("x", cst.Name)
+
+
+@pytest.mark.parametrize("name", _FILES)
+def test_a_parse_without_validation_gives_the_same_tree(name: str) -> None:
+    path = _STDLIB / name
+    if not path.exists():
+        pytest.skip(f"this Python comes without {name}")
+    text = path.read_text(encoding="utf-8")
+    usual = cst.parse_module(text)
+    with unchecked():
+        quick = cst.parse_module(text)
+    assert quick.deep_equals(usual)
+    assert quick.code == usual.code
+
+
+def test_every_concrete_node_has_a_quick_way_to_be_made() -> None:
+    usual = {each: each.__init__ for each in set(_concrete(cst.CSTNode)) if each.__module__.startswith("libcst._nodes")}
+    with unchecked():
+        left = {each.__name__ for each, init in usual.items() if "__slots__" in vars(each) and each.__init__ is init}
+    assert not left
+    assert all(each.__init__ is init for each, init in usual.items())
+
+
+def test_nodes_that_we_make_are_validated() -> None:
+    with pytest.raises(cst.CSTValidationError):
+        cst.Name("")
+    with unchecked():
+        cst.Name("")
+    with pytest.raises(cst.CSTValidationError):
+        cst.Name("")
+
+
+def test_validation_is_back_after_an_error() -> None:
+    with pytest.raises(cst.ParserSyntaxError), unchecked():
+        cst.parse_module("def")
+    with pytest.raises(cst.CSTValidationError):
+        cst.Name("")
+
+
+def test_defaults_that_are_made_anew_are_not_shared() -> None:
+    with unchecked():
+        one, other = cst.Call(cst.Name("f")), cst.Call(cst.Name("g"))
+    assert one.whitespace_after_func is not other.whitespace_after_func
+    assert one.deep_equals(cst.Call(cst.Name("f")))

@@ -1,0 +1,64 @@
+"""``torchlint clean``: remove what torchlint keeps between runs, and what killed runs left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+
+import click
+
+from torchlint.cli.output import complain, emit
+from torchlint.engine.cache_folder import PREFIX, SUFFIX, remove
+from torchlint.engine.config import find_config, load_settings
+from torchlint.report.text import pluralise, visible, visible_path
+from torchlint.source.discover import DEFAULT_EXCLUDE
+
+_YOUNG = 60.0
+"""Seconds for which a temporary file may still be somebody's."""
+
+
+@click.command("clean")
+@click.argument("paths", nargs=-1)
+@click.option("--cache-dir", metavar="DIR", help="Remove this cache, not the one of the project.")
+def clean_command(paths: tuple[str, ...], cache_dir: str | None) -> int:
+    """Remove the caches of the projects that PATHS lie in (default: here), and temporary files of killed runs.
+
+    Exit code: 0, or 1 when something could not be removed.
+    """
+    given = {"cache-dir": os.path.abspath(cache_dir) if cache_dir else None}
+    found = [load_settings(find_config(path), given, start=path) for path in paths or (os.curdir,)]
+    failed = False
+    for folder in dict.fromkeys(settings.cache_dir for settings in found):
+        try:
+            reason = remove(folder)
+        except OSError as error:
+            reason = error.strerror or str(error)
+        if reason:
+            failed = True
+            complain(f"torchlint: {visible_path(folder)}: not removed: {visible(reason)}")
+        elif reason is not None:
+            emit(f"Removed {visible_path(folder)}\n")
+    count = sum(_unlinked(path) for root in dict.fromkeys(settings.root for settings in found) for path in _left(root))
+    if count:
+        emit(f"Removed {pluralise(count, 'temporary file')}\n")
+    return int(failed)
+
+
+def _left(root: str) -> Iterator[str]:
+    """Yield the temporary files below a folder that nobody can be writing any more."""
+    for folder, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if name not in DEFAULT_EXCLUDE]
+        for name in files:
+            path = os.path.join(folder, name)
+            with contextlib.suppress(OSError):
+                if name.startswith(PREFIX) and name.endswith(SUFFIX) and time.time() - os.lstat(path).st_mtime > _YOUNG:
+                    yield path
+
+
+def _unlinked(path: str) -> bool:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+        return True
+    return False

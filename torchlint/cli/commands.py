@@ -1,0 +1,69 @@
+"""The commands as click has them; imported only where a run needs click, which costs a third of a short one."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+
+import click
+
+from torchlint import __version__
+from torchlint.cli.output import complain
+from torchlint.report.escapes import visible
+
+COMMANDS = {
+    "check": ("check:check_command", "Check PATHS and list what is found."),
+    "fix": ("fix:fix_command", "Show the safe fixes for PATHS as a patch."),
+    "rule": ("rule:rule_command", "Explain a rule: why it matters, bad and good code, how safe its fix is."),
+    "rules": ("rules:rules_command", "List all rules with severity, default and kinds of fix."),
+    "clean": ("clean:clean_command", "Remove the cache, and temporary files of killed runs."),
+    "verify": ("verify:verify_command", "Compare a program with and without its fixes: speed, results, memory."),
+}
+"""Name of a command → where it lies in this package, and its line in ``torchlint --help``."""
+
+
+class _Commands(click.Group):
+    """A group that imports a command when it is run: ``--version`` and ``--help`` should not wait for the engine."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, words) for name, (_, words) in COMMANDS.items()])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(f"torchlint.cli.{module}"), name)
+        return command
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="torchlint", message="%(prog)s %(version)s")
+def main() -> None:
+    """Find PyTorch code that wastes a GPU, and fix it without changing what it computes."""
+
+
+def dispatch(arguments: Sequence[str]) -> int:
+    """Run a command, and return its exit code; wrong usage is said here.
+
+    Raises:
+        KeyboardInterrupt: the user gave up.
+        TorchlintError: as the command raises it.
+    """
+    try:
+        result = main.main(list(arguments), prog_name="torchlint", standalone_mode=False, obj=tuple(arguments))
+    except click.ClickException as error:
+        complain(f"torchlint: error: {visible(' '.join(error.format_message().split()))}{_hint(error)}")
+        return 2
+    except click.Abort:
+        raise KeyboardInterrupt from None
+    return result if isinstance(result, int) else 0
+
+
+def _hint(error: click.ClickException) -> str:
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        return f" (see '{error.ctx.command_path} --help')"
+    return ""

@@ -1,0 +1,118 @@
+"""Reports of files as JSON values, and back; what does not look like one raises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torchlint.base.finding import Edit, FileReport, Finding, Note, NoteKind, Reason, Safety, Severity, TextFix
+from torchlint.base.span import Position, Span
+
+Name = Callable[[str], str]
+"""Turns the name of a file into the one to store or to show."""
+
+
+class StoredError(ValueError):
+    """A stored value that is no report."""
+
+
+def packed(report: FileReport, name: Name) -> list[Any]:
+    """Return the findings, notes and source rows of a report; `name` gives the names of files to store."""
+    return [
+        [_packed_finding(finding, name) for finding in report.findings],
+        [[note.kind.value, note.message, note.line] for note in report.notes],
+        [list(row) for row in report.source],
+    ]
+
+
+def unpacked(value: Any, filename: str, name: Name) -> FileReport:
+    """Return the report of a file called `filename`.
+
+    Raises:
+        StoredError: the value is not one that `packed` gave.
+    """
+    try:
+        findings, notes, source = value
+        return FileReport(
+            filename,
+            tuple(_finding(item, name) for item in findings),
+            tuple(Note(NoteKind(_text(kind)), filename, _text(text), _int(line)) for kind, text, line in notes),
+            source=tuple((_int(row), _text(text)) for row, text in source),
+        )
+    except (TypeError, ValueError) as error:
+        raise StoredError(str(error)) from error
+
+
+def _packed_finding(finding: Finding, name: Name) -> list[Any]:
+    return [
+        finding.code,
+        finding.name,
+        finding.message,
+        finding.severity.value,
+        name(finding.filename),
+        [finding.start.row, finding.start.column, finding.end.row, finding.end.column],
+        [finding.statement, finding.statement_end],
+        finding.fingerprint,
+        None if finding.fix is None else _packed_fix(finding.fix),
+        [[reason.text, name(reason.filename), reason.line] for reason in finding.why_hot],
+        finding.cell,
+        finding.help,
+    ]
+
+
+def _finding(value: Any, name: Name) -> Finding:
+    code, title, message, severity, filename, place, statement, fingerprint, fix, reasons, cell, words = value
+    start_row, start_column, end_row, end_column = place
+    first, last = statement
+    return Finding(
+        _text(code),
+        _text(title),
+        _text(message),
+        Severity(_text(severity)),
+        name(_text(filename)),
+        Position(_int(start_row), _int(start_column)),
+        Position(_int(end_row), _int(end_column)),
+        _int(first),
+        _int(last),
+        _text(fingerprint),
+        None if fix is None else _fix(fix),
+        tuple(Reason(_text(text), name(_text(of)), _int(line)) for text, of, line in reasons),
+        None if cell is None else _int(cell),
+        _text(words),
+    )
+
+
+def _packed_fix(fix: TextFix) -> list[Any]:
+    return [fix.safety.value, fix.title, list(map(_packed_edit, fix.edits)), fix.note, fix.withheld]
+
+
+def _packed_edit(edit: Edit) -> list[Any]:
+    start, end = edit.start, edit.end
+    return [edit.span.start, edit.span.end, edit.text, start.row, start.column, end.row, end.column]
+
+
+def _fix(value: Any) -> TextFix:
+    safety, title, edits, note, withheld = value
+    return TextFix(Safety(_text(safety)), _text(title), tuple(map(_edit, edits)), _text(note), _text(withheld))
+
+
+def _edit(value: Any) -> Edit:
+    first, last, text, start_row, start_column, end_row, end_column = value
+    return Edit(
+        Span(_int(first), _int(last)),
+        _text(text),
+        Position(_int(start_row), _int(start_column)),
+        Position(_int(end_row), _int(end_column)),
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a string")
+    return value
+
+
+def _int(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError("not a whole number")
+    return value

@@ -1,0 +1,136 @@
+"""Where statements stand in the text: each statement of libcst's tree is paired with CPython's, which knows.
+
+CPython's parser runs on every file before libcst's does, and its positions cost nothing; libcst's positions cost a code
+generation of the whole file. Both trees hold the same statements in the same order; where a block differs in number or
+kind, its statements have no place.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import libcst as cst
+
+from torchlint.base.span import LineIndex, Span
+
+_Block = Sequence[cst.CSTNode]
+_KINDS: dict[type, tuple[type, ...]] = {
+    cst.FunctionDef: (ast.FunctionDef, ast.AsyncFunctionDef),
+    cst.ClassDef: (ast.ClassDef,),
+    cst.For: (ast.For, ast.AsyncFor),
+    cst.While: (ast.While,),
+    cst.If: (ast.If,),
+    cst.With: (ast.With, ast.AsyncWith),
+    cst.Try: (ast.Try,),
+    cst.Match: (ast.Match,),
+}
+_COMPOUND = tuple(kind for kinds in _KINDS.values() for kind in kinds)
+
+
+class Statements:
+    """The places of a file's statements.
+
+    Args:
+        root: libcst's tree of the text.
+        text: the decoded text without its BOM.
+        python: CPython's tree of the same text; where None, it is made when it is first needed.
+    """
+
+    def __init__(self, root: cst.Module, text: str, python: ast.Module | None) -> None:
+        self._root = root
+        self._text = text
+        self._python = python
+        self._index: LineIndex | None = None
+
+    @cached_property
+    def _pairs(self) -> dict[cst.CSTNode, ast.stmt]:
+        found: dict[cst.CSTNode, ast.stmt] = {}
+        blocks: list[tuple[_Block, Sequence[ast.stmt]]] = []
+        python = self._python or _parsed(self._text)
+        if python is not None:
+            blocks.append((_flat(self._root.body), python.body))
+        while blocks:
+            ours, theirs = blocks.pop()
+            if len(ours) != len(theirs):
+                continue
+            for one, other in zip(ours, theirs, strict=True):
+                kinds = _KINDS.get(type(one))
+                if isinstance(other, kinds) if kinds else not isinstance(other, _COMPOUND):
+                    found[one] = other
+                    if kinds:
+                        below, beside = list(_suites(one)), list(_blocks(other))
+                        if len(below) == len(beside):
+                            blocks.extend(zip(below, beside, strict=True))
+        return found
+
+    def span(self, node: cst.CSTNode) -> Span | None:
+        """Return the span of a small or compound statement, from its first keyword on (decorators left out)."""
+        found = self._pairs.get(node)
+        if found is None or found.end_lineno is None or found.end_col_offset is None:
+            return None
+        return Span(self._offset(found.lineno, found.col_offset), self._offset(found.end_lineno, found.end_col_offset))
+
+    def _offset(self, row: int, column: int) -> int:
+        """Return the offset in code points of CPython's position: a 1-based row and a column in UTF-8 bytes."""
+        if self._index is None:
+            self._index = LineIndex(self._text)
+        start = self._index.starts[row - 1]
+        line = self._text[start : start + column]
+        if line.isascii():
+            return start + column
+        return start + len(line.encode("utf-8", "surrogatepass")[:column].decode("utf-8", "surrogatepass"))
+
+
+def _parsed(text: str) -> ast.Module | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):  # only a newer Python accepts it
+        return None
+
+
+def _flat(body: Sequence[cst.CSTNode]) -> list[cst.CSTNode]:
+    out: list[cst.CSTNode] = []
+    for each in body:
+        if type(each) is cst.SimpleStatementLine:
+            out.extend(each.body)
+        else:
+            out.append(each)
+    return out
+
+
+def _suites(node: cst.CSTNode) -> Iterator[_Block]:
+    """Yield the blocks of a compound statement of libcst's, in source order."""
+    if isinstance(node, cst.Match):
+        for case in node.cases:
+            yield _flat(case.body.body)
+        return
+    at: cst.CSTNode | None = node
+    while at is not None:
+        yield _flat(at.body.body)  # type: ignore[attr-defined]
+        for handler in getattr(at, "handlers", ()):
+            yield _flat(handler.body.body)
+        below = getattr(at, "orelse", None)
+        if isinstance(below, cst.If):
+            yield [below]
+        elif below is not None:
+            yield _flat(below.body.body)
+        at = getattr(at, "finalbody", None)
+
+
+def _blocks(node: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
+    """Yield the blocks of a compound statement of CPython's, in source order."""
+    if isinstance(node, ast.Match):
+        for case in node.cases:
+            yield case.body
+        return
+    yield node.body  # type: ignore[attr-defined]
+    for handler in getattr(node, "handlers", ()):
+        yield handler.body
+    for block in (getattr(node, "orelse", ()), getattr(node, "finalbody", ())):
+        if block:
+            yield block

@@ -1,0 +1,85 @@
+"""What the answers to one file rest on: the other files that were read for them, or looked for in vain."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+
+IS_FILE = "file"
+"""State of a path that only has to be a file, whatever it holds."""
+NOTHING = "none"
+"""State of a path at which nothing may be."""
+NO_MODULE = "no-module"
+"""State of a path at which, and at which with ``.py``, nothing may be."""
+
+
+class Trail:
+    """The paths that mattered for one file so far; it only grows.
+
+    `looked` are those that were looked for, there or not, `read` those whose text counted, and `helpers` those whose
+    own trail belongs to this one.
+    """
+
+    __slots__ = ("helpers", "looked", "read")
+
+    def __init__(self) -> None:
+        self.looked: set[str] = set()
+        self.read: set[str] = set()
+        self.helpers: set[str] = set()
+
+    def add(self, other: Trail) -> None:
+        """Take over all of another trail."""
+        self.looked |= other.looked
+        self.read |= other.read
+        self.helpers |= other.helpers
+
+
+def closed(trail: Trail, helpers: Mapping[str, Trail]) -> Trail:
+    """Return a trail together with those of its helpers, and of theirs."""
+    whole = Trail()
+    whole.add(trail)
+    todo = list(whole.helpers)
+    while todo:
+        other = helpers.get(todo.pop())
+        if other is not None:
+            todo.extend(other.helpers - whole.helpers)
+            whole.add(other)
+    return whole
+
+
+def states(trail: Trail, files: Mapping[str, bool], digests: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield each path of a closed trail with its state: the digest of what was read there, or one of this module's.
+
+    Args:
+        trail: the paths.
+        files: which of the paths that were looked for are files.
+        digests: those of the files that were read.
+    """
+    for path in sorted(trail.read):
+        yield path, digests.get(path, IS_FILE)
+    yield from ((path, IS_FILE) for path in sorted(trail.looked - trail.read) if files.get(path))
+    there: dict[str, bool] = {}
+    absent = {_highest(path, there) for path in trail.looked - trail.read if not files.get(path)}
+    yield from _folded(absent)
+
+
+def _highest(path: str, there: dict[str, bool]) -> str:
+    """Return the highest folder on the way to an absent path that is absent too, else the path."""
+    folder = os.path.dirname(path)
+    while folder != path:
+        if folder not in there:
+            there[folder] = os.path.lexists(folder)
+        if there[folder]:
+            break
+        path, folder = folder, os.path.dirname(folder)
+    return path
+
+
+def _folded(absent: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Say of ``foo`` and ``foo.py``, both absent, in one word that there is no such module."""
+    paths = set(absent)
+    for path in sorted(paths):
+        if f"{path}.py" in paths:
+            yield path, NO_MODULE
+        elif not (path.endswith(".py") and path[:-3] in paths):
+            yield path, NOTHING

@@ -1,0 +1,30 @@
+"""Which answers were cut short for want of fuel. A part of `Values`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Fuelled:
+    """Counts the times that an answer was cut short, and knows of which remembered answers that is true.
+
+    What is made without a count is *full*: it is the same with any more fuel, and need not be made again.
+    """
+
+    def __init__(self) -> None:
+        self._short: set[tuple[object, ...]] = set()
+        self._starved = 0
+
+    def starve(self) -> None:
+        """Take note that an answer would have been another with more fuel."""
+        self._starved += 1
+
+    @contextmanager
+    def _watched(self, key: tuple[object, ...]) -> Iterator[None]:
+        """Note under `key` whether what is made in this context was cut short; until it is done, it counts as such."""
+        self._short.add(key)
+        before = self._starved
+        yield
+        if self._starved == before:
+            self._short.discard(key)
