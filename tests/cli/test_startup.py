@@ -69,6 +69,7 @@ def loaded(folder: Path, *arguments: str, code: int = 0, before: str = "") -> tu
         (["rule", "TL101"], 0, {"torchlint.cli.session"}),
         (["rules"], 0, {"torchlint.cli.session"}),
         (["check", "plain.py"], 0, {"torchlint.cli.preview", "torchlint.engine.check", "difflib", "string"}),
+        (["check", "--no-cache", "plain.py"], 0, {"hashlib", "json", "pickle", "tempfile", "pathlib", "difflib"}),
         (["check", "broken.py"], 1, {"torchlint.cli.preview", "torchlint.engine.check"}),
         (["check", "train.py"], 1, {"torchlint.cli.preview", "torchlint.engine.check"}),
     ],

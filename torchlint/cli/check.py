@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,8 +12,6 @@ from torchlint.cli import show
 from torchlint.cli.options import Given, common_options, wants_color
 from torchlint.cli.output import check_output_file, complain, emit, emit_bytes, undone, write_output_file
 from torchlint.cli.progress import is_terminal
-from torchlint.cli.recall import Outcome, remember
-from torchlint.cli.remembered import Remembered
 from torchlint.cli.scope import STDIN, Scope, scope
 from torchlint.cli.session import Session, exit_code
 from torchlint.engine.catalog import Catalog, load_catalog
@@ -23,6 +21,10 @@ from torchlint.report.summary import summary
 from torchlint.report.text import visible
 from torchlint.source.discover import SkipKind
 from torchlint.source.document import encode
+
+if TYPE_CHECKING:
+    from torchlint.cli.recall import Outcome
+    from torchlint.cli.remembered import Remembered
 
 
 @click.command("check")
@@ -70,6 +72,8 @@ def _remembered(catalog: Catalog, given: Given) -> Remembered | None:
         return None
     if given["show_settings"] or given["show_files"]:
         return None
+    from torchlint.cli.remembered import Remembered
+
     return Remembered(catalog, named=given["cache_dir"] is not None)
 
 
@@ -80,6 +84,8 @@ def _keep(found: Scope, remembered: Remembered, given: Given, outcome: Outcome) 
         complain(f"torchlint: warning: {visible(remembered.warning)}")
     whole = given["output_file"] is None and not given["verbose"] and found.targets
     if whole and arguments is not None and outcome[2] in (0, 1):
+        from torchlint.cli.recall import remember
+
         remember(arguments, found, remembered, outcome)
 
 

@@ -29,7 +29,7 @@ def run(arguments: Sequence[str]) -> int:
         if whole == ["--version"]:
             emit(f"torchlint {__version__}\n")
             return 0
-        if whole[:1] == ["check"]:
+        if whole[:1] == ["check"] and "--no-cache" not in whole:
             from torchlint.cli.recall import recalled
 
             before = recalled(whole)

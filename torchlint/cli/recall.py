@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from torchlint import __version__
-from torchlint.engine.cache_folder import DEFAULT_NAME, CacheFolder, identity_of, owned
+from torchlint.base.places import CACHE_NAME
+from torchlint.engine.cache_folder import CacheFolder, identity_of, owned
 
 if TYPE_CHECKING:
     from torchlint.cli.remembered import Remembered
@@ -105,7 +106,7 @@ def _places(arguments: Sequence[str], name: str) -> Iterator[tuple[str, str]]:
         above = os.path.realpath(start)
         while above not in seen:
             seen.add(above)
-            path = os.path.join(above, DEFAULT_NAME)
+            path = os.path.join(above, CACHE_NAME)
             if os.path.lexists(os.path.join(path, name)):
                 state = os.lstat(path)
                 if stat.S_ISDIR(state.st_mode) and owned(state):

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from torchlint import __version__
 from torchlint.base.errors import SourceError, TooLargeError, WriteError
@@ -22,15 +23,16 @@ from torchlint.base.finding import (
 )
 from torchlint.base.span import Position
 from torchlint.cli.progress import Progress
-from torchlint.cli.remembered import Remembered
 from torchlint.cli.scope import Scope, Target, read_stdin
 from torchlint.engine.catalog import Catalog
 from torchlint.engine.config import Settings, codes_for, severities
-from torchlint.engine.contents import digest
 from torchlint.engine.job import Job
 from torchlint.report.run_report import RuleMeta, RunReport
 from torchlint.source.discover import SkipKind
 from torchlint.source.document import Document, decode, read
+
+if TYPE_CHECKING:
+    from torchlint.cli.remembered import Remembered
 
 BROKEN = frozenset({INVALID_SYNTAX, UNREADABLE})
 """Codes of findings that fail a run whatever their severity counts for."""
@@ -154,6 +156,8 @@ class Session:
         """Take the report of a file that was analysed."""
         cache = self.remembered.cache(target.settings) if self.remembered is not None else None
         if cache is not None:
+            from torchlint.engine.contents import digest
+
             cache.store(target.relative, target.found.path, digest(document.data), report)
         changed = report.before != report.after
         if changed or not document.path:

@@ -18,7 +18,6 @@ import sys
 import time
 from typing import Any
 
-DEFAULT_NAME = ".torchlint_cache"
 FORMAT = "torchlint-cache-1"
 """The first word of every file; another one is a file of another version."""
 TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# This folder holds the cache of torchlint.\n"

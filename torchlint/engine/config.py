@@ -13,7 +13,7 @@ from typing import Any
 
 from torchlint.base.errors import ConfigError, TorchlintError, UsageError
 from torchlint.base.finding import Severity
-from torchlint.engine.cache_folder import DEFAULT_NAME
+from torchlint.base.places import CACHE_NAME
 from torchlint.engine.catalog import Catalog, load_catalog
 from torchlint.engine.config_file import find_config, read_chain, read_toml
 from torchlint.engine.options import OPTIONS, check_option
@@ -145,7 +145,7 @@ def load_settings(
     if "target-torch" not in merged:
         merged["target-torch"] = _declared_torch(config, root) or DEFAULT_TORCH
     merged["exclude"] = (*_items(merged, "exclude", DEFAULT_EXCLUDE), *_items(merged, "extend-exclude"))
-    cache = merged.get("cache-dir", DEFAULT_NAME)
+    cache = merged.get("cache-dir", CACHE_NAME)
     merged["cache-dir"] = os.path.normpath(os.path.join(root, os.path.expanduser(str(cache))))
     known = Settings.__dataclass_fields__.keys()
     values = {field: value for key, value in merged.items() if (field := key.replace("-", "_")) in known}

@@ -178,4 +178,4 @@ def _packed(analyse: Analyse, job: Job, timeout: float, memory: int) -> bytes:
 
 def _silent(job: Job) -> FileReport:
     """Return the report of a file that has nothing to say and rests on no other."""
-    return FileReport(job.document.filename, rests_on=())
+    return FileReport(job.document.filename, rests_on=() if job.traced else None)

@@ -226,9 +226,11 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    heat, home = module.heat(node), module.function(node) or module.root
+    if heat.grade is not Grade.EVAL and (heat.grade > Grade.EPOCH or not _named(home)):
+        return
     if not _trainable(node, module) or module.bench(node) or module.is_lightning(node):
         return
-    heat, home = module.heat(node), module.function(node) or module.root
     loop, around = _loop(heat, home, module), {home, *(module.function(w.node) or module.root for w in heat.why)}
     if heat.grade is Grade.EVAL and loop is not None:
         around.add(module.function(loop) or module.root)

@@ -211,8 +211,8 @@ def check(node: cst.AugAssign | cst.Assign | cst.Call, module: Module) -> Iterat
     growth = _growth(node, module)
     if growth is None:
         return
-    value, heat = module.value(growth.value), module.heat(node)
-    if heat.grade not in (Grade.TRAIN, Grade.EVAL) or value.grad is not True:
+    heat = module.heat(node)
+    if heat.grade not in (Grade.TRAIN, Grade.EVAL) or module.value(growth.value).grad is not True:
         return
     if module.no_grad(node) is not False or module.bench(node) or not _outlives(growth.place, node, heat, module):
         return

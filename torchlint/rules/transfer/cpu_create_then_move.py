@@ -226,12 +226,15 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 @rule.on(cst.Subscript)
 def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     """Find CPU tensors that index a tensor on the device, are filled from one, or are written into one."""
+    if not module.may_be_hot(node):
+        return
     above = module.small_statement(node)
     if isinstance(module.parent(node), cst.AssignTarget) and isinstance(above, cst.Assign):
         pairs = [(node.value, above.value), (above.value, node.value)]
     else:
         # An index of booleans is turned into positions on the CPU, and makes nothing wait.
-        indices = [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]
+        plain = [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]
+        indices = [index for index in plain if not isinstance(index, (cst.BaseNumber, cst.BaseString))]
         pairs = [(index, node.value) for index in indices if module.value(index).dtype != "bool"]
     for host, there in pairs:
         value = module.value(host)

@@ -220,7 +220,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
 @rule.on(cst.Call)
 def check_tensors(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Yield a hit for each tensor that a logging call is handed and reads by itself; print is a read already."""
-    sink = module.logging_call(node)
+    sink = module.logging_call(node) if module.may_be_hot(node) else None
     if sink is None or module.name(node.func) == "builtins.print":
         return
     for tensor in module.shown_tensors(sink):

@@ -224,6 +224,8 @@ def _repeats(node: cst.Call, module: Module) -> str | None:
 @rule.on(cst.Subscript)
 def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     """Find a tensor on the device that is indexed by a list of numbers, or by integers on the CPU."""
+    if not module.may_be_hot(node):
+        return
     indices = [part.slice.value for part in node.slice if isinstance(part.slice, cst.Index)]
     for index in indices:
         alternative = _alternative(index, module)
