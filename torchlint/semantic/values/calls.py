@@ -45,7 +45,8 @@ class Calls(Functions):
             found = self.dotted_call(dotted, node, arguments)
             if found is not None:
                 return found
-            elsewhere = self.values.names.outside.call(dotted, node, arguments)
+            dropped = isinstance(self.values.tree.parents.get(node), cst.Expr)  # Nobody looks at what it gives.
+            elsewhere = UNKNOWN if dropped else self.values.names.outside.call(dotted, node, arguments)
             if elsewhere.kind != "?":
                 made = elsewhere.kind == "loader" and (elsewhere.device is not None or ".py:" in (elsewhere.name or ""))
                 return elsewhere.but(node=node) if made else elsewhere
