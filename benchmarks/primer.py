@@ -30,6 +30,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torchlint.base.finding import NOT_ANALYSED
+
 RESULTS = Path(__file__).parent / "results"
 SKIPPED = {"__pycache__", "dl", "_downloads"}
 SUFFIXES = (".py", ".pyi")
@@ -106,7 +108,7 @@ def check(target: Target, lines: int, jobs: int, timeout: float = TIMEOUT) -> Pa
         entries, readable = json.loads(done.stdout), True
     except ValueError:
         entries, readable = [], False
-    report = [_entry(entry, base) for entry in entries]
+    report = [_entry(entry, base) for entry in entries if entry["code"] != NOT_ANALYSED]
     crashed = done.returncode not in (0, 1, 2) or b"Traceback" in done.stderr or not readable
     return {
         "name": target.name,
@@ -119,7 +121,7 @@ def check(target: Target, lines: int, jobs: int, timeout: float = TIMEOUT) -> Pa
         "not_analysed": [
             [_inside(entry["filename"], base), entry["severity"], entry["message"]]
             for entry in entries
-            if entry["code"] == "not-analysed"
+            if entry["code"] == NOT_ANALYSED
         ],
         "rules": dict(sorted(Counter(code for _, code, _, _ in report).items())),
         "findings": report,
@@ -199,11 +201,10 @@ def _identities(kept: dict[str, Any]) -> dict[tuple[str, ...], list[str]]:
     for package in kept["packages"]:
         name = package["name"]
         for path, code, line, fingerprint in package["findings"]:
-            if code != "not-analysed":
-                key = (code, name, path, fingerprint or str(line))
-                found.setdefault(key, []).append(f"{name}/{path}:{line}")
+            key = (code, name, path, fingerprint or str(line))
+            found.setdefault(key, []).append(f"{name}/{path}:{line}")
         for path, _, message in package["not_analysed"]:
-            found.setdefault(("not-analysed", name, path, message), []).append(f"{name}/{path}: {message}")
+            found.setdefault((NOT_ANALYSED, name, path, message), []).append(f"{name}/{path}: {message}")
         if package["crash"]:
             found.setdefault(("crash", name), []).append(name)
     return found
