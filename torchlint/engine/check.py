@@ -28,7 +28,6 @@ from torchlint.engine import syntax
 from torchlint.engine.catalog import load_catalog, load_rules
 from torchlint.engine.job import Job
 from torchlint.source.document import fixable
-from torchlint.source.suppress import Suppressions
 
 IMPORT_BYTES = (b"torch", b"lightning", b"transformers", b"accelerate", b"datasets", b"ignite", b"fastai")
 """Without one of these a file cannot hold anything for any rule (design §4)."""
@@ -117,6 +116,8 @@ class _Checker:
         return tuple(self._identified(findings, text))
 
     def _suppressed(self, text: str, findings: list[Finding]) -> list[Finding]:
+        from torchlint.source.suppress import Suppressions  # Few files need it, and every small run would wait for it.
+
         names = {info.code: info.name for info in load_catalog().rules}
         kept, unused = Suppressions.parse(text).filter(findings, self.job.codes, names, self.job.document.filename)
         if UNUSED_SUPPRESSION not in self.job.codes or self.notes:
