@@ -184,9 +184,10 @@ def difference(old: dict[str, Any], new: dict[str, Any]) -> Difference:
     """Return per rule the findings that only `new` has and those that only `old` has, as ``package/path:line``.
 
     Findings are told apart by fingerprint, so one that only moved to another line is none. What could not be
-    analysed, or crashed, counts as a rule of that name.
+    analysed, or crashed, counts as a rule of that name. Only packages that both have are compared.
     """
-    ours, theirs = _identities(old), _identities(new)
+    shared = set(names(old)) & set(names(new))
+    ours, theirs = _identities(old, shared), _identities(new, shared)
     out: Difference = {}
     for side, mine, other in ((0, theirs, ours), (1, ours, theirs)):
         for (code, *identity), places in mine.items():
@@ -196,10 +197,17 @@ def difference(old: dict[str, Any], new: dict[str, Any]) -> Difference:
     return dict(sorted(out.items()))
 
 
-def _identities(kept: dict[str, Any]) -> dict[tuple[str, ...], list[str]]:
+def names(kept: dict[str, Any]) -> list[str]:
+    """Return the names of a run's packages."""
+    return [package["name"] for package in kept["packages"]]
+
+
+def _identities(kept: dict[str, Any], shared: set[str]) -> dict[tuple[str, ...], list[str]]:
     found: dict[tuple[str, ...], list[str]] = {}
     for package in kept["packages"]:
         name = package["name"]
+        if name not in shared:
+            continue
         for path, code, line, fingerprint in package["findings"]:
             key = (code, name, path, fingerprint or str(line))
             found.setdefault(key, []).append(f"{name}/{path}:{line}")
@@ -254,7 +262,11 @@ def main() -> int:
     """Run or compare; return the exit code."""
     args = arguments()
     if args.command == "diff":
-        changes = difference(read(args.old), read(args.new))
+        old, new = read(args.old), read(args.new)
+        alone = sorted(set(names(old)) ^ set(names(new)))
+        if alone:
+            print(f"not compared, as only one run has them: {', '.join(alone)}")
+        changes = difference(old, new)
         print("\n".join(words(changes, args.show)) or "no difference")
         return 1 if changes else 0
     kept = run(args.folders, args.jobs, args.timeout)

@@ -94,6 +94,11 @@ def test_equal_findings_are_counted() -> None:
     assert primer.difference({"packages": [package]}, two) == {"TL101": (["p/a.py:9"], [])}
 
 
+def test_only_packages_of_both_runs_are_compared(fixtures_run: dict[str, Any]) -> None:
+    fewer = {**fixtures_run, "packages": fixtures_run["packages"][:1]}
+    assert primer.difference(fixtures_run, fewer) == {}
+
+
 def test_what_is_not_analysed_any_more_is_a_difference(fixtures_run: dict[str, Any]) -> None:
     worse = copy.deepcopy(fixtures_run)
     worse["packages"][0]["not_analysed"].append(["a.py", "error", "timed out"])

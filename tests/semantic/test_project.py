@@ -15,6 +15,7 @@ from tests.checking import job
 from torchlint.engine.check import analyse
 from torchlint.engine.projects import forget, outside_of
 from torchlint.semantic.module import ACCEL, Grade, Module, Value
+from torchlint.semantic.project import Project
 from torchlint.semantic.project.index import index
 from torchlint.semantic.project.search import Search
 
@@ -536,3 +537,33 @@ def test_pinning_in_loaders_of_other_files(tmp_path: Path, made: str, severity: 
     text = (tmp_path / "train.py").read_text()
     found = analyse(job(text, codes=frozenset(["TL103"]), root=str(tmp_path))).findings
     assert [finding.severity.value for finding in found] == [severity]
+
+
+def test_an_analysis_of_another_file_is_made_once_per_file_that_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that no longer fits is freed when the next file comes, not while answers from it are in use."""
+    monkeypatch.setattr("torchlint.semantic.project.project._KEPT", 10)
+    made: list[str] = []
+    closed: list[str] = []
+
+    class Analysis:
+        def __init__(self, path: str) -> None:
+            self.path = path
+
+        def close(self) -> None:
+            closed.append(self.path)
+
+    def analysis(project: Project, path: str, text: str) -> Analysis:
+        made.append(path)
+        return Analysis(path)
+
+    project = Project(str(tmp_path), lambda path: "x" * 8, analysis)  # type: ignore[arg-type]
+    for path in ("a", "b", "a"):
+        project.module(path)
+    assert (made, closed) == (["a", "b"], [])
+    project.settle()
+    assert closed == ["b"]
+    project.module("a")
+    project.module("b")
+    assert made == ["a", "b", "b"]

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from torchlint.semantic.values import Value
 
 _KEPT = 600_000
-"""Characters of source whose analyses are kept at a time."""
+"""Characters of source whose analyses are kept from one file that is checked to the next."""
+_TEXTS = 500
+"""Texts of files that are kept; one that is wanted again is read again."""
 _HOPS = 20
 
 
@@ -65,7 +67,6 @@ class Project:
         self._indexes: dict[str, Index] = {}
         self._texts: dict[str, str] = {}
         self.answers: dict[object, Value | None] = {}
-        self._retired: list[Module] = []
         self._modules: OrderedDict[str, tuple[Module | None, int]] = OrderedDict()
         self._lineages: dict[Definition, tuple[Lineage, Trail]] = {}
         self._helpers: dict[str, Trail] = {}
@@ -196,9 +197,18 @@ class Project:
     # -- facts --------------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Free the analyses that are no longer kept; to be called when no answer from them is in use."""
-        while self._retired:
-            self._retired.pop().close()
+        """Free the analyses that are asked least, down to `_KEPT`; to be called when no answer from them is in use.
+
+        Between two calls all are kept: they could not be freed, and would be made again where they are asked again.
+        """
+        total = sum(size for _, size in self._modules.values())
+        while total > _KEPT and len(self._modules) > 1:
+            _, (old, size) = self._modules.popitem(last=False)
+            total -= size
+            if old is not None:
+                old.close()
+        if len(self._texts) > _TEXTS:
+            self._texts.clear()
 
     def knows(self, key: object, path: str) -> bool:
         """Say whether the answer to a question about a file is in `answers`; it then counts as asked again."""
@@ -216,10 +226,4 @@ class Project:
         text = self._read(path)
         found = self._analyse(self, path, text) if text is not None else None
         self._modules[path] = found, len(text or "")
-        total = sum(size for _, size in self._modules.values())
-        while total > _KEPT and len(self._modules) > 1:
-            _, (old, size) = self._modules.popitem(last=False)
-            total -= size
-            if old is not None:
-                self._retired.append(old)
         return found
