@@ -147,14 +147,20 @@ def run(folders: list[Path], jobs: int, timeout: float = TIMEOUT) -> dict[str, A
             continue
         seen.add(identity)
         done.append(check(target, lines, jobs, timeout))
-        last = done[-1]
-        print(
-            f"{target.name}: {last['files']} files, {last['lines']} lines, {last['cpu_s']} CPU s, exit {last['exit']}, "
-            f"{sum(last['rules'].values())} findings, {len(last['not_analysed'])} not analysed"
-            + (f"\n{last['crash']}" if last["crash"] else ""),
-            flush=True,
-        )
+        print("\n".join(told(done[-1])), flush=True)
     return {**summary(done), "packages": done}
+
+
+def told(package: Package) -> Iterator[str]:
+    """Yield the lines that say how a package went."""
+    yield (
+        f"{package['name']}: {package['files']} files, {package['lines']} lines, {package['cpu_s']} CPU s, "
+        f"exit {package['exit']}, {sum(package['rules'].values())} findings, "
+        f"{len(package['not_analysed'])} not analysed"
+    )
+    yield from (f"  {severity}: {path}: {message}" for path, severity, message in package["not_analysed"])
+    if package["crash"]:
+        yield package["crash"]
 
 
 def summary(done: list[Package]) -> dict[str, Any]:

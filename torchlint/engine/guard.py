@@ -15,6 +15,8 @@ MOST_OPEN = 200
 """Open brackets that CPython's tokenizer allows (``MAXLEVEL``)."""
 _DEEP = 60
 _MANY_ELIF = 200
+_ELIF_APART = 1000
+"""Bytes from one ``elif`` to the next, on average, from which on they are no one chain but a large file's."""
 _LONG_LINE = 20_000
 _CASE_BRACKETS = 4
 TOO_DEEP = "too many nested parentheses"
@@ -47,7 +49,8 @@ _HIDDEN = re.compile(
 )
 _STEP = dict.fromkeys(b"([{", 1) | dict.fromkeys(b")]}", -1)
 _NO_BRACKET = bytes(byte for byte in range(256) if byte not in _STEP)
-_CASE = re.compile(rb"^[ \t]*case\b([^\n]*)", re.MULTILINE)
+# No pattern starts like the rest of ``case = f(...)`` or ``case.run(...)``, where ``case`` is a variable.
+_CASE = re.compile(rb"^[ \t]*case\b(?![ \t]*[=.,])([^\n]*)", re.MULTILINE)
 _FORMATTED = re.compile(rb"[fFtT][rR]?[\"']")
 
 
@@ -65,7 +68,7 @@ def inspect(data: bytes) -> Guard:
 
 
 def _looks_slow(data: bytes, code: bytes) -> bool:
-    if code.count(b"elif ") > _MANY_ELIF:
+    if code.count(b"elif ") > max(_MANY_ELIF, len(data) // _ELIF_APART):
         return True
     # A long string or comment is one token, so that only the code beside it counts.
     if len(code) > _LONG_LINE and max(map(len, code.split(b"\n"))) > _LONG_LINE:
