@@ -43,6 +43,7 @@ from benchmarks.fuzz_programs import (  # noqa: E402
     spliced,
 )
 from benchmarks.fuzz_trial import failures, parse_alone, trial  # noqa: E402
+from benchmarks.measuring import keep  # noqa: E402
 from torchlint.base.errors import SourceError  # noqa: E402
 from torchlint.base.finding import UNUSED_SUPPRESSION, FileReport, NoteKind  # noqa: E402
 from torchlint.engine.catalog import load_catalog, load_rules  # noqa: E402
@@ -50,7 +51,6 @@ from torchlint.engine.job import Job  # noqa: E402
 from torchlint.engine.run import RunOptions, run  # noqa: E402
 from torchlint.source.document import decode  # noqa: E402
 
-RESULTS = ROOT / "benchmarks" / "results"
 LIMITS = RunOptions(jobs=1, timeout=120.0, quarantine_timeout=60.0)
 MAKERS: dict[str, Callable[[str, Material], Program]] = {"generated": generated, "mutated": mutated, "spliced": spliced}
 _BATCH = 60
@@ -287,7 +287,7 @@ def main() -> int:
     kept = result(tally, time.monotonic() - start, args.seed)
     print(json.dumps({key: value for key, value in kept.items() if key != "snippets"}, indent=1))
     if args.keep:
-        (RESULTS / f"{args.keep}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        keep(args.keep, kept)
     return 1 if tally.kinds else 0
 
 

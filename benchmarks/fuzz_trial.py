@@ -14,7 +14,6 @@ import io
 import re
 import time
 import tokenize
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,6 +26,7 @@ from torchlint.engine.check import analyse
 from torchlint.engine.job import Job
 from torchlint.engine.worker import failed
 from torchlint.source.document import Document, decode, encode
+from torchlint.source.python import parsed
 
 BROKEN = "broken invariant: "
 SLOW = 15.0
@@ -132,7 +132,7 @@ def _after(job: Job, fixed: FileReport) -> Iterator[str]:
     before, after, document = fixed.before, fixed.after, job.document
     if before != document.text:
         yield "a fix run reports another text than it was given"
-    old, new = _parsed(before), _parsed(after)
+    old, new = parsed(before), parsed(after)
     if old is not None and new is None:
         yield "the fixed text does not parse"
     try:
@@ -176,15 +176,6 @@ def _comments(text: str) -> Counter[str]:
     except (tokenize.TokenError, SyntaxError):
         pass
     return found
-
-
-def _parsed(text: str) -> ast.Module | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 def _untouched(old: ast.Module, before: str, new: ast.Module, after: str) -> Iterator[str]:

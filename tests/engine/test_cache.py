@@ -574,3 +574,22 @@ def test_clean_leaves_what_is_not_ours(project: Project, capsys: pytest.CaptureF
     project.cache.symlink_to(target)
     assert main.run(["clean"]) == 1
     assert (target / "CACHEDIR.TAG").exists()
+
+
+def test_what_is_too_large_is_neither_written_nor_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = open_folder(str(tmp_path / "cache"), named=True)
+    assert isinstance(folder, CacheFolder)
+    monkeypatch.setattr(cache_folder, "LARGEST", 1000)
+    assert folder.write("results-00000000000000000000000000000000.json", {"files": {}})
+    assert not folder.write("results-11111111111111111111111111111111.json", {"files": "x" * 1000})
+    assert folder.read("results-00000000000000000000000000000000.json") == {"files": {}}
+    monkeypatch.setattr(cache_folder, "LARGEST", 10)
+    assert folder.read("results-00000000000000000000000000000000.json") is None
+    assert "not used" in folder.trouble
+
+
+def test_a_very_long_report_is_not_kept(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recall, "_LARGEST", 10)
+    for _ in range(3):
+        assert not project.check().repeated
+    assert not list(project.cache.glob("run-*.json"))

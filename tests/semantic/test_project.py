@@ -15,7 +15,7 @@ from tests.checking import job
 from torchlint.engine.check import analyse
 from torchlint.engine.projects import forget, outside_of
 from torchlint.semantic.module import ACCEL, Grade, Module, Value
-from torchlint.semantic.project import Project
+from torchlint.semantic.project import Outside, Project
 from torchlint.semantic.project.index import index
 from torchlint.semantic.project.search import Search
 
@@ -567,3 +567,48 @@ def test_an_analysis_of_another_file_is_made_once_per_file_that_is_checked(
     project.module("a")
     project.module("b")
     assert made == ["a", "b", "b"]
+
+
+def test_a_file_is_read_once_and_not_analysed_for_a_name_that_it_does_not_hold(tmp_path: Path) -> None:
+    texts = {"helper.py": "class A:\n    def known(self):\n        return 1\n"}
+    read: list[str] = []
+    analysed: list[str] = []
+
+    def text(path: str) -> str:
+        read.append(path)
+        return texts["helper.py"]
+
+    def analysis(project: Project, path: str, text: str) -> None:
+        analysed.append(path)
+
+    (tmp_path / "helper.py").touch()
+    project = Project(str(tmp_path), text, analysis)
+    outside = Outside(project, str(tmp_path / "train.py"), deep=True)
+    cls = outside.find("helper.A")
+    assert cls is not None
+    outside.method([cls], "unknown")
+    outside.attribute([cls], "unknown")
+    assert list(outside.callers([cls], "unknown")) == []
+    assert analysed == []
+    outside.method([cls], "known")
+    assert analysed == [cls.path]
+    assert read == [cls.path]
+
+
+def test_texts_that_are_kept_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torchlint.semantic.project.project._TEXTS", 2)
+    read: list[str] = []
+
+    def text(path: str) -> str:
+        read.append(path)
+        return ""
+
+    project = Project(str(tmp_path), text, lambda project, path, text: None)
+    for path in ("a", "b", "a"):
+        project.says(path, "x")
+    project.settle()
+    assert project.says("c", "")
+    assert read == ["a", "b", "c"]
+    project.settle()
+    assert project.says("a", "")
+    assert read == ["a", "b", "c", "a"]

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import click
 
+from torchlint.base.places import is_temporary
 from torchlint.cli.output import complain, emit
-from torchlint.engine.cache_folder import PREFIX, SUFFIX, remove
+from torchlint.engine.cache_folder import remove
 from torchlint.engine.config import find_config, load_settings
 from torchlint.report.text import pluralise, visible, visible_path
 from torchlint.source.discover import DEFAULT_EXCLUDE
@@ -53,7 +54,7 @@ def _left(root: str) -> Iterator[str]:
         for name in files:
             path = os.path.join(folder, name)
             with contextlib.suppress(OSError):
-                if name.startswith(PREFIX) and name.endswith(SUFFIX) and time.time() - os.lstat(path).st_mtime > _YOUNG:
+                if is_temporary(name) and time.time() - os.lstat(path).st_mtime > _YOUNG:
                     yield path
 
 

@@ -2,8 +2,7 @@
 
 It can lie in a project of strangers and be shared by many processes, so nothing in it is trusted: every file carries
 a checksum and the folder's identity, is JSON, is read without following links, and takes the old one's place in one
-step. Whatever is wrong with it is a miss. Only the standard library is imported: a run that finds nothing changed
-starts here.
+step. Whatever is wrong with it is a miss. Little is imported: a run that finds nothing changed starts here.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ import sys
 import time
 from typing import Any
 
+from torchlint.base.places import TEMPORARY_PREFIX, TEMPORARY_SUFFIX
+
 FORMAT = "torchlint-cache-1"
 """The first word of every file; another one is a file of another version."""
 TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# This folder holds the cache of torchlint.\n"
 """What ``CACHEDIR.TAG`` holds (https://bford.info/cachedir/), so that backups leave the folder out."""
 LARGEST = 256_000_000
 """Bytes of the largest file that is read or written."""
-PREFIX = ".torchlint-"
-SUFFIX = ".tmp"
 _KEPT = 16
 """How many files of each kind are kept; the oldest go."""
 _STALE = 3600.0
@@ -138,7 +137,7 @@ class CacheFolder:
                         changed = entry.stat(follow_symlinks=False).st_mtime
                         found.setdefault(entry.name.partition("-")[0], []).append((changed, entry.path))
         surplus = [path for kind in ("results", "run") for _, path in sorted(found.get(kind, ()))[:-_KEPT]]
-        stale = [path for changed, path in found.get(PREFIX[:-1], ()) if time.time() - changed > _STALE]
+        stale = [path for changed, path in found.get(TEMPORARY_PREFIX[:-1], ()) if time.time() - changed > _STALE]
         for path in (*surplus, *stale):
             with contextlib.suppress(OSError):
                 os.unlink(path)
@@ -251,7 +250,7 @@ def _make(path: str, data: bytes) -> None:
 
 def _temporary(path: str) -> tuple[int, str]:
     """Make a new file in a folder; return a descriptor to write to, and its path. (`tempfile` takes 5 ms to import.)"""
-    name = os.path.join(path, f"{PREFIX}{os.urandom(8).hex()}{SUFFIX}")
+    name = os.path.join(path, f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}{TEMPORARY_SUFFIX}")
     return os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600), name
 
 

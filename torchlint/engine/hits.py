@@ -103,7 +103,7 @@ class Collected:
         if hits or crashes:
             self.index = LineIndex(text)
             self.layout = _layout(module)
-            self.context = EditContext(tree, text, self.index, self.layout, module.parent, module.python)
+            self.context = EditContext(tree, text, self.index, self.layout, module.parent, module.statements.python)
         self.notes = tuple(self._crash_note(*crash) for crash in crashes)
 
     def _crash_note(self, rule: Rule, node: cst.CSTNode, error: str) -> Note:

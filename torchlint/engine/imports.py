@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ import libcst as cst
 from torchlint.base.span import Span
 from torchlint.engine.splice import EditContext, Splice, WithheldError
 from torchlint.rule import NeedImport
+from torchlint.source.python import parsed
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _Binder = tuple[ast.AST, ast.AST | None, bool]
@@ -45,7 +45,10 @@ def import_splices(need: NeedImport, context: EditContext, places: Collection[in
     rows = [context.index.position(place).row for place in places]
     if need not in context.imports:
         if not context.binders:
-            context.binders.extend(_binders(context.python or _parsed(context.text)))
+            python = context.python or parsed(context.text)
+            if python is None:
+                raise WithheldError("this Python cannot tell which names the file binds")
+            context.binders.extend(_binders(python))
         context.imports[need] = [found for each in context.binders for found in _bindings(each, need, name)]
     bound: list[_Binding] = context.imports[need]
     given = max((found.row for found in bound if found.full and found.top and found.row < min(rows)), default=0)
@@ -57,15 +60,6 @@ def import_splices(need: NeedImport, context: EditContext, places: Collection[in
             raise WithheldError(f"{name!r} is or may be bound to something else in line {found.row}")
     if not given:
         yield _insertion(need, context, min(places))
-
-
-def _parsed(text: str) -> ast.Module:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise WithheldError("this Python cannot tell which names the file binds") from None
 
 
 def _matters(found: _Binding, rows: list[int]) -> bool:

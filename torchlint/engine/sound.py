@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import bisect
 import copy
-import warnings
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from torchlint.base.finding import Edit
 from torchlint.base.span import LineIndex
+from torchlint.source.python import parsed
 
 _BLOCKS = ("body", "handlers", "cases", "orelse", "finalbody")
 
@@ -26,7 +26,7 @@ class Verdict:
 
     def __init__(self, original: str) -> None:
         self._known = original
-        self._tree = _parsed(original)
+        self._tree = parsed(original)
 
     @property
     def by_python(self) -> bool:
@@ -42,21 +42,12 @@ class Verdict:
         if self._tree is None:
             return True
         if before != self._known:
-            self._known, self._tree = before, _parsed(before)
-        new = _parsed(after)
+            self._known, self._tree = before, parsed(before)
+        new = parsed(after)
         if new is None or self._tree is None:
             return False
         ours, theirs = _touched(before, edits, after)
         return list(_untouched(self._tree, ours)) == list(_untouched(new, theirs))
-
-
-def _parsed(text: str) -> ast.Module | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 def _touched(before: str, edits: Sequence[Edit], after: str) -> tuple[Rows, Rows]:

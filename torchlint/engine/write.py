@@ -13,10 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from torchlint.base.errors import SourceError, WriteError
+from torchlint.base.places import TEMPORARY_PREFIX, TEMPORARY_SUFFIX, is_temporary
 from torchlint.source.document import Document, encode
 
-_PREFIX = ".torchlint-"
-_SUFFIX = ".tmp"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _STALE = 3600
 """Seconds after which a left-over temporary file is nobody's any more."""
@@ -57,7 +56,7 @@ def remove_stale(directory: str) -> None:
     """Remove what a killed run left in `directory` more than an hour ago; errors do not matter."""
     with contextlib.suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
-            if entry.name.startswith(_PREFIX) and entry.name.endswith(_SUFFIX):
+            if is_temporary(entry.name):
                 with contextlib.suppress(OSError):
                     if entry.is_file(follow_symlinks=False) and time.time() - entry.stat().st_mtime > _STALE:
                         Path(entry.path).unlink()
@@ -75,7 +74,7 @@ def atomically(target: str, state: os.stat_result | None = None) -> Iterator[int
         OSError: the folder or the disk refuses.
     """
     directory = os.path.dirname(target) or os.curdir
-    descriptor, temporary = tempfile.mkstemp(_SUFFIX, _PREFIX, directory)
+    descriptor, temporary = tempfile.mkstemp(TEMPORARY_SUFFIX, TEMPORARY_PREFIX, directory)
     try:
         try:
             _dress(descriptor, target, state)

@@ -89,7 +89,6 @@ class Module(Pace, DataPath, Elements, Processes, Kernels, Upkeep, Frameworks, S
     ) -> None:
         super().__init__(root, filename, outside or Outside())
         self.text = text
-        self.python = python
         self.statements = Statements(root, text, python)
         self.target_torch = target_torch
         self.accelerator = accelerator

@@ -8,13 +8,13 @@ kind, its statements have no place.
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import libcst as cst
 
 from torchlint.base.span import LineIndex, Span
+from torchlint.source.python import parsed
 
 _Block = Sequence[cst.CSTNode]
 _KINDS: dict[type, tuple[type, ...]] = {
@@ -42,16 +42,20 @@ class Statements:
     def __init__(self, root: cst.Module, text: str, python: ast.Module | None) -> None:
         self._root = root
         self._text = text
-        self._python = python
+        self._given = python
         self._index: LineIndex | None = None
+
+    @cached_property
+    def python(self) -> ast.Module | None:
+        """CPython's tree of the text; None where only a newer Python accepts it."""
+        return self._given or parsed(self._text)
 
     @cached_property
     def _pairs(self) -> dict[cst.CSTNode, ast.stmt]:
         found: dict[cst.CSTNode, ast.stmt] = {}
         blocks: list[tuple[_Block, Sequence[ast.stmt]]] = []
-        python = self._python or _parsed(self._text)
-        if python is not None:
-            blocks.append((_flat(self._root.body), python.body))
+        if self.python is not None:
+            blocks.append((_flat(self._root.body), self.python.body))
         while blocks:
             ours, theirs = blocks.pop()
             if len(ours) != len(theirs):
@@ -82,15 +86,6 @@ class Statements:
         if line.isascii():
             return start + column
         return start + len(line.encode("utf-8", "surrogatepass")[:column].decode("utf-8", "surrogatepass"))
-
-
-def _parsed(text: str) -> ast.Module | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text)
-    except (SyntaxError, ValueError, MemoryError, RecursionError):  # only a newer Python accepts it
-        return None
 
 
 def _flat(body: Sequence[cst.CSTNode]) -> list[cst.CSTNode]:

@@ -6,9 +6,10 @@ Read with `ast`, which is many times faster than libcst and enough for the struc
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+
+from torchlint.source.python import parsed
 
 CLASS, FUNCTION, IMPORT, ALIAS, OTHER = "class", "function", "import", "alias", "other"
 
@@ -40,11 +41,8 @@ class Index:
 
 def index(text: str) -> Index:
     """Return the index of a file; an empty one for a text that Python does not accept."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(text)
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
+    tree = parsed(text)
+    if tree is None:
         return Index()
     found = _Collector()
     found.block(tree.body)

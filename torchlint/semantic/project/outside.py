@@ -113,18 +113,15 @@ class Outside:
             return UNKNOWN
         if found.kind == CLASS:
             return self._instance(found)
-        if found.kind != FUNCTION or not self.deep or self.project is None:
+        if found.kind != FUNCTION:
             return UNKNOWN
         key = (found, exports.shape(call), tuple(exports.plain(value) for value in given))
-        if not self.project.knows(key, found.path):
-            module = self._facts(found)
-            self.project.answers[key] = exports.returned(module, found.name, call, given) if module else UNKNOWN
-        return self.project.answers[key] or UNKNOWN
+        return self._answer(key, found, lambda module: exports.returned(module, found.name, call, given)) or UNKNOWN
 
     def method(self, classes: Iterable[Definition], name: str) -> Value:
         """Return what calling a method gives that the first of these classes has."""
         for cls in classes:
-            found = self._kept(exports.method_returned, cls, name, f"def {name}")
+            found = self._of_class(exports.method_returned, cls, name, f"def {name}")
             if found is not None:
                 return found
         return UNKNOWN
@@ -132,21 +129,25 @@ class Outside:
     def attribute(self, classes: Iterable[Definition], name: str) -> Value:
         """Return what ``self.name`` holds by the assignments of the first of these classes that makes any."""
         for cls in classes:
-            found = self._kept(exports.attribute, cls, name, name)
+            found = self._of_class(exports.attribute, cls, name, name)
             if found is not None and found.kind not in ("?", "none"):
                 return found
         return UNKNOWN
 
-    def _kept(
+    def _of_class(
         self, question: Callable[[Module, str, str], Value | None], cls: Definition, name: str, needed: str
     ) -> Value | None:
-        """Return the answer to a question about a class, which is remembered longer than the analysis of its file."""
+        return self._answer((question, cls, name), cls, lambda module: question(module, cls.name, name), needed)
+
+    def _answer(
+        self, key: object, definition: Definition, question: Callable[[Module], Value | None], needed: str = ""
+    ) -> Value | None:
+        """Return the answer to a question about a definition, which is remembered longer than its file's analysis."""
         if not self.deep or self.project is None:
             return None
-        key = (question, cls, name)
-        if not self.project.knows(key, cls.path):
-            module = self._facts(cls, needed)
-            self.project.answers[key] = question(module, cls.name, name) if module is not None else None
+        if not self.project.knows(key, definition.path):
+            module = self._facts(definition, needed)
+            self.project.answers[key] = question(module) if module is not None else None
         return self.project.answers[key]
 
     def callers(self, classes: Iterable[Definition], method: str) -> Iterator[Caller]:

@@ -65,7 +65,7 @@ class Project:
         self._read = read
         self._analyse = analyse
         self._indexes: dict[str, Index] = {}
-        self._texts: dict[str, str] = {}
+        self._texts: dict[str, str | None] = {}
         self.answers: dict[object, Value | None] = {}
         self._modules: OrderedDict[str, tuple[Module | None, int]] = OrderedDict()
         self._lineages: dict[Definition, tuple[Lineage, Trail]] = {}
@@ -95,16 +95,19 @@ class Project:
         """Return the names of a file; none where it cannot be read."""
         self._trail.read.add(path)
         if path not in self._indexes:
-            text = self._texts[path] = self._read(path) or ""
-            self._indexes[path] = index(text)
+            self._indexes[path] = index(self._text(path) or "")
         return self._indexes[path]
+
+    def _text(self, path: str) -> str | None:
+        """Return the text of a file, read once; None where it cannot be read."""
+        if path not in self._texts:
+            self._texts[path] = self._read(path)
+        return self._texts[path]
 
     def says(self, path: str, text: str) -> bool:
         """Say whether a file's text holds these characters: a cheap look before its analysis is asked for."""
         self._trail.read.add(path)
-        if path not in self._texts:
-            self._texts[path] = self._read(path) or ""
-        return text in self._texts[path]
+        return text in (self._text(path) or "")
 
     def find(self, importer: str, dotted: str, hops: int = _HOPS) -> Definition | str | None:
         """Return what a dotted name in the file `importer` stands for.
@@ -223,7 +226,7 @@ class Project:
         if path in self._modules:
             self._modules.move_to_end(path)
             return self._modules[path][0]
-        text = self._read(path)
+        text = self._text(path)
         found = self._analyse(self, path, text) if text is not None else None
         self._modules[path] = found, len(text or "")
         return found
