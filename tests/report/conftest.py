@@ -42,9 +42,9 @@ def edit_of(text: str, old: str, new: str) -> Edit:
     return Edit(span, new, index.position(span.start), index.position(span.end))
 
 
-def rows_of(text: str) -> tuple[tuple[int, str], ...]:
+def rows_of(text: str, cell: int | None = None) -> tuple[tuple[int | None, int, str], ...]:
     index = LineIndex(text)
-    return tuple((row, index.line(row)) for row in range(1, len(index) + 1))
+    return tuple((cell, row, index.line(row)) for row in range(1, len(index) + 1))
 
 
 @pytest.fixture

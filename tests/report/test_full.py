@@ -181,7 +181,7 @@ def test_patch_that_deletes_the_last_row(make_finding: Findings, make_run: Runs,
     text = "x = 1\ny = 2\n"
     fix = TextFix(Safety.SAFE, "Remove it", (make_edit(text, "y = 2\n", ""),))
     run = make_run(make_finding(fix=fix, start=Position(2, 1), end=Position(2, 6), why_hot=()), text=text)
-    source = tuple((row, line) for row, line in run.files[0].source if row < 3)
+    source = tuple(line for line in run.files[0].source if line[1] < 3)
     run = dataclasses.replace(run, files=(dataclasses.replace(run.files[0], source=source),))
     assert patch(render(run)) == "  |\n1 | x = 1\n  - y = 2\n2 |\n  |\n\n"
 

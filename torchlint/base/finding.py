@@ -40,12 +40,17 @@ class Safety(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replace ``text[span.start:span.end]`` by `text`; both ends also as positions for reports."""
+    """Replace ``text[span.start:span.end]`` by `text`; both ends also as positions for reports.
+
+    `cell` is the 1-based number of the notebook cell, counted over cells of every kind, in which `start` and `end` lie,
+    their rows counted from the cell's first; None outside of notebooks. The same holds for the other values here.
+    """
 
     span: Span
     text: str
     start: Position
     end: Position
+    cell: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,7 @@ class Reason:
     text: str
     filename: str
     line: int
+    cell: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +138,7 @@ class Note:
     filename: str
     message: str
     line: int = 0
+    cell: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +146,7 @@ class FileReport:
     """All that is known about one file after a run.
 
     `before` and `after` are its decoded text and the fixed text, both empty strings unless a fix run changed it.
-    `applied` counts the fixes applied; `source` holds excerpt lines for the `full` format, keyed by row.
+    `applied` counts the fixes applied; `source` holds excerpt lines for reports: cell (see `Edit`), row, text.
     `rests_on` holds the other paths that decided on the report, each with its state, see `torchlint.semantic.trail`;
     None where that is not known.
     """
@@ -150,7 +157,7 @@ class FileReport:
     applied: int = 0
     before: str = ""
     after: str = ""
-    source: tuple[tuple[int, str], ...] = ()
+    source: tuple[tuple[int | None, int, str], ...] = ()
     rests_on: tuple[tuple[str, str], ...] | None = None
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from torchlint import __version__
 from torchlint.base.places import CACHE_NAME
-from torchlint.engine.cache_folder import CacheFolder, identity_of, owned
+from torchlint.engine.cache_folder import CacheFolder, identity_of, on_ci, owned
 
 if TYPE_CHECKING:
     from torchlint.cli.remembered import Remembered
@@ -37,7 +37,7 @@ Watched = Mapping[str, Sequence[str]]
 
 def recalled(arguments: Sequence[str]) -> Outcome | None:
     """Return what this command came to the last time, or None where that is not known or may have changed."""
-    if "--no-cache" in arguments or "-" in arguments or os.environ.get("CI") or sys.platform == "win32":
+    if "--no-cache" in arguments or "-" in arguments or on_ci() or sys.platform == "win32":
         return None
     try:
         return _recalled(arguments)

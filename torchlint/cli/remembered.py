@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from torchlint.engine.cache import Cache, Fact, code_digest
-from torchlint.engine.cache_folder import CacheFolder, open_folder
+from torchlint.engine.cache_folder import CacheFolder, on_ci, open_folder
 from torchlint.engine.catalog import Catalog
 from torchlint.engine.config import Settings
-
-
-def on_ci(environment: Mapping[str, str] = os.environ) -> bool:
-    """Say whether this is a build: there the times of files mean little, so that every file is read."""
-    return environment.get("CI", "").lower() not in ("", "0", "false")
 
 
 class Remembered:

@@ -168,7 +168,7 @@ class _Checker:
                 for edit in finding.fix.edits if finding.fix is not None else ():
                     rows.update(range(edit.start.row - 1, edit.end.row + 2))
         index = LineIndex(text)
-        source = tuple((row, index.line(row)) for row in sorted(rows) if 1 <= row <= len(index))
+        source = tuple((None, row, index.line(row)) for row in sorted(rows) if 1 <= row <= len(index))
         return FileReport(self.job.document.filename, findings, self.notes, source=source)
 
 

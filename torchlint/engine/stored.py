@@ -20,7 +20,7 @@ def packed(report: FileReport, name: Name) -> list[Any]:
     """Return the findings, notes and source rows of a report; `name` gives the names of files to store."""
     return [
         [_packed_finding(finding, name) for finding in report.findings],
-        [[note.kind.value, note.message, note.line] for note in report.notes],
+        [[note.kind.value, note.message, note.line, note.cell] for note in report.notes],
         [list(row) for row in report.source],
     ]
 
@@ -36,8 +36,11 @@ def unpacked(value: Any, filename: str, name: Name) -> FileReport:
         return FileReport(
             filename,
             tuple(_finding(item, name) for item in findings),
-            tuple(Note(NoteKind(_text(kind)), filename, _text(text), _int(line)) for kind, text, line in notes),
-            source=tuple((_int(row), _text(text)) for row, text in source),
+            tuple(
+                Note(NoteKind(_text(kind)), filename, _text(text), _int(line), _cell(cell))
+                for kind, text, line, cell in notes
+            ),
+            source=tuple((_cell(cell), _int(row), _text(text)) for cell, row, text in source),
         )
     except (TypeError, ValueError) as error:
         raise StoredError(str(error)) from error
@@ -54,7 +57,7 @@ def _packed_finding(finding: Finding, name: Name) -> list[Any]:
         [finding.statement, finding.statement_end],
         finding.fingerprint,
         None if finding.fix is None else _packed_fix(finding.fix),
-        [[reason.text, name(reason.filename), reason.line] for reason in finding.why_hot],
+        [[reason.text, name(reason.filename), reason.line, reason.cell] for reason in finding.why_hot],
         finding.cell,
         finding.help,
     ]
@@ -76,8 +79,8 @@ def _finding(value: Any, name: Name) -> Finding:
         _int(last),
         _text(fingerprint),
         None if fix is None else _fix(fix),
-        tuple(Reason(_text(text), name(_text(of)), _int(line)) for text, of, line in reasons),
-        None if cell is None else _int(cell),
+        tuple(Reason(_text(text), name(_text(of)), _int(line), _cell(at)) for text, of, line, at in reasons),
+        _cell(cell),
         _text(words),
     )
 
@@ -88,7 +91,7 @@ def _packed_fix(fix: TextFix) -> list[Any]:
 
 def _packed_edit(edit: Edit) -> list[Any]:
     start, end = edit.start, edit.end
-    return [edit.span.start, edit.span.end, edit.text, start.row, start.column, end.row, end.column]
+    return [edit.span.start, edit.span.end, edit.text, start.row, start.column, end.row, end.column, edit.cell]
 
 
 def _fix(value: Any) -> TextFix:
@@ -97,13 +100,18 @@ def _fix(value: Any) -> TextFix:
 
 
 def _edit(value: Any) -> Edit:
-    first, last, text, start_row, start_column, end_row, end_column = value
+    first, last, text, start_row, start_column, end_row, end_column, cell = value
     return Edit(
         Span(_int(first), _int(last)),
         _text(text),
         Position(_int(start_row), _int(start_column)),
         Position(_int(end_row), _int(end_column)),
+        _cell(cell),
     )
+
+
+def _cell(value: Any) -> int | None:
+    return None if value is None else _int(value)
 
 
 def _text(value: Any) -> str:

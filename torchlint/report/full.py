@@ -21,10 +21,11 @@ def render(run: RunReport) -> str:
 
 
 def _blocks(file: FileReport, color: bool) -> Iterator[str]:
-    source = dict(file.source)
+    by_cell: dict[int | None, dict[int, str]] = {}
+    for cell, row, text in file.source:
+        by_cell.setdefault(cell, {})[row] = text
     for finding in sorted(file.findings, key=report_order):
-        # Rows of a notebook count per cell, so that the file's rows cannot tell which cell they are of.
-        rows = source if finding.cell is None else {}
+        rows = by_cell.get(finding.cell, {})
         yield "\n".join([*_finding(finding, rows, color), "", ""])
 
 
@@ -84,7 +85,8 @@ def _underline(finding: Finding, source: str) -> tuple[str, str]:
 
 
 def _reason(reason: Reason) -> str:
-    return f"{visible(reason.text)} ({visible_path(reason.filename)}:{reason.line})"
+    cell = "" if reason.cell is None else f":cell {reason.cell}"
+    return f"{visible(reason.text)} ({visible_path(reason.filename)}{cell}:{reason.line})"
 
 
 def _fix(fix: TextFix, source: Mapping[int, str], width: int, color: bool) -> Iterator[str]:
