@@ -567,6 +567,8 @@ def test_an_analysis_of_another_file_is_made_once_per_file_that_is_checked(
     project.module("a")
     project.module("b")
     assert made == ["a", "b", "b"]
+    project.close()
+    assert closed == ["b", "a", "b"]
 
 
 def test_a_file_is_read_once_and_not_analysed_for_a_name_that_it_does_not_hold(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sysconfig
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import libcst as cst
 import pytest
 
-from torchlint.semantic.quick_nodes import quicken, unchecked
+from torchlint.semantic.quick_nodes import SHARED, quicken, unchecked
+from torchlint.semantic.tree import children
 
 _STDLIB = Path(sysconfig.get_paths()["stdlib"])
 _FILES = ("dataclasses.py", "typing.py", "asyncio/tasks.py", "json/decoder.py", "test/test_generators.py")
@@ -61,11 +63,31 @@ def test_a_parse_without_validation_gives_the_same_tree(name: str) -> None:
 
 
 def test_every_concrete_node_has_a_quick_way_to_be_made() -> None:
-    usual = {each: each.__init__ for each in set(_concrete(cst.CSTNode)) if each.__module__.startswith("libcst._nodes")}
+    usual = {each.__name__: each for each in set(_concrete(cst.CSTNode)) if getattr(cst, each.__name__, None) is each}
     with unchecked():
-        left = {each.__name__ for each, init in usual.items() if "__slots__" in vars(each) and each.__init__ is init}
+        left = {name for name, each in usual.items() if getattr(cst, name) is each}
+    assert len(usual) > 150
     assert not left
-    assert all(each.__init__ is init for each, init in usual.items())
+    assert all(getattr(cst, name) is each for name, each in usual.items())
+
+
+def test_only_what_the_walk_skips_is_shared() -> None:
+    text = "class A:\n    x = [1, 2][0:1:2]\n    if x: pass; y = f(a=(1), b=2).c\nmatch x:\n    case {'a': 1, }: pass\n"
+    with unchecked():
+        tree = cst.parse_module(text)
+    seen: Counter[int] = Counter()
+    todo: list[cst.CSTNode] = [tree]
+    while todo:
+        node = todo.pop()
+        seen[id(node)] += 1
+        assert type(node).__name__ not in SHARED
+        todo.extend(children(node))
+    assert set(seen.values()) == {1}
+    commas = [node.comma for node in tree.body[0].body.body[0].body[0].value.value.elements]
+    assert commas[0] is not commas[1]
+    with unchecked():
+        other = cst.parse_module(text)
+    assert other.body[0].body.header is not tree.body[0].body.header
 
 
 def test_nodes_that_we_make_are_validated() -> None:

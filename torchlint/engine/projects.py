@@ -56,6 +56,8 @@ def _place(job: Job) -> str:
 
 def forget() -> None:
     """Forget all projects: files may have changed."""
+    for project in _projects.values():
+        project.close()
     _projects.clear()
     _trails.clear()
     _digests.clear()

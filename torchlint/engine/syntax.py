@@ -28,8 +28,8 @@ _NEWER = re.compile(
 )
 """Signs of what libcst reads and some Python that we run on does not. libcst hangs on some faulty texts, so that those
 without a sign are not given to it."""
-_KEPT = 1_000_000
-"""Characters of source whose trees are kept, which take some 50 bytes for each."""
+_KEPT = 700_000
+"""Characters of source whose trees are kept, which take some 30 bytes for each."""
 _recent: dict[str, cst.Module | str] = {}
 _RAW_LINE = re.compile(r"error at (\d+):(\d+)")
 

@@ -7,6 +7,7 @@ it is late, even when the parent is gone and native code holds the interpreter's
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import io
 import math
@@ -28,6 +29,7 @@ OUT_OF_MEMORY = 86
 GRACE = 5
 """Seconds after the timeout at which a worker that nobody stopped dies by itself."""
 _RECURSION_LIMIT = 20_000
+_M_ARENA_MAX = -8
 _STACKS = (256 * 2**20, 64 * 2**20)
 """Stack sizes of the analysing thread in bytes; the smaller one where the system refuses the larger."""
 
@@ -52,6 +54,7 @@ def prepare() -> None:
     if hasattr(signal, "SIGALRM"):
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
     sys.setrecursionlimit(_RECURSION_LIMIT)
+    _one_heap()
     # A syntax tree is many objects that all live until the file is done: looking for garbage among them is lost time.
     gc.set_threshold(1_000_000, 50, 1000)
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -62,6 +65,15 @@ def prepare() -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+def _one_heap() -> None:
+    """Have glibc use one heap for all threads (mallopt(3)): what one thread's heap freed, another's cannot reuse."""
+    if sys.platform == "linux":
+        import ctypes
+
+        with contextlib.suppress(AttributeError, OSError):  # another C library
+            ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
 def work(analyse: Analyse, job: Job, timeout: float, memory: int) -> FileReport:

@@ -29,7 +29,8 @@ _SKIPPED = frozenset(
         "lpar rpar lbracket rbracket lbrace rbrace comma semicolon equal colon dot leading_lines header "
         "footer lines_after_decorators trailing_whitespace newline operator star asynchronous indent "
         "first_line empty_lines default_indent default_newline has_trailing_newline encoding relative walrus "
-        "start end prefix posonly_ind star_arg_ind type_parameters"
+        "start end prefix posonly_ind star_arg_ind type_parameters "
+        "first_colon second_colon leading_whitespace last_line trailing_comma"
     ).split()
 )
 LOOPS = (cst.For, cst.While)

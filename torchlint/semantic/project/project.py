@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torchlint.semantic.module import Module
     from torchlint.semantic.values import Value
 
-_KEPT = 600_000
+_KEPT = 500_000
 """Characters of source whose analyses are kept from one file that is checked to the next."""
 _TEXTS = 500
 """Texts of files that are kept; one that is wanted again is read again."""
@@ -204,14 +204,21 @@ class Project:
 
         Between two calls all are kept: they could not be freed, and would be made again where they are asked again.
         """
+        self._shrink(_KEPT)
+        if len(self._texts) > _TEXTS:
+            self._texts.clear()
+
+    def close(self) -> None:
+        """Free all analyses; their parts point at each other, so that they would stay for long."""
+        self._shrink(0)
+
+    def _shrink(self, kept: int) -> None:
         total = sum(size for _, size in self._modules.values())
-        while total > _KEPT and len(self._modules) > 1:
+        while total > kept and len(self._modules) > (kept > 0):
             _, (old, size) = self._modules.popitem(last=False)
             total -= size
             if old is not None:
                 old.close()
-        if len(self._texts) > _TEXTS:
-            self._texts.clear()
 
     def knows(self, key: object, path: str) -> bool:
         """Say whether the answer to a question about a file is in `answers`; it then counts as asked again."""

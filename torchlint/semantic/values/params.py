@@ -239,22 +239,22 @@ Assignments = dict[str, list[cst.CSTNode]]
 def self_assignments(tree: Tree, cls: cst.ClassDef) -> Assignments:
     """Return what a class's code assigns to attributes of ``self``."""
     out: Assignments = {}
-
-    def add(target: cst.CSTNode, value: cst.CSTNode) -> None:
-        if isinstance(target, (cst.Tuple, cst.List)):
-            given = value.elements if isinstance(value, (cst.Tuple, cst.List)) else ()
-            for index, element in enumerate(target.elements):
-                add(element.value, given[index].value if len(given) == len(target.elements) else element.value)
-        elif isinstance(target, cst.Attribute) and isinstance(target.value, cst.Name) and target.value.value == "self":
-            out.setdefault(target.attr.value, []).append(value)
-
     for node in tree.within(cls.body, cst.Assign, cst.AnnAssign, nested=True):
         if isinstance(node, cst.Assign):
             for each in node.targets:
-                add(each.target, node.value)
+                _add(out, each.target, node.value)
         elif isinstance(node, cst.AnnAssign) and node.value is not None:
-            add(node.target, node.value)
+            _add(out, node.target, node.value)
     return out
+
+
+def _add(out: Assignments, target: cst.CSTNode, value: cst.CSTNode) -> None:
+    if isinstance(target, (cst.Tuple, cst.List)):
+        given = value.elements if isinstance(value, (cst.Tuple, cst.List)) else ()
+        for index, element in enumerate(target.elements):
+            _add(out, element.value, given[index].value if len(given) == len(target.elements) else element.value)
+    elif isinstance(target, cst.Attribute) and isinstance(target.value, cst.Name) and target.value.value == "self":
+        out.setdefault(target.attr.value, []).append(value)
 
 
 def registered_buffers(tree: Tree, cls: cst.ClassDef) -> frozenset[str]:
