@@ -17,7 +17,7 @@ _PYTHON_CELLS = frozenset("capture debug ipytest memit prun px snakeviz time tim
 """Cell magics that run the rest of their cell as Python, in the kernel; the rest of any other cell is no Python."""
 _AUTOMAGIC = re.compile(
     r"[ \t]*(?:autoreload|cat|cd|clear|conda|cp|env|less|load_ext|ls|mamba|man|matplotlib|mkdir|more|mv|pip|pwd|pylab"
-    r"|reload_ext|rm|rmdir|run|uv|who|whos)(?:[ \t]+(?![=(.,:\[])|$)"
+    r"|reload_ext|rm|rmdir|run|uv|who|whos)(?:[ \t]+(?![=(,:\[])|$)"
 )
 """Line magics that go without ``%`` where the cell is that one line."""
 _SUSPECT = re.compile(r"^[ \t\f]*[%!?,;/]|\?[ \t]*(?:#.*)?$|=[ \t]*[!%]|^[ \t]*(?:>>>|In \[)", re.MULTILINE)
@@ -25,7 +25,9 @@ _PROMPT = re.compile(r"\s*(?:>>>|In \[\d+\]:)(?:\s|$)")
 _CELL_MAGIC = re.compile(r"[ \t]*%%(\w*)(.*)", re.DOTALL)
 _COMMENT = re.compile(r"[ \t\f]*(?:#.*)?", re.DOTALL)
 _ESCAPED = re.compile(r"([ \t\f]*)[%!?,;/]")
-_ASSIGNED = re.compile(r"([ \t\f]*[^\s#=!%'\"(][^#='\"(]*=)[ \t]*[!%]")
+_ASSIGNED = re.compile(
+    r"([ \t\f]*[^\s#=!%'\"(](?:(?:[^#='\"(]|\[['\"][^'\"]*['\"]\])*[\w\]\s])?=)[ \t]*[!%]"
+)
 _BINDING = re.compile(r"([ \t\f]*)%(?:time|prun)[ \t]+((?:\w+[ \t]*,[ \t]*)*\w+)[ \t]*=(?!=)")
 _RUNNING = re.compile(r"%(?:run|pylab)\b")
 _HELP = re.compile(r"[\w*\]]\?\??\Z")
