@@ -125,12 +125,12 @@ def test_python_and_unknown_languages_are_read(metadata: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "place", "words"),
     [
-        ("", (1, 1), "Expecting a notebook's object"),
-        ("[]", (1, 1), "Expecting a notebook's object"),
+        ("", (1, 1), "Expecting '{'"),
+        ("[]", (1, 1), "Expecting '{'"),
         ('{"cells": [\n  {"cell_type": "code",\n   "source": [1]}]}', (3, 15), "source of cell 1 is not text"),
         ('{"cells": [\n {"cell_type": "code"}]}', (2, 2), "Cell 1 has no source"),
         ('{"cells": {}}', (1, 11), "Expecting the list of cells"),
-        ('{"cells": [3]}', (1, 12), "object"),
+        ('{"cells": [3]}', (1, 12), "'{'"),
         ('{"cells": [],\n}', (2, 1), "property name"),
         ('{"cells": []} x', (1, 15), "Extra data"),
         ('{"cells": [],\n "cells": []}', (2, 2), "'cells' stands here for the second time"),

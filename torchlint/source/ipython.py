@@ -25,9 +25,7 @@ _PROMPT = re.compile(r"\s*(?:>>>|In \[\d+\]:)(?:\s|$)")
 _CELL_MAGIC = re.compile(r"[ \t]*%%(\w*)(.*)", re.DOTALL)
 _COMMENT = re.compile(r"[ \t\f]*(?:#.*)?", re.DOTALL)
 _ESCAPED = re.compile(r"([ \t\f]*)[%!?,;/]")
-_ASSIGNED = re.compile(
-    r"([ \t\f]*[^\s#=!%'\"(](?:(?:[^#='\"(]|\[['\"][^'\"]*['\"]\])*[\w\]\s])?=)[ \t]*[!%]"
-)
+_ASSIGNED = re.compile(r"([ \t\f]*[^\s#=!%'\"(](?:(?:[^#='\"(]|\[['\"][^'\"]*['\"]\])*[\w\]\s])?=)[ \t]*[!%]")
 _BINDING = re.compile(r"([ \t\f]*)%(?:time|prun)[ \t]+((?:\w+[ \t]*,[ \t]*)*\w+)[ \t]*=(?!=)")
 _RUNNING = re.compile(r"%(?:run|pylab)\b")
 _HELP = re.compile(r"[\w*\]]\?\??\Z")

@@ -80,7 +80,7 @@ class _Scan:
     def _object(self, at: int, inner: Mapping[str, Inner]) -> tuple[Fields, int]:
         """Scan an object; what has a scanner in `inner` is left to that. Return the values' places, and the end."""
         found: Fields = {}
-        at = self._expect(at, "{", "Expecting a notebook's object")
+        at = self._expect(at, "{", "Expecting '{'")
         while not self.text.startswith("}", at):
             if found:
                 at = self._expect(at, ",", "Expecting ',' delimiter")
