@@ -199,3 +199,21 @@ def test_fixtures_are_fixed_as_announced(cli: Cli) -> None:
         before = path.read_bytes()
         cli("fix", "--apply", "--unsafe-fixes", fixture.name, code=0)
         assert path.read_bytes() == before
+
+
+def test_a_fix_of_two_cells_is_shown_and_applied_in_both(cli: Cli) -> None:
+    cli.package = ROOT
+    first, second = "import torch\nfrom numpy import ones, zeros\n%pwd", "a = 1\nb = torch.tensor([zeros(4), ones(4)])"
+    path = cli.write("n.ipynb", notebook(first, second))
+    shown = cli("check", "n.ipynb", code=1).stdout
+    assert (
+        " cell 2:\n  |\n1 | import torch\n2 | from numpy import ones, zeros\n3 + import numpy as np\n4 | %pwd\n"
+        in shown
+    )
+    assert (
+        " cell 3:\n  |\n1 | a = 1\n  - b = torch.tensor([zeros(4), ones(4)])\n2 + b = torch.tensor(np.stack(" in shown
+    )
+    cli("fix", "--apply", "--unsafe-fixes", "n.ipynb", code=0)
+    cells = nbformat.read(path, as_version=4).cells
+    assert cells[1].source == first.replace("\n%", "\nimport numpy as np\n%")
+    assert cells[2].source == second.replace("([", "(np.stack([").replace("])", "]))")
