@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchlint.source.notebook import Cell, Layout, SeamError, assembled
@@ -32,12 +32,14 @@ def cells(*sources: str) -> list[Cell]:
     return [Cell(number, source) for number, source in enumerate(sources, 1)]
 
 
+@settings(deadline=None, derandomize=True)
 @given(st.lists(SOURCES, max_size=5))
 def test_the_text_gives_its_cells_back(sources: list[str]) -> None:
     notebook = assembled(cells(*sources))
     assert notebook.sources(notebook.text) == tuple(part.cell.source for part in notebook.parts)
 
 
+@settings(deadline=None, derandomize=True)
 @given(st.lists(SOURCES, min_size=1, max_size=4), st.data())
 def test_an_edit_inside_a_cell_comes_back_in_that_cell(sources: list[str], data: st.DataObject) -> None:
     notebook = assembled(cells(*sources))
