@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -48,10 +49,13 @@ def hook_repository(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """Return a git repository with one slow training script and a file that is not Python."""
+    """Return a git repository with one slow training script, the same as a notebook, and a file that is not Python."""
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "train.py").write_text(BAD, encoding="utf-8")
+    cell = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": BAD.splitlines(True)}
+    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+    (folder / "train.ipynb").write_text(json.dumps(notebook, indent=1), encoding="utf-8")
     (folder / "notes.txt").write_text("torch.zeros(8).to(device)\n", encoding="utf-8")
     git(folder, "init", "-q")
     git(folder, "add", "-A")
@@ -71,9 +75,11 @@ def test_check_blocks_and_fix_repairs(project: Path, hook_repository: Path, tmp_
     assert checked.returncode == 1, checked.stdout + checked.stderr
     assert "train.py" in checked.stdout
     assert "TL102" in checked.stdout
+    assert "train.ipynb:cell 1:8:17" in checked.stdout
     assert "notes.txt" not in checked.stdout
     assert (project / "train.py").read_text(encoding="utf-8") == BAD
 
     fixed = try_repo(project, hook_repository, "torchlint-fix", tmp_path / "cache")
     assert fixed.returncode == 1, "pre-commit fails a hook that changes files\n" + fixed.stdout + fixed.stderr
     assert "torch.zeros(8, 3, device=device)" in (project / "train.py").read_text(encoding="utf-8")
+    assert "torch.zeros(8, 3, device=device)" in (project / "train.ipynb").read_text(encoding="utf-8")

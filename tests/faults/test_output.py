@@ -255,6 +255,9 @@ def test_n04_empty_and_binary(fault: Fault) -> None:
         fault.holds("I3", done.code == 1 and words in done.text, done.text)
         done = fault.run("fix", "--apply", "-", stdin=data)
         fault.holds("I3", done.code == 1 and words in done.text, done.text)
+    for data, words in ((b"", "Expecting '{'"), (b"\x00", "Expecting '{'"), (b"{" * 100_000, "property name")):
+        done = fault.run("check", "-", "--stdin-filename", "n.ipynb", stdin=data)
+        fault.holds("I3", done.code == 1 and words in done.text, done.text)
     done = fault.run("check", "-", stdin=b"x = '\x00'\n")
     fault.holds("I3", done.code == 1 and "null byte" in done.text, done.text)
     done = fault.run("check", "-", stdin=GOOD.encode(), command=["bash", "-c", f'exec "{TORCHLINT}" check - <&-'])
@@ -268,6 +271,9 @@ def test_n04_endless(fault: Fault) -> None:
         limited = f'ulimit -v 3000000; exec "{TORCHLINT}" {command} </dev/zero'
         done = fault.run(command=["bash", "-c", limited])
         fault.holds("I3", done.code == 0 and "is larger than 1000000 bytes" in done.text, done.text)
+    limited = f'ulimit -v 3000000; exec "{TORCHLINT}" check - --stdin-filename n.ipynb </dev/zero'
+    done = fault.run(command=["bash", "-c", limited])
+    fault.holds("I3", done.code == 0 and "is larger than 100000000 bytes" in done.text, done.text)
     piped = (
         f'set -o pipefail; head -c 1000000000 /dev/zero | "{TORCHLINT}" check -; echo "code ${{PIPESTATUS[1]}}"; exit 0'
     )

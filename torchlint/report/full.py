@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from torchlint.base.finding import FileReport, Finding, Reason, Safety, TextFix
 from torchlint.report.layout import clip, shown_line
@@ -21,15 +23,14 @@ def render(run: RunReport) -> str:
 
 
 def _blocks(file: FileReport, color: bool) -> Iterator[str]:
-    by_cell: dict[int | None, dict[int, str]] = {}
+    by_cell: dict[int | None, dict[int, str]] = defaultdict(dict)
     for cell, row, text in file.source:
-        by_cell.setdefault(cell, {})[row] = text
+        by_cell[cell][row] = text
     for finding in sorted(file.findings, key=report_order):
-        rows = by_cell.get(finding.cell, {})
-        yield "\n".join([*_finding(finding, rows, color), "", ""])
+        yield "\n".join([*_finding(finding, by_cell, color), "", ""])
 
 
-def _finding(finding: Finding, source: Mapping[int, str], color: bool) -> Iterator[str]:
+def _finding(finding: Finding, by_cell: Mapping[int | None, Mapping[int, str]], color: bool) -> Iterator[str]:
     width = len(str(_last_row(finding)))
     words = [
         paint(shown_code(finding), SEVERITY[finding.severity], color),
@@ -38,13 +39,13 @@ def _finding(finding: Finding, source: Mapping[int, str], color: bool) -> Iterat
     ]
     yield " ".join(word for word in words if word)
     yield f"{' ' * width}{paint('-->', GUTTER, color)} {place(finding)}"
-    yield from _excerpt(finding, source, width, color)
+    yield from _excerpt(finding, by_cell[finding.cell], width, color)
     if finding.why_hot:
         yield _labelled("why", " <- ".join(_reason(reason) for reason in finding.why_hot), color)
     if finding.help:
         yield _labelled("help", visible(finding.help), color)
     if finding.fix is not None:
-        yield from _fix(finding.fix, source, width, color)
+        yield from _fix(finding.fix, finding.cell, by_cell, width, color)
 
 
 def _last_row(finding: Finding) -> int:
@@ -89,11 +90,18 @@ def _reason(reason: Reason) -> str:
     return f"{visible(reason.text)} ({visible_path(reason.filename)}{cell}:{reason.line})"
 
 
-def _fix(fix: TextFix, source: Mapping[int, str], width: int, color: bool) -> Iterator[str]:
+def _fix(
+    fix: TextFix, home: int | None, by_cell: Mapping[int | None, Mapping[int, str]], width: int, color: bool
+) -> Iterator[str]:
     from torchlint.report.patch import patch_lines
 
     yield _labelled("help", visible(fix.title), color)
-    yield from patch_lines(fix, source, width, color)
+    cells = sorted({edit.cell for edit in fix.edits}, key=lambda cell: cell or 0)
+    for cell in cells:
+        if cells != [home]:
+            yield paint(f"{' ' * width} cell {cell}:", GUTTER, color)
+        part = replace(fix, edits=tuple(edit for edit in fix.edits if edit.cell == cell))
+        yield from patch_lines(part, by_cell[cell], width, color)
     if fix.safety is Safety.UNSAFE:
         yield _labelled("note", f"unsafe fix: {visible(fix.note)}", color)
     elif fix.note:
