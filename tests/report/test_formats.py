@@ -103,6 +103,27 @@ def test_a_notebook_finding_names_its_cell(name: str, make_finding: Findings, ma
     assert place in words
 
 
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("azure", "linenumber=31;"),
+        ("github", ",line=31,"),
+        ("gitlab", '"lines": {"begin": 31, "end": 31}'),
+        ("junit", "31"),
+        ("pylint", "n.ipynb:31: "),
+        ("rdjson", '"range": {"start": {"line": 31}}'),
+        ("sarif", '"region": {"startLine": 31}'),
+    ],
+)
+def test_a_line_of_a_notebook_is_one_of_its_file(name: str, line: str, make_finding: Findings, make_run: Runs) -> None:
+    """Where a format knows files but no cells; the column of a cell says nothing there."""
+    words = readable(name, FORMATS[name](make_run(make_finding(filename="n.ipynb", cell=4, file_row=31))))
+    assert line in words
+    assert "col=" not in words
+    assert "columnnumber" not in words
+    assert '"column"' not in words
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_no_findings(name: str, make_run: Runs) -> None:
     text = FORMATS[name](make_run())

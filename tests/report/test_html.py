@@ -13,8 +13,8 @@ from html.parser import HTMLParser
 import pytest
 
 from torchlint.base.errors import UsageError
-from torchlint.base.finding import FileReport, Finding, Note, NoteKind, Reason, Safety, Severity, TextFix
-from torchlint.base.span import Position
+from torchlint.base.finding import Edit, FileReport, Finding, Note, NoteKind, Reason, Safety, Severity, TextFix
+from torchlint.base.span import Position, Span
 from torchlint.engine.catalog import load_catalog
 from torchlint.manual.pages import page as manual_page
 from torchlint.report import html
@@ -24,8 +24,13 @@ from torchlint.report.run_report import RunReport
 
 Findings = Callable[..., Finding]
 Runs = Callable[..., RunReport]
+TEXT = 'import torch\n\n\ndef train(model, loader):\n    for x in loader:\n        mask = torch.zeros(8).to("cuda")\n'
 VOID = {"meta", "link", "br", "input"}
 LOADING = ("src", "href", "action", "data", "poster", "srcset", "xlink:href", "formaction")
+
+
+def rows_of(text: str, cell: int) -> list[tuple[int | None, int, str]]:
+    return [(cell, row, line) for row, line in enumerate(text.split("\n"), 1)]
 
 
 class Page(HTMLParser):
@@ -168,6 +173,20 @@ def test_source_is_marked_and_the_fix_is_a_diff(make_finding: Findings, make_run
     assert '<span data-n="5">    for x in loader:</span>' in text
     assert '<span data-n="" class="cut">        mask = torch.zeros(8).to(&#34;cuda&#34;)</span>' in text
     assert '<span data-n="6" class="add">        mask = torch.zeros(8, device=&#34;cuda&#34;)</span>' in text
+
+
+def test_a_fix_over_several_cells_says_which(make_finding: Findings, make_run: Runs, safe_fix: TextFix) -> None:
+    (edit,) = safe_fix.edits
+    start = Position(1, 1)
+    first = Edit(Span(0, 0), "import os\n", start, start, cell=1)
+    fix = dataclasses.replace(safe_fix, edits=(first, dataclasses.replace(edit, cell=4)))
+    finding = make_finding(filename="n.ipynb", cell=4, fix=fix)
+    source = (*rows_of("import torch\n", 1), *rows_of(TEXT, 4))
+    text = html.render(make_run(files=(FileReport("n.ipynb", (finding,), source=source),)))
+    said = Page(text).said
+    assert "Change in cell 1 import os import torch Change in cell 4 for x in loader:" in said
+    alone = html.render(make_run(make_finding(cell=4, fix=dataclasses.replace(fix, edits=fix.edits[1:]))))
+    assert "Change in cell" not in Page(alone).said
 
 
 def excerpt(finding: Finding, rows: dict[int, str]) -> list[tuple[int, tuple[str, str, str]]]:

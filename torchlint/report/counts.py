@@ -54,24 +54,23 @@ def render(run: RunReport, costs: Costs) -> str:
         return ""
     digits = len(str(counts[0].total))
     letters = max(len(count.first.code) for count in counts)
-    name, family = (max(map(len, words)) for words in zip(*(_named(run, count) for count in counts), strict=True))
+    rows = [(count.first.name, _family(run, count), _fixes(count), _cost(count, costs)) for count in counts]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
-    for count in counts:
+    families: Counter[str] = Counter()
+    for count, row in zip(counts, rows, strict=True):
         fixable = count.fixable(run.unsafe_fixes)
         mark = "[*]" if fixable == count.total else "[-]" if fixable else "[ ]"
         code = paint(f"{count.first.code:<{letters}}", SEVERITY[count.first.severity], run.color)
-        names = _named(run, count)
-        words = [f"{names[0]:<{name}}", f"{names[1]:<{family}}", _fixes(count), costs.get(count.first.code, "")]
-        told = "  ".join(words[:2] + [word for word in words[2:] if word]).rstrip()
+        told = "  ".join(f"{word:<{width}}" for word, width in zip(row, widths, strict=True)).rstrip()
         lines.append(f"{count.total:>{digits}}\t{code}\t{paint(mark, CYAN, run.color)} {told}\n")
-    families: Counter[str] = Counter()
-    for count in counts:
-        families[_family(run, count)] += count.total
+        families[row[1]] += count.total
     return "".join(lines) + f"By family: {', '.join(f'{number} {word}' for word, number in families.most_common())}.\n"
 
 
-def _named(run: RunReport, count: Count) -> tuple[str, str]:
-    return count.first.name, _family(run, count)
+def _cost(count: Count, costs: Costs) -> str:
+    cost = costs.get(count.first.code)
+    return f"example: {cost}" if cost else ""
 
 
 def _family(run: RunReport, count: Count) -> str:

@@ -26,9 +26,8 @@ def in_cell(finding: Finding) -> str:
 
 
 def file_row(finding: Finding) -> int:
-    """Return the row of the file as stored; in a notebook the row of its JSON text, where that is known."""
-    row: int | None = getattr(finding, "file_row", None)
-    return row or finding.start.row
+    """Return the row of the file as stored: in a notebook that of its JSON text."""
+    return finding.file_row or finding.start.row
 
 
 def marker(finding: Finding) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -140,14 +141,14 @@ def _file(run: RunReport, file: FileReport) -> dict[str, Any]:
     cells = [
         {
             "label": "" if cell is None else f"Cell {cell}",
-            "findings": [_finding(run, finding, rows.get(cell, {})) for finding in found],
+            "findings": [_finding(run, finding, rows) for finding in found],
         }
         for cell, found in groupby(ordered, lambda finding: finding.cell)
     ]
     return {"name": file.filename, "count": len(ordered), "cells": cells}
 
 
-def _finding(run: RunReport, finding: Finding, rows: Rows) -> dict[str, Any]:
+def _finding(run: RunReport, finding: Finding, rows: Mapping[int | None, Rows]) -> dict[str, Any]:
     return {
         "code": finding.code,
         "family": _family(run, finding),
@@ -156,7 +157,7 @@ def _finding(run: RunReport, finding: Finding, rows: Rows) -> dict[str, Any]:
         "message": finding.message,
         "row": finding.start.row,
         "where": f"{_where('', finding.cell, finding.start.row)}:{finding.start.column}".lstrip(":"),
-        "excerpt": list(_excerpt(finding, rows)),
+        "excerpt": list(_excerpt(finding, rows.get(finding.cell, {}))),
         "why": [{"text": each.text, "where": _reason_place(each, finding)} for each in finding.why_hot],
         "help": finding.help,
         "fix": None if finding.fix is None else _fix(finding.fix, rows),
@@ -196,16 +197,25 @@ def _excerpt(finding: Finding, rows: Rows) -> Iterator[dict[str, Any]]:
         yield {"row": row, "text": (text[:start], text[start:end] or " ", text[end:])}
 
 
-def _fix(fix: TextFix, rows: Rows) -> dict[str, Any]:
+def _fix(fix: TextFix, rows: Mapping[int | None, Rows]) -> dict[str, Any]:
     hunks = []
-    for column, changed in changes(fix, rows):
-        lines = [{"sign": sign, "row": row or "", "text": clip(text, column)[0]} for sign, row, text in changed]
-        more = len(lines) - MOST_ROWS
-        hunks.append({"lines": lines[:MOST_ROWS], "more": f"and {pluralise(more, 'more row')}" if more > 0 else ""})
+    for cell in sorted({edit.cell for edit in fix.edits}, key=lambda cell: cell or 0):
+        here = dataclasses.replace(fix, edits=tuple(edit for edit in fix.edits if edit.cell == cell))
+        for column, changed in changes(here, rows.get(cell, {})):
+            lines = [{"sign": sign, "row": row or "", "text": clip(text, column)[0]} for sign, row, text in changed]
+            more = len(lines) - MOST_ROWS
+            hunks.append(
+                {
+                    "label": "Change" if cell is None else f"Change in cell {cell}",
+                    "lines": lines[:MOST_ROWS],
+                    "more": f"and {pluralise(more, 'more row')}" if more > 0 else "",
+                }
+            )
     return {
         "title": fix.title,
         "safety": fix.safety.value,
         "note": fix.note,
         "withheld": fix.withheld,
         "hunks": hunks,
+        "cells": len({edit.cell for edit in fix.edits}) > 1,
     }
