@@ -239,6 +239,15 @@ def test_runs_without_findings(make_run: Runs, fields: dict[str, object], words:
     assert page.all("form") == []
 
 
+def test_a_manual_does_not_repeat_the_title(make_finding: Findings, make_run: Runs) -> None:
+    run = make_run(make_finding())
+    meta = run.rules["TL102"]
+    whole = dataclasses.replace(meta, help_markdown=f"# name\n\n{meta.title}\n\n## Why\n{meta.title} again.\n")
+    said = Page(html.render(dataclasses.replace(run, rules={"TL102": whole}))).said
+    assert said.count(meta.title) == 2
+    assert f"Why {meta.title} again." in said
+
+
 def test_the_same_run_gives_the_same_bytes(rich: RunReport) -> None:
     assert html.render(rich) == html.render(rich)
 

@@ -67,14 +67,16 @@ def lines(entries: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def cost(entries: Sequence[Mapping[str, Any]]) -> str:
-    """Return ``19.9x faster on a GPU``, else the same of a CPU, else which waits are predicted to go, else nothing."""
+    """Return ``19.9x faster on a GPU``, else the same of a CPU, else how many waits it saves, else nothing."""
     for kind, name in (("cuda", "a GPU"), ("cpu", "a CPU")):
         for entry in entries:
             if entry["device"] == kind and entry["verdict"] == "faster" and entry["ratio"] is not None:
                 return f"{times(entry['ratio'])}x faster on {name}"
-    syncs = next((entry["counts"].get("syncs") for entry in entries if entry.get("counts")), None)
+    counts = next((entry["counts"] for entry in entries if entry.get("counts")), {})
+    syncs = counts.get("syncs")
     if syncs and syncs[0] > syncs[1]:
-        return f"saves {_number(syncs[0] - syncs[1])} of {_number(syncs[0])} waits for the device, predicted"
+        basis = "predicted" if counts["basis"] == "virtual-cuda" else "observed"
+        return f"saves {_number(syncs[0] - syncs[1])} of {_number(syncs[0])} waits for the device, {basis}"
     return ""
 
 

@@ -129,7 +129,7 @@ def _rules(run: RunReport, findings: Sequence[Finding]) -> Iterator[dict[str, An
             "fixes": " and ".join(pluralise(kinds[kind], f"{kind} fix") for kind in ("safe", "unsafe") if kinds[kind]),
             "cost": meta.cost,
             "url": meta.url if meta.url.startswith("https://") else "",
-            "manual": list(blocks(meta.help_markdown)),
+            "manual": [block for block in blocks(meta.help_markdown) if block.lines != (((False, meta.title),),)],
         }
 
 
