@@ -41,6 +41,7 @@ def hostile_source(extra: str) -> str:
 @pytest.mark.fault("O01")
 @pytest.mark.parametrize("form", FORMS)
 def test_o01_steering_characters(fault: Fault, form: str) -> None:
+    fault.seconds = 30  # words are what matters here, not time
     fault.write(f"a{STEERING}.py", hostile_source(STEERING))
     fault.write("cr\rname\n.py", GOOD)
     fault.write("message.py", f'import torch\nx = torch.{{"\u202e\x1b": 1}}  # {STEERING}\n')
@@ -105,6 +106,7 @@ NAMES = (
 @pytest.mark.fault("O02")
 @pytest.mark.parametrize("form", FORMS)
 def test_o02_markup_and_commands(fault: Fault, form: str) -> None:
+    fault.seconds = 30
     text = hostile_source(HOSTILE.replace("\u0000", ""))
     for name in NAMES:
         fault.write(name, text)

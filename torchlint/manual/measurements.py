@@ -72,7 +72,7 @@ def cost(entries: Sequence[Mapping[str, Any]]) -> str:
         for entry in entries:
             if entry["device"] == kind and entry["verdict"] == "faster" and entry["ratio"] is not None:
                 return f"{times(entry['ratio'])}x faster on {name}"
-    counts = next((entry["counts"] for entry in entries if entry.get("counts")), {})
+    counts: Mapping[str, Any] = next((entry["counts"] for entry in entries if entry.get("counts")), {})
     syncs = counts.get("syncs")
     if syncs and syncs[0] > syncs[1]:
         basis = "predicted" if counts["basis"] == "virtual-cuda" else "observed"
