@@ -12,6 +12,7 @@ import pytest
 
 from torchlint.base.errors import CatalogError, ConfigError, UsageError
 from torchlint.base.finding import Safety, Severity
+from torchlint.engine.cache import plugin_files
 from torchlint.engine.catalog import OWN_ROOT, Catalog, load_catalog, load_rules
 from torchlint.engine.manual_sections import HEADINGS, code_blocks, examples, split_manual
 
@@ -373,8 +374,11 @@ def test_a_plugin_is_found_without_an_import(write: Write, name: str, value: str
 def test_a_plugin_may_be_one_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "lone_rule_of_a_plugin.py").write_text(PLUGIN)
     monkeypatch.syspath_prepend(tmp_path)
-    (info,) = load_catalog([], [plugin("lone_rule_of_a_plugin")]).rules
+    catalog = load_catalog([], [plugin("lone_rule_of_a_plugin")])
+    (info,) = catalog.rules
     assert (info.module, info.name) == ("lone_rule_of_a_plugin", "lone-rule-of-a-plugin")
+    # Nothing else in the folder, which may be that of all installed packages, decides what it finds.
+    assert list(plugin_files(catalog)) == [str(tmp_path / "lone_rule_of_a_plugin.py")]
 
 
 @pytest.mark.parametrize("value", ["no_such_package_here", "{0}.missing", "{0}.missing.more", ""])
@@ -458,10 +462,9 @@ def test_of_two_plugins_that_collide_one_is_left_out(
 
 
 def test_a_plugin_cannot_take_the_name_of_one_of_our_rules(write: Write) -> None:
-    package = write(PLUGIN, "checks/tensor_factory_copy.py")
     own = load_catalog([OWN_ROOT], []).find("TL102")
     assert own is not None
-    (package / "checks" / "tensor_factory_copy.py").rename(package / "checks" / f"{own.name.replace('-', '_')}.py")
+    package = write(PLUGIN, f"checks/{own.name.replace('-', '_')}.py")
     catalog = load_catalog([OWN_ROOT], [plugin(package.name)])
     assert catalog.find(own.name) == own
     (problem,) = catalog.problems
