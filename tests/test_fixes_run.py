@@ -17,7 +17,7 @@ import pytest
 
 from tests.checking import check, fixed, for_rule, rules
 from torchlint.engine.rule_file import RuleInfo
-from torchlint.testing.cases import programs
+from torchlint.testing.promises import programs
 
 torch = pytest.importorskip("torch")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.checking import check, for_rule, rules
-from torchlint.testing.cases import programs
+from torchlint.testing.promises import programs
 
 # Code, target-torch, number of the Bad block, findings, and whether one has a fix.
 CASES = [

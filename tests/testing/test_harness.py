@@ -138,7 +138,7 @@ def test_a_comment_that_is_lost_is_told(installed: Installed, monkeypatch: pytes
         return dataclasses.replace(report, after=report.after.replace("  # kept", ""))
 
     installed(("    total += loss.detach().detach()\n", "    total += loss.detach().detach()  # kept\n"))
-    monkeypatch.setattr("torchlint.testing.cases.analyse", forgetful)
+    monkeypatch.setattr("torchlint.testing.promises.analyse", forgetful)
     with pytest.raises(AssertionError, match="the fix loses or adds a comment"):
         check_rule("HAR101", execute=False)
 

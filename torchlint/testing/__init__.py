@@ -17,7 +17,7 @@ and edge cases that no reader of the page needs are a line each::
 Rules are found as everywhere: torchlint's own, and those of installed plugins (``pip install -e .``).
 """
 
-from torchlint.testing.cases import Case, cases, check_rule
+from torchlint.testing.promises import Case, cases, check_rule
 from torchlint.testing.source import findings, fixed
 
 __all__ = ["Case", "cases", "check_rule", "findings", "fixed"]
