@@ -70,6 +70,11 @@ def analyse(job: Job) -> FileReport:
     )
 
 
+def concerns_us(data: bytes) -> bool:
+    """Say whether a file's bytes hold an import without which no rule finds anything."""
+    return any(word in data for word in IMPORT_BYTES) and not (_OTHER.search(data) and not _OURS.search(data))
+
+
 def _named(note: Note, filename: str) -> Note:
     return note if note.filename else Note(note.kind, filename, note.message, note.line)
 
@@ -127,7 +132,7 @@ class _Checker:
 
     def _rule_findings(self, text: str, python: ast.Module | None) -> Iterator[Finding]:
         data = self.job.document.data
-        if not any(word in data for word in IMPORT_BYTES) or (_OTHER.search(data) and not _OURS.search(data)):
+        if not concerns_us(data):
             return
         catalog = load_catalog()
         on = [info for info in catalog.rules if info.code in self.job.codes]

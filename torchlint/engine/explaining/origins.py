@@ -1,0 +1,185 @@
+"""Where a value came from, link by link, and why of some nothing is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from torchlint.base.finding import Reason
+from torchlint.engine.explaining.spots import Spots
+from torchlint.semantic.module import Module
+
+_LINKS = 5
+_MOVES = ("to", "cuda", "cpu", "numpy", "tolist", "item")
+_ROWS = 4
+
+
+class Origins:
+    """Follows values back to where they are made."""
+
+    def __init__(self, module: Module, spots: Spots, filename: str) -> None:
+        self.module = module
+        self.spots = spots
+        self.filename = filename
+
+    def chain(self, node: cst.CSTNode) -> tuple[Reason, ...]:
+        """Return where a value came from: assignments, loops, parameters and the calls that move or make it."""
+        links: list[Reason] = []
+        seen: set[cst.CSTNode] = set()
+        at: cst.CSTNode | None = node
+        while at is not None and at not in seen and len(links) < _LINKS:
+            seen.add(at)
+            words, place, after = self._step(at)
+            row = self.spots.row(place) if place is not None else 0
+            if words:
+                links.append(Reason(words, self.filename, row))
+            at = after
+        return tuple(links)
+
+    def unknown(self, node: cst.CSTNode) -> str:
+        """Return what is not known of a value and why."""
+        seen: set[cst.CSTNode] = set()
+        at: cst.CSTNode | None = node
+        words = ""
+        while at is not None and at not in seen:
+            seen.add(at)
+            words = self._missing(at) or words
+            _, _, at = self._step(at)
+        return words
+
+    # -- one step back ------------------------------------------------------------------------------------------
+
+    def _step(self, node: cst.CSTNode) -> tuple[str, cst.CSTNode | None, cst.CSTNode | None]:
+        """Return the words for one step back, the place they speak of, and where to go on."""
+        match node:
+            case cst.Name():
+                return self._of_name(node)
+            case cst.Attribute(value=cst.Name(value="self")):
+                made = self.module.assigned(node)
+                if len(made) == 1:
+                    return f"`{self.module.code(node)}` = `{self.module.code(made[0])}`", made[0], made[0]
+                return "", None, None
+            case cst.Attribute(value=inner) | cst.Subscript(value=inner):
+                return "", None, inner
+            case cst.Call():
+                return self._of_call(node)
+            case cst.BinaryOperation(left=left, right=right):
+                return "", None, self._like(node, (left, right))
+            case cst.UnaryOperation(expression=inner):
+                return "", None, inner
+            case cst.Comparison(left=left, comparisons=others):
+                return "", None, self._like(node, (left, *(other.comparator for other in others)))
+        return "", None, None
+
+    def _of_name(self, node: cst.Name) -> tuple[str, cst.CSTNode | None, cst.CSTNode | None]:
+        definitions = self._definitions(node)
+        if len(definitions) != 1:
+            rows = self._rows(definitions)
+            return (f"`{node.value}` is bound on lines {rows}" if rows else "", definitions[0] if rows else None, None)
+        found = definitions[0]
+        match found:
+            case cst.Assign(value=value) | cst.AnnAssign(value=cst.BaseExpression() as value):
+                return f"`{node.value}` = `{self.module.code(value)}`", found, self._part(found, node, value)
+            case cst.AugAssign(value=value):
+                return f"`{node.value}` grows by `{self.module.code(value)}`", found, value
+            case cst.For(iter=iterated):
+                return f"`{node.value}` comes from the loop over `{self.module.code(iterated)}`", found, iterated
+            case cst.FunctionDef(name=cst.Name(value=name)):
+                return f"`{node.value}` is a parameter of {name}()", found, self._argument(found, node.value)
+        return "", None, None
+
+    def _definitions(self, node: cst.Name) -> Sequence[cst.CSTNode]:
+        above = self.module.parent(node)
+        statement = self.module.small_statement(node)
+        if isinstance(above, cst.AssignTarget) or (isinstance(statement, cst.Assign) and self._target(statement, node)):
+            return [statement] if statement is not None else []
+        loop = self.module.statement(node)
+        if isinstance(loop, cst.For) and self.module.is_within(node, loop.target):
+            return [loop]
+        return self.module.definitions(node)
+
+    def _target(self, statement: cst.Assign, node: cst.Name) -> bool:
+        return any(self.module.is_within(node, target) for target in statement.targets)
+
+    def _part(self, assign: cst.CSTNode, name: cst.Name, value: cst.BaseExpression) -> cst.CSTNode:
+        """Return the part of an unpacked tuple that a name gets: ``x, y = x.to(device), y.to(device)``."""
+        match assign, value:
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=left))]), cst.Tuple(elements=right):
+                for one, other in zip(left, right, strict=False):
+                    if isinstance(one.value, cst.Name) and one.value.value == name.value:
+                        return other.value
+        return value
+
+    def _argument(self, function: cst.FunctionDef, name: str) -> cst.CSTNode | None:
+        sites = self.module.call_sites(function)
+        if len(sites) != 1:
+            return None
+        given = self.module.keyword(sites[0], name)
+        params = [param.name.value for param in function.params.params]
+        if given is None and name in params:
+            place = params.index(name) - (params[0] in ("self", "cls"))
+            plain = [arg.value for arg in sites[0].args if arg.keyword is None and not arg.star]
+            given = plain[place] if 0 <= place < len(plain) else None
+        return given
+
+    def _of_call(self, call: cst.Call) -> tuple[str, cst.CSTNode | None, cst.CSTNode | None]:
+        func, module = call.func, self.module
+        if module.is_model_call(call):
+            return f"`{module.code(func)}` runs a model", call, func
+        if isinstance(func, cst.Attribute) and module.name(func) is None:
+            if func.attr.value in _MOVES and module.value(call).device != module.value(func.value).device:
+                return f"`{module.code(call)}` puts it there", call, None
+            return "", None, func.value
+        return "", None, self._like(call, [arg.value for arg in call.args])
+
+    def _like(self, node: cst.CSTNode, parts: Sequence[cst.CSTNode]) -> cst.CSTNode | None:
+        """Return the part that a result takes its kind and device from."""
+        value = self.module.value(node)
+        tensors = [part for part in parts if self.module.value(part).kind in ("tensor", "batch", "accumulated")]
+        same = [part for part in tensors if self.module.value(part).device == value.device]
+        return next(iter(same or tensors), None)
+
+    # -- what is not known --------------------------------------------------------------------------------------
+
+    def _missing(self, node: cst.CSTNode) -> str:
+        match node:
+            case cst.Name():
+                return self._unknown_name(node)
+            case cst.Call(func=func) if self.module.value(node).kind == "?":
+                name = self.module.name(func)
+                if self.module.callees(node):
+                    return f"`{self.module.code(func)}()` returns different or unknown things"
+                if name is not None and not name.startswith(("torch.", "builtins.")):
+                    return f"what `{name}()` returns is not known: it is not code of this project, or is not followed"
+                return f"what `{self.module.code(func, 40)}()` returns is not known"
+            case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=attr)):
+                made = self.module.assigned(node)
+                if not made:
+                    return f"nothing in this class assigns `self.{attr}`"
+                return f"`self.{attr}` is assigned on lines {self._rows(made)}" if len(made) > 1 else ""
+        return ""
+
+    def _unknown_name(self, node: cst.Name) -> str:
+        name, module = node.value, self.module
+        if module.import_of(node) is not None:
+            return f"`{name}` is imported"
+        definitions = self._definitions(node)
+        if len(definitions) > 1:
+            return f"`{name}` has several origins (lines {self._rows(definitions)})"
+        if not definitions:
+            return f"nothing that binds `{name}` is seen"
+        found = definitions[0]
+        if isinstance(found, cst.FunctionDef):
+            sites = module.call_sites(found)
+            whose = f"`{name}` is a parameter of {found.name.value}()"
+            if not sites:
+                return f"{whose}, which nothing in this file calls; its uses and its annotation prove nothing"
+            return f"{whose}, and its calls (line {self._rows(sites)}) do not agree or pass something unknown"
+        if isinstance(found, cst.For):
+            return f"what the loop over `{module.code(found.iter)}` gives is not known"
+        return ""
+
+    def _rows(self, nodes: Sequence[cst.CSTNode]) -> str:
+        rows = sorted({row for row in map(self.spots.row, nodes) if row})
+        return ", ".join(map(str, rows[:_ROWS])) + (", …" if len(rows) > _ROWS else "")
