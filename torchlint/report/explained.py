@@ -48,19 +48,27 @@ def _explanation(report: ExplainedReport, each: Explanation, color: bool) -> str
 def _verdicts(each: Explanation, color: bool) -> Iterator[str]:
     if not each.verdicts:
         yield from _wrapped("No rule has anything to say here: nothing on the line is what a rule looks for.", 2)
-    silent = [verdict for verdict in each.verdicts if verdict.state is State.SILENT]
+    groups: dict[tuple[object, ...], list[Verdict]] = {}
     for verdict in each.verdicts:
-        if verdict not in silent[_SILENT:]:
-            yield from _verdict(each, verdict, color)
+        key = (verdict.state, verdict.row, verdict.column, verdict.expression, verdict.because, verdict.message)
+        groups.setdefault(key, []).append(verdict)
+    silent = [group for group in groups.values() if group[0].state is State.SILENT]
+    for group in groups.values():
+        if group not in silent[_SILENT:]:
+            yield from _group(each, group, color)
     if len(silent) > _SILENT:
-        yield f"  … and {len(silent) - _SILENT} more rules are silent (--output-format json has them)"
+        more = sum(map(len, silent[_SILENT:]))
+        yield f"  … and {more} more (--output-format json has them)"
 
 
-def _verdict(each: Explanation, verdict: Verdict, color: bool) -> Iterator[str]:
+def _group(each: Explanation, group: list[Verdict], color: bool) -> Iterator[str]:
+    """Yield what one rule says, or several say with the same words."""
+    verdict = group[0]
     state = paint(_WORDS[verdict.state], _STYLES.get(verdict.state, CYAN), color)
     about = f" about `{visible(verdict.expression)}`" if verdict.state is State.SILENT else ""
     row = f" (line {verdict.row})" if verdict.row != each.place.row else ""
-    yield f"  {paint(verdict.code, BOLD, color)} {verdict.name}: {state}{about}{row}"
+    names = ", ".join(f"{paint(one.code, BOLD, color)} {one.name}" for one in group)
+    yield f"  {names}: {state}{about}{row}"
     if verdict.because:
         yield from _wrapped(f"because {verdict.because}", 6)
     if verdict.message:

@@ -37,6 +37,8 @@ _SKIPPED = (
     cst.Set,
     cst.StarredElement,
 )
+_TOLD = frozenset(("tensor", "batch", "accumulated", "module"))
+"""Kinds of which the origin matters."""
 _RANK = {"tensor": 0, "accumulated": 0, "batch": 1, "loader": 1, "module": 2, "?": 3}
 """Order in which beliefs are told: tensors matter most."""
 
@@ -74,6 +76,10 @@ class Beliefs:
         if self.module.name(node) is not None and not isinstance(node, cst.Call):
             return False
         value = self.module.value(node)
+        if isinstance(above, cst.Expr) and value.kind == "?":
+            return False  # a call that is made for what it does
+        if isinstance(above, cst.Assign) and len(above.targets) == 1 and isinstance(above.targets[0].target, cst.Name):
+            return False  # the name that it is given to says the same
         called = isinstance(above, cst.Call) and above.func is node
         return not (called and value.kind != "module") and value.kind not in ("function", "class", "none", "str")
 
@@ -94,9 +100,18 @@ class Beliefs:
             device if value.tensor else None,
             value.grad,
             self.words(node),
-            self.origins.chain(node) if value.kind != "?" else (),
-            self.origins.unknown(node) if unsure else "",
+            self.origins.chain(node) if value.kind in _TOLD else (),
+            self.origins.unknown(node, value) if unsure else "",
         )
+
+    def sentence(self, node: cst.CSTNode) -> str:
+        """Return what an expression is held to be, as a sentence with the reason where that is not known."""
+        belief = self.belief(node)
+        reason = f": {belief.unknown}" if belief.unknown else ""
+        if belief.kind == "?":
+            return f"it is not known what `{belief.expression}` is{reason}"
+        article = "" if belief.kind in ("str", "none") else "an " if belief.words[0] in "aeiou" else "a "
+        return f"`{belief.expression}` is {article}{belief.words}{reason}"
 
     def words(self, node: cst.CSTNode) -> str:
         """Return what an expression is held to be, as a noun with its particulars."""
@@ -107,7 +122,7 @@ class Beliefs:
         if value.tensor:
             return f"tensor {self._place(node, value)}"
         if value.kind == "batch":
-            return f"batch {_PLACES.get(value.device or '', 'of a loader; where it lives is not known')}"
+            return f"batch {_PLACES.get(value.device or '', 'of a loader, not known to be on the accelerator')}"
         if value.kind == "?":
             return "not known"
         if value.kind == "module":
@@ -130,7 +145,7 @@ class Beliefs:
         if value.origin in ("model", "loss", "forward"):
             return "where the model lives" if self.module.accel else "(no accelerator is in sight in this file)"
         if value.origin == "batch":
-            return "of a batch; where it lives is not known"
+            return "of a batch, not known to be on the accelerator"
         return "whose device is not known"
 
     def _particulars(self, value: Value) -> Iterator[str]:

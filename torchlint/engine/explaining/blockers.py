@@ -24,9 +24,10 @@ Check = Callable[[cst.CSTNode, Module], Iterator[Hit]]
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """A rule that would flag `hit`, were it not for the facts in `because`."""
+    """A rule whose check of `node` would give `hit`, were it not for the facts in `because`."""
 
     rule: Rule
+    node: cst.CSTNode
     hit: Hit
     because: tuple[Answer, ...]
 
@@ -51,7 +52,7 @@ class Search:
         for policies in _BASES:
             hit, asked = self._run(check, node, policies, {})
             if hit is not None:
-                return Blocked(rule, hit, self._needed(check, node, policies, asked)) if policies else None
+                return Blocked(rule, node, hit, self._needed(check, node, policies, asked)) if policies else None
             if not asked:
                 return None
             for key, instead in self._singles(asked):
@@ -60,7 +61,7 @@ class Search:
                     return None
                 hit, told = self._run(check, node, policies, {key: instead})
                 if hit is not None:
-                    return Blocked(rule, hit, self._needed(check, node, policies, told))
+                    return Blocked(rule, node, hit, self._needed(check, node, policies, told))
         return None
 
     def _run(
@@ -99,4 +100,6 @@ class Search:
                 if hit is not None:
                     device = [answer]
                     break
+        if device:  # that it is no tensor says as much
+            others = [answer for answer in others if answer.question not in ("on_device", "one_tensor")]
         return (*pace[:1], *device[:2], *others)

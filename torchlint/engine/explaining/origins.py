@@ -8,10 +8,10 @@ import libcst as cst
 
 from torchlint.base.finding import Reason
 from torchlint.engine.explaining.spots import Spots
-from torchlint.semantic.module import Module
+from torchlint.semantic.module import Module, Value
 
 _LINKS = 5
-_MOVES = ("to", "cuda", "cpu", "numpy", "tolist", "item")
+_MOVES = ("to", "cuda", "cpu")
 _ROWS = 4
 
 
@@ -37,16 +37,19 @@ class Origins:
             at = after
         return tuple(links)
 
-    def unknown(self, node: cst.CSTNode) -> str:
+    def unknown(self, node: cst.CSTNode, value: Value) -> str:
         """Return what is not known of a value and why."""
+        if value.origin == "batch":
+            return "it comes out of a loader, and nothing moves it to a device before this line"
         seen: set[cst.CSTNode] = set()
         at: cst.CSTNode | None = node
-        words = ""
         while at is not None and at not in seen:
             seen.add(at)
-            words = self._missing(at) or words
+            words = self._missing(at)
+            if words:
+                return words
             _, _, at = self._step(at)
-        return words
+        return ""
 
     # -- one step back ------------------------------------------------------------------------------------------
 
@@ -58,7 +61,7 @@ class Origins:
             case cst.Attribute(value=cst.Name(value="self")):
                 made = self.module.assigned(node)
                 if len(made) == 1:
-                    return f"`{self.module.code(node)}` = `{self.module.code(made[0])}`", made[0], made[0]
+                    return f"`{self.module.code(node)}` = `{self.module.code(made[0])}`", made[0], self._behind(made[0])
                 return "", None, None
             case cst.Attribute(value=inner) | cst.Subscript(value=inner):
                 return "", None, inner
@@ -76,11 +79,12 @@ class Origins:
         definitions = self._definitions(node)
         if len(definitions) != 1:
             rows = self._rows(definitions)
-            return (f"`{node.value}` is bound on lines {rows}" if rows else "", definitions[0] if rows else None, None)
+            return (f"`{node.value}` is bound in several places: lines {rows}" if rows else "", node, None)
         found = definitions[0]
         match found:
             case cst.Assign(value=value) | cst.AnnAssign(value=cst.BaseExpression() as value):
-                return f"`{node.value}` = `{self.module.code(value)}`", found, self._part(found, node, value)
+                part = self._part(found, node, value)
+                return f"`{node.value}` = `{self.module.code(part)}`", found, self._behind(part)
             case cst.AugAssign(value=value):
                 return f"`{node.value}` grows by `{self.module.code(value)}`", found, value
             case cst.For(iter=iterated):
@@ -128,10 +132,28 @@ class Origins:
         if module.is_model_call(call):
             return f"`{module.code(func)}` runs a model", call, func
         if isinstance(func, cst.Attribute) and module.name(func) is None:
-            if func.attr.value in _MOVES and module.value(call).device != module.value(func.value).device:
-                return f"`{module.code(call)}` puts it there", call, None
+            if self._moves(call):
+                return f"`{module.code(call)}` puts it there", call, self._target_of(call)
             return "", None, func.value
         return "", None, self._like(call, [arg.value for arg in call.args])
+
+    def _moves(self, call: cst.Call) -> bool:
+        """Say whether a method call changes where a value lives."""
+        func = call.func
+        if not isinstance(func, cst.Attribute) or func.attr.value not in _MOVES:
+            return False
+        return self.module.value(call).device != self.module.value(func.value).device
+
+    def _behind(self, made: cst.CSTNode) -> cst.CSTNode | None:
+        """Return where to go on behind an assignment's right side, which has been told."""
+        if isinstance(made, cst.Call) and self._moves(made):
+            return self._target_of(made)
+        return made
+
+    def _target_of(self, move: cst.Call) -> cst.CSTNode | None:
+        """Return the name of the device that a value is moved to."""
+        first = move.args[0].value if move.args else None
+        return first if isinstance(first, (cst.Name, cst.Attribute)) else None
 
     def _like(self, node: cst.CSTNode, parts: Sequence[cst.CSTNode]) -> cst.CSTNode | None:
         """Return the part that a result takes its kind and device from."""

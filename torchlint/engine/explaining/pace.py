@@ -32,16 +32,22 @@ class Paces:
         self.spots = spots
         self.reason = reason
 
-    def of(self, node: cst.CSTNode) -> Pace:
-        """Return how often a node runs; of a function, how often its body does."""
-        module = self.module
-        heat = module.function_heat(node) if isinstance(node, cst.FunctionDef) else module.heat(self._inner(node))
-        return Pace(
-            heat.grade.name.lower(),
-            self._words(node, heat),
-            tuple(self.reason(why) for why in heat.why),
-            tuple(self._guards(node)),
-            tuple(self._roles(node)),
+    def of(self, node: cst.CSTNode) -> Pace | None:
+        """Return how often a node runs; of a loop or function, how often its body does; None for mere declarations."""
+        if isinstance(node, cst.ClassDef) or self._declares(node):
+            return None
+        body = node.body.body if isinstance(node, LOOPS) else ()
+        at = body[0] if body else node
+        heat = self.module.function_heat(at) if isinstance(at, cst.FunctionDef) else self.module.heat(self._inner(at))
+        words = f"its body {self._words(at, heat)}" if body else self._words(at, heat)
+        why = tuple(self.reason(why) for why in heat.why)
+        return Pace(heat.grade.name.lower(), words, why, tuple(self._guards(node)), tuple(self._roles(at)))
+
+    def _declares(self, node: cst.CSTNode) -> bool:
+        return isinstance(node, cst.SimpleStatementLine) and all(
+            isinstance(small, (cst.Import, cst.ImportFrom, cst.Global, cst.Nonlocal, cst.Pass))
+            or (isinstance(small, cst.Expr) and isinstance(small.value, cst.BaseString))
+            for small in node.body
         )
 
     def sentence(self, node: cst.CSTNode) -> str:
@@ -63,8 +69,8 @@ class Paces:
 
     def _words(self, node: cst.CSTNode, heat: Heat) -> str:
         if isinstance(node, cst.FunctionDef):
-            words = _GRADES[heat.grade].replace("runs", "body runs", 1) if heat.grade else "body does not run every step"
-            return f"{words}: {self._callers(node)}" if heat.grade is Grade.COLD else words
+            words = f"is a function whose body {_GRADES[heat.grade]}"
+            return words if heat.grade is not Grade.COLD else f"is a function: {self._callers(node)}"
         if heat.grade in (Grade.EPOCH, Grade.COLD):
             return self._cold(node, heat)
         return _GRADES[heat.grade]
@@ -81,23 +87,23 @@ class Paces:
         where = ""
         if loops:
             head = f"`{self._head(loops[0])}` (line {self.spots.row(loops[0])})"
-            where = f"the loop {head} holds no backward pass, optimizer step or model call over batches"
+            where = f"the loop around it, {head}, goes over no batches and takes no training steps"
         function = module.function(at)
         if function is None:
-            return f"runs in a loop that is not over batches: {where}" if where else "runs once: it is in no loop"
-        callers = self._callers(function)
-        return f"does not run every step: {where}, and {callers}" if where else f"does not run every step: {callers}"
+            return f"does not run every step: {where}" if where else "runs once: it is in no loop"
+        once = f"runs once for each call of {function.name.value}()"
+        return f"does not run every step: {where}" if where else f"{once}: {self._callers(function)}"
 
     def _callers(self, function: cst.FunctionDef) -> str:
         name = function.name.value
         sites = [site for site in self.module.call_sites(function) if self.module.function(site) is not function]
         if not sites:
-            return f"nothing in this file calls {name}() from a step"
+            return f"nothing shows that {name}() is called in a step"
         rows = ", ".join(str(self.spots.row(site)) for site in sites[:_SITES]) + (", …" if len(sites) > _SITES else "")
         rare = next((found for site in sites if (found := self._throttle(site)) is not None), None)
         if rare is not None and len(sites) == 1:
-            return f"{name}() is called (line {rows}) only behind {self._test(rare)}"
-        return f"{name}() is called in no step (line{'s' * (len(sites) > 1)} {rows})"
+            return f"it is called (line {rows}) only behind {self._test(rare)}"
+        return f"it is called outside of steps (line{'s' * (len(sites) > 1)} {rows})"
 
     def _throttle(self, node: cst.CSTNode) -> cst.BaseExpression | None:
         """Return the condition that makes a node rare inside its hot loop, else inside its function."""

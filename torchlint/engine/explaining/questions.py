@@ -119,7 +119,9 @@ FACTS: dict[str, Words] = {
     "furthest": Words("the value goes on: {answer}", "the value goes no further"),
     "differentiates": Words("the code asks for gradients", "the code asks for no gradients"),
     "frozen": Words("the file switches off the gradients of `{0}`", "the parameters of `{0}` are trained"),
-    "detached_for_nothing": Words("only the detached result is used", "the result is used with its graph, or not trained"),
+    "detached_for_nothing": Words(
+        "only the detached result is used", "its result is used with the graph, or the model is not trained in this file"
+    ),
     "proves_no_grad": Words("the function would raise if a graph were recorded", "the function may record a graph"),
     "is_model_call": Words("`{0}` runs a model", "`{0}` is not known to run a model"),
     # -- loops --------------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ class Verdicts:
         for placed, stronger in self._judged:
             if self._here(placed.span, spot, place):
                 found.setdefault((placed.rule.code, placed.span), self._on_hit(placed, stronger))
-        for blocked in self._blocked(spot, place):
+        for blocked in self._telling(list(self._blocked(spot, place))):
             span = self.spots.span(blocked.hit.node)
             if span is not None:
                 found.setdefault((blocked.rule.code, span), self._on_silence(blocked, span))
@@ -108,6 +108,20 @@ class Verdicts:
                     if blocked is not None:
                         yield blocked
 
+    def _telling(self, silent: list[Blocked]) -> Iterator[Blocked]:
+        """Yield what is worth telling: of nested expressions the inner one, and no condition on plain numbers."""
+        inner = {(each.rule.code, above) for each in silent for above in self.module.ancestors(each.hit.node)}
+        for each in silent:
+            fact = each.because[0] if len(each.because) == 1 else None
+            obvious = fact is not None and self._plain(fact) and not isinstance(each.node, (cst.Call, cst.Subscript))
+            if (each.rule.code, each.hit.node) not in inner and not obvious:
+                yield each
+
+    def _plain(self, answer: Answer) -> bool:
+        """Say whether a fact is that something is a number or a truth value, as the reader sees."""
+        subject = answer.subject if answer.question in ("value", "on_device") else None
+        return subject is not None and self.module.value(subject).kind in ("number", "bool", "str", "none")
+
     def _on_silence(self, blocked: Blocked, span: Span) -> Verdict:
         because = "; ".join(dict.fromkeys(self._sentence(answer, blocked.hit) for answer in blocked.because))
         return self._verdict(blocked.rule, blocked.hit, span, State.SILENT, because)
@@ -117,9 +131,8 @@ class Verdicts:
         subject = answer.subject
         if answer.question in PACE:
             return self.paces.sentence(hit.node)
-        if answer.question == "value" and subject is not None:
-            unknown = self.beliefs.belief(subject).unknown
-            return f"`{self.module.code(subject)}`: {self.beliefs.words(subject)}" + (f" ({unknown})" if unknown else "")
+        if answer.question in ("value", "on_device") and subject is not None:
+            return self.beliefs.sentence(subject)
         words = FACTS[answer.question]
         sentence = words.yes if answer.answer else words.no
         return sentence.format(*(self._shown(each) for each in (*answer.arguments, "")), answer=self._shown(answer.answer))
