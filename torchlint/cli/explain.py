@@ -119,7 +119,9 @@ def _reports(
         asked[document.filename] = Asked(_of(document.filename, places), off, tuple(named))
         options = (settings.target_torch, settings.accelerator, settings.assume_hot)
         jobs.append(Job(document, relative, codes, *options, root=settings.root))
-    options_ = RunOptions(jobs=given["jobs"] or None, timeout=documents[0][1].settings.timeout) if documents else RunOptions()
+    options_ = (
+        RunOptions(jobs=given["jobs"] or None, timeout=documents[0][1].settings.timeout) if documents else RunOptions()
+    )
     with closing(run(jobs, options_, Explainer(asked))) as reports:
         yield from reports
 
@@ -136,9 +138,7 @@ def _of(filename: str, places: Mapping[str, tuple[Place, ...]]) -> tuple[Place, 
     return places[same[0]] if same else places.get("-", ())
 
 
-def _off(
-    settings: Settings, catalog: Catalog, relative: str, codes: frozenset[str], given: Given
-) -> dict[str, str]:
+def _off(settings: Settings, catalog: Catalog, relative: str, codes: frozenset[str], given: Given) -> dict[str, str]:
     """Return why each rule that is off for a file is off."""
 
     def source(key: str) -> str:

@@ -65,6 +65,8 @@ class Beliefs:
         if not isinstance(node, cst.BaseExpression) or isinstance(node, _SKIPPED):
             return False
         above = self.module.parent(node)
+        if isinstance(node, cst.Name) and node.value in ("self", "cls"):
+            return False
         if isinstance(above, cst.Attribute) and above.attr is node:
             return False
         if isinstance(above, (cst.Arg, cst.Param)) and getattr(above, "keyword", getattr(above, "name", None)) is node:
@@ -76,6 +78,8 @@ class Beliefs:
         if self.module.name(node) is not None and not isinstance(node, cst.Call):
             return False
         value = self.module.value(node)
+        if value.kind == "bool" and not isinstance(node, (cst.Name, cst.Attribute)):
+            return False
         if isinstance(above, cst.Expr) and value.kind == "?":
             return False  # a call that is made for what it does
         if isinstance(above, cst.Assign) and len(above.targets) == 1 and isinstance(above.targets[0].target, cst.Name):
@@ -89,7 +93,9 @@ class Beliefs:
         span = self.spots.span(node)
         at = self.spots.index.position(span.start) if span is not None else None
         device = self.module.on_device(node)
-        unsure = value.kind == "?" or (value.kind in ("tensor", "batch") and value.device is None and device is not True)
+        unsure = value.kind == "?" or (
+            value.kind in ("tensor", "batch") and value.device is None and device is not True
+        )
         return Belief(
             self.module.code(node),
             at.row if at else 0,
@@ -108,6 +114,8 @@ class Beliefs:
         """Return what an expression is held to be, as a sentence with the reason where that is not known."""
         belief = self.belief(node)
         reason = f": {belief.unknown}" if belief.unknown else ""
+        if belief.unknown.startswith("what "):
+            return belief.unknown
         if belief.kind == "?":
             return f"it is not known what `{belief.expression}` is{reason}"
         article = "" if belief.kind in ("str", "none") else "an " if belief.words[0] in "aeiou" else "a "
@@ -126,17 +134,25 @@ class Beliefs:
         if value.kind == "?":
             return "not known"
         if value.kind == "module":
-            named = f" `{value.name}`" if value.name and value.name != "loss" else ""
-            return f"{'loss ' * (value.name == 'loss')}module{named}" + (f" {_PLACES[value.device]}" if value.device else "")
+            name = (value.name or "").rpartition(":")[2]
+            named = f" `{name}`" if name not in ("", "loss") else ""
+            return f"{'loss ' * (value.name == 'loss')}module{named}" + (
+                f" {_PLACES[value.device]}" if value.device else ""
+            )
         if value.kind == "device":
             return f"device: {_PLACES.get(value.device or '', 'which one is not known').removeprefix('on ')}"
         if value.kind in ("list", "tuple", "dict", "iterator"):
             item = value.item
             if item is None and value.items:
                 return f"{value.kind} of {len(value.items)}"
-            return f"{value.kind} of {self._noun(node, item)}s" if item is not None and item.kind in ("tensor", "batch", "number") and item.device else value.kind
+            return (
+                f"{value.kind} of {self._noun(node, item)}s"
+                if item is not None and item.kind in ("tensor", "batch", "number") and item.device
+                else value.kind
+            )
         if value.kind in ("object", "optimizer"):
-            return f"{value.kind} `{value.name}`" if value.name else value.kind
+            named = (value.name or "").rpartition(":")[2]  # the name of a class elsewhere holds its file
+            return f"{value.kind} `{named}`" if named else value.kind
         return _KINDS.get(value.kind, value.kind)
 
     def _place(self, node: cst.CSTNode, value: Value) -> str:

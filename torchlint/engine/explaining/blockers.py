@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torchlint.engine.explaining.world import DEVICE, PACE, Answer, Key, Policy, World, otherwise
+from torchlint.engine.explaining.world import DEVICE, PACE, WIDE, Answer, Key, Policy, World, otherwise
 from torchlint.rule import Hit, Module, Rule
 
 _RUNS = 80
@@ -47,7 +47,7 @@ class Search:
         self.on_line = on_line
 
     def blocked(self, rule: Rule, check: Check, node: cst.CSTNode) -> Blocked | None:
-        """Return what keeps a check silent about a node; None where nothing that can be imagined would make it speak."""
+        """Return what keeps a check silent about a node; None where nothing would make it speak."""
         left = _RUNS
         for policies in _BASES:
             hit, asked = self._run(check, node, policies, {})
@@ -80,9 +80,11 @@ class Search:
         """Yield the single facts to imagine otherwise, the last that was asked first: it mostly decided."""
         seen: set[Key] = set()
         for answer in reversed(asked):
-            if answer.key not in seen and not answer.changed:
-                seen.add(answer.key)
-                yield from ((answer.key, instead) for instead in otherwise(answer))
+            key = (answer.question,) if answer.question in WIDE else answer.key
+            wide_no = answer.question in WIDE and not answer.answer
+            if key not in seen and not answer.changed and not wide_no:
+                seen.add(key)
+                yield from ((key, instead) for instead in otherwise(answer))
 
     def _needed(
         self, check: Check, node: cst.CSTNode, policies: frozenset[Policy], told: Sequence[Answer]
@@ -100,6 +102,11 @@ class Search:
                 if hit is not None:
                     device = [answer]
                     break
+        if pace:  # the condition is told with it
+            others = [answer for answer in others if answer.question != "tests"]
         if device:  # that it is no tensor says as much
             others = [answer for answer in others if answer.question not in ("on_device", "one_tensor")]
-        return (*pace[:1], *device[:2], *others)
+        subjects = [answer.subject for answer in device]
+        outer = {above for node in subjects if node is not None for above in self.module.ancestors(node)}
+        inner = [answer for answer in device if answer.subject not in outer]
+        return (*pace[:1], *inner[:2], *others)

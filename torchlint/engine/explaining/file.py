@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
+from typing import Any
 
 from torchlint.base.explanation import Asked, ExplainedReport, Explanation, Place, State, Verdict
 from torchlint.base.finding import INVALID_SYNTAX, UNUSED_SUPPRESSION, FileReport, Finding
@@ -32,7 +33,7 @@ def explain(job: Job, asked: Asked) -> ExplainedReport:
     return ExplainedReport(**_fields(report), explanations=explanations, rows=rows)
 
 
-def _fields(report: FileReport) -> dict[str, object]:
+def _fields(report: FileReport) -> dict[str, Any]:
     return {each.name: getattr(report, each.name) for each in fields(FileReport)}
 
 

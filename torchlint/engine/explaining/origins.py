@@ -37,20 +37,6 @@ class Origins:
             at = after
         return tuple(links)
 
-    def unknown(self, node: cst.CSTNode, value: Value) -> str:
-        """Return what is not known of a value and why."""
-        if value.origin == "batch":
-            return "it comes out of a loader, and nothing moves it to a device before this line"
-        seen: set[cst.CSTNode] = set()
-        at: cst.CSTNode | None = node
-        while at is not None and at not in seen:
-            seen.add(at)
-            words = self._missing(at)
-            if words:
-                return words
-            _, _, at = self._step(at)
-        return ""
-
     # -- one step back ------------------------------------------------------------------------------------------
 
     def _step(self, node: cst.CSTNode) -> tuple[str, cst.CSTNode | None, cst.CSTNode | None]:
@@ -79,7 +65,11 @@ class Origins:
         definitions = self._definitions(node)
         if len(definitions) != 1:
             rows = self._rows(definitions)
-            return (f"`{node.value}` is bound in several places: lines {rows}" if rows else "", node, None)
+            return (
+                f"`{node.value}` is bound in several places: lines {rows}" if rows else "",
+                definitions[0] if definitions else None,
+                None,
+            )
         found = definitions[0]
         match found:
             case cst.Assign(value=value) | cst.AnnAssign(value=cst.BaseExpression() as value):
@@ -156,52 +146,95 @@ class Origins:
         return first if isinstance(first, (cst.Name, cst.Attribute)) else None
 
     def _like(self, node: cst.CSTNode, parts: Sequence[cst.CSTNode]) -> cst.CSTNode | None:
-        """Return the part that a result takes its kind and device from."""
+        """Return the part that a tensor takes its device from."""
         value = self.module.value(node)
+        if value.kind not in ("tensor", "batch", "accumulated", "tuple"):
+            return None
         tensors = [part for part in parts if self.module.value(part).kind in ("tensor", "batch", "accumulated")]
         same = [part for part in tensors if self.module.value(part).device == value.device]
         return next(iter(same or tensors), None)
 
     # -- what is not known --------------------------------------------------------------------------------------
 
-    def _missing(self, node: cst.CSTNode) -> str:
+    def unknown(self, node: cst.CSTNode, value: Value) -> str:
+        """Return what is not known of a value and why."""
+        if value.origin == "batch":
+            return "it comes out of a loader, and nothing moves it to a device before this line"
+        seen: set[cst.CSTNode] = set()
+        at: cst.CSTNode | None = node
+        while at is not None and at not in seen:
+            seen.add(at)
+            words, at = self._missing(at)
+            if words:
+                return words
+        return ""
+
+    def _missing(self, node: cst.CSTNode) -> tuple[str, cst.CSTNode | None]:
+        """Return what is missing at an expression, or else where to look on."""
         match node:
             case cst.Name():
                 return self._unknown_name(node)
-            case cst.Call(func=func) if self.module.value(node).kind == "?":
-                name = self.module.name(func)
-                if self.module.callees(node):
-                    return f"`{self.module.code(func)}()` returns different or unknown things"
-                if name is not None and not name.startswith(("torch.", "builtins.")):
-                    return f"what `{name}()` returns is not known: it is not code of this project, or is not followed"
-                return f"what `{self.module.code(func, 40)}()` returns is not known"
+            case cst.Call():
+                return self._unknown_call(node)
             case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=attr)):
                 made = self.module.assigned(node)
                 if not made:
-                    return f"nothing in this class assigns `self.{attr}`"
-                return f"`self.{attr}` is assigned on lines {self._rows(made)}" if len(made) > 1 else ""
-        return ""
+                    return f"nothing in this class assigns `self.{attr}`", None
+                if len(made) > 1:
+                    return f"`self.{attr}` is assigned in several places (lines {self._rows(made)})", None
+                return "", made[0]
+        return "", self._step(node)[2]
 
-    def _unknown_name(self, node: cst.Name) -> str:
+    def _unknown_call(self, call: cst.Call) -> tuple[str, cst.CSTNode | None]:
+        func, module = call.func, self.module
+        device = module.keyword(call, "device")
+        if device is not None and module.devlike(device) is None:
+            return f"it is not known which device `{module.code(device)}` is", None
+        method = isinstance(func, cst.Attribute) and module.name(func) is None and not module.callees(call)
+        if (
+            isinstance(func, cst.Attribute)
+            and method
+            and module.value(func.value).kind == "?"
+            and not _is_self(func.value)
+        ):
+            return "", func.value
+        if module.value(call).tensor:
+            return "", self._step(call)[2]
+        name = module.name(func)
+        if module.callees(call):
+            return f"`{module.code(func, 40)}()` returns different or unknown things", None
+        if name is not None and not name.startswith(("torch.", "builtins.")):
+            return f"what `{name}()` returns is not known: its code is not in this project, or says too little", None
+        return f"what `{module.code(func, 40)}()` returns is not known", None
+
+    def _unknown_name(self, node: cst.Name) -> tuple[str, cst.CSTNode | None]:
         name, module = node.value, self.module
         if module.import_of(node) is not None:
-            return f"`{name}` is imported"
+            return f"`{name}` is imported, and its code is not in this project or says too little", None
         definitions = self._definitions(node)
         if len(definitions) > 1:
-            return f"`{name}` has several origins (lines {self._rows(definitions)})"
+            return f"`{name}` has several origins (lines {self._rows(definitions)}) that differ or are unknown", None
         if not definitions:
-            return f"nothing that binds `{name}` is seen"
+            return f"nothing that binds `{name}` is seen", None
         found = definitions[0]
         if isinstance(found, cst.FunctionDef):
-            sites = module.call_sites(found)
-            whose = f"`{name}` is a parameter of {found.name.value}()"
-            if not sites:
-                return f"{whose}, which nothing in this file calls; its uses and its annotation prove nothing"
-            return f"{whose}, and its calls (line {self._rows(sites)}) do not agree or pass something unknown"
+            return self._unknown_parameter(found, name), None
         if isinstance(found, cst.For):
-            return f"what the loop over `{module.code(found.iter)}` gives is not known"
-        return ""
+            return f"what the loop over `{module.code(found.iter)}` gives is not known", None
+        return "", self._of_name(node)[2]
+
+    def _unknown_parameter(self, function: cst.FunctionDef, name: str) -> str:
+        sites = self.module.call_sites(function)
+        whose = f"`{name}` is a parameter of {function.name.value}()"
+        if not sites:
+            return f"{whose}, which nothing in this file calls; its annotation and its uses do not tell"
+        lines = f"line{'s' * (len(sites) > 1)} {self._rows(sites)}"
+        return f"{whose}, and what its callers pass ({lines}) differs or is unknown"
 
     def _rows(self, nodes: Sequence[cst.CSTNode]) -> str:
         rows = sorted({row for row in map(self.spots.row, nodes) if row})
         return ", ".join(map(str, rows[:_ROWS])) + (", …" if len(rows) > _ROWS else "")
+
+
+def _is_self(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Name) and node.value in ("self", "cls")

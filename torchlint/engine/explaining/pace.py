@@ -91,6 +91,8 @@ class Paces:
         function = module.function(at)
         if function is None:
             return f"does not run every step: {where}" if where else "runs once: it is in no loop"
+        if function.name.value == "__init__":
+            return f"does not run every step: {where}" if where else "runs once for each object that is made"
         once = f"runs once for each call of {function.name.value}()"
         return f"does not run every step: {where}" if where else f"{once}: {self._callers(function)}"
 
@@ -139,7 +141,7 @@ class Paces:
         grad = module.no_grad(node)
         if grad is True:
             yield "autograd is off"
-        elif grad is None:
+        elif grad is None and module.may_be_hot(node):
             yield "whether autograd is on is not known: callers differ, or a flag decides"
         if module.compiled(node):
             yield "compiled by torch.compile or torch.jit.script"

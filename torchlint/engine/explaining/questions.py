@@ -32,7 +32,7 @@ FACTS: dict[str, Words] = {
     "tests": Words("it depends on `{answer}`", "no condition stands around it"),
     "leaves": Words("the block always leaves the loop or function", "the block does not always leave"),
     "bench": Words(
-        "this is benchmark or test code (by its path, a function's name or CUDA timing events), which does so on purpose",
+        "this is benchmark or test code (by its path, a function's name or timing events), which does so on purpose",
         "this is neither benchmark nor test code",
     ),
     "error_path": Words(
@@ -52,12 +52,16 @@ FACTS: dict[str, Words] = {
         "the loop goes over parts of a network (layers, heads, parameters), not over data",
         "the loop goes over data, not over parts of a network",
     ),
-    "steps": Words("the loop holds a backward pass or an optimizer step", "the loop holds no backward or optimizer step"),
+    "steps": Words(
+        "the loop holds a backward pass or an optimizer step", "the loop holds no backward or optimizer step"
+    ),
     "is_step": Words("`{0}` is a backward or optimizer step", "`{0}` is no backward or optimizer step"),
     "runs_training": Words("training runs in there", "no training step runs in there"),
     "training_loop": Words("a training loop runs in there", "no training loop of more than a few steps runs in there"),
     "has_model_call": Words("a model runs in there", "no model runs in there"),
-    "accumulation": Words("the loop accumulates gradients", "the loop does not accumulate gradients over micro-batches"),
+    "accumulation": Words(
+        "the loop accumulates gradients", "the loop does not accumulate gradients over micro-batches"
+    ),
     "step_counter": Words("the loop counts its steps in `{answer}`", "the loop does not count its steps"),
     "main_guard": Words('the file has `if __name__ == "__main__":`', 'the file has no `if __name__ == "__main__":`'),
     "mentions": Words("the file mentions what the rule looks for", "the file nowhere mentions what the rule looks for"),
@@ -90,7 +94,9 @@ FACTS: dict[str, Words] = {
     "one_dimensional": Words("`{0}` has one dimension", "`{0}` is not known to have one dimension"),
     "asked_for_type": Words("the code asks `{0}` for its type: it may be a list", "the code does not ask for its type"),
     "holds_device_tensors": Words("`{0}` holds tensors on the device", "`{0}` is not known to hold device tensors"),
-    "element_reads": Words("the loop reads every element on the host", "the loop does not read every element on the host"),
+    "element_reads": Words(
+        "the loop reads every element on the host", "the loop does not read every element on the host"
+    ),
     "host_constant": Words("`{0}` is a constant on the host", "`{0}` is not known to be a constant on the host"),
     "exact_dtype": Words("`{0}` is of dtype {answer}", "the dtype of `{0}` is not spelled in the source"),
     "cast_target": Words("`{0}` casts to {answer}", "`{0}` is no cast"),
@@ -109,7 +115,9 @@ FACTS: dict[str, Words] = {
     "operation": Words("`{0}` is a tensor operation", "`{0}` is not the operation that the rule is about"),
     "uses": Words("the value is used", "the value is not used"),
     "sole_use": Words("the value is used in one place", "the value of `{0}` is used in more than one place"),
-    "written_attention": Words("the softmax is the middle of written-out attention", "the softmax is not part of attention"),
+    "written_attention": Words(
+        "the softmax is the middle of written-out attention", "the softmax is not part of attention"
+    ),
     "definition": Words("the name is bound once", "the name is bound more than once, or by something else"),
     "definitions": Words("it is known what binds the name", "it is not known what binds the name"),
     "readers": Words("the value is read", "nothing reads the value"),
@@ -120,7 +128,8 @@ FACTS: dict[str, Words] = {
     "differentiates": Words("the code asks for gradients", "the code asks for no gradients"),
     "frozen": Words("the file switches off the gradients of `{0}`", "the parameters of `{0}` are trained"),
     "detached_for_nothing": Words(
-        "only the detached result is used", "its result is used with the graph, or the model is not trained in this file"
+        "only the detached result is used",
+        "its result is used with the graph, or the model is not trained in this file",
     ),
     "proves_no_grad": Words("the function would raise if a graph were recorded", "the function may record a graph"),
     "is_model_call": Words("`{0}` runs a model", "`{0}` is not known to run a model"),
@@ -129,13 +138,19 @@ FACTS: dict[str, Words] = {
     "over_parameters": Words("the loop goes over parameters", "the loop does not go over parameters"),
     "reset": Words("every iteration starts `{1}` anew", "`{1}` grows over the iterations"),
     "carried": Words("an iteration reads what an earlier one has bound", "no iteration needs an earlier one"),
-    "independent": Words("no iteration needs an earlier one", "an iteration needs what an earlier one made, or ends the loop"),
+    "independent": Words(
+        "no iteration needs an earlier one", "an iteration needs what an earlier one made, or ends the loop"
+    ),
     "only_tensor_work": Words("the loop does tensor work only", "the loop does more than tensor work"),
     "is_loader": Words("`{0}` is a loader", "`{0}` is not known to be a loader"),
+    "arguments": Words("the call gives an argument that decides", "the call leaves the argument out"),
+    "keyword": Words("the call gives `{1}={answer}`", "the call does not give `{1}`"),
     # -- loaders and samples ------------------------------------------------------------------------------------
     "makes_loader": Words("`{0}` makes a DataLoader", "`{0}` makes no DataLoader"),
     "loader_loops": Words("a loop of this file goes over the loader", "no loop of this file goes over the loader"),
-    "loader_role": Words("the loader's role in this file: {answer}", "what the loader feeds is not seen in this file"),
+    "loader_role": Words(
+        "no training loop of this file goes over the loader (its role: {answer})", "its role is not known"
+    ),
     "sample_cost": Words(
         "fetching a sample reads, decodes or augments",
         "fetching a sample only indexes memory, or what it does is not known",
@@ -147,13 +162,19 @@ FACTS: dict[str, Words] = {
     "streams_rows": Words("the file streams its dataset", "the file does not stream its dataset"),
     "pins": Words("the loader pins its batches", "the loader does not pin its batches, or that is decided elsewhere"),
     "workers": Words("the loader has {answer} workers", "the number of workers is not a literal"),
-    "works": Words("the function reads files, decodes or transforms", "the function does no such work, or it is not known"),
+    "works": Words(
+        "the function reads files, decodes or transforms", "the function does no such work, or it is not known"
+    ),
     "feeding": Words("the batch comes from `{answer}`", "it is not known which loader makes the batch"),
     "moves_batches": Words("the batches go to {answer}", "the batches of the loader are not moved to a device there"),
-    "batches_go_to": Words("the loops bring their batches to {answer}", "no loop of the file brings batches to a device"),
+    "batches_go_to": Words(
+        "the loops bring their batches to {answer}", "no loop of the file brings batches to a device"
+    ),
     "sample_role": Words("the code makes a {answer} inside of a loader", "the code does not run inside of a loader"),
     "loaders_of": Words("a loader goes over the dataset", "no loader of this file goes over the dataset"),
-    "loaders_running": Words("the loader `{answer}` runs this code", "no loader of this file runs this code in workers"),
+    "loaders_running": Words(
+        "the loader `{answer}` runs this code", "no loader of this file runs this code in workers"
+    ),
     "is_dataset": Words("the class is a dataset", "the class is no dataset"),
     "token_map": Words("the map hands rows to a tokenizer", "`{0}` is no map that hands rows to a tokenizer"),
     # -- logging ------------------------------------------------------------------------------------------------
@@ -166,7 +187,9 @@ FACTS: dict[str, Words] = {
         "no framework that moves batches is imported",
     ),
     "is_lightning": Words("it is code of a LightningModule", "it is not code of a LightningModule"),
-    "lightning_step": Words("Lightning runs it for every batch, in {answer}()", "Lightning does not run it for each batch"),
+    "lightning_step": Words(
+        "Lightning runs it for every batch, in {answer}()", "Lightning does not run it for each batch"
+    ),
     "lightning_trainer": Words("`{0}` makes a Lightning Trainer", "`{0}` makes no Lightning Trainer"),
     "logged_by": Words("`{answer}` logs the value", "self.log is not handed the value"),
     "metric": Words("`{0}` is a torchmetrics metric", "`{0}` is not known to be a torchmetrics metric"),
@@ -191,8 +214,8 @@ FACTS: dict[str, Words] = {
 
 TREE = frozenset(
     (
-        "ancestors arguments base_names before binds_globally call_sites called callees class_of code contexts family "
-        "function import_of import_reads is_within keyword local_class loops method name names_in nodes parent reads same "
+        "ancestors base_names before binds_globally call_sites called callees class_of code contexts family "
+        "function import_of import_reads is_within local_class loops method name names_in nodes parent reads same "
         "small_statement source spare statement use within writes"
     ).split()
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import libcst as cst
 
@@ -73,16 +74,27 @@ class Spots:
             return None
         statement, first, last = found
         nodes = tuple(node for node in self._own(statement) if self._covers(node, place))
-        around = (*(above for above in self.module.ancestors(statement) if isinstance(above, _HOLDERS)), self.module.root)
+        around = (
+            *(above for above in self.module.ancestors(statement) if isinstance(above, _HOLDERS)),
+            self.module.root,
+        )
         return Spot(statement, first, last, nodes, around)
 
     def _statement(self, row: int) -> tuple[cst.CSTNode, int, int] | None:
-        best: tuple[cst.CSTNode, int, int] | None = None
+        found = [each for each in self._statements if each[1] <= row <= each[2]]
+        return found[-1] if found else None
+
+    @cached_property
+    def _statements(self) -> list[tuple[cst.CSTNode, int, int]]:
+        """All statements in source order, each with the first and last row of its own code."""
+        out: list[tuple[cst.CSTNode, int, int]] = []
         for node in self.module.nodes(cst.SimpleStatementLine, cst.SimpleStatementSuite, *_COMPOUND):
+            if isinstance(node, cst.SimpleStatementSuite) and isinstance(self.module.parent(node), _COMPOUND):
+                continue  # ``if x: y`` is one line
             rows = self._rows(node)
-            if rows is not None and rows[0] <= row <= rows[1]:
-                best = (node, *rows)
-        return best
+            if rows is not None:
+                out.append((node, *rows))
+        return out
 
     def _rows(self, node: cst.CSTNode) -> tuple[int, int] | None:
         """Return the first and last row of a simple statement, or of the header of a compound one."""
@@ -111,13 +123,23 @@ class Spots:
     def _blocks(self, statement: cst.CSTNode) -> Iterator[cst.CSTNode]:
         for name in ("body", "orelse", "finalbody"):
             block = getattr(statement, name, None)
-            if isinstance(block, cst.CSTNode):
+            if isinstance(block, cst.CSTNode) and not isinstance(block, cst.SimpleStatementSuite):
                 yield block
         for name in ("handlers", "cases"):
             yield from getattr(statement, name, ())
 
     def _covers(self, node: cst.CSTNode, place: Place) -> bool:
-        if not isinstance(node, (cst.BaseExpression, cst.BaseSmallStatement, cst.BaseCompoundStatement, cst.Decorator, cst.CompFor, cst.CompIf)):
+        if not isinstance(
+            node,
+            (
+                cst.BaseExpression,
+                cst.BaseSmallStatement,
+                cst.BaseCompoundStatement,
+                cst.Decorator,
+                cst.CompFor,
+                cst.CompIf,
+            ),
+        ):
             return False
         span = self.span(node)
         if span is None:

@@ -20,7 +20,7 @@ from torchlint.engine.hits import Collected, Placed
 from torchlint.engine.job import Job
 from torchlint.rule import Hit, Rule
 from torchlint.semantic.heat import Heat
-from torchlint.semantic.module import Value
+from torchlint.semantic.module import Arguments, Value
 from torchlint.source.suppress import Suppressions
 
 
@@ -57,7 +57,9 @@ class Verdicts:
             if not any(verdict.code == code for verdict in found.values()):
                 found[code, Span(0, 0)] = self._absent(code, place)
         order = list(State)
-        return tuple(sorted(found.values(), key=lambda each: (order.index(each.state), each.row, each.column, each.code)))
+        return tuple(
+            sorted(found.values(), key=lambda each: (order.index(each.state), each.row, each.column, each.code))
+        )
 
     def _here(self, span: Span, spot: Spot, place: Place) -> bool:
         start, end = self.spots.index.position(span.start), self.spots.index.position(span.end)
@@ -112,8 +114,9 @@ class Verdicts:
         """Yield what is worth telling: of nested expressions the inner one, and no condition on plain numbers."""
         inner = {(each.rule.code, above) for each in silent for above in self.module.ancestors(each.hit.node)}
         for each in silent:
-            fact = each.because[0] if len(each.because) == 1 else None
-            obvious = fact is not None and self._plain(fact) and not isinstance(each.node, (cst.Call, cst.Subscript))
+            written = any(isinstance(fact.subject, (cst.BaseNumber, cst.BaseString)) for fact in each.because)
+            plain = any(map(self._plain, each.because)) and not isinstance(each.node, (cst.Call, cst.Subscript))
+            obvious = written or plain
             if (each.rule.code, each.hit.node) not in inner and not obvious:
                 yield each
 
@@ -133,9 +136,21 @@ class Verdicts:
             return self.paces.sentence(hit.node)
         if answer.question in ("value", "on_device") and subject is not None:
             return self.beliefs.sentence(subject)
+        if isinstance(answer.answer, Arguments) and isinstance(answer.given, Arguments):
+            return self._given(answer.answer, answer.given)
         words = FACTS[answer.question]
         sentence = words.yes if answer.answer else words.no
-        return sentence.format(*(self._shown(each) for each in (*answer.arguments, "")), answer=self._shown(answer.answer))
+        return sentence.format(
+            *(self._shown(each) for each in (*answer.arguments, "")), answer=self._shown(answer.answer)
+        )
+
+    def _given(self, true: Arguments, imagined: Arguments) -> str:
+        """Return the argument that decided."""
+        gone = [(name, arg) for name, arg in true.named.items() if name not in imagined.named]
+        if not gone:
+            return "`*args` or `**kwargs` may say otherwise"
+        name, arg = gone[0]
+        return f"the call gives `{name}={self.module.code(arg.value)}`"
 
     def _shown(self, value: object) -> str:
         match value:
@@ -158,3 +173,7 @@ class Verdicts:
         elif not any(trigger in self.job.document.data for trigger in info.triggers):
             words = "the file holds none of the words without which the rule finds nothing"
         return Verdict(code, info.name, State.ABSENT, place.row, place.column or 1, "", words)
+
+
+def _importance(verdict: Verdict) -> tuple[int, int, int, str]:
+    return list(State).index(verdict.state), verdict.row, verdict.column, verdict.code

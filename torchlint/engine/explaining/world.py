@@ -18,7 +18,7 @@ from torchlint.engine.explaining.questions import FACTS
 from torchlint.rule import Grade, Module, Why
 from torchlint.semantic.heat import Heat
 from torchlint.semantic.host_reads import HostReads
-from torchlint.semantic.module import ACCEL, CUDA, LoopKind, Value
+from torchlint.semantic.module import ACCEL, CUDA, Arguments, LoopKind, Value
 
 Key = tuple[object, ...]
 """A question with its arguments: nodes by identity, as they are compared by it."""
@@ -56,6 +56,8 @@ PACE = frozenset(("heat", "function_heat", "may_be_hot", "throttled"))
 DEVICE = frozenset(("value", "accel", "devlike"))
 _MAYBE_TENSOR = frozenset(("?", "tensor", "accumulated", "number", "ndarray", "batch"))
 # What else an answer that is not simply yes or no could have been.
+WIDE = frozenset(("bench", "error_path", "on_demand"))
+"""Questions whose answer is imagined for all places at once, as rules also ask it of the callers."""
 _INSTEAD: Mapping[str, tuple[object, ...]] = {
     "count": (None,),
     "compiled_by": (None,),
@@ -86,9 +88,22 @@ def otherwise(answer: Answer) -> tuple[object, ...]:
         return ()
     if answer.question in _INSTEAD:
         return tuple(each for each in _INSTEAD[answer.question] if each != answer.answer)
+    if isinstance(answer.answer, Arguments):
+        return _fewer(answer.answer)
+    if answer.question == "keyword":
+        return (None,) * (answer.answer is not None)
     if isinstance(answer.answer, bool) and answer.question not in _ABOUT:
         return (not answer.answer,)
     return ()
+
+
+def _fewer(bound: Arguments) -> tuple[Arguments, ...]:
+    """Return what a call would give with one argument less, or without what ``**kwargs`` may add."""
+    less = [{other: arg for other, arg in bound.named.items() if other != name} for name in bound.named]
+    return (
+        *((Arguments(bound.named, False),) if bound.open else ()),
+        *(Arguments(named, bound.open) for named in less),
+    )
 
 
 class World(Module):
@@ -117,8 +132,8 @@ class World(Module):
 
     def tell(self, question: str, arguments: tuple[object, ...], truth: object) -> object:
         """Note a question with its true answer, and return the answer that is given."""
-        key = (question, *(each if isinstance(each, (str, int, type(None))) else id(each) for each in arguments))
-        given = self.imagined.get(key, truth)
+        key: Key = (question, *(each if isinstance(each, (str, int, type(None))) else id(each) for each in arguments))
+        given = self.imagined.get(key, self.imagined.get((question,), truth))
         if given is truth and self.policies:
             given = self._changed(question, arguments, truth)
         self.asked.append(Answer(question, arguments, key, truth, given))
