@@ -78,6 +78,10 @@ class Beliefs:
         if self.module.name(node) is not None and not isinstance(node, cst.Call):
             return False
         value = self.module.value(node)
+        if value.kind == "?" and isinstance(node, cst.Call) and _library(self.module.name(node.func)):
+            return False
+        if isinstance(node, cst.UnaryOperation) and isinstance(node.expression, cst.BaseNumber):
+            return False
         if value.kind == "bool" and not isinstance(node, (cst.Name, cst.Attribute)):
             return False
         if isinstance(above, cst.Expr) and value.kind == "?":
@@ -172,3 +176,8 @@ class Beliefs:
                 yield "a single value" if value.rank == 0 else f"{value.rank}-dimensional"
             if value.grad is True:
                 yield "with a gradient graph"
+
+
+def _library(name: str | None) -> bool:
+    """Say whether a name is one of torch's or of Python's: what such a call makes for us has no kind worth telling."""
+    return name is not None and name.startswith(("torch.", "builtins."))

@@ -21,6 +21,12 @@ _GRADES = {
     Grade.EPOCH: "runs once per epoch",
     Grade.COLD: "does not run every step",
 }
+_BESIDE = {
+    Grade.EVAL: ", not in a training step",
+    Grade.FORWARD: ", and forward passes run outside of training as well",
+    Grade.SAMPLE: ", not in a training step",
+}
+"""What is added where a hot line is not hot enough for a rule."""
 _SITES = 3
 
 
@@ -56,10 +62,7 @@ class Paces:
             heat = self.module.function_heat(node) if isinstance(node, cst.FunctionDef) else Heat(Grade.COLD)
         else:
             heat = self.module.heat(self._inner(node))
-        words = self._words(node, heat)
-        if heat.grade is Grade.EVAL:
-            words += ", not in a training step"
-        return f"the line {words}"
+        return f"the line {self._words(node, heat)}{_BESIDE.get(heat.grade, '')}"
 
     def _inner(self, node: cst.CSTNode) -> cst.CSTNode:
         """Return a part of a loop's header that runs as often as the header is met."""
@@ -69,6 +72,8 @@ class Paces:
 
     def _words(self, node: cst.CSTNode, heat: Heat) -> str:
         if isinstance(node, cst.FunctionDef):
+            if node.name.value == "__init__":
+                return "is a constructor: it runs once for each object that is made"
             words = f"is a function whose body {_GRADES[heat.grade]}"
             return words if heat.grade is not Grade.COLD else f"is a function: {self._callers(node)}"
         if heat.grade in (Grade.EPOCH, Grade.COLD):

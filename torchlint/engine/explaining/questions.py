@@ -160,7 +160,7 @@ FACTS: dict[str, Words] = {
     ),
     "streams": Words("`{0}` is iterable: each worker would repeat the stream", "`{0}` is a map-style dataset"),
     "streams_rows": Words("the file streams its dataset", "the file does not stream its dataset"),
-    "pins": Words("the loader pins its batches", "the loader does not pin its batches, or that is decided elsewhere"),
+    "pins": Words("the loader pins its batches", "whether the loader pins its batches is decided elsewhere"),
     "workers": Words("the loader has {answer} workers", "the number of workers is not a literal"),
     "works": Words(
         "the function reads files, decodes or transforms", "the function does no such work, or it is not known"

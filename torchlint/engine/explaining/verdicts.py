@@ -112,9 +112,10 @@ class Verdicts:
 
     def _telling(self, silent: list[Blocked]) -> Iterator[Blocked]:
         """Yield what is worth telling: of nested expressions the inner one, and no condition on plain numbers."""
-        inner = {(each.rule.code, above) for each in silent for above in self.module.ancestors(each.hit.node)}
+        told = [(placed.rule, placed.hit) for placed, _ in self._judged] + [(each.rule, each.hit) for each in silent]
+        inner = {(rule.code, above) for rule, hit in told for above in self.module.ancestors(hit.node)}
         for each in silent:
-            written = any(isinstance(fact.subject, (cst.BaseNumber, cst.BaseString)) for fact in each.because)
+            written = any(_written(fact.subject) for fact in each.because)
             plain = any(map(self._plain, each.because)) and not isinstance(each.node, (cst.Call, cst.Subscript))
             obvious = written or plain
             if (each.rule.code, each.hit.node) not in inner and not obvious:
@@ -177,3 +178,10 @@ class Verdicts:
 
 def _importance(verdict: Verdict) -> tuple[int, int, int, str]:
     return list(State).index(verdict.state), verdict.row, verdict.column, verdict.code
+
+
+def _written(node: cst.CSTNode | None) -> bool:
+    """Say whether a value is written out: a number, a text, or a list of them."""
+    if isinstance(node, (cst.List, cst.Tuple)):
+        return all(_written(element.value) for element in node.elements)
+    return isinstance(node, (cst.BaseNumber, cst.BaseString))

@@ -63,6 +63,7 @@ _INSTEAD: Mapping[str, tuple[object, ...]] = {
     "compiled_by": (None,),
     "device_effect": ("",),
     "loader_role": ("train",),
+    "pins": (False,),
     "loop_kind": (LoopKind.TRAIN, LoopKind.OTHER),
     "sample_cost": (True,),
     "sample_role": (None,),
@@ -77,7 +78,7 @@ _ABOUT = frozenset(
     (
         "is_array is_dataset is_debug is_interval is_lightning is_loader is_model_call is_network is_replica is_step "
         "lightning_trainer makes_loader mentions runs_replica training_arguments leaves sized streams_rows main_guard "
-        "is_exported read_as_number"
+        "is_exported read_as_number joined_afresh called_at_once"
     ).split()
 )
 
