@@ -45,7 +45,7 @@ def test_sarif_gives_the_line_of_the_file(cli: Cli) -> None:
     (result,) = log["runs"][0]["results"]
     region = result["locations"][0]["physicalLocation"]["region"]
     assert "torch.slow()" in SLOW.split("\n")[region["startLine"] - 1]
-    assert result["message"]["text"].startswith("cell 3 line 2: ")
+    assert result["message"]["text"].startswith("cell 3:2:1: ")
 
 
 def test_fix_changes_the_source_and_nothing_else(cli: Cli) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 @click.option("--fix", is_flag=True, help="Apply safe fixes, and report what remains.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change, and change nothing.")
 @click.option("--statistics", is_flag=True, help="Count the findings of each rule instead of listing them.")
+@click.option("--explain", is_flag=True, help="Say why the line FILE:LINE is flagged, or why it is not.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever the rules find.")
 @click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 when a fix was applied.")
 @click.option("--no-cache", is_flag=True, help="Neither use nor keep the results of earlier runs.")
@@ -44,6 +45,10 @@ def check_command(**given: Any) -> int:
     itself failed on, 130 interrupted.
     """
     catalog = load_catalog()
+    if given["explain"]:
+        from torchlint.cli.explain import explain
+
+        return explain(given, catalog)
     remembered = _remembered(catalog, given)
     found = scope(given, catalog, remembered.folder if remembered is not None else None)
     if given["show_settings"] or given["show_files"]:

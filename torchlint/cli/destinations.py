@@ -31,7 +31,7 @@ class Asked:
     @property
     def option(self) -> str:
         """The option as it was written, for messages."""
-        return f"--output-format {self.format}:{visible(self.file)}"
+        return f"--output-format {self.format}{':' * bool(self.file)}{visible(self.file)}"
 
 
 class AskedType(click.ParamType[Asked]):

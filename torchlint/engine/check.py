@@ -68,6 +68,11 @@ def analyse(job: Job) -> FileReport:
     return checker.report(outcome.findings, outcome.text, notes, outcome.count)
 
 
+def concerns_us(data: bytes) -> bool:
+    """Say whether a file's bytes hold an import without which no rule finds anything."""
+    return any(word in data for word in IMPORT_BYTES) and not (_OTHER.search(data) and not _OURS.search(data))
+
+
 def _named(note: Note, filename: str) -> Note:
     return note if note.filename else Note(note.kind, filename, note.message, note.line)
 
@@ -138,7 +143,7 @@ class _Checker:
 
     def _rule_findings(self, text: str, python: ast.Module | None) -> Iterator[Finding]:
         data = self.data
-        if not any(word in data for word in IMPORT_BYTES) or (_OTHER.search(data) and not _OURS.search(data)):
+        if not concerns_us(data):
             return
         catalog = load_catalog()
         on = [info for info in catalog.rules if info.code in self.job.codes]

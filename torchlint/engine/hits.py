@@ -7,6 +7,7 @@ import bisect
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import PurePath
 
 import libcst as cst
@@ -75,7 +76,9 @@ def _crash(error: Exception) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
+class Placed:
+    """A hit with its place in the text."""
+
     rule: Rule
     hit: Hit
     span: Span
@@ -85,12 +88,12 @@ class _Placed:
 class _Overlaps:
     """Finds the hits that may overlap a span without looking at all of them."""
 
-    def __init__(self, placed: list[_Placed]) -> None:
+    def __init__(self, placed: list[Placed]) -> None:
         self._placed = sorted(placed, key=lambda each: each.span.start)
         self._longest = max((each.span.end - each.span.start for each in placed), default=0)
 
-    def near(self, span: Span) -> list[_Placed]:
-        def start(each: _Placed) -> int:
+    def near(self, span: Span) -> list[Placed]:
+        def start(each: Placed) -> int:
             return each.span.start
 
         low = bisect.bisect_left(self._placed, span.start - self._longest, key=start)
@@ -114,56 +117,76 @@ class Collected:
         self.module = module
         self._hits = hits
         self._others: dict[Module, tuple[Layout, LineIndex]] = {}
-        if hits or crashes:
-            self.index = LineIndex(text)
-            self.layout = _layout(module)
-            self.context = EditContext(tree, text, self.index, self.layout, module.parent, module.statements.python)
+        self._tree = tree
         self.notes = [self._crash_note(*crash) for crash in crashes]
 
+    @cached_property
+    def index(self) -> LineIndex:
+        """The lines of the text."""
+        return LineIndex(self.text)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The places of all nodes."""
+        return _layout(self.module)
+
+    @cached_property
+    def _context(self) -> EditContext:
+        module = self.module
+        return EditContext(self._tree, self.text, self.index, self.layout, module.parent, module.statements.python)
+
     def _crash_note(self, rule: Rule, node: cst.CSTNode, error: str) -> Note:
-        line = self._row(node)
+        line = self.row(node)
         info = load_catalog().find(rule.code)
         package = info.package if info is not None else OURS
         words = f"{rule.code} failed on line {line}: {error}; this is a bug in {package}, please report it"
         return Note(NoteKind.FAILED, self.job.document.filename, words, line)
 
-    def _row(self, node: cst.CSTNode) -> int:
+    def row(self, node: cst.CSTNode) -> int:
+        """Return the row on which a node starts; 0 where that is not known."""
         span = self.layout.span(node)
         return self.index.position(span.start).row if span is not None else 0
 
     def findings(self, wanted: frozenset[str]) -> Iterator[Finding]:
         """Yield a finding for each hit of a wanted rule that yields to no other hit."""
+        seen: set[tuple[str, Span]] = set()
+        for each, stronger in self.judged(wanted):
+            key = (each.rule.code, each.span)
+            if key in seen or stronger is not None:
+                continue
+            seen.add(key)
+            yield self.finding(each)
+
+    def judged(self, wanted: frozenset[str]) -> Iterator[tuple[Placed, Placed | None]]:
+        """Yield each hit of a wanted rule, and the one that it yields to if there is one."""
         if not self._hits:
             return
         placed = [found for rule, hit in self._hits if (found := self._place(rule, hit)) is not None]
         named = {code for each in placed for code in each.rule.yields_to}
         strong = _Overlaps([each for each in placed if each.rule.code in named])
-        seen: set[tuple[str, Span]] = set()
         for each in placed:
-            key = (each.rule.code, each.span)
-            if each.rule.code not in wanted or key in seen or self._yields(each, strong):
-                continue
-            seen.add(key)
-            yield self._finding(each)
+            if each.rule.code in wanted:
+                yield each, self._stronger(each, strong)
 
-    def _place(self, rule: Rule, hit: Hit) -> _Placed | None:
+    def _place(self, rule: Rule, hit: Hit) -> Placed | None:
         span = self.layout.span(hit.node)
-        return _Placed(rule, hit, span, isinstance(hit.node, _COMPOUND)) if span is not None else None
+        return Placed(rule, hit, span, isinstance(hit.node, _COMPOUND)) if span is not None else None
 
-    def _yields(self, weak: _Placed, others: _Overlaps) -> bool:
+    def _stronger(self, weak: Placed, others: _Overlaps) -> Placed | None:
         for strong in others.near(weak.span):
             if strong.rule.code not in weak.rule.yields_to:
                 continue
             if strong.span == weak.span:
-                return True
+                return strong
             if weak.compound or strong.compound:
                 continue
             low, high = (weak.span, strong.span) if weak.span.start >= strong.span.start else (strong.span, weak.span)
             if high.start <= low.start and low.end <= high.end:
-                return True
-        return False
+                return strong
+        return None
 
-    def _finding(self, placed: _Placed) -> Finding:
+    def finding(self, placed: Placed) -> Finding:
+        """Return the finding that a hit makes."""
         rule, hit, span = placed.rule, placed.hit, placed.span
         first, last = self._statement_rows(hit.node, span)
         return Finding(
@@ -177,12 +200,13 @@ class Collected:
             statement=first,
             statement_end=last,
             fix=self._fix(rule, hit),
-            why_hot=tuple(self._reason(why) for why in hit.why_hot),
+            why_hot=tuple(self.reason(why) for why in hit.why_hot),
         )
 
-    def _reason(self, why: Why) -> Reason:
+    def reason(self, why: Why) -> Reason:
+        """Return a link of a chain of evidence with the place it speaks of."""
         if why.elsewhere is None:
-            return Reason(why.text, self.job.document.filename, self._row(why.node))
+            return Reason(why.text, self.job.document.filename, self.row(why.node))
         other, node = why.elsewhere
         if other not in self._others:
             self._others[other] = _layout(other), LineIndex(other.text)
@@ -205,7 +229,7 @@ class Collected:
         if hit.fix is None:
             return None
         try:
-            made = text_fix(hit.fix, self.context)
+            made = text_fix(hit.fix, self._context)
         except (RecursionError, MemoryError):
             raise
         except Exception as error:

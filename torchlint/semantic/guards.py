@@ -107,7 +107,12 @@ class Guards:
         finite, and a flag that the branch itself turns over throttle. ``rank == 0``, ``interval > 0`` and ``verbose``
         do not.
         """
-        return any(self._rare(test, needed) for test, needed in self.tests(node, until)) or self._once(node, until)
+        return self.throttle(node, until) is not None
+
+    def throttle(self, node: cst.CSTNode, until: cst.CSTNode | None) -> cst.BaseExpression | None:
+        """Return the condition that makes `node` run only now and then inside `until`, see `throttled`; else None."""
+        rare = next((test for test, needed in self.tests(node, until) if self._rare(test, needed)), None)
+        return rare if rare is not None else self._once(node, until)
 
     def _rare(self, test: cst.BaseExpression, needed: bool) -> bool:
         key = (test, needed)
@@ -132,18 +137,18 @@ class Guards:
                 return _last_name(func) in (("isnan", "isinf") if needed else ("isfinite",))
         return False
 
-    def _once(self, node: cst.CSTNode, until: cst.CSTNode | None) -> bool:
-        """Say whether a branch around `node` turns over the flag that it tests: ``if first: first = False; ...``."""
+    def _once(self, node: cst.CSTNode, until: cst.CSTNode | None) -> cst.BaseExpression | None:
+        """Return the test of a branch around `node` that turns over its own flag: ``if first: first = False; ...``."""
         child = node
         for above in self.tree.ancestors(node):
             if isinstance(above, cst.If) and child is above.body:
                 flags = dict(self._flags(above.test, True))
                 if any(self._turns(line, flags) for line in above.body.body):
-                    return True
+                    return above.test
             if above is until or (until is None and isinstance(above, FUNCTIONS)):
-                return False
+                return None
             child = above
-        return False
+        return None
 
     def _flags(self, test: cst.BaseExpression, needed: bool) -> Iterator[tuple[str, bool]]:
         """Yield the names that a test demands to be true or false."""

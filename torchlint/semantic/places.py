@@ -237,6 +237,10 @@ class Places:
         """Say whether a condition makes `node` run only now and then inside `until` (default: its function)."""
         return self._guards.throttled(node, until)
 
+    def throttle(self, node: cst.CSTNode, until: cst.CSTNode | None = None) -> cst.BaseExpression | None:
+        """Return the condition by which `throttled` holds, or None."""
+        return self._guards.throttle(node, until)
+
     def tests(self, node: cst.CSTNode, until: cst.CSTNode | None = None) -> Iterator[tuple[cst.BaseExpression, bool]]:
         """Yield the conditions on which `node` runs inside `until`, with the truth each needs."""
         return self._guards.tests(node, until)

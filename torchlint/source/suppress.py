@@ -142,6 +142,18 @@ class Suppressions:
         unused = [self._finding(filename, *complaint) for complaint in self._complaints(codes_on, verdicts)]
         return kept, [finding for finding in unused if not self._silences(finding, verdicts)]
 
+    def silencer(self, finding: Finding, names: Mapping[str, str]) -> Pragma | None:
+        """Return the comment that suppresses a finding, the first where there are several; else None."""
+        verdicts = _Verdicts(_Codes(names))
+        if not self._silences(finding, verdicts):
+            return None
+        rows = {finding.start.row, finding.statement, finding.statement_end}
+        for pragma in self.pragmas:
+            named = any(entry.span in verdicts.used for entry in pragma.entries)
+            if named or (pragma.blanket and rows & set(range(pragma.comment.first, pragma.comment.last + 1))):
+                return pragma
+        return None
+
     def _silences(self, finding: Finding, verdicts: _Verdicts) -> bool:
         if finding.code in _UNFILTERED:
             return False

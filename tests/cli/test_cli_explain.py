@@ -1,0 +1,186 @@
+"""``torchlint check FILE:LINE --explain`` as a program: places, errors, exit codes, and files that hurt a worker."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import torchlint
+
+Source = Callable[..., str]
+PACKAGE = Path(torchlint.__file__).parents[1]
+DEMO = PACKAGE / "fixtures" / "demo" / "train.py"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "--explain: name a line, as in train.py:88"),
+        (("a.py",), "--explain: a.py: name a line, as in train.py:88"),
+        (("a.py:0",), "--explain: a.py:0: lines and columns are counted from 1"),
+        (("a.py:1:0",), "--explain: a.py:1:0: lines and columns are counted from 1"),
+        (("a.py:3",), "--explain: a.py:3: the file has 2 lines"),
+        (("a.py:x",), "--explain: a.py:x: name a line, as in train.py:88"),
+        (("folder:3",), "--explain: folder:3: folder is a directory; name a line, as in train.py:88"),
+        (("a.py:1", "--fix"), "--explain and --fix cannot be used together"),
+        (("a.py:1", "--diff"), "--explain and --diff cannot be used together"),
+        (("a.py:1", "--statistics"), "--explain and --statistics cannot be used together"),
+        (("a.py:1", "-o", "out.txt"), "--explain and --output-file cannot be used together"),
+        (("a.py:1", "--output-format", "sarif"), "--explain prints text or json, not --output-format sarif"),
+    ],
+)
+def test_wrong_usage_is_one_line(cli, source: Source, arguments: tuple[str, ...], message: str) -> None:
+    cli.write("a.py", source("slow"))
+    (cli.cwd / "folder").mkdir()
+    done = cli("check", *arguments, "--explain", code=2)
+    assert done.stdout == ""
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_explaining_gates_nothing(cli, source: Source) -> None:
+    cli.write("a.py", source("slow", "fine"))
+    assert "TL101 slow: flagged" in cli("check", "a.py:2", "--explain", code=0).stdout
+    assert "No rule has anything to say here" in cli("check", "a.py:3", "--explain", code=0).stdout
+
+
+def test_several_places_in_several_files(cli, source: Source) -> None:
+    cli.write("a.py", source("slow", "odd"))
+    cli.write("b.py", source("hint"))
+    done = cli("check", "a.py:3", "b.py:2:1", "a.py:2", "--explain", "--output-format", "json", code=0)
+    entries = json.loads(done.stdout)
+    assert [(each["filename"], each["row"], each["column"]) for each in entries] == [
+        ("a.py", 3, None),
+        ("a.py", 2, None),
+        ("b.py", 2, 1),
+    ]
+    assert [[rule["code"] for rule in each["rules"]] for each in entries] == [["TL102"], ["TL101"], ["TL103"]]
+
+
+def test_a_file_of_that_name_wins(cli, source: Source) -> None:
+    cli.write("a.py", source("slow"))
+    cli.write("a.py:2", source("odd"))
+    assert "name a line" in cli("check", "a.py:2", "--explain", code=2).stderr
+
+
+def test_standard_input(cli, source: Source) -> None:
+    done = cli("check", "--explain", "--", "-:2", stdin=source("slow").encode(), code=0)
+    assert done.stdout.startswith("-:2: torch.slow()\n\n  TL101 slow: flagged")
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message", "code"),
+    [
+        (b"import torch\nx = (\n", (), "a.py:2:5: invalid-syntax", 1),
+        (b"import torch\n\xff\xfe\n", (), "a.py", 1),
+        (b"import torch\ntorch.hang()\n", ("--timeout", "1"), "a.py: not analysed: timed out after 1 s", 2),
+        (b"import torch\ntorch.die()\n", (), "a.py: not analysed: crashed", 2),
+    ],
+    ids=["syntax", "encoding", "hang", "crash"],
+)
+def test_a_file_that_cannot_be_analysed(cli, text: bytes, arguments: tuple[str, ...], message: str, code: int) -> None:
+    cli.write("a.py", text)
+    done = cli("check", "a.py:2", "--explain", *arguments, code=code)
+    assert done.stdout == ""
+    assert message in done.stderr
+
+
+def test_a_missing_file(cli) -> None:
+    assert "gone.py: no such file" in cli("check", "gone.py:3", "--explain", code=1).stderr
+
+
+def test_a_rule_that_crashes_does_not_silence_the_others(cli, source: Source) -> None:
+    cli.write("a.py", source("slow", "crash"))
+    done = cli("check", "a.py:2", "--explain", code=2)
+    assert "TL101 slow: flagged" in done.stdout
+    assert "TL104 failed on line 3" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "config", "because"),
+    [
+        (("--ignore", "TL101"), "", "because --ignore leaves it out"),
+        (("--select", "TL102"), "", "because --select names other rules only"),
+        ((), 'ignore = ["TL101"]', "because `ignore` in torchlint.toml leaves it out"),
+        ((), 'select = ["TL102"]', "because `select` in torchlint.toml names other rules only"),
+        ((), '[per-file-ignores]\n"a*.py" = ["slow"]', "because `per-file-ignores` switches it off for `a*.py`"),
+    ],
+)
+def test_why_a_rule_is_off(cli, source: Source, arguments: tuple[str, ...], config: str, because: str) -> None:
+    cli.write("a.py", source("slow"))
+    cli.write("torchlint.toml", config)
+    out = cli("check", "a.py:2", "--explain", *arguments, code=0).stdout
+    assert "TL101 slow: found, but switched off" in out
+    assert because in out
+
+
+def test_a_selected_rule_is_told_of_where_it_has_nothing_to_say(cli, source: Source) -> None:
+    cli.write("a.py", source("odd", "slow"))
+    out = cli("check", "a.py:2", "--explain", "--select", "slow", code=0).stdout
+    assert "TL101 slow: not about this line" in out
+    assert "it is about: Title of slow" in out
+
+
+def test_a_hostile_line_cannot_steer_the_terminal(cli) -> None:
+    cli.write("a.py", "import torch\ntorch.slow('\x1b[2J\u202e')\n")
+    out = cli("check", "a.py:2", "--explain", code=0).stdout
+    assert "\x1b" not in out
+    assert "\u202e" not in out
+
+
+def test_the_cache_is_neither_read_nor_written(cli, source: Source) -> None:
+    cli.write("a.py", source("slow"))
+    cli("check", "a.py:2", "--explain", code=0)
+    assert not (cli.cwd / ".torchlint_cache").exists()
+
+
+def test_the_parent_does_not_import_libcst(cli, source: Source) -> None:
+    cli.write("a.py", source("slow"))
+    program = "import sys; from torchlint.cli.main import run; run(sys.argv[1:]); print('libcst' in sys.modules)"
+    cli.command = lambda *arguments: [sys.executable, "-c", program, *arguments]
+    assert cli("check", "a.py:2", "--explain").stdout.endswith("False\n")
+
+
+GOLDEN = """train.py:15: total += loss.item()
+
+  TL101 sync-scalar-read-in-loop: flagged
+      `loss.item()` reads a GPU value on the host every step; keep it on the device and read it once
+        after the loop.
+
+  How often
+      runs every training step
+        every training step of the loop (line 8)
+
+  What is known of its values
+      `loss`: tensor on the GPU, float32, a single value, with a gradient graph
+        `loss` = `F.cross_entropy(model(x, noise), y)` (line 11)
+        `model` runs a model (line 11)
+        `model` is a parameter of train() (line 5)
+      `total`: Python number: reading it waits for nothing
+      `loss.item()`: Python number: reading it waits for nothing
+
+train.py:16: return total / len(loader)
+
+  No rule has anything to say here: nothing on the line is what a rule looks for.
+
+  How often
+      runs once for each call of train(): nothing shows that train() is called in a step
+
+  What is known of its values
+      `loader`: loader: it gives batches
+      `total / len(loader)`: Python number: reading it waits for nothing
+      `total`: Python number: reading it waits for nothing
+      `len(loader)`: Python number: reading it waits for nothing
+"""
+
+
+def test_the_demo_is_explained_word_for_word(cli) -> None:
+    cli.write("train.py", DEMO.read_bytes())
+    cli.environment["PYTHONPATH"] = os.fspath(PACKAGE)
+    cli.package = PACKAGE
+    assert cli("check", "train.py:15", "train.py:16", "--explain", code=0).stdout == GOLDEN

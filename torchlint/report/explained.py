@@ -1,0 +1,120 @@
+"""Explanations as text for people: what the rules say first, then how often the line runs, then what its values are."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from torchlint.base.explanation import Belief, ExplainedReport, Explanation, Pace, State, Verdict
+from torchlint.base.finding import Reason
+from torchlint.report.style import BOLD, CYAN, GREEN, RED, paint
+from torchlint.report.text import visible, visible_path
+
+WIDTH = 100
+_BELIEFS = 6
+"""Values told in text; JSON has them all."""
+_SILENT = 8
+_STYLES = {State.FLAGGED: RED, State.SILENT: GREEN}
+_WORDS = {
+    State.FLAGGED: "flagged",
+    State.SUPPRESSED: "found, but suppressed",
+    State.YIELDED: "found, but left to a more specific rule",
+    State.OFF: "found, but switched off",
+    State.SILENT: "silent",
+    State.ABSENT: "not about this line",
+}
+
+
+def render(reports: Iterable[ExplainedReport], color: bool) -> str:
+    """Return all explanations, a blank line between them."""
+    parts = [_explanation(report, each, color) for report in reports for each in report.explanations]
+    return "\n".join(parts)
+
+
+def _explanation(report: ExplainedReport, each: Explanation, color: bool) -> str:
+    column = "" if each.place.column is None else f":{each.place.column}"
+    head = f"{visible_path(report.filename)}:{each.place.row}{column}"
+    lines = [f"{paint(head, BOLD, color)}: {visible(each.source)}".rstrip(": ")]
+    if each.remark:
+        lines += ["", *_wrapped(f"{each.remark[0].upper()}{each.remark[1:]}.", 2)]
+    lines += ["", *_verdicts(each, color)] if each.verdicts or each.pace else []
+    if each.pace is not None:
+        lines += ["", *_pace(report.filename, each.pace, color)]
+    if each.beliefs:
+        lines += ["", *_beliefs(report.filename, each.beliefs, color)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _verdicts(each: Explanation, color: bool) -> Iterator[str]:
+    if not each.verdicts:
+        yield from _wrapped("No rule has anything to say here: nothing on the line is what a rule looks for.", 2)
+    groups: dict[tuple[object, ...], list[Verdict]] = {}
+    for verdict in each.verdicts:
+        key = (verdict.state, verdict.row, verdict.column, verdict.expression, verdict.because, verdict.message)
+        groups.setdefault(key, []).append(verdict)
+    silent = [group for group in groups.values() if group[0].state is State.SILENT]
+    for group in groups.values():
+        if group not in silent[_SILENT:]:
+            yield from _group(each, group, color)
+    if len(silent) > _SILENT:
+        more = sum(map(len, silent[_SILENT:]))
+        yield f"  … and {more} more (--output-format json has them)"
+
+
+def _group(each: Explanation, group: list[Verdict], color: bool) -> Iterator[str]:
+    """Yield what one rule says, or several say with the same words."""
+    verdict = group[0]
+    state = paint(_WORDS[verdict.state], _STYLES.get(verdict.state, CYAN), color)
+    about = f" about `{visible(verdict.expression)}`" if verdict.state is State.SILENT else ""
+    row = f" (line {verdict.row})" if verdict.row != each.place.row else ""
+    names = ", ".join(f"{paint(one.code, BOLD, color)} {one.name}" for one in group)
+    yield f"  {names}: {state}{about}{row}"
+    if verdict.because:
+        yield from _wrapped(f"because {verdict.because}", 6)
+    if verdict.message:
+        yield from _wrapped(verdict.message, 6)
+
+
+def _pace(filename: str, pace: Pace, color: bool) -> Iterator[str]:
+    yield f"  {paint('How often', BOLD, color)}"
+    yield from _wrapped(pace.words, 6)
+    for why in pace.why:
+        yield from _wrapped(f"{why.text} ({_place(filename, why)})", 8)
+    for guard in pace.guards:
+        test = f"`{visible(guard.test)}`" if guard.needed else f"not `{visible(guard.test)}`"
+        effect = "only now and then true" if guard.throttles else "may be true every time, so it does not count as rare"
+        yield from _wrapped(f"only if {test} (line {guard.row}): {effect}", 8)
+    for role in pace.roles:
+        yield from _wrapped(role, 8)
+
+
+def _beliefs(filename: str, beliefs: tuple[Belief, ...], color: bool) -> Iterator[str]:
+    yield f"  {paint('What is known of its values', BOLD, color)}"
+    told: set[tuple[Reason, ...]] = set()
+    for belief in beliefs[:_BELIEFS]:
+        yield from _wrapped(f"`{belief.expression}`: {belief.words}", 6)
+        if belief.unknown:
+            yield from _wrapped(f"not known because {belief.unknown}", 8)
+        elif belief.origin not in told:
+            for link in belief.origin:
+                yield from _wrapped(f"{link.text} ({_place(filename, link)})", 8)
+        told.add(belief.origin)
+    if len(beliefs) > _BELIEFS:
+        yield f"      … and {len(beliefs) - _BELIEFS} more (--output-format json has them)"
+
+
+def _place(filename: str, reason: Reason) -> str:
+    where = "" if reason.filename == filename else f"{visible_path(reason.filename)} "
+    return f"{where}line {reason.line}"
+
+
+def _wrapped(text: str, indent: int) -> list[str]:
+    start = " " * indent
+    return textwrap.wrap(
+        visible(text),
+        WIDTH,
+        initial_indent=start,
+        subsequent_indent=f"{start}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
