@@ -182,7 +182,7 @@ def applied(text: str, edit: lsp.WorkspaceEdit, uri: str, units: str = "utf-16-l
     for change in edit.document_changes or ():
         if isinstance(change, lsp.TextDocumentEdit) and change.text_document.uri == uri:
             edits += change.edits
-    lines = text.splitlines(keepends=True) + [""]
+    lines = [*text.splitlines(keepends=True), ""]
 
     def offset(place: lsp.Position) -> int:
         line = lines[place.line].encode(units)
