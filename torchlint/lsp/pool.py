@@ -33,6 +33,8 @@ _PATIENCE = 1.0
 """Seconds for which a worker may go on with an analysis that nobody waits for any more."""
 _START = 60.0
 """Seconds that a worker may take until it is ready: a machine under load imports slowly."""
+_END = 2.0
+"""Seconds that a process may take to end after it has closed its pipe."""
 _BOOT = "import sys; sys.path[:] = sys.argv[1:]; from torchlint.lsp.resident import main; main()"
 
 HOME = os.path.dirname(os.path.abspath(torchlint.__file__))
@@ -61,8 +63,11 @@ class Worker:
         worker = cls(process)
         try:
             await asyncio.wait_for(worker._received(), _START)
-        except (asyncio.IncompleteReadError, asyncio.TimeoutError) as error:
-            raise OSError(f"no worker could be started: {death(await worker.stop())}") from error
+        except asyncio.IncompleteReadError as error:
+            raise OSError(f"no worker could be started: {death(await worker.ended())}") from error
+        except asyncio.TimeoutError as error:
+            await worker.stop()
+            raise OSError(f"no worker could be started in {_START:g} s") from error
         except BaseException:
             await worker.stop()
             raise
@@ -86,6 +91,14 @@ class Worker:
         assert self._process.stdout is not None
         size = int.from_bytes(await self._process.stdout.readexactly(PREFIX), "big")
         return await self._process.stdout.readexactly(size)
+
+    async def ended(self) -> int:
+        """Return the exit code of a process that closed its end of the pipe, so that it is about to end."""
+        try:
+            # Whoever signals a process takes its exit code, if there is one, away from those who wait for it.
+            return await asyncio.wait_for(self._process.wait(), _END)
+        except asyncio.TimeoutError:
+            return await self.stop()
 
     async def stop(self) -> int:
         """End the process now; return its exit code, or minus the signal that ended it."""
@@ -140,7 +153,7 @@ class Pool:
             self._spawn(self._abandoned(worker, asked, name))
             raise
         except (asyncio.IncompleteReadError, OSError):
-            return self._lost(worker, name, death(await worker.stop()))
+            return self._lost(worker, name, death(await worker.ended()))
         self._idle.put_nowait(worker)
         return report
 
