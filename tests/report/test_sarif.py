@@ -130,7 +130,7 @@ def test_levels_fingerprint_and_cell(rich_run: RunReport) -> None:
     assert results[4]["partialFingerprints"] == {"torchlint/v1": "0123456789abcdef"}
     assert "partialFingerprints" not in results[3]
     assert results[2]["locations"][0]["logicalLocations"] == [{"name": "cell 2"}]
-    assert results[2]["message"]["text"].startswith("cell 2: ")
+    assert results[2]["message"]["text"].startswith("cell 2 line 6: ")
     related = results[4]["relatedLocations"]
     assert [place["message"]["text"] for place in related] == [
         "every step: for x in loader",

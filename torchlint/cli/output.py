@@ -134,5 +134,6 @@ _TITLES = {
 
 def _undone(run: RunReport, kinds: tuple[NoteKind, ...]) -> Iterator[str]:
     for note in run.notes(*kinds):
+        cell = "" if note.cell is None else f":cell {note.cell}"
         line = f":{note.line}" if note.line else ""
-        yield f"{visible_path(note.filename)}{line}: {_TITLES[note.kind.value]}: {visible(note.message)}"
+        yield f"{visible_path(note.filename)}{cell}{line}: {_TITLES[note.kind.value]}: {visible(note.message)}"

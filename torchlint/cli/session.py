@@ -29,7 +29,7 @@ from torchlint.engine.config import Settings, codes_for, severities
 from torchlint.engine.job import Job
 from torchlint.report.run_report import RuleMeta, RunReport
 from torchlint.source.discover import SkipKind
-from torchlint.source.document import Document, decode, read
+from torchlint.source.document import Document, byte_limit, loaded, read
 
 if TYPE_CHECKING:
     from torchlint.cli.remembered import Remembered
@@ -135,7 +135,12 @@ class Session:
                 self._note(name, _bare(error, name))
                 continue
             except SourceError as error:
-                self.files.append(_unreadable(name, _bare(error, name)))
+                self.files.append(_unreadable(name, _bare(error, name), error.place))
+                continue
+            if document.left_out:
+                self._note(name, document.left_out)
+                if not document.path:
+                    self.documents[name] = document
                 continue
             self._pending.append((document, target))
             relative = target.relative
@@ -243,7 +248,7 @@ def _page(code: str, catalog: Catalog) -> str:
 def _read(target: Target) -> Document:
     limit, name = target.settings.max_file_size, target.found.filename
     if not target.found.path:
-        return decode(read_stdin(limit, name), "", name)
+        return loaded(read_stdin(byte_limit(name, limit), name), "", name, limit)
     return read(target.found.path, name, limit)
 
 
@@ -252,9 +257,9 @@ def _bare(error: Exception, filename: str) -> str:
     return str(error).removeprefix(f"{filename}: ")
 
 
-def _unreadable(filename: str, reason: str) -> FileReport:
-    start = Position(1, 1)
-    finding = Finding(UNREADABLE, UNREADABLE, reason, Severity.ERROR, filename, start, start, 1, 1)
+def _unreadable(filename: str, reason: str, place: tuple[int, int] = (1, 1)) -> FileReport:
+    start = Position(*place)
+    finding = Finding(UNREADABLE, UNREADABLE, reason, Severity.ERROR, filename, start, start, start.row, start.row)
     return FileReport(filename, (finding,))
 
 

@@ -55,7 +55,7 @@ def analysed(job: Job) -> FileReport:
     """Analyse a job; other files of its project are read again where they have changed."""
     guard = inspect(job.document.text.encode("utf-8", "surrogatepass"))
     if guard.refuse:
-        return refused(job.document.filename, guard)
+        return refused(job.document, guard)
     projects = sys.modules.get("torchlint.engine.projects")
     if projects is not None:
         projects.refresh()

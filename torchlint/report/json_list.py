@@ -1,6 +1,7 @@
 """The `json` format: a bare list with ruff's keys, so that tools that read ruff's reports can read ours.
 
-Keys that ruff lacks: ``fingerprint`` and ``why_hot`` of an entry, ``note`` of a fix.
+Keys that ruff lacks: ``fingerprint`` and ``why_hot`` of an entry, ``note`` of a fix; in notebooks ``cell`` of an edit
+and of a reason, which may lie in other cells.
 """
 
 from __future__ import annotations
@@ -51,7 +52,12 @@ def _finding(run: RunReport, finding: Finding) -> dict[str, Any]:
         "severity": finding.severity.value,
         "url": rule.url or None if rule else None,
         "why_hot": [
-            {"text": reason.text, "filename": run.absolute(reason.filename), "line": reason.line}
+            {
+                "text": reason.text,
+                "filename": run.absolute(reason.filename),
+                "line": reason.line,
+                **({} if reason.cell is None else {"cell": reason.cell}),
+            }
             for reason in finding.why_hot
         ],
     }
@@ -61,7 +67,7 @@ def _note(run: RunReport, note: Note) -> dict[str, Any]:
     place = _location(Position(max(note.line, 1), 1))
     severity = Severity.ERROR if note.kind is NoteKind.FAILED else Severity.WARNING
     return {
-        "cell": None,
+        "cell": note.cell,
         "code": NOT_ANALYSED,
         "end_location": place,
         "filename": run.absolute(note.filename),
@@ -88,6 +94,7 @@ def _fix(fix: TextFix) -> dict[str, Any]:
 
 def _edit(edit: Edit) -> dict[str, Any]:
     return {
+        **({} if edit.cell is None else {"cell": edit.cell}),
         "content": edit.text,
         "end_location": _location(edit.end),
         "location": _location(edit.start),

@@ -90,11 +90,13 @@ def _invocation(run: RunReport, left_out: int) -> dict[str, Any]:
 
 def _notification(run: RunReport, note: Note) -> dict[str, Any]:
     physical: dict[str, Any] = {"artifactLocation": _artifact(run, note.filename)}
-    if note.line:
+    if note.line and note.cell is None:
         physical["region"] = {"startLine": note.line}
     return {
         "level": _NOTE_LEVELS[note.kind],
-        "message": {"text": note.message},
+        "message": {
+            "text": note.message if note.cell is None else f"cell {note.cell} line {note.line}: {note.message}"
+        },
         "descriptor": {"id": note.kind.value},
         "locations": [{"physicalLocation": physical}],
     }
@@ -104,13 +106,13 @@ def _result(run: RunReport, finding: Finding, index: int) -> dict[str, Any]:
     location: dict[str, Any] = {
         "physicalLocation": {
             "artifactLocation": _artifact(run, finding.filename),
-            "region": _region(finding.start, finding.end),
+            "region": _region_of(finding),
         }
     }
     text = finding.message
     if finding.cell is not None:
         location["logicalLocations"] = [{"name": f"cell {finding.cell}"}]
-        text = f"cell {finding.cell}: {text}"
+        text = f"cell {finding.cell} line {finding.start.row}: {text}"
     result: dict[str, Any] = {
         "ruleId": finding.code,
         "ruleIndex": index,
@@ -120,7 +122,7 @@ def _result(run: RunReport, finding: Finding, index: int) -> dict[str, Any]:
     }
     if finding.fingerprint:
         result["partialFingerprints"] = {"torchlint/v1": finding.fingerprint}
-    if finding.why_hot:
+    if any(reason.cell is None for reason in finding.why_hot):
         result["relatedLocations"] = [
             {
                 "message": {"text": reason.text},
@@ -130,6 +132,7 @@ def _result(run: RunReport, finding: Finding, index: int) -> dict[str, Any]:
                 },
             }
             for reason in finding.why_hot
+            if reason.cell is None  # its row is not one of the file
         ]
     # A cell's rows are not the rows of the .ipynb file, and a suggestion is not for a tool to apply.
     if finding.fix is not None and finding.cell is None and applicable(finding):
@@ -149,6 +152,13 @@ def _fix(run: RunReport, finding: Finding, fix: TextFix) -> dict[str, Any]:
         "description": {"text": fix.title + note},
         "artifactChanges": [{"artifactLocation": _artifact(run, finding.filename), "replacements": replacements}],
     }
+
+
+def _region_of(finding: Finding) -> dict[str, int]:
+    """Return where a finding stands in the file as it is stored: of a notebook, the line of its JSON text."""
+    if finding.file_row is not None:
+        return {"startLine": finding.file_row}
+    return _region(finding.start, finding.end)
 
 
 def _region(start: Position, end: Position) -> dict[str, int]:
