@@ -15,14 +15,13 @@ from torchlint.base.finding import FileReport, Note, NoteKind, Severity
 from torchlint.engine.catalog import Catalog
 from torchlint.engine.config import Overrides, Settings, codes_for, find_config, load_settings, severities
 from torchlint.engine.job import Job
-from torchlint.lsp.buffers import Buffer
 from torchlint.lsp.uris import UNTITLED, path_of, scheme_of
 from torchlint.source.discover import DiscoverOptions, SkipKind, discover
 from torchlint.source.document import Document
+from torchlint.source.notebook import Notebook
 
 ALLOWED = ("select", "extend-select", "ignore", "unsafe-fixes")
 """Keys that a client may set in its initialization options; they win over the configuration files."""
-_SUFFIXES = (".py", ".pyi")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,33 +74,32 @@ class Configured:
                 self._tell(f"initialization option {str(error).removeprefix('--')}")
         self._overrides = taken
 
-    def task(self, buffer: Buffer, fix: str = "") -> Task | None:
-        """Return what to do for a document, or None for one that is not ours to look at.
+    def task(self, uri: str, text: str, fix: str = "", notebook: Notebook | None = None) -> Task | None:
+        """Return what to do for a text, or None for one that is not ours to look at.
 
         Args:
-            buffer: the document.
+            uri: of the document, or of the notebook.
+            text: as the client has it.
             fix: as of `Job`.
+            notebook: the cells that the text is made of, where it is a notebook's.
         """
-        path = path_of(buffer.uri)
-        if not path and scheme_of(buffer.uri) != UNTITLED:
+        path = path_of(uri)
+        if not path and scheme_of(uri) != UNTITLED:
             return None
-        if buffer.language != "python" and not path.endswith(_SUFFIXES):
-            return None
-        settings = self.settings(path or os.path.join(self.folder, f"{UNTITLED}.py"))
+        name = UNTITLED + (".py" if notebook is None else ".ipynb")
+        settings = self.settings(path or os.path.join(self.folder, name))
         if path and self._excluded(path, settings):
             return None
-        return self._task(buffer, path, settings, fix)
-
-    def _task(self, buffer: Buffer, path: str, settings: Settings, fix: str) -> Task:
-        text = buffer.text.removeprefix("\ufeff")
+        text = text.removeprefix("\ufeff")
         data = text.encode("utf-8", "surrogatepass")
-        name = path or buffer.uri
+        shown = path or uri
         if settings.max_file_size and len(data) > settings.max_file_size:
             words = f"is larger than {settings.max_file_size} bytes (max-file-size)"
-            return Task(None, settings, known=FileReport(name, notes=(Note(NoteKind.SKIPPED, name, words),)))
-        relative = _inside(path, settings.root) if path else f"{UNTITLED}.py"
+            return Task(None, settings, known=FileReport(shown, notes=(Note(NoteKind.SKIPPED, shown, words),)))
+        relative = _inside(path, settings.root) if path else name
         job = Job(
-            Document(name, path, text, "utf-8", False, data),
+            # The bytes of a notebook are not ours to write: its fixes go to the client by cell.
+            Document(shown, path, text, "utf-8", False, data if notebook is None else b"", notebook),
             relative,
             codes_for(settings, self.catalog, relative),
             settings.target_torch,

@@ -50,33 +50,51 @@ def _opened(ls: Server, params: lsp.DidOpenTextDocumentParams) -> None:
 
 
 def _changed(ls: Server, params: lsp.DidChangeTextDocumentParams) -> None:
-    key = ls.documents.change(params)
+    key = ls.documents.change(params.text_document, params.content_changes)
     if key is None:
         ls.log(f"a change of {params.text_document.uri}, which is not open, was passed over")
     else:
         ls.analyses.renew(key)
 
 
-def _saved(ls: Server, params: lsp.DidSaveTextDocumentParams) -> None:
-    ls.renew_all()  # others may import it
-
-
 def _closed(ls: Server, params: lsp.DidCloseTextDocumentParams) -> None:
     uri = params.text_document.uri
-    key = ls.documents.close(uri)
-    if key is not None:
-        ls.analyses.drop(key)
+    if ls.documents.close(uri):
+        ls.analyses.drop(uri)
         if not ls.client.pulls:
-            ls.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, []))
+            ls.clear(uri)
 
 
-def _files_changed(ls: Server, params: lsp.DidChangeWatchedFilesParams) -> None:
-    ls.renew_all()
+def _book_opened(ls: Server, params: lsp.DidOpenNotebookDocumentParams) -> None:
+    ls.analyses.renew(ls.documents.open_book(params), pause=0)
+
+
+def _book_changed(ls: Server, params: lsp.DidChangeNotebookDocumentParams) -> None:
+    found = ls.documents.change_book(params)
+    if found is None:
+        ls.log(f"a change of {params.notebook_document.uri}, which is not open, was passed over")
+        return
+    key, gone = found
+    ls.analyses.renew(key)
+    for uri in gone:
+        ls.clear(uri)
+
+
+def _book_closed(ls: Server, params: lsp.DidCloseNotebookDocumentParams) -> None:
+    uri = params.notebook_document.uri
+    ls.analyses.drop(uri)
+    for cell in ls.documents.close_book(uri):
+        ls.clear(cell)
+
+
+def _disk_changed(ls: Server, params: object) -> None:
+    ls.renew_all()  # other documents may import the file, or it is a configuration
 
 
 async def _pulled(ls: Server, params: lsp.DocumentDiagnosticParams) -> lsp.RelatedFullDocumentDiagnosticReport:
     uri = params.text_document.uri
-    analysis = await ls.analyses.latest(ls.documents.key(uri), hurry=False)
+    # What a notebook's cells hold is sent: asking for a cell would be asking for all.
+    analysis = await ls.analyses.latest(uri, hurry=False)
     items: list[lsp.Diagnostic] = []
     if analysis is not None:
         found = diagnostics(analysis.report, analysis.subject.places, related=ls.client.related)
@@ -168,9 +186,13 @@ _HANDLERS: tuple[tuple[str, Callable[..., Any], Any], ...] = (
     (lsp.INITIALIZED, _initialized, None),
     (lsp.TEXT_DOCUMENT_DID_OPEN, _opened, None),
     (lsp.TEXT_DOCUMENT_DID_CHANGE, _changed, None),
-    (lsp.TEXT_DOCUMENT_DID_SAVE, _saved, None),
+    (lsp.TEXT_DOCUMENT_DID_SAVE, _disk_changed, None),
     (lsp.TEXT_DOCUMENT_DID_CLOSE, _closed, None),
-    (lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES, _files_changed, None),
+    (lsp.NOTEBOOK_DOCUMENT_DID_OPEN, _book_opened, None),
+    (lsp.NOTEBOOK_DOCUMENT_DID_CHANGE, _book_changed, None),
+    (lsp.NOTEBOOK_DOCUMENT_DID_SAVE, _disk_changed, None),
+    (lsp.NOTEBOOK_DOCUMENT_DID_CLOSE, _book_closed, None),
+    (lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES, _disk_changed, None),
     (lsp.WORKSPACE_DID_CHANGE_CONFIGURATION, _nothing, None),
     (lsp.TEXT_DOCUMENT_HOVER, _hovered, None),
     (lsp.TEXT_DOCUMENT_CODE_ACTION, _actions, lsp.CodeActionOptions(_KINDS, resolve_provider=True)),

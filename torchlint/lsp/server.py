@@ -21,6 +21,11 @@ from torchlint.lsp.hover import Page
 from torchlint.lsp.pool import Pool
 from torchlint.lsp.protocol import Protocol
 
+_SUFFIXES = (".py", ".pyi")
+_NOTEBOOKS = lsp.NotebookDocumentSyncOptions(
+    [lsp.NotebookDocumentFilterWithNotebook("jupyter-notebook", [lsp.NotebookCellLanguage("python")])], save=True
+)
+
 
 class Server(LanguageServer):
     """One client's server.
@@ -36,6 +41,7 @@ class Server(LanguageServer):
             "torchlint",
             __version__,
             text_document_sync_kind=lsp.TextDocumentSyncKind.Incremental,
+            notebook_document_sync=_NOTEBOOKS,
             protocol_cls=Protocol,
             converter_factory=converters.get_converter,
         )
@@ -60,16 +66,26 @@ class Server(LanguageServer):
 
     def subject(self, key: str, fix: str = "") -> Subject:
         """Return what is open under a key, with what is to be done for it; `fix` is as of `Job`."""
-        return Subject(self.configured.task(self.documents.buffers[key], fix), self.documents.places(key))
+        places = self.documents.places(key)
+        notebook = self.documents.notebook(key)
+        if notebook is not None:
+            return Subject(self.configured.task(key, notebook.text, fix, notebook), places)
+        buffer = self.documents.buffers[key]
+        ours = buffer.language == "python" or key.endswith(_SUFFIXES)
+        return Subject(self.configured.task(key, buffer.text, fix) if ours else None, places)
 
     def publish(self, key: str, analysis: Analysis) -> None:
-        """Send the diagnostics of an analysis, unless the client asks for them."""
-        if self.client.pulls:
+        """Send the diagnostics of an analysis, unless the client asks for them; for cells no client does."""
+        if self.client.pulls and key not in self.documents.books:
             return
         found = diagnostics(analysis.report, analysis.subject.places, related=self.client.related)
         for place in analysis.subject.places.values():
             params = lsp.PublishDiagnosticsParams(place.uri, found[place.uri], place.version)
             self.text_document_publish_diagnostics(params)
+
+    def clear(self, uri: str) -> None:
+        """Take the diagnostics of a document away."""
+        self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, []))
 
     def renew_all(self) -> None:
         """Analyse all open documents anew; a client that asks for diagnostics is told to ask again."""
@@ -84,8 +100,10 @@ class Server(LanguageServer):
         if subject.task is None:
             return None
         report = await self.analyses.report(subject.task)
-        if report.before == report.after:
-            return None
-        (place,) = subject.places.values()
-        edits = await asyncio.to_thread(difference, place, report.before, report.after)
-        return workspace_edit({place.uri: edits}, subject.places, versioned=self.client.versioned)
+        changed = report.cells or ((None, report.before, report.after),)
+        edits = {}
+        for cell, before, after in changed:
+            if before != after:
+                place = subject.places[cell]
+                edits[place.uri] = await asyncio.to_thread(difference, place, before, after)
+        return workspace_edit(edits, subject.places, versioned=self.client.versioned) if edits else None
