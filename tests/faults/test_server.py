@@ -18,7 +18,7 @@ import pytest
 
 from tests.faults.harness import GOOD, GOOD_CODE, Fault
 from tests.faults.test_hostile import MODULES
-from tests.faults.test_processes import STUCK, TORCHLINT, tag, tagged, until
+from tests.faults.test_processes import STUCK, TORCHLINT, cpu_seconds, tag, tagged, until
 
 __all__ = ["tag"]
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes")
@@ -331,11 +331,29 @@ def test_n06_frames_that_are_none(client: Raw, fault: Fault) -> None:
 def test_n06_a_worker_that_dies_costs_its_request(client: Raw, fault: Fault, tag: str) -> None:
     client.hello()
     client.alive()
-    for worker in tagged(tag):
-        if worker != client.process.pid:
-            os.kill(worker, signal.SIGKILL)
-    found = client.shown(client.open("one.py", GOOD))
-    fault.holds("I3", found[0]["code"] == "not-analysed" and "SIGKILL" in found[0]["message"], found)
+    before = {worker: cpu_seconds(worker) for worker in tagged(tag)}
+    uri = client.open("one.py", STUCK)
+
+    def stuck() -> list[int]:
+        workers = [worker for worker in tagged(tag) if worker != client.process.pid]
+        return [worker for worker in workers if cpu_seconds(worker) > before.get(worker, 60) + 0.2]
+
+    fault.holds("I5", until(stuck, PATIENCE), "no worker")
+    os.kill(stuck()[0], signal.SIGKILL)
+    (found,) = client.shown(uri)
+    fault.holds("I3", found["code"] == "not-analysed" and "SIGKILL" in found["message"], found)
+    client.alive()
+
+
+@pytest.mark.fault("N06")
+def test_n06_a_worker_that_dies_idle_costs_nothing(client: Raw, fault: Fault, tag: str) -> None:
+    client.hello()
+    client.alive()
+    workers = [worker for worker in tagged(tag) if worker != client.process.pid]
+    for worker in workers:
+        os.kill(worker, signal.SIGKILL)
+    fault.holds("I5", until(lambda: not set(workers) & set(tagged(tag)), PATIENCE), "it lives")
+    threading.Event().wait(0.5)  # the server hears of it
     client.alive()
 
 

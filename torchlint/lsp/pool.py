@@ -92,6 +92,11 @@ class Worker:
         size = int.from_bytes(await self._process.stdout.readexactly(PREFIX), "big")
         return await self._process.stdout.readexactly(size)
 
+    @property
+    def alive(self) -> bool:
+        """Whether the process has not ended, as far as is known."""
+        return self._process.returncode is None
+
     async def ended(self) -> int:
         """Return the exit code of a process that closed its end of the pipe, so that it is about to end."""
         try:
@@ -122,6 +127,8 @@ class Pool:
         self._memory = memory
         self._idle: asyncio.LifoQueue[Worker | OSError] = asyncio.LifoQueue()
         self._count = 0
+        self._starting = 0
+        self._waiting = 0
         self._workers: set[Worker] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -137,9 +144,7 @@ class Pool:
         Where the caller is cancelled, the worker may finish what it is at for a short while; then it is killed.
         """
         name = job.document.filename
-        if self._idle.empty() and self._count < MOST:
-            self._more()
-        worker = await self._idle.get()
+        worker = await self._free()
         if isinstance(worker, OSError):
             return failed(name, str(worker))
         seconds = min(timeout, self._timeout)
@@ -157,6 +162,21 @@ class Pool:
         self._idle.put_nowait(worker)
         return report
 
+    async def _free(self) -> Worker | OSError:
+        """Wait for a worker that is alive and has nothing to do; an error where none can be started."""
+        while True:
+            if self._idle.empty() and not self._starting and self._count < MOST:
+                self._more()
+            self._waiting += 1
+            try:
+                worker = await self._idle.get()
+            finally:
+                self._waiting -= 1
+            if isinstance(worker, OSError) or worker.alive:
+                return worker
+            self._tell("a worker ended while it had nothing to do; it is replaced")
+            self._spawn(self._replaced(worker))
+
     async def close(self) -> None:
         """End all workers; none is left when this returns."""
         self._closed = True
@@ -168,16 +188,21 @@ class Pool:
 
     def _more(self) -> None:
         self._count += 1
+        self._starting += 1
         self._spawn(self._started())
 
     async def _started(self) -> None:
+        """Start a worker, which is counted as one that starts already."""
         try:
             worker = await Worker.start()
         except OSError as error:
             self._count -= 1
             self._tell(str(error))
-            self._idle.put_nowait(error)  # who waits is told, and does not wait for ever
+            for _ in range(0 if self._count else self._waiting):
+                self._idle.put_nowait(error)  # who waits is told, as there is nobody left to wait for
             return
+        finally:
+            self._starting -= 1
         self._workers.add(worker)
         self._idle.put_nowait(worker)
 
@@ -199,6 +224,7 @@ class Pool:
     async def _replaced(self, worker: Worker) -> None:
         await worker.stop()
         self._workers.discard(worker)
+        self._starting += 1
         await self._started()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
