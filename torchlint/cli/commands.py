@@ -17,6 +17,7 @@ COMMANDS = {
     "rule": ("rule:rule_command", "Explain a rule: why it matters, bad and good code, how safe its fix is."),
     "rules": ("rules:rules_command", "List all rules with severity, default and kinds of fix."),
     "clean": ("clean:clean_command", "Remove the cache, and temporary files of killed runs."),
+    "server": ("server:server_command", "Serve an editor by the Language Server Protocol."),
     "verify": ("verify:verify_command", "Compare a program with and without its fixes: speed, results, memory."),
 }
 """Name of a command → where it lies in this package, and its line in ``torchlint --help``."""

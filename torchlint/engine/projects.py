@@ -6,7 +6,7 @@ import os
 
 from torchlint.base.errors import SourceError
 from torchlint.engine import syntax
-from torchlint.engine.contents import LARGEST, UNREADABLE, digest
+from torchlint.engine.contents import LARGEST, UNREADABLE, State, digest, state_of
 from torchlint.engine.job import Job
 from torchlint.semantic.module import Module
 from torchlint.semantic.project import Outside, Project
@@ -21,6 +21,7 @@ _CHANGED = "changed"
 """The digest of a file that was read twice and did not hold the same; no content has it."""
 
 _projects: dict[tuple[object, ...], Project] = {}
+_states: dict[str, State | None] = {}
 _trails: dict[str, Trail] = {}
 _digests: dict[str, str] = {}
 
@@ -61,9 +62,27 @@ def forget() -> None:
     _projects.clear()
     _trails.clear()
     _digests.clear()
+    _states.clear()
+
+
+def refresh() -> None:
+    """Forget all projects where a file that was read, or looked for, is not as it was: for a worker that lives long."""
+    looked = (item for project in _projects.values() for item in project.search.files.items())
+    if any(_state(path) != state for path, state in _states.items()) or any(
+        os.path.isfile(path) != there for path, there in looked if "\0" not in path
+    ):
+        forget()
+
+
+def _state(path: str) -> State | None:
+    try:
+        return state_of(os.stat(path))
+    except (OSError, ValueError):
+        return None
 
 
 def _text(path: str) -> str | None:
+    _states[path] = _state(path)
     try:
         data = read_bytes(path, path, LARGEST)
     except SourceError:

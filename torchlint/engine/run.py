@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 from torchlint.base.finding import INVALID_SYNTAX, FileReport, Finding, Severity
 from torchlint.base.span import Position
 from torchlint.engine.fork import AVAILABLE, ForkedWorker
-from torchlint.engine.guard import inspect
+from torchlint.engine.guard import Guard, inspect
 from torchlint.engine.job import Job
 from torchlint.engine.worker import Analyse, analyse_job, before_fork, death, failed, prepare, work
+from torchlint.source.document import Document
 
 if TYPE_CHECKING:
     from pebble import ProcessFuture, ProcessPool
@@ -104,6 +105,19 @@ def _small(slots: list[_Slot], options: RunOptions, analyse: Analyse) -> Iterato
             yield slot.report or worker.next()
 
 
+def refused(document: Document, guard: Guard) -> FileReport:
+    """Return the report of a file that no parser needs to see."""
+    name, line, words = document.filename, guard.line, guard.refuse
+    start = Position(line, 1)
+    finding = Finding(INVALID_SYNTAX, INVALID_SYNTAX, words, Severity.ERROR, name, start, start, line, line)
+    report = FileReport(name, (finding,))
+    if document.notebook is None:
+        return report
+    from torchlint.engine.cells import Cells
+
+    return Cells(document).told(report, document.text)
+
+
 def cpu_count() -> int:
     """Return the number of CPUs that this process may use."""
     if sys.platform == "linux":
@@ -138,24 +152,7 @@ def _slot(job: Job, options: RunOptions) -> _Slot:
     # The text, not the bytes as read: in some encodings the second byte of a character looks like a bracket.
     guard = inspect(document.text.encode("utf-8", "surrogatepass"))
     if guard.refuse:
-        start = Position(guard.line, 1)
-        finding = Finding(
-            INVALID_SYNTAX,
-            INVALID_SYNTAX,
-            guard.refuse,
-            Severity.ERROR,
-            document.filename,
-            start,
-            start,
-            guard.line,
-            guard.line,
-        )
-        report = FileReport(document.filename, (finding,))
-        if document.notebook is not None:
-            from torchlint.engine.cells import Cells
-
-            report = Cells(document).told(report, document.text)
-        return _Slot(job, report=report)
+        return _Slot(job, report=refused(document, guard))
     timeout = min(options.timeout, options.quarantine_timeout) if guard.quarantine else options.timeout
     return _Slot(job, timeout)
 

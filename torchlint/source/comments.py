@@ -52,6 +52,22 @@ def comments(index: LineIndex) -> list[Comment]:
         return list(_scanned(index))
 
 
+def logical_lines(index: LineIndex) -> list[tuple[int, int]]:
+    """Return the first and the last row of every logical line with code, in order; none where `tokenize` fails."""
+    found: list[tuple[int, int]] = []
+    first = 0
+    try:
+        for token in _tokens(index):
+            if token.type == tokenize.NEWLINE:
+                found.append((first or token.start[0], token.start[0]))
+                first = 0
+            elif token.type not in _LAYOUT and token.type != tokenize.COMMENT:
+                first = first or token.start[0]
+    except _TOKENIZE_ERRORS:
+        return []
+    return found
+
+
 def _is_alone(index: LineIndex, row: int, column: int) -> bool:
     return not index.line(row)[:column].strip()
 
@@ -109,11 +125,15 @@ class _Rows:
         return Comment(token.string, self.index.starts[row - 1] + column, row, alone, first, last)
 
 
-def _tokenized(index: LineIndex) -> Iterator[Comment]:
+def _tokens(index: LineIndex) -> Iterator[tokenize.TokenInfo]:
     # tokenize knows \n only; every line gets one, so that rows and columns stay those of the index.
     lines = iter([index.line(row) + "\n" for row in range(1, len(index) + 1)])
+    return tokenize.generate_tokens(lambda: next(lines, ""))
+
+
+def _tokenized(index: LineIndex) -> Iterator[Comment]:
     rows = _Rows(index)
-    for token in tokenize.generate_tokens(lambda: next(lines, "")):
+    for token in _tokens(index):
         if token.type == tokenize.NEWLINE:
             yield from rows.end()
         elif token.type not in _LAYOUT:

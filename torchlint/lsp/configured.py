@@ -1,0 +1,153 @@
+"""Which settings hold for an open document, and what a worker is asked to do for it.
+
+Configuration files are read anew for each analysis, so that a change of them counts at once. Where one is broken, the
+client is told once, and the last good settings hold.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from torchlint.base.errors import TorchlintError
+from torchlint.base.finding import FileReport, Note, NoteKind, Severity
+from torchlint.engine.catalog import Catalog
+from torchlint.engine.config import Overrides, Settings, codes_for, find_config, load_settings, severities
+from torchlint.engine.job import Job
+from torchlint.lsp.uris import UNTITLED, path_of, scheme_of
+from torchlint.source.discover import DiscoverOptions, SkipKind, discover
+from torchlint.source.document import Document
+from torchlint.source.notebook import Notebook
+
+ALLOWED = ("select", "extend-select", "ignore", "unsafe-fixes")
+"""Keys that a client may set in its initialization options; they win over the configuration files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is known of a document before its analysis.
+
+    Args:
+        job: for a worker; None where nothing is to be done.
+        settings: those that hold for it.
+        grades: configured severities by code.
+        known: the report where no worker is needed for it.
+    """
+
+    job: Job | None
+    settings: Settings
+    grades: Mapping[str, Severity] = field(default_factory=dict)
+    known: FileReport | None = None
+
+
+class Configured:
+    """Finds the settings of documents.
+
+    Args:
+        catalog: the rules.
+        tell: is given each trouble with a configuration, once.
+        folder: where documents that are no files lie, absolute.
+    """
+
+    def __init__(self, catalog: Catalog, tell: Callable[[str], object], folder: str) -> None:
+        self.catalog = catalog
+        self.folder = folder
+        self._tell = tell
+        self._overrides: Overrides = {}
+        self._good: dict[str, Settings] = {}
+        self._told: dict[str, str] = {}
+
+    def override(self, options: object) -> None:
+        """Take a client's initialization options; what cannot be used is told, and left out."""
+        if not isinstance(options, Mapping):
+            return
+        taken: dict[str, object] = {}
+        for key, value in options.items():
+            try:
+                if key not in ALLOWED:
+                    self._tell(f"unknown initialization option {key!r:.80}; known are {', '.join(ALLOWED)}")
+                    continue
+                load_settings(None, {key: value}, start=self.folder, catalog=self.catalog)
+                taken[key] = value
+            except TorchlintError as error:
+                self._tell(f"initialization option {str(error).removeprefix('--')}")
+        self._overrides = taken
+
+    def task(self, uri: str, text: str, fix: str = "", notebook: Notebook | None = None) -> Task | None:
+        """Return what to do for a text, or None for one that is not ours to look at.
+
+        Args:
+            uri: of the document, or of the notebook.
+            text: as the client has it.
+            fix: as of `Job`.
+            notebook: the cells that the text is made of, where it is a notebook's.
+        """
+        path = path_of(uri)
+        if not path and scheme_of(uri) != UNTITLED:
+            return None
+        name = UNTITLED + (".py" if notebook is None else ".ipynb")
+        settings = self.settings(path or os.path.join(self.folder, name))
+        if path and self._excluded(path, settings):
+            return None
+        text = text.removeprefix("\ufeff")
+        data = text.encode("utf-8", "surrogatepass")
+        shown = path or uri
+        if settings.max_file_size and len(data) > settings.max_file_size:
+            words = f"is larger than {settings.max_file_size} bytes (max-file-size)"
+            return Task(None, settings, known=FileReport(shown, notes=(Note(NoteKind.SKIPPED, shown, words),)))
+        relative = _inside(path, settings.root) if path else name
+        job = Job(
+            # The bytes of a notebook are not ours to write: its fixes go to the client by cell.
+            Document(shown, path, text, "utf-8", False, data if notebook is None else b"", notebook),
+            relative,
+            codes_for(settings, self.catalog, relative),
+            settings.target_torch,
+            settings.accelerator,
+            settings.assume_hot,
+            fix,
+            root=settings.root if path else "",
+        )
+        return Task(job, settings, severities(settings, self.catalog))
+
+    def settings(self, path: str) -> Settings:
+        """Return the settings of a path, which need not exist."""
+        folder = os.path.dirname(path)
+        try:
+            found = load_settings(find_config(folder), self._overrides, start=folder, catalog=self.catalog)
+        except TorchlintError as error:
+            if self._told.get(folder) != str(error):
+                if str(error) not in self._told.values():
+                    self._tell(f"{error}; the last good settings are kept")
+                self._told[folder] = str(error)
+            return self._good.get(folder) or load_settings(None, start=folder, catalog=self.catalog)
+        self._told.pop(folder, None)
+        self._good[folder] = found
+        return found
+
+    def _excluded(self, path: str, settings: Settings) -> bool:
+        """Say whether a file is left out by the configuration or by git; one that is not there is not."""
+        options = DiscoverOptions(
+            settings.root,
+            exclude=settings.exclude,
+            respect_gitignore=settings.respect_gitignore,
+            force_exclude=True,
+        )
+        try:
+            skipped = discover((path,), options).skipped
+        except TorchlintError as error:  # a glob that can match nothing
+            if self._told.get(settings.root) != str(error):
+                self._told[settings.root] = str(error)
+                self._tell(str(error))
+            return False
+        return any(skip.kind is SkipKind.EXCLUDED for skip in skipped)
+
+
+def _inside(path: str, root: str) -> str:
+    """Return the posix path of a file under the root; of a link, the place of the link counts."""
+    folder, name = os.path.split(path)
+    try:
+        inside = os.path.relpath(os.path.realpath(folder), root)
+    except ValueError:  # another drive
+        return name
+    return name if inside == os.curdir else f"{inside.replace(os.sep, '/')}/{name}"

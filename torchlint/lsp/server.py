@@ -1,0 +1,109 @@
+"""The server of one client: what it knows, and what it sends. `torchlint.lsp.features` says which message does what."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+from lsprotocol import converters
+from lsprotocol import types as lsp
+from pygls.lsp.server import LanguageServer
+
+from torchlint import __version__
+from torchlint.engine.catalog import load_catalog
+from torchlint.lsp.analyses import Analyses, Analysis, Subject
+from torchlint.lsp.client import Client
+from torchlint.lsp.configured import Configured
+from torchlint.lsp.convert import diagnostics, difference, workspace_edit
+from torchlint.lsp.documents import Documents
+from torchlint.lsp.hover import Page
+from torchlint.lsp.pool import Pool
+from torchlint.lsp.protocol import Protocol
+
+_SUFFIXES = (".py", ".pyi")
+_NOTEBOOKS = lsp.NotebookDocumentSyncOptions(
+    [lsp.NotebookDocumentFilterWithNotebook("jupyter-notebook", [lsp.NotebookCellLanguage("python")])], save=True
+)
+
+
+class Server(LanguageServer):
+    """One client's server.
+
+    Args:
+        page: gives the manual of a rule as markdown.
+    """
+
+    protocol: Protocol
+
+    def __init__(self, page: Page) -> None:
+        super().__init__(
+            "torchlint",
+            __version__,
+            text_document_sync_kind=lsp.TextDocumentSyncKind.Incremental,
+            notebook_document_sync=_NOTEBOOKS,
+            protocol_cls=Protocol,
+            converter_factory=converters.get_converter,
+        )
+        self.page = page
+        self.client = Client()
+        self.configured = Configured(load_catalog(), self.tell, os.path.abspath(os.sep))
+        self.pool = Pool(self.log)
+        self.documents = Documents()
+        self.analyses = Analyses(self.pool, self.subject, self.publish, self.log)
+
+    def log(self, words: str) -> None:
+        """Write a line to the client's log."""
+        self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Warning, f"torchlint: {words}"))
+
+    def tell(self, words: str) -> None:
+        """Show a line to the person at the client."""
+        self.window_show_message(lsp.ShowMessageParams(lsp.MessageType.Warning, f"torchlint: {words}"))
+
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        """Log a mistake of ours."""
+        self.log(f"internal error: {error}")
+
+    def subject(self, key: str, fix: str = "") -> Subject:
+        """Return what is open under a key, with what is to be done for it; `fix` is as of `Job`."""
+        places = self.documents.places(key)
+        notebook = self.documents.notebook(key)
+        if notebook is not None:
+            return Subject(self.configured.task(key, notebook.text, fix, notebook), places)
+        buffer = self.documents.buffers[key]
+        ours = buffer.language == "python" or key.endswith(_SUFFIXES)
+        return Subject(self.configured.task(key, buffer.text, fix) if ours else None, places)
+
+    def publish(self, key: str, analysis: Analysis) -> None:
+        """Send the diagnostics of an analysis, unless the client asks for them; for cells no client does."""
+        if self.client.pulls and key not in self.documents.books:
+            return
+        found = diagnostics(analysis.report, analysis.subject.places, related=self.client.related)
+        for place in analysis.subject.places.values():
+            params = lsp.PublishDiagnosticsParams(place.uri, found[place.uri], place.version)
+            self.text_document_publish_diagnostics(params)
+
+    def clear(self, uri: str) -> None:
+        """Take the diagnostics of a document away."""
+        self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, []))
+
+    def renew_all(self) -> None:
+        """Analyse all open documents anew; a client that asks for diagnostics is told to ask again."""
+        self.analyses.renew_all()
+        if self.client.refreshes:
+            self.workspace_diagnostic_refresh(None)
+
+    async def fix_all(self, key: str) -> lsp.WorkspaceEdit | None:
+        """Return the edit that applies all fixes that need not be looked at, or None where there is none."""
+        settings = self.subject(key).task
+        subject = self.subject(key, "unsafe" if settings and settings.settings.unsafe_fixes else "safe")
+        if subject.task is None:
+            return None
+        report = await self.analyses.report(subject.task)
+        changed = report.cells or ((None, report.before, report.after),)
+        edits = {}
+        for cell, before, after in changed:
+            if before != after:
+                place = subject.places[cell]
+                edits[place.uri] = await asyncio.to_thread(difference, place, before, after)
+        return workspace_edit(edits, subject.places, versioned=self.client.versioned) if edits else None
