@@ -21,6 +21,7 @@ from torchlint.base.finding import (
     NoteKind,
     Severity,
 )
+from torchlint.base.places import rule_page
 from torchlint.base.span import Position
 from torchlint.cli.progress import Progress
 from torchlint.cli.scope import Scope, Target, read_stdin
@@ -215,7 +216,7 @@ class Session:
                 grade = grades.get(info.code, info.severity)
                 page = _page(info.code, self.catalog) if manual else ""
                 metas[info.code] = RuleMeta(
-                    info.code, info.name, info.title, grade, info.family, page, default=info.default
+                    info.code, info.name, info.title, grade, info.family, page, rule_page(info.code), info.default
                 )
         return metas
 
