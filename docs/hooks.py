@@ -5,6 +5,7 @@ None of these pages is kept in the repository, so none can be out of date.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,8 +23,10 @@ from torchlint.manual.site import generated_pages, navigation
 ROOT = Path(__file__).parent.parent
 # Rules of plugins that happen to be installed here are no part of the site.
 CATALOG = load_catalog([OWN_ROOT])
+FOLKLORE = ROOT / "benchmarks" / "results" / "folklore-2026-11-21.json"
 _MARK = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.MULTILINE)
 _PART = re.compile(r"^<!-- from-readme: ([a-z-]+) -->$", re.MULTILINE)
+_BELIEF = re.compile(r"^<!-- folklore: ([a-z-]+) -->$", re.MULTILINE)
 _RULES = "Rules"
 
 
@@ -49,7 +52,15 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Fill in what a page leaves to be generated."""
     markdown = _PART.sub(lambda found: from_readme(found[1]), markdown)
+    markdown = _BELIEF.sub(lambda found: belief(found[1]), markdown)
     return _MARK.sub(lambda found: generated(found[1]), markdown)
+
+
+def belief(name: str) -> str:
+    """Return in a sentence what ``benchmarks/folklore.py`` saw."""
+    kept = json.loads(FOLKLORE.read_text(encoding="utf-8"))
+    machine = f"torch {kept['versions']['torch'].partition('+')[0]}, {kept['machine']}, {kept['date'][:10]}"
+    return f"*Tried here* ({machine}): {kept['facts'][name]}."
 
 
 def from_readme(name: str) -> str:
