@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from tests.checking import check, fixed, for_rule, rules
-from tests.test_rules import blocks
 from torchlint.engine.rule_file import RuleInfo
+from torchlint.testing.cases import programs
 
 torch = pytest.importorskip("torch")
 
@@ -64,7 +64,7 @@ def differences(name: str, a: Any, b: Any) -> list[str]:
 def safe_examples() -> list[tuple[RuleInfo, int]]:
     out = []
     for info in RULES:
-        for index, bad in enumerate(blocks(info, "Bad")):
+        for index, bad in enumerate(programs(info, "Bad")):
             if any(f.fix is not None and f.fix.safety.value == "safe" for f in for_rule(check(bad), info)):
                 out.append((info, index))
     return out
@@ -76,9 +76,9 @@ def safe_examples() -> list[tuple[RuleInfo, int]]:
 def test_safe_fix_computes_the_same(info: RuleInfo, index: int) -> None:
     if "not executed by the tests" in info.manual:
         pytest.skip(f"{info.code}: its page says that it needs a package which is absent here")
-    bad, bad_rng = execute(blocks(info, "Bad")[index])
-    good, good_rng = execute(blocks(info, "Good")[index])
-    setup, _ = execute("".join(blocks(info, "Setup")[:1]))
+    bad, bad_rng = execute(programs(info, "Bad")[index])
+    good, good_rng = execute(programs(info, "Good")[index])
+    setup, _ = execute("".join(programs(info, "Setup")[:1]))
     shared = sorted(n for n in bad.keys() & good.keys() if not n.startswith("__"))
     own = [n for n in shared if n not in setup and isinstance(bad[n], torch.Tensor | float | int | list | tuple)]
     assert own, f"{info.code}: the example binds nothing that could be compared"
@@ -118,7 +118,7 @@ def test_factories_keep_shape_dtype_and_rng_on_another_device(statement: str) ->
 @pytest.mark.parametrize("info", RULES, ids=[info.code for info in RULES])
 def test_bad_and_good_run(info: RuleInfo) -> None:
     for heading in ("Bad", "Good"):
-        for example in blocks(info, heading):
+        for example in programs(info, heading):
             names, _ = execute(example)
             assert names
 

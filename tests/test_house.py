@@ -23,6 +23,7 @@ FLOORS = {
     "manual": 6,
     "verify": 6,
     "profile": 6,
+    "testing": 7,
     "lsp": 6,
     "cli": 7,
     "__main__": 8,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.checking import check, for_rule, rules
-from tests.test_rules import blocks
+from torchlint.testing.cases import programs
 
 # Code, target-torch, number of the Bad block, findings, and whether one has a fix.
 CASES = [
@@ -23,6 +23,6 @@ CASES = [
 @pytest.mark.parametrize(("code", "target", "block", "count", "fixed"), CASES)
 def test_target(code: str, target: tuple[int, int], block: int, count: int, fixed: bool) -> None:
     info = next(info for info in rules() if info.code == code)
-    found = for_rule(check(blocks(info, "Bad")[block], target_torch=target), info)
+    found = for_rule(check(programs(info, "Bad")[block], target_torch=target), info)
     assert len(found) == count
     assert any(finding.fix is not None for finding in found) is fixed

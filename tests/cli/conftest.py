@@ -13,66 +13,7 @@ from pathlib import Path
 import pytest
 
 import torchlint
-
-RULE = '''"""Title of {name}
-
-## Why
-For tests.
-
-## Setup
-```python
-import torch
-```
-
-## Bad
-```python
-torch.{name}()
-```
-
-## Good
-```python
-torch.fine()
-```
-
-## Leave alone
-Anything else.
-```python
-torch.fine()
-```
-
-## Fix safety
-It is a test.
-
-## Measure
-Not at all.
-"""
-
-import ctypes
-import time
-
-import libcst as cst
-
-from torchlint.rule import Fix, Hit, Replace, Rule, Safety
-
-rule = Rule(
-    __name__,
-    __doc__,
-    code="{code}",
-    message="Found {name}.",
-    severity="{severity}",
-    default=True,
-    triggers=(b"{name}",),
-)
-
-
-@rule.on(cst.Call)
-def check(node, module):
-    name = module.name(node.func)
-    if name == "torch.{name}":
-        {action}
-        new = node.with_changes(func=cst.parse_expression("torch.fine"))
-        yield Hit(node, fix=Fix((Replace(node, new),), Safety.{safety}, "Use fine", "{note}"))
-'''
+from tests.small_plugin import fix, rule_text
 
 RULES = (
     ("TL101", "slow", "warning", "SAFE", "", "pass"),
@@ -95,7 +36,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if path.name != "__init__.py":
             path.unlink()
     for code, name, severity, safety, note, action in RULES:
-        text = RULE.format(code=code, name=name, severity=severity, safety=safety, note=note, action=action)
+        text = rule_text(name, code, f"{action}\n{fix('fine', safety, note)}", severity=severity)
         (rules / "transfer" / f"{name}.py").write_text(text)
     return folder
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, PathDistribution
 from pathlib import Path
 
 import pytest
@@ -378,16 +378,112 @@ def test_a_plugin_may_be_one_module(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("value", ["no_such_package_here", "{0}.missing", "{0}.missing.more", ""])
-def test_a_plugin_that_is_not_there_is_refused(write: Write, value: str) -> None:
+def test_a_plugin_that_is_not_there_is_left_out(write: Write, value: str) -> None:
     package = write(PLUGIN)
-    with pytest.raises(CatalogError, match="plugin 'mine'"):
-        load_catalog([], [plugin(value.format(package.name))])
+    catalog = load_catalog([], [plugin(value.format(package.name)), plugin(package.name)])
+    assert [info.code for info in catalog.rules] == ["ABC102"]
+    (problem,) = catalog.problems
+    assert problem.message.startswith("rules of the plugin mine are left out: its entry point 'mine'")
 
 
-def test_a_plugin_has_a_prefix_of_its_own(write: Write) -> None:
-    package = write()
-    with pytest.raises(CatalogError, match="another prefix than TL"):
-        load_catalog([], [plugin(package.name)])
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (SAMPLE, "another prefix than TL"),
+        (PLUGIN.replace("ABC102", "A102"), "two to five capitals"),
+        (PLUGIN.replace("## Why", "## Reason"), "unknown heading"),
+        (PLUGIN.replace("rule = Rule(", "rule = Rule(]"), "line"),
+        ("", "needs a docstring"),
+    ],
+    ids=["our-prefix", "short-prefix", "manual", "syntax", "empty"],
+)
+def test_a_broken_file_of_a_plugin_costs_its_own_rule(write: Write, text: str, reason: str) -> None:
+    write(PLUGIN.replace("ABC102", "ABC103"), "checks/second.py")
+    package = write(text, "checks/host_read.py")
+    catalog = load_catalog([], [plugin(package.name)])
+    assert [info.code for info in catalog.rules] == ["ABC103"]
+    (problem,) = catalog.problems
+    assert problem.path == str(package / "checks" / "host_read.py")
+    assert problem.message.startswith("rules of the plugin mine are left out: ")
+    assert reason in problem.message
+    assert "\n" not in problem.message
+
+
+def test_a_plugin_without_a_rule_file_says_so(write: Write) -> None:
+    catalog = load_catalog([], [plugin(write("", "checks/__init__.py").name)])
+    assert [problem.message.rpartition(": ")[2] for problem in catalog.problems] == ["it holds no rule file"]
+
+
+def test_modules_with_an_underscore_are_the_plugins_own(write: Write) -> None:
+    write("", "checks/_facts.py")
+    write("", "_more/facts.py")
+    write("", "_facts.py")
+    catalog = load_catalog([], [plugin(write(PLUGIN, "checks/host_read.py").name)])
+    assert ([info.code for info in catalog.rules], catalog.problems) == (["ABC102"], ())
+
+
+def distribution(folder: Path, package: str) -> EntryPoint:
+    """Return the entry point of an installed distribution that brings the rules of a package."""
+    metadata = folder / f"{package}-2.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}-dist\nVersion: 2\n")
+    (metadata / "entry_points.txt").write_text(f"[torchlint.rules]\nmine = {package}\n")
+    (entry,) = PathDistribution(metadata).entry_points
+    return entry
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [({"ABC102": "ABC103"}, "name host-read"), ({"host_read": "other"}, "code ABC102")],
+    ids=["name", "code"],
+)
+def test_of_two_plugins_that_collide_one_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, str], what: str
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    entries = []
+    for package, changes in (("plugin_b", change), ("plugin_a", {})):
+        name, text = "host_read", PLUGIN
+        for old, new in changes.items():
+            name, text = name.replace(old, new), text.replace(old, new)
+        (tmp_path / package / "checks").mkdir(parents=True)
+        (tmp_path / package / "checks" / f"{name}.py").write_text(text)
+        entries.append(distribution(tmp_path, package))
+    catalog = load_catalog([], entries)
+    assert [info.package for info in catalog.rules] == ["plugin_a-dist"]
+    (problem,) = catalog.problems
+    words = f"rules of the plugin plugin_b-dist are left out: {what} is already taken by plugin_a-dist ("
+    assert problem.message.startswith(words)
+    assert problem.path.startswith(str(tmp_path / "plugin_b"))
+
+
+def test_a_plugin_cannot_take_the_name_of_one_of_our_rules(write: Write) -> None:
+    package = write(PLUGIN, "checks/tensor_factory_copy.py")
+    own = load_catalog([OWN_ROOT], []).find("TL102")
+    assert own is not None
+    (package / "checks" / "tensor_factory_copy.py").rename(package / "checks" / f"{own.name.replace('-', '_')}.py")
+    catalog = load_catalog([OWN_ROOT], [plugin(package.name)])
+    assert catalog.find(own.name) == own
+    (problem,) = catalog.problems
+    assert f"name {own.name} is already taken by torchlint ({own.path})" in problem.message
+
+
+def test_what_a_plugin_left_out_may_still_be_selected(write: Write) -> None:
+    catalog = load_catalog([], [plugin(write(SAMPLE).name)])
+    assert catalog.problems
+    assert catalog.resolve(["ABC102", "my-rule"], "here") == frozenset()
+    with pytest.raises(ConfigError, match="unknown rule 'TL102'"):
+        catalog.resolve(["TL102"], "here")
+
+
+@pytest.mark.parametrize(
+    ("value", "root"),
+    [("{0}.checks", "."), ("{0}.checks.host_read", "checks"), ("{0}", ".")],
+)
+def test_the_root_of_a_plugin_holds_what_its_rules_rest_on(write: Write, value: str, root: str) -> None:
+    package = write(PLUGIN, "checks/host_read.py")
+    (info,) = load_catalog([], [plugin(value.format(package.name))]).rules
+    assert Path(info.root) == package / root
 
 
 def test_rules_of_a_plugin_are_selected_by_their_letters(write: Write) -> None:
@@ -401,8 +497,8 @@ def test_rules_of_a_plugin_are_selected_by_their_letters(write: Write) -> None:
 def test_a_worker_imports_just_the_rules_that_are_on(write: Write) -> None:
     package = write()
     write(variant("TL103") + "\nraise SystemExit('imported')\n", "transfer/second.py")
-    (rule,) = load_rules({"TL102", "TL001"}, catalog_of(package))
-    assert (rule.code, rule.name, len(rule.checks)) == ("TL102", "host-read", 1)
+    (rule,), problems = load_rules({"TL102", "TL001"}, catalog_of(package))
+    assert (rule.code, rule.name, len(rule.checks), problems) == ("TL102", "host-read", 1, [])
 
 
 @pytest.mark.parametrize(
@@ -413,18 +509,24 @@ def test_a_worker_imports_just_the_rules_that_are_on(write: Write) -> None:
         ("rule = None", "binds no Rule"),
         ("rule.checks.clear()", "no check is marked"),
         ("1 / 0", "ZeroDivisionError on import"),
+        ("raise SystemExit('a\\nb')", "SystemExit on import: a b"),
     ],
 )
-def test_a_rule_that_is_not_what_its_file_says_is_refused(write: Write, more: str, reason: str) -> None:
+def test_a_rule_that_is_not_what_its_file_says_is_left_out(write: Write, more: str, reason: str) -> None:
+    write(variant("TL103"), "transfer/second.py")
     package = write(f"{SAMPLE}\n{more}\n")
-    with pytest.raises(CatalogError, match=rf"host_read.py: .*{reason}"):
-        load_rules({"TL102"}, catalog_of(package))
+    rules, (problem,) = load_rules({"TL102", "TL103"}, catalog_of(package))
+    assert [rule.code for rule in rules] == ["TL103"]
+    assert problem.path == str(package / "transfer" / "host_read.py")
+    assert problem.message.startswith("rule TL102 is left out: ")
+    assert reason in problem.message
 
 
 def test_our_own_rules_are_sound() -> None:
     catalog = load_catalog()
     assert {other for info in catalog.rules for other in info.yields_to} <= catalog.codes
-    assert [rule.code for rule in load_rules(catalog.codes)] == [info.code for info in catalog.rules]
+    rules, problems = load_rules(catalog.codes)
+    assert ([rule.code for rule in rules], problems) == ([info.code for info in catalog.rules], [])
 
 
 def test_split_manual_without_headings() -> None:

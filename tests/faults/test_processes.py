@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.harness import GOOD, GOOD_FIXED, Done, Fault
+from tests.small_plugin import install, rule_text
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes")
 TORCHLINT = os.path.join(os.path.dirname(sys.executable), "torchlint")
@@ -113,65 +114,19 @@ def listing(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-RULE = '''"""Title
-
-## Why
-For tests.
-
-## Setup
-```python
-import torch
-```
-
-## Bad
-```python
-torch.grief("none")
-```
-
-## Good
-```python
-torch.fine()
-```
-
-## Leave alone
-Anything else.
-```python
-torch.fine()
-```
-
-## Measure
-Not at all.
+GRIEF = """\
+how = node.args[0].value.raw_value
+if how.startswith("SIG"):
+    os.kill(os.getpid(), getattr(signal, how))
+if how == "exits":
+    os._exit(0)
+if how == "hangs":
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGALRM])
+    time.sleep(1000)
+if how == "memory":
+    bytearray(2**42)
 """
-
-import os
-import signal
-import time
-
-import libcst as cst
-
-from torchlint.rule import Rule
-
-rule = Rule(
-    __name__, __doc__, code="FT201", message="Found it.", severity="warning", default=True, triggers=(b"torch.grief",)
-)
-
-
-@rule.on(cst.Call)
-def check(node, module):
-    if module.name(node.func) == "torch.grief":
-        how = node.args[0].value.raw_value
-        if how.startswith("SIG"):
-            os.kill(os.getpid(), getattr(signal, how))
-        if how == "exits":
-            os._exit(0)
-        if how == "hangs":
-            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGALRM])
-            time.sleep(1000)
-        if how == "memory":
-            bytearray(2**42)
-    yield from ()
-'''
-"""A rule whose worker comes to grief over files that ask for it."""
+"""What a rule does whose worker comes to grief over files that ask for it."""
 HURTS = {
     "SIGSEGV": ("crashed (SIGSEGV)",),
     "SIGKILL": ("crashed (SIGKILL)",),
@@ -189,20 +144,13 @@ WORKERS = pytest.mark.parametrize("large", [False, True], ids=["one-worker", "po
 @WORKERS
 def test_r01_worker_dies_or_hangs(fault: Fault, tag: str, large: bool) -> None:
     fault.seconds = 10
-    plugin = fault.folder.parent / "plugin"
-    for name, text in {
-        "grief/__init__.py": "",
-        "grief/worker_dies.py": RULE,
-        "grief-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: grief\nVersion: 1\n",
-        "grief-1.dist-info/entry_points.txt": "[torchlint.rules]\ngrief = grief\n",
-    }.items():
-        (plugin / name).parent.mkdir(parents=True, exist_ok=True)
-        (plugin / name).write_text(text)
+    rules = {"worker_dies.py": rule_text("grief", "FT201", GRIEF)}
+    plugin = install(fault.folder.parent / "plugin", "grief", rules)
     for name in HURTS:
         fault.write(f"{name}.py", GOOD + f"torch.grief('{name}')\n")
     if large:
         fault.write("zz.py", LARGE)
-    env = {"TORCHLINT_CASE": tag, "PYTHONPATH": str(plugin)}
+    env = {"TORCHLINT_CASE": tag, **plugin}
     done = fault.run("check", "--output-format", "json", bad=5, env=env)
     fault.others(done)
     fault.holds("I3", done.code == 2, done.text[:3000])

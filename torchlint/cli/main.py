@@ -83,16 +83,27 @@ def _forget_output() -> None:
 
 
 def _distrust_current_directory() -> None:
-    """Take the current directory off the import path: what is checked must not be able to pose as a module of ours."""
+    """Take the current directory off the import path: what is checked must not be able to pose as a module of ours.
+
+    What stands behind the installed packages was put there by one of them, as an editable install does. It can pose as
+    none of them, and a plugin that is worked on in its own folder is found there.
+    """
     try:
         here = os.path.realpath(os.getcwd())
     except OSError:  # it was deleted
         here = ""
-    sys.path[:] = [entry for entry in sys.path if entry and (os.path.realpath(entry) != here or _is_library(here))]
+    places = [entry and os.path.realpath(entry) for entry in sys.path]
+    if here in places or "" in places:
+        kept = _library() if here in places else frozenset()
+        behind = max((at for at, place in enumerate(places) if place in kept), default=len(places))
+        sys.path[:] = [
+            entry for at, entry in enumerate(sys.path) if entry and (places[at] != here or here in kept or at > behind)
+        ]
 
 
-def _is_library(directory: str) -> bool:
+def _library() -> frozenset[str]:
+    """Return the folders of the standard library and of the installed packages."""
     import sysconfig
 
     names = ("stdlib", "platstdlib", "purelib", "platlib")
-    return directory in {os.path.realpath(sysconfig.get_paths()[name]) for name in names}
+    return frozenset(os.path.realpath(sysconfig.get_paths()[name]) for name in names)

@@ -181,12 +181,11 @@ def _modules(found: Scope, remembered: Remembered) -> Iterator[str]:
 def _own(remembered: Remembered) -> Iterator[str]:
     """Yield torchlint's own files, those of plugins, and the folders where more of these would be installed."""
     import torchlint
-    from torchlint.engine.cache import PARTS, libcst_version_file, own_files
+    from torchlint.engine.cache import PARTS, libcst_version_file, own_files, plugin_files
 
     package = os.path.dirname(os.path.abspath(torchlint.__file__))
     yield from sys.path
     yield libcst_version_file()
     yield from own_files(package, (*PARTS, "cli", "manual", "report"))
-    for folder in {os.path.dirname(info.path) for info in remembered.catalog.rules}:
-        yield folder
-        yield from own_files(folder)
+    yield from plugin_files(remembered.catalog)
+    yield from {os.path.dirname(info.path) for info in remembered.catalog.rules}

@@ -7,9 +7,11 @@ import json
 import click
 
 from torchlint.base.errors import UsageError
-from torchlint.engine.catalog import RuleInfo, load_catalog
+from torchlint.cli.output import complain
+from torchlint.engine.catalog import Catalog, RuleInfo, load_catalog
 from torchlint.manual.engine_codes import ENGINE_PAGES
 from torchlint.manual.pages import page_text, sections
+from torchlint.report.escapes import visible, visible_path
 
 
 def as_json(info: RuleInfo) -> dict[str, object]:
@@ -24,7 +26,15 @@ def as_json(info: RuleInfo) -> dict[str, object]:
         "default": info.default,
         "fixes": [safety.value for safety in info.fixes],
         "yields_to": list(info.yields_to),
+        "package": info.package,
     }
+
+
+def left_out(catalog: Catalog) -> int:
+    """Say which rules of plugins are left out, and return the exit code that follows from it."""
+    for problem in catalog.problems:
+        complain(f"torchlint: error: {visible_path(problem.path)}: {visible(problem.message)}")
+    return 2 if catalog.problems else 0
 
 
 def _with_manual(info: RuleInfo) -> dict[str, object]:
@@ -34,11 +44,17 @@ def _with_manual(info: RuleInfo) -> dict[str, object]:
 @click.command("rule")
 @click.argument("code_or_name", metavar="CODE|NAME", required=False)
 @click.option("--all", "all_rules", is_flag=True, help="Show every rule.")
+@click.option("--new", metavar="FAMILY/NAME", help="Write a new rule: one of this plugin, or a new plugin with it.")
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def rule_command(code_or_name: str | None, all_rules: bool, output_format: str) -> None:
+def rule_command(code_or_name: str | None, all_rules: bool, new: str | None, output_format: str) -> None:
     """Explain a rule: why it matters, bad and good code, when it is silent, how safe its fix is."""
-    if all_rules == (code_or_name is not None):
-        raise UsageError("name one rule by code or name, or pass --all; 'torchlint rules' lists them")
+    if new is not None and not all_rules and code_or_name is None:
+        from torchlint.cli.new_rule import create
+
+        create(new)
+        return
+    if new is not None or all_rules == (code_or_name is not None):
+        raise UsageError("name one rule by code or name, or pass --all or --new; 'torchlint rules' lists them")
     catalog = load_catalog()
     if all_rules:
         if output_format == "json":
@@ -53,7 +69,10 @@ def rule_command(code_or_name: str | None, all_rules: bool, output_format: str) 
         click.echo(json.dumps({"code": asked, "title": text.strip()}, indent=2) if output_format == "json" else text)
         return
     if info is None:
-        catalog.resolve((asked,), "rule", UsageError)  # raises unless it is a prefix
+        # Raises unless it is a prefix, or could be a rule that is left out.
+        if not catalog.resolve((asked,), "rule", UsageError):
+            problem = catalog.problems[0]
+            raise UsageError(f"rule: unknown rule {asked!r}; {problem.path}: {problem.message}")
         raise UsageError(f"rule: {asked!r} stands for several rules; 'torchlint rules' lists them")
     if output_format == "json":
         click.echo(json.dumps(_with_manual(info), indent=2))

@@ -6,19 +6,25 @@ import json
 
 import click
 
-from torchlint.cli.rule import as_json
+from torchlint.cli.rule import as_json, left_out
 from torchlint.engine.catalog import Catalog, load_catalog
+from torchlint.engine.rule_file import OURS
+from torchlint.report.escapes import visible
 
 
 @click.command("rules")
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def rules_command(output_format: str) -> None:
-    """List all rules with severity, default and kinds of fix."""
+def rules_command(output_format: str) -> int:
+    """List all rules with severity, default and kinds of fix; those of plugins with their package.
+
+    Exit code: 0, or 2 where rules of a plugin are left out because something is wrong with it.
+    """
     catalog = load_catalog()
     if output_format == "json":
         click.echo(json.dumps([as_json(info) for info in catalog.rules], indent=2))
     else:
         click.echo(rules_text(catalog), nl=False)
+    return left_out(catalog)
 
 
 def rules_text(catalog: Catalog) -> str:
@@ -30,7 +36,7 @@ def rules_text(catalog: Catalog) -> str:
             info.severity.value,
             "on" if info.default else "off",
             ", ".join(safety.value for safety in info.fixes) or "-",
-            info.title,
+            visible(info.title if info.package == OURS else f"{info.title} [{info.package}]"),
         )
         for info in catalog.rules
     ]

@@ -79,6 +79,9 @@ class Session:
                 self.files.append(_unreadable(skip.filename, skip.reason))
             elif skip.kind is SkipKind.NOTE:
                 self._note(skip.filename, skip.reason)
+        for problem in self.catalog.problems:
+            note = Note(NoteKind.FAILED, problem.path, problem.message)
+            self.files.append(FileReport(problem.path, notes=(note,)))
         targets = [target for target in self.scope.targets if not self._recalled(target)]
         if targets:
             self._analyse(targets)

@@ -187,10 +187,9 @@ def code_digest(catalog: Catalog, *, exact: bool) -> str:
         exact: whether to read all files; else their times and sizes are enough.
     """
     package = os.path.dirname(os.path.abspath(torchlint.__file__))
-    folders = {os.path.dirname(info.path) for info in catalog.rules if not info.path.startswith(package + os.sep)}
     libcst = digest_of(libcst_version_file())
     found = hashlib.sha256(f"{torchlint.__version__} {sys.version} {libcst}".encode())
-    for path in sorted([*own_files(package, PARTS), *(each for folder in folders for each in own_files(folder))]):
+    for path in sorted([*own_files(package, PARTS), *plugin_files(catalog)]):
         found.update(os.path.relpath(path, package).encode("utf-8", "surrogateescape"))
         if exact:
             found.update(digest_of(path).encode())
@@ -210,6 +209,15 @@ def own_files(folder: str, parts: tuple[str, ...] = ()) -> Iterator[str]:
                 yield entry.path
             elif entry.is_dir() and entry.name != "__pycache__":
                 yield from own_files(entry.path)
+
+
+def plugin_files(catalog: Catalog) -> Iterator[str]:
+    """Yield the files of plugins that decide what their rules find."""
+    for root in {info.root for info in catalog.rules if info.root}:
+        if os.path.isdir(root):
+            yield from own_files(root)
+        else:
+            yield root
 
 
 def libcst_version_file() -> str:

@@ -1,4 +1,4 @@
-"""The catalogue of rules: ours by a walk over ``torchlint/rules``, plugins by the entry points `GROUP`.
+"""The catalogue of rules: ours by a walk over ``torchlint/rules``, plugins by their entry points.
 
 Nothing here imports a rule, or libcst, but `load_rules`, which workers call.
 """
@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 from torchlint.base.errors import CatalogError, ConfigError, TorchlintError
 from torchlint.base.finding import UNUSED_SUPPRESSION
-from torchlint.engine.plugins import GROUP, installed
-from torchlint.engine.rule_file import FAMILIES, RuleInfo, read_rule_file
+from torchlint.engine.plugins import Problem, installed, plugin_rules
+from torchlint.engine.rule_file import FAMILIES, OURS, RuleInfo, read_rule_file, rule_files, stem
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from torchlint.rule import Rule
 
-__all__ = ["GROUP", "Catalog", "RuleInfo", "load_catalog", "load_rules"]
+__all__ = ["Catalog", "Problem", "RuleInfo", "load_catalog", "load_rules"]
 
 OWN_ROOT = (os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "rules"), "torchlint.rules")
 _PREFIX = re.compile(r"[A-Z]+\d*")
@@ -34,17 +34,19 @@ class Catalog:
 
     A *selector* is a code, a prefix of codes that holds all their letters (``TL``, ``TL1``), a rule's name, or
     ``ALL``. The engine's own `UNUSED_SUPPRESSION` can be selected and ignored like a rule, and is on by default.
+    `problems` are the rules of plugins that are left out.
     """
 
-    __slots__ = ("_by_code", "_by_name", "_enabled", "rules")
+    __slots__ = ("_by_code", "_by_name", "_enabled", "problems", "rules")
 
-    def __init__(self, rules: Iterable[RuleInfo]) -> None:
+    def __init__(self, rules: Iterable[RuleInfo], problems: Iterable[Problem] = ()) -> None:
         """Order `rules` by code.
 
         Raises:
             CatalogError: two rules share a code or a name; the message names both files.
         """
         self.rules = tuple(sorted(rules, key=lambda info: info.code))
+        self.problems = tuple(problems)
         self._by_code: dict[str, RuleInfo] = {}
         self._by_name: dict[str, RuleInfo] = {}
         self._enabled: dict[tuple[tuple[str, ...], ...], frozenset[str]] = {}
@@ -74,12 +76,13 @@ class Catalog:
             error: the class to raise.
 
         Raises:
-            TorchlintError: of class `error`; a selector stands for nothing.
+            TorchlintError: of class `error`; a selector stands for nothing, and for no rule that is left out either.
         """
         found: set[str] = set()
         for selector in selectors:
             codes = self._meaning(selector)
-            if not codes:
+            # A plugin whose rules cannot be read must not stop the others: that it is left out is reported.
+            if not codes and (not self.problems or selector.startswith("TL")):
                 raise error(f"{where}: unknown rule {selector[:40]!r}{self._hint(selector)}")
             found |= codes
         return frozenset(found)
@@ -155,92 +158,52 @@ def load_catalog(
         plugins: entry points; by default the installed ones where `roots` is not given either.
 
     Raises:
-        CatalogError: a rule file breaks the contract; the message names it.
+        CatalogError: a rule file of `roots` breaks the contract; the message names it.
     """
     if roots is None and plugins is None:
         return _installed_catalog()
     found = [info for folder, prefix in ((OWN_ROOT,) if roots is None else roots) for info in _walk(folder, prefix)]
-    return Catalog((*found, *(info for entry in plugins or () for info in _plugin_rules(entry))))
+    return _with_plugins(found, plugins or ())
 
 
 @lru_cache(maxsize=1)
 def _installed_catalog() -> Catalog:
     # That the manuals of our own rules keep the contract is for the tests to say, not for every start.
-    own = _walk(*OWN_ROOT, thorough=False)
-    return Catalog((*own, *(info for entry in installed() for info in _plugin_rules(entry))))
+    return _with_plugins(list(_walk(*OWN_ROOT, thorough=False)), installed())
+
+
+def _with_plugins(own: Sequence[RuleInfo], entries: Iterable[EntryPoint]) -> Catalog:
+    rules, problems = plugin_rules(entries, own)
+    return Catalog((*own, *rules), problems)
 
 
 def _walk(folder: str | os.PathLike[str], prefix: str, *, thorough: bool = True) -> Iterator[RuleInfo]:
-    files, families = _entries(folder)
+    files, families = rule_files(folder)
     for path in files:
         raise CatalogError(f"{path}: a rule file lies in the folder of its family ({', '.join(FAMILIES)})")
     for family in families:
         name = os.path.basename(family)
-        for path in _entries(family)[0]:
-            yield read_rule_file(path, f"{prefix}.{name}.{_stem(path)}", name, thorough=thorough)
+        for path in rule_files(family)[0]:
+            yield read_rule_file(path, f"{prefix}.{name}.{stem(path)}", name, thorough=thorough)
 
 
-def _entries(folder: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
-    """Return the rule files and the folders right in `folder`, in order; an editor's lock files are not among them."""
-    files, folders = [], []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.endswith(".py"):
-                if entry.name != "__init__.py" and not entry.name.startswith("."):
-                    files.append(entry.path)
-            elif entry.is_dir() and entry.name != "__pycache__":
-                folders.append(entry.path)
-    return sorted(files), sorted(folders)
-
-
-def _stem(path: str) -> str:
-    return os.path.basename(path)[: -len(".py")]
-
-
-def _plugin_rules(entry: EntryPoint) -> Iterator[RuleInfo]:
-    """Read the rules of one plugin: a module, or all modules of a package and of the folders right in it."""
-    import importlib.util
-
-    top, *rest = entry.value.partition(":")[0].strip().split(".")
-    # The top-level package is found without running it; of what lies in it, the path follows from the name.
-    try:
-        spec = importlib.util.find_spec(top)
-    except (ImportError, ValueError):
-        spec = None
-    origins = list(spec.submodule_search_locations or ()) if spec else []
-    if not rest and spec and spec.origin and not origins:
-        yield read_rule_file(spec.origin, top, "", plugin=True)
-        return
-    dotted = ".".join((top, *rest))
-    for origin in origins:
-        place = os.path.join(origin, *rest)
-        if rest and os.path.isfile(f"{place}.py"):
-            yield read_rule_file(f"{place}.py", dotted, os.path.basename(os.path.dirname(place)), plugin=True)
-            return
-        if os.path.isdir(place):
-            yield from _plugin_folder(place, dotted)
-            return
-    raise CatalogError(f"plugin {entry.name!r} ({GROUP}): no module {entry.value!r} is installed")
-
-
-def _plugin_folder(place: str, dotted: str) -> Iterator[RuleInfo]:
-    files, folders = _entries(place)
-    for path in files:
-        yield read_rule_file(path, f"{dotted}.{_stem(path)}", os.path.basename(place), plugin=True)
-    for folder in folders:
-        name = os.path.basename(folder)
-        for path in _entries(folder)[0]:
-            yield read_rule_file(path, f"{dotted}.{name}.{_stem(path)}", name, plugin=True)
-
-
-def load_rules(codes: Collection[str], catalog: Catalog | None = None) -> list[Rule]:
+def load_rules(codes: Collection[str], catalog: Catalog | None = None) -> tuple[list[Rule], list[Problem]]:
     """Import the rules of `codes`, in order of code; only workers call this. Engine codes are passed over.
 
-    Raises:
-        CatalogError: a rule file fails on import, or is not what the catalogue read in it.
+    Returns:
+        The rules, and what is wrong with those that fail on import or are not what the catalogue read in their files.
     """
     catalog = catalog or load_catalog()
-    return [_load(info) for info in catalog.rules if info.code in codes]
+    rules: list[Rule] = []
+    problems: list[Problem] = []
+    for info in catalog.rules:
+        if info.code in codes:
+            try:
+                rules.append(_load(info))
+            except CatalogError as error:
+                whose = "" if info.package == OURS else f" of the plugin {info.package}"
+                problems.append(Problem(info.path, f"rule {info.code}{whose} is left out: {error}"))
+    return rules, problems
 
 
 def _load(info: RuleInfo) -> Rule:
@@ -248,13 +211,16 @@ def _load(info: RuleInfo) -> Rule:
 
     try:
         rule = getattr(importlib.import_module(info.module), "rule", None)
-    except Exception as error:  # whatever a rule file does on import, the user learns which file it was
-        raise CatalogError(f"{info.path}: {type(error).__name__} on import: {error}") from error
+    except MemoryError:
+        raise
+    except (Exception, SystemExit) as error:  # whatever a rule file does on import, the user learns which file it was
+        words = " ".join(str(error).split())
+        raise CatalogError(f"{type(error).__name__} on import: {words}") from error
     if not isinstance(rule, Rule):
-        raise CatalogError(f"{info.path}: module {info.module} binds no Rule to the name 'rule'")
+        raise CatalogError(f"module {info.module} binds no Rule to the name 'rule'")
     for name in _AGREEING:
         if getattr(rule, name) != getattr(info, name):
-            raise CatalogError(f"{info.path}: {name} was read as {getattr(info, name)!r}, is {getattr(rule, name)!r}")
+            raise CatalogError(f"{name} was read as {getattr(info, name)!r}, is {getattr(rule, name)!r}")
     if not rule.checks:
-        raise CatalogError(f"{info.path}: no check is marked with @rule.on(...)")
+        raise CatalogError("no check is marked with @rule.on(...)")
     return rule

@@ -118,9 +118,10 @@ class _Checker:
     def _suppressed(self, text: str, findings: list[Finding]) -> list[Finding]:
         from torchlint.source.suppress import Suppressions  # Few files need it, and every small run would wait for it.
 
-        names = {info.code: info.name for info in load_catalog().rules}
+        catalog = load_catalog()
+        names = {info.code: info.name for info in catalog.rules}
         kept, unused = Suppressions.parse(text).filter(findings, self.job.codes, names, self.job.document.filename)
-        if UNUSED_SUPPRESSION not in self.job.codes or self.notes:
+        if UNUSED_SUPPRESSION not in self.job.codes or self.notes or catalog.problems:
             # Where rules did not run, or not all of them, nothing can be said about a comment's use.
             return kept
         return [*kept, *unused]
@@ -143,10 +144,12 @@ class _Checker:
             return
         from torchlint.engine.hits import collect
 
-        collected = collect(tree, text, python, self.job, load_rules(sorted(wanted | silent)))
-        self.notes = collected.notes
+        rules, problems = load_rules(wanted | silent)
+        collected = collect(tree, text, python, self.job, rules)
         yield from collected.findings(frozenset(wanted))
         collected.module.close()
+        left_out = (Note(NoteKind.FAILED, problem.path, problem.message) for problem in problems)
+        self.notes = (*collected.notes, *left_out)
 
     def _identified(self, findings: list[Finding], text: str) -> Iterator[Finding]:
         index = LineIndex(text)

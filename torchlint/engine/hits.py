@@ -13,10 +13,12 @@ import libcst as cst
 
 from torchlint.base.finding import Finding, Note, NoteKind, Reason, TextFix
 from torchlint.base.span import LineIndex, Span
+from torchlint.engine.catalog import load_catalog
 from torchlint.engine.edits import EditContext, text_fix
 from torchlint.engine.job import Job
 from torchlint.engine.positions import Layout
 from torchlint.engine.projects import outside_of
+from torchlint.engine.rule_file import OURS
 from torchlint.engine.shown import shown
 from torchlint.engine.units import Units
 from torchlint.rule import Hit, Module, Rule, Why
@@ -42,12 +44,24 @@ def collect(tree: cst.Module, text: str, python: ast.Module | None, job: Job, ru
         for node_type, check in rule.checks:
             for node in module.nodes(node_type):
                 try:
-                    hits.extend((rule, hit) for hit in check(node, module))
+                    hits.extend((rule, _sound(rule, hit)) for hit in check(node, module))
                 except (RecursionError, MemoryError):
                     raise
                 except Exception as error:
                     crashes.append((rule, node, _crash(error)))
     return Collected(tree, text, job, module, hits, crashes)
+
+
+def _sound(rule: Rule, hit: Hit) -> Hit:
+    """Return a hit that can be reported; whatever is wrong with it is raised here, where the rule is known."""
+    if not isinstance(hit, Hit) or not isinstance(hit.node, cst.CSTNode):
+        raise TypeError(f"a check yields Hit(node, ...), not {type(hit).__name__}")
+    _message(rule, hit)
+    return hit
+
+
+def _message(rule: Rule, hit: Hit) -> str:
+    return (hit.message if hit.message is not None else rule.message).format_map(dict(hit.args))
 
 
 def _layout(module: Module) -> Layout:
@@ -84,7 +98,7 @@ class _Overlaps:
 
 
 class Collected:
-    """The hits of one file; positions are worked out only if there are any."""
+    """The hits of one file; positions are worked out only if there are any. `notes` tell of crashes of rules."""
 
     def __init__(
         self,
@@ -104,11 +118,13 @@ class Collected:
             self.index = LineIndex(text)
             self.layout = _layout(module)
             self.context = EditContext(tree, text, self.index, self.layout, module.parent, module.statements.python)
-        self.notes = tuple(self._crash_note(*crash) for crash in crashes)
+        self.notes = [self._crash_note(*crash) for crash in crashes]
 
     def _crash_note(self, rule: Rule, node: cst.CSTNode, error: str) -> Note:
         line = self._row(node)
-        words = f"{rule.code} failed on line {line}: {error}; this is a bug in torchlint, please report it"
+        info = load_catalog().find(rule.code)
+        package = info.package if info is not None else OURS
+        words = f"{rule.code} failed on line {line}: {error}; this is a bug in {package}, please report it"
         return Note(NoteKind.FAILED, self.job.document.filename, words, line)
 
     def _row(self, node: cst.CSTNode) -> int:
@@ -150,18 +166,17 @@ class Collected:
     def _finding(self, placed: _Placed) -> Finding:
         rule, hit, span = placed.rule, placed.hit, placed.span
         first, last = self._statement_rows(hit.node, span)
-        template = hit.message if hit.message is not None else rule.message
         return Finding(
             code=rule.code,
             name=rule.name,
-            message=template.format_map(dict(hit.args)),
+            message=_message(rule, hit),
             severity=hit.severity or rule.severity,
             filename=self.job.document.filename,
             start=self.index.position(span.start),
             end=self.index.position(span.end),
             statement=first,
             statement_end=last,
-            fix=self._fix(hit),
+            fix=self._fix(rule, hit),
             why_hot=tuple(self._reason(why) for why in hit.why_hot),
         )
 
@@ -186,10 +201,16 @@ class Collected:
             return first, max(first, self.index.position(span.end).row if span.end < whole.end else first)
         return self.index.position(whole.start).row, self.index.position(whole.end).row
 
-    def _fix(self, hit: Hit) -> TextFix | None:
+    def _fix(self, rule: Rule, hit: Hit) -> TextFix | None:
         if hit.fix is None:
             return None
-        made = text_fix(hit.fix, self.context)
+        try:
+            made = text_fix(hit.fix, self.context)
+        except (RecursionError, MemoryError):
+            raise
+        except Exception as error:
+            self.notes.append(self._crash_note(rule, hit.node, _crash(error)))
+            return None
         if isinstance(made, str):
             return TextFix(hit.fix.safety, hit.fix.title, (), hit.fix.note, withheld=made)
         return made

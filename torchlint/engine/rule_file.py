@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import io
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ FAMILIES: Mapping[str, str] = {
     "frameworks": "9",
 }
 """Folder → hundreds digit of its rules' codes."""
+OURS = "torchlint"
+"""The package of our own rules."""
 CODE = re.compile(r"[A-Z]{2,5}\d{3}")
 _OWN = re.compile(r"TL\d{3}")
 _STEM = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
@@ -65,6 +68,8 @@ class RuleInfo:
         path: the file.
         equivalence: what an unsafe fix keeps of the results: "bitwise", "close" (rounding may differ), "rng" (other
             random numbers) or "opt-in" (they change by design).
+        package: the distribution that brings the rule.
+        root: of a plugin's rule, the folder (or the one file) whose code decides what the rule finds.
     """
 
     code: str
@@ -82,6 +87,26 @@ class RuleInfo:
     module: str
     path: str
     equivalence: str = "close"
+    package: str = OURS
+    root: str = ""
+
+
+def rule_files(folder: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
+    """Return the rule files and the folders right in `folder`, in order; an editor's lock files are not among them."""
+    files, folders = [], []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                if entry.name != "__init__.py" and not entry.name.startswith("."):
+                    files.append(entry.path)
+            elif entry.is_dir() and entry.name != "__pycache__":
+                folders.append(entry.path)
+    return sorted(files), sorted(folders)
+
+
+def stem(path: str) -> str:
+    """Return the name of the module in a file."""
+    return os.path.basename(path)[: -len(".py")]
 
 
 def read_rule_file(path: str, module: str, family: str, *, plugin: bool = False, thorough: bool = True) -> RuleInfo:
@@ -113,7 +138,7 @@ def _read(text: str, path: str, module: str, family: str, plugin: bool) -> RuleI
     """Do the work of `read_rule_file`; every breach is a ValueError without the file's name."""
     manual, end, literals = _quick_head(text) or _parsed_head(text)
     code = _checked_code(literals["code"], family, plugin)
-    name = _checked_name(module, plugin)
+    name = checked_name(module, plugin)
     if not isinstance(literals["default"], bool):
         raise ValueError("default= must be True or False")
     kinds = set(_kinds(text, end))
@@ -212,7 +237,12 @@ def _checked_code(code: object, family: str, plugin: bool) -> str:
     return code
 
 
-def _checked_name(module: str, plugin: bool) -> str:
+def checked_name(module: str, plugin: bool) -> str:
+    """Return the name of the rule in a module.
+
+    Raises:
+        ValueError: a rule cannot be called that.
+    """
     stem = module.rpartition(".")[2]
     name = stem.replace("_", "-")
     if not _STEM.fullmatch(stem):

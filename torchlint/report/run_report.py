@@ -62,9 +62,12 @@ class RunReport:
         return sorted((finding for file in self.files for finding in file.findings), key=report_order)
 
     def notes(self, *kinds: NoteKind) -> Iterator[Note]:
-        """Yield the notes of these kinds, or all notes, in the order of their files and lines."""
+        """Yield the notes of these kinds, or all notes, in the order of their files and lines, each once.
+
+        That a rule is left out is noted for every file that it would have looked at.
+        """
         notes = (note for file in self.files for note in file.notes if not kinds or note.kind in kinds)
-        return iter(sorted(notes, key=lambda note: (note.filename, note.line)))
+        return iter(sorted(dict.fromkeys(notes), key=lambda note: (note.filename, note.line)))
 
     def absolute(self, filename: str) -> str:
         """Return the absolute posix path of a file named as the user sees it."""

@@ -46,9 +46,9 @@ class _Codes:
         if word not in self._expanded:
             folded = word.upper()
             by_name = self.by_name.get(word.lower())
-            codes = {code for code in self.known if code.startswith(folded)}
-            if not folded.startswith("TL") and folded not in self.known:
-                codes = set()
+            # A prefix holds all letters of a code: ``T`` stands for nothing, and ``TL`` for no plugin's ``TLX101``.
+            letters = folded.rstrip("0123456789")
+            codes = {code for code in self.known if code.startswith(folded) and code.rstrip("0123456789") == letters}
             self._expanded[word] = frozenset({by_name} if by_name else codes)
         return self._expanded[word]
 

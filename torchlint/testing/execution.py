@@ -1,0 +1,48 @@
+"""Executes the examples of a rule's page with torch, as ``torchlint verify rules`` does, and compares them."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from unittest import SkipTest
+
+from torchlint.base.errors import UsageError
+from torchlint.engine.rule_file import RuleInfo
+
+
+def difference(info: RuleInfo) -> str:
+    """Run Bad and Good in processes of their own and return in words what the fix breaks; empty where it keeps all.
+
+    A safe fix keeps every bit; an unsafe one what ``equivalence=`` says. Without a GPU, code that names CUDA runs on a
+    CPU stand-in.
+
+    Raises:
+        SkipTest: torch, or another package that the example imports, is not installed, or the system cannot fork.
+    """
+    if find_spec("torch") is None:
+        raise SkipTest("torch is not installed, so the examples are not executed")
+    from torchlint.verify.machine.workspace import Workspace
+    from torchlint.verify.options import Options
+    from torchlint.verify.paired.rule_check import ExampleRunner
+    from torchlint.verify.paired.rule_mode import PRELOAD, TIMEOUT
+    from torchlint.verify.paired.rule_page import applied_fixes, page
+    from torchlint.verify.paired.sessions import session
+    from torchlint.verify.paired.workers import WorkerError
+
+    options = Options(launches=1, timeout=TIMEOUT)
+    example = page(info)
+    try:
+        with Workspace() as workspace, session(options, workspace, preload=PRELOAD) as live:
+            fixes = applied_fixes([example])
+            runner = ExampleRunner(live.zygotes[0], example, options)
+            absent = runner.absent()
+            if absent:
+                raise SkipTest(f"{info.code}: its examples need {absent}")
+            equality = runner.equality([fixes.get((info.code, at), "") for at in range(len(example.pairs))])
+    except WorkerError as error:
+        return f"an example does not run: {error}"
+    except UsageError as error:
+        raise SkipTest(str(error)) from error
+    if equality.ok:
+        return ""
+    kept = equality.expected.value
+    return f"Good computes something else than Bad ({kept} is promised): {'; '.join(equality.notes)}"
