@@ -18,102 +18,126 @@ class Key:
 
     Args:
         takes: the kind of value, in words.
-        words: what the key does, markdown.
+        words: what the key does, plain text.
         sample: a line of TOML, or a table, that sets it.
+        more: what else there is to say, markdown.
     """
 
     takes: str
     words: str
     sample: str
+    more: str = ""
 
 
 _FILES = "list of globs"
 _RULES = "list of codes, prefixes of codes, names or `ALL`"
+_SEVERITIES = '`"error"`, `"warning"` or `"info"`'
 KEYS: Mapping[str, Key] = MappingProxyType(
     {
         "accelerator": Key(
             '`"auto"`, `"cuda"`, `"mps"` or `"cpu"`',
-            "What the code runs on. `auto` reads it from the code: a file that never mentions an accelerator is "
-            "taken for CPU code, and the rules on transfers are silent in it.",
-            'accelerator = "cuda"',
+            "What the code runs on: auto, cuda, mps or cpu.",
+            'accelerator = "auto"',
+            "`auto` reads it from the code: a file that never mentions an accelerator is taken for CPU code, and the "
+            "rules on transfers are silent in it.",
         ),
         "assume-hot": Key(
             "list of globs of function names",
-            "Functions that run every step although no loop in the project shows it: callbacks of a framework that "
-            "torchlint does not know, say.",
+            "Functions that run every step although no loop here shows it.",
             'assume-hot = ["act", "*_update"]',
+            "Callbacks of a framework that torchlint does not know, say.",
         ),
         "cache-dir": Key(
             "path, relative to the project's root",
-            "Where results are kept. `torchlint clean` removes the folder.",
-            'cache-dir = "/tmp/torchlint"',
+            "Where results are kept.",
+            'cache-dir = ".torchlint_cache"',
+            "`torchlint clean` removes the folder.",
         ),
         "exclude": Key(
             _FILES,
-            "What is left out of a directory; replaces the default. A path that is named on the command line is "
-            "checked nevertheless, unless `force-exclude` is set.",
-            'exclude = ["third_party/"]',
+            "What to leave out of a folder, in place of what is left out anyway.",
+            'exclude = [".git", ".venv", "build"]',
+            "A path that is named on the command line is checked nevertheless, unless `force-exclude` is set.",
         ),
         "extend": Key(
             "path of a configuration file",
-            "Another file that this one builds on. What stands here wins.",
+            "A configuration that this one adds to.",
             'extend = "../torchlint.toml"',
+            "What stands here wins.",
         ),
-        "extend-exclude": Key(_FILES, "Left out as well as what `exclude` says.", 'extend-exclude = ["*_pb2.py"]'),
-        "extend-select": Key(
-            _RULES, "Rules that are on as well as the selected or default ones.", 'extend-select = ["TL407"]'
+        "extend-exclude": Key(
+            _FILES, "What to leave out besides what is left out anyway.", 'extend-exclude = ["third_party/"]'
         ),
+        "extend-select": Key(_RULES, "Rules to check besides the default ones.", 'extend-select = ["TL407"]'),
         "fail-on": Key(
-            '`"error"`, `"warning"` or `"info"`',
-            "The lowest severity that makes a run fail with exit code 1.",
-            'fail-on = "error"',
+            _SEVERITIES,
+            "The lowest severity that makes the exit code 1: error, warning or info.",
+            'fail-on = "warning"',
         ),
         "force-exclude": Key(
             "true or false",
-            "Excludes hold also for paths that are named, as pre-commit names them. The hooks set it.",
-            "force-exclude = true",
+            "Whether excludes hold for files that are named, too.",
+            "force-exclude = false",
+            "pre-commit names files; the hooks set it.",
         ),
         "ignore": Key(
             _RULES,
-            "Rules that are off. Of several selectors that hold a rule the most specific one decides; of two equally "
-            "specific ones, `ignore` wins.",
+            "Rules to leave out.",
             'ignore = ["TL202"]',
+            "Of several selectors that hold a rule the most specific one decides; of two equally specific ones, "
+            "`ignore` wins.",
         ),
-        "include": Key(_FILES, "The files to take from a directory.", 'include = ["*.py", "*.pyi"]'),
+        "include": Key(_FILES, "Which files to take from a folder.", 'include = ["*.py", "*.pyi"]'),
         "jobs": Key(
-            "whole number", "Worker processes at most; 0 for one a core. Small runs use one anyway.", "jobs = 2"
+            "whole number",
+            "Worker processes at most; 0 for one a core.",
+            "jobs = 0",
+            "Small runs use one anyway.",
         ),
         "max-file-size": Key(
-            "bytes", "Larger files are left out, with a note; 0 for no limit.", "max-file-size = 2_000_000"
+            "bytes",
+            "Larger files are left out, in bytes; 0 for no limit.",
+            "max-file-size = 1_000_000",
+            "Each is named in the report.",
         ),
-        "output-format": Key("name of a format", "How findings are printed.", 'output-format = "concise"'),
+        "output-format": Key("name of a format", "How findings are printed.", 'output-format = "full"'),
         "per-file-ignores": Key(
             f"table of glob = {_RULES}",
-            "Rules that are off in the files that a glob matches.",
+            "Rules to leave out in some files.",
             '[per-file-ignores]\n"scripts/*" = ["TL101"]',
         ),
         "required-version": Key(
             "version specifier",
-            "Refuse to run (exit code 2) where this torchlint does not fit.",
+            "Which torchlint this file is made for.",
             'required-version = ">=0.1"',
+            "Any other refuses to run, with exit code 2.",
         ),
-        "respect-gitignore": Key("true or false", "What git ignores is left out.", "respect-gitignore = false"),
-        "select": Key(_RULES, "The rules to check, in the place of the default ones.", 'select = ["TL1", "TL503"]'),
+        "respect-gitignore": Key("true or false", "Whether what git ignores is left out.", "respect-gitignore = true"),
+        "select": Key(
+            _RULES,
+            "Rules to check, in place of the default ones: codes, prefixes of codes, names or ALL.",
+            'select = ["TL1", "TL503"]',
+        ),
         "severity": Key(
-            '`"error"`, `"warning"` or `"info"` by rule',
-            "Replaces the rules' own severities; the more specific selector decides.",
-            '[severity]\nTL1 = "error"\nTL107 = "info"',
+            f"table of rule = {_SEVERITIES}",
+            "Severities other than the rules' own.",
+            '[severity]\nTL107 = "warning"',
+            "Of several selectors that hold a rule the most specific one decides.",
         ),
         "target-torch": Key(
             "version in quotes",
-            "The oldest torch that fixes must work on. Left out, it is the lower bound of torch in the project's "
-            "dependencies (`pyproject.toml`), else 2.4.",
+            "The oldest torch that fixes must work on; else read from your dependencies.",
             'target-torch = "2.4"',
+            "That is the lower bound of torch in `pyproject.toml`; 2.4 where there is none.",
         ),
         "timeout": Key(
-            "seconds", "Time for one file; a file that takes longer is named in the report.", "timeout = 60"
+            "seconds", "Seconds for one file.", "timeout = 30", "A file that takes longer is named in the report."
         ),
-        "unsafe-fixes": Key("true or false", "Count and apply unsafe fixes too.", "unsafe-fixes = false"),
+        "unsafe-fixes": Key(
+            "true or false",
+            "Whether to count and apply fixes that may change rounding, random numbers and the like.",
+            "unsafe-fixes = false",
+        ),
     }
 )
 """Every key of `OPTIONS`, in its order."""
@@ -146,7 +170,8 @@ def keys_page() -> str:
     parts = []
     for key in OPTIONS:
         told = KEYS[key]
-        parts.append(f"### `{key}`\n\n{told.words}\n\n- Takes: {told.takes}\n- Default: {default_of(key)}")
+        said = f"{told.words} {told.more}".strip()
+        parts.append(f"### `{key}`\n\n{said}\n\n- Takes: {told.takes}\n- Default: {default_of(key)}")
         parts.append(f"```toml\n{_in_table(told.sample)}\n```")
     return "\n\n".join(parts) + "\n"
 
