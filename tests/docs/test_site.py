@@ -165,7 +165,7 @@ def test_every_key_is_told_with_a_sample_that_loads() -> None:
         ("timeout", "`30`"),
         ("max-file-size", "`1000000`"),
         ("fail-on", '`"warning"`'),
-        ("include", '`["*.py", "*.pyi"]`'),
+        ("include", '`["*.py", "*.pyi", "*.ipynb"]`'),
         ("respect-gitignore", "`true`"),
         ("severity", "`{}`"),
         ("cache-dir", '`".torchlint_cache"`'),

@@ -541,6 +541,31 @@ print(*(name for name in ("libcst", "pebble", "torchlint.engine.run", "torchlint
     assert modules("-q", "--output-format", "json") == ["torchlint.cli.check"]
 
 
+@pytest.mark.parametrize("words", [("-o", "../report"), ("--output-format", "json:../report")])
+def test_a_run_that_writes_a_report_is_not_repeated(project: Project, words: tuple[str, ...]) -> None:
+    """What it said is not all that it did."""
+    report = project.folder.parent / "report"
+    for _ in range(3):
+        assert not project.check(".", *words).repeated
+        assert report.read_text()
+        report.unlink()
+    project.check()
+    assert project.check().repeated, "so that the above says something"
+
+
+def test_gitlabs_folder_decides_on_its_report(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CI_PROJECT_DIR", raising=False)
+    words = (".", "--output-format", "gitlab")
+    project.check(*words)
+    before = project.check(*words)
+    assert before.repeated
+    monkeypatch.setenv("CI_PROJECT_DIR", str(project.folder.parent))
+    done = project.check(*words)
+    assert not done.repeated
+    assert '"path": "project/' in done.out
+    assert '"path": "project/' not in before.out
+
+
 def test_marks_hold_the_names_of_configurations() -> None:
     assert {".gitignore", *NAMES} == MARKS
 

@@ -1,7 +1,4 @@
-"""Faults O01 to O04 and N04: hostile text in reports, very many findings, output files, standard input.
-
-O02 is shown as far as today's formats go: json, sarif, github, concise, full.
-"""
+"""Faults O01 to O04 and N04: hostile text in reports, very many findings, output files, standard input."""
 
 from __future__ import annotations
 
@@ -13,10 +10,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes
+from xml.etree.ElementTree import fromstring
 
+import junitparser
 import pytest
 
 from tests.faults.harness import GOOD, GOOD_FIXED, Done, Fault
@@ -30,7 +31,7 @@ from torchlint.report.run_report import RunReport
 TORCHLINT = os.path.join(os.path.dirname(sys.executable), "torchlint")
 STEERING = "\x1b[2J\x1b]0;title\x07\x9b31m\x08\x7f\u202e\u2066\u2028"
 """Clears a screen, sets a title, rings, colours, deletes, and turns text around."""
-FORMS = ("concise", "full", "json", "sarif", "github")
+FORMS = tuple(FORMATS)
 
 
 def hostile_source(extra: str) -> str:
@@ -49,9 +50,11 @@ def test_o01_steering_characters(fault: Fault, form: str) -> None:
     fault.holds("I3", done.code == 1 and done.text.count("TL102") >= 3, done.text)
     for name in ("message.py", "string.py"):
         fault.holds("I3", name in done.text, done.text)
-    if form == "concise":
-        lines = done.out.decode().splitlines()
-        fault.holds("I3", len([line for line in lines if re.search(r"\.py:\d+:\d+: ", line)]) == 5, lines)
+    lines = done.out.decode().splitlines()
+    if form in ("concise", "pylint"):
+        fault.holds("I3", len([line for line in lines if re.search(r"\.py:\d+:(\d+:)? ", line)]) == 5, lines)
+    if form in ("azure", "json-lines"):
+        fault.holds("I3", len(lines) == 5, lines)
     if form == "github":
         fault.holds("I3", all(line.startswith(b"::") for line in done.out.split(b"\n") if line), done.out)
 
@@ -110,21 +113,92 @@ def test_o02_markup_and_commands(fault: Fault, form: str) -> None:
     fault.others(done)
     fault.holds("I3", done.code == 1, done.text)
     lines = [line for line in done.out.decode().split("\n") if line]
-    if form == "github":
-        commands = [re.match(r"::(error|warning|notice) file=([^,]*),line=\d+,", line) for line in lines]
-        fault.holds("I3", all(commands) and len(lines) == len(NAMES) + 2, lines)
-    elif form in ("concise", "full"):
+    if form in ("concise", "full", "grouped"):
         fault.holds("I3", not any(line.lstrip().startswith("::") for line in lines), lines)
         fault.holds("I3", done.text.count("TL102") == len(NAMES) + 1, done.text)
-    elif form == "json":
-        names = {os.path.basename(entry["filename"]) for entry in done.findings()}
-        fault.holds("I3", names == {*NAMES, "good.py", "null.py"}, names)
     else:
-        sarif(fault, done)
+        names = READERS[form](fault, done)
+        fault.holds("I3", names == {*NAMES, "good.py", "null.py"}, names)
 
 
-def sarif(fault: Fault, done: Done) -> None:
-    """Check a SARIF report against the schema where that is at hand, and that its URIs lead to the files."""
+def commands(fault: Fault, done: Done) -> set[str]:
+    """Return the files that logging commands name; each line is one, and no name or message made another."""
+    lines = done.out.decode().split("\n")[:-1]
+    fault.holds("I3", len(lines) == len(NAMES) + 2, lines)
+    if lines[0].startswith("::"):
+        found = [re.match(r"::(?:error|warning|notice) file=([^,:]*),line=\d+,", line) for line in lines]
+        escapes = {"%3A": ":", "%2C": ",", "%25": "%"}
+    else:
+        found = [
+            re.match(r"##vso\[task\.logissue type=\w+;sourcepath=([^;\]]*);linenumber=\d+;", line) for line in lines
+        ]
+        escapes = {"%3B": ";", "%5D": "]", "%AZP25": "%"}
+    names = set()
+    for match in found:
+        fault.holds("I3", match is not None, lines)
+        name = os.path.basename(match[1]) if match else ""
+        for escape, character in escapes.items():
+            name = name.replace(escape, character)
+        names.add(name)
+    return names
+
+
+def listed(fault: Fault, done: Done) -> set[str]:
+    """Return the files in JSON: a list of findings, or a line for each."""
+    text = done.out.decode("ascii")
+    whole = text.startswith("[")
+    entries = json.loads(text) if whole else [json.loads(line) for line in text.splitlines()]
+    if "check_name" in entries[0]:
+        fault.holds("I3", len({entry["fingerprint"] for entry in entries}) == len(entries), "fingerprints repeat")
+        return {entry["location"]["path"] for entry in entries}
+    return {os.path.basename(entry["filename"]) for entry in entries}
+
+
+def diagnosed(fault: Fault, done: Done) -> set[str]:
+    return {found["location"]["path"] for found in json.loads(done.out)["diagnostics"]}
+
+
+def parseable(fault: Fault, done: Done) -> set[str]:
+    found = [re.fullmatch(r"(.*?):\d+: \[[\w-]+\] .*", line) for line in done.out.decode().split("\n")[:-1]]
+    fault.holds("I3", all(found) and len(found) == len(NAMES) + 2, done.text)
+    return {match[1].removeprefix("./") for match in found if match}
+
+
+def xml(fault: Fault, done: Done) -> set[str]:
+    """Return the files in JUnit's XML, which a strict parser and a JUnit reader take."""
+    root = fromstring(done.out.decode("ascii"))
+    report = junitparser.JUnitXml.fromstring(done.out)
+    cases = [case for suite in report for case in suite]
+    fault.holds("I3", len(cases) == report.failures == len(NAMES) + 2 == len(root.findall(".//failure")), done.text)
+    return {str(case.classname) for case in cases}
+
+
+class Reader(HTMLParser):
+    """Counts tags, and takes the file names of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.scripts = 0
+        self.names: set[str] = set()
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.scripts += tag == "script"
+        name = dict(attrs).get("data-file")
+        if name is not None:
+            self.names.add(name)
+
+
+def markup(fault: Fault, done: Done) -> set[str]:
+    """Return the files on the page; its one script is its own."""
+    page = Reader(done.out.decode("ascii"))
+    fault.holds("I3", page.scripts == 1, "a script was let in")
+    return page.names
+
+
+def sarif(fault: Fault, done: Done) -> set[str]:
+    """Check a SARIF report against the schema where that is at hand; return the files that its URIs lead to."""
     log: dict[str, Any] = json.loads(done.out)
     path = schema_path()
     if path is not None:
@@ -135,8 +209,22 @@ def sarif(fault: Fault, done: Done) -> None:
     (run,) = log["runs"]
     places = [result["locations"][0]["physicalLocation"]["artifactLocation"] for result in run["results"]]
     found = {os.fsdecode(unquote_to_bytes(place["uri"])) for place in places}
-    fault.holds("I3", found == {*NAMES, "good.py", "null.py"}, found)
     fault.holds("I3", all(re.fullmatch(r"[\w./~%!$&'()*+,;=:@-]+", place["uri"]) for place in places), places)
+    return found
+
+
+READERS: dict[str, Callable[[Fault, Done], set[str]]] = {
+    "azure": commands,
+    "github": commands,
+    "gitlab": listed,
+    "html": markup,
+    "json": listed,
+    "json-lines": listed,
+    "junit": xml,
+    "pylint": parseable,
+    "rdjson": diagnosed,
+    "sarif": sarif,
+}
 
 
 def many(count: int) -> RunReport:
@@ -156,7 +244,7 @@ def many(count: int) -> RunReport:
 
 @pytest.mark.fault("O03")
 def test_o03_very_many_findings(fault: Fault) -> None:
-    """json-lines is not there yet; the other formats hold all, SARIF the 25,000 that GitHub takes, and says so."""
+    """All formats hold all, but for SARIF: it holds the 25,000 that GitHub takes, and says so."""
     report = many(30_000)
     log = json.loads(FORMATS["sarif"](report))
     (run,) = log["runs"]
@@ -164,8 +252,13 @@ def test_o03_very_many_findings(fault: Fault) -> None:
     (note,) = run["invocations"][0]["toolExecutionNotifications"]
     fault.holds("I3", note["message"]["text"].startswith("5000 findings are left out"), note)
     fault.holds("I3", len(json.loads(FORMATS["json"](report))) == 30_000, "json lost some")
-    for form in ("concise", "github"):
+    for form in ("azure", "concise", "github", "json-lines", "pylint"):
         fault.holds("I3", FORMATS[form](report).count("\n") == 30_000, f"{form} lost some")
+    fault.holds("I3", FORMATS["grouped"](report).count("TL102") == 30_000, "grouped lost some")
+    fault.holds("I3", FORMATS["junit"](report).count("<testcase") == 30_000, "junit lost some")
+    identities = {issue["fingerprint"] for issue in json.loads(FORMATS["gitlab"](report))}
+    fault.holds("I3", len(identities) == 30_000, "gitlab lost some")
+    fault.holds("I3", len(json.loads(FORMATS["rdjson"](report))["diagnostics"]) == 30_000, "rdjson lost some")
 
 
 @pytest.mark.fault("O03")
@@ -217,6 +310,23 @@ def test_o04_output_file_that_cannot_be_meant(fault: Fault, form: str, name: str
     fault.holds("I4", path.read_text("utf-8") == GOOD and path.stat().st_nlink == 2, "the input was overwritten")
     fault.holds("I4", (fault.folder / "link.py").is_symlink(), "the link was replaced")
     fault.holds("I4", not list(fault.folder.rglob(".torchlint-*.tmp")), "a temporary file is left")
+
+
+@pytest.mark.fault("O04")
+@pytest.mark.parametrize("name", ["good.py", "sub/../good.py", "link.py", "hard.py", "sub", "none/x"])
+def test_o04_report_in_a_file_that_cannot_be_meant(fault: Fault, name: str) -> None:
+    path = fault.write("good.py", GOOD)
+    fault.write("sub/b.py", "")
+    (fault.folder / "link.py").symlink_to("good.py")
+    os.link(path, fault.folder / "hard.py")
+    done = fault.run("check", "--output-format", "junit:first.xml", "--output-format", f"sarif:{name}")
+    fault.holds("I3", done.code == 2 and f"--output-format sarif:{name}: " in done.text, done.text)
+    fault.holds("I4", path.read_text("utf-8") == GOOD and path.stat().st_nlink == 2, "the input was overwritten")
+    fault.holds("I4", (fault.folder / "link.py").is_symlink(), "the link was replaced")
+    left = [
+        found.name for found in fault.folder.iterdir() if found.name not in ("good.py", "link.py", "hard.py", "sub")
+    ]
+    fault.holds("I4", set(left) <= {".torchlint_cache"}, left)
 
 
 @pytest.mark.fault("O04")

@@ -30,6 +30,8 @@ META = RuleMeta(
     family="transfer",
     help_markdown="## Why\nThe copy waits.",
     url="https://example.org/TL102",
+    help_text="WHY\n\nThe copy waits.",
+    cost="2.00x faster on a GPU",
 )
 
 

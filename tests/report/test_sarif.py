@@ -80,7 +80,8 @@ def test_required_shape(rich_run: RunReport) -> None:
         assert driver["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
         (location,) = result["locations"]
         region = location["physicalLocation"]["region"]
-        assert set(region) == {"startLine", "startColumn", "endLine", "endColumn"}
+        columns = {"startColumn", "endLine", "endColumn"}
+        assert set(region) == {"startLine"} | (set() if "logicalLocations" in location else columns)
         assert min(region.values()) >= 1
 
 
@@ -90,7 +91,7 @@ def test_rule_metadata(rich_run: RunReport) -> None:
         "id": "TL102",
         "name": "cpu-then-move",
         "shortDescription": {"text": "Tensor made on the CPU, then moved"},
-        "help": {"text": "## Why\nThe copy waits.", "markdown": "## Why\nThe copy waits."},
+        "help": {"text": "WHY\n\nThe copy waits.", "markdown": "## Why\nThe copy waits."},
         "helpUri": "https://example.org/TL102",
         "defaultConfiguration": {"enabled": True, "level": "warning"},
         "properties": {"tags": ["performance", "pytorch", "transfer"]},
@@ -130,12 +131,27 @@ def test_levels_fingerprint_and_cell(rich_run: RunReport) -> None:
     assert results[4]["partialFingerprints"] == {"torchlint/v1": "0123456789abcdef"}
     assert "partialFingerprints" not in results[3]
     assert results[2]["locations"][0]["logicalLocations"] == [{"name": "cell 2"}]
-    assert results[2]["message"]["text"].startswith("cell 2: ")
+    assert results[2]["message"]["text"].startswith("cell 2:6:16: ")
     related = results[4]["relatedLocations"]
     assert [place["message"]["text"] for place in related] == [
         "every step: for x in loader",
         "called from main()",
     ]
+
+
+def test_a_reason_in_a_notebook_names_its_cell(make_finding: Findings, make_run: Runs) -> None:
+    reason = Reason("every step", "n.ipynb", 3, cell=7)
+    (result,) = log_of(make_run(make_finding(filename="n.ipynb", cell=8, why_hot=(reason,))))["results"]
+    (related,) = result["relatedLocations"]
+    assert related["message"] == {"text": "cell 7:3: every step"}
+    assert "region" not in related["physicalLocation"]
+
+
+def test_a_note_in_a_notebook_names_its_cell(make_run: Runs) -> None:
+    note = Note(NoteKind.WITHHELD, "n.ipynb", "comment", 3, cell=2)
+    (told,) = log_of(make_run(notes=(note,)))["invocations"][0]["toolExecutionNotifications"]
+    assert told["message"] == {"text": "cell 2: comment"}
+    assert "region" not in told["locations"][0]["physicalLocation"]
 
 
 def test_a_reason_about_a_whole_file_points_at_its_first_row(make_finding: Findings, make_run: Runs) -> None:

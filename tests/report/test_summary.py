@@ -93,13 +93,19 @@ def test_applied_fixes_are_counted(make_run: Runs) -> None:
     assert summary(make_run(files=files, fix_applied=3)) == ("Fixed 3 findings in 2 files.\nAll checks passed.\n")
 
 
+COSTS = {"TL102": "2.00x faster on a GPU"}
+
+
 def test_statistics(mixed: list[Finding], make_finding: Findings, make_run: Runs) -> None:
     found = [*mixed, make_finding(code="TL001", name="unused-suppression")]
     found += [make_finding(code="TL9", name="other", fix=None)] * 10
-    assert counts.render(make_run(*found)) == (
-        "10\tTL9  \t[ ] other\n 5\tTL102\t[-] cpu-then-move\n 1\tTL001\t[*] unused-suppression\n"
+    assert counts.render(make_run(*found), COSTS) == (
+        "10\tTL9  \t[ ] other               engine\n"
+        " 5\tTL102\t[-] cpu-then-move       transfer  2 safe + 1 unsafe fixes  example: 2.00x faster on a GPU\n"
+        " 1\tTL001\t[*] unused-suppression  engine    1 safe fix\n"
+        "By family: 11 engine, 5 transfer.\n"
     )
-    assert json.loads(counts.render_json(make_run(*found)))[1] == {
+    assert json.loads(counts.render_json(make_run(*found), COSTS))[1] == {
         "code": "TL102",
         "name": "cpu-then-move",
         "count": 5,
@@ -107,14 +113,22 @@ def test_statistics(mixed: list[Finding], make_finding: Findings, make_run: Runs
         "fixable_count": 2,
         "unsafe_count": 1,
         "severity": "error",
+        "family": "transfer",
+        "cost": "2.00x faster on a GPU",
     }
 
 
 def test_statistics_count_unsafe_fixes_where_they_are_allowed(mixed: list[Finding], make_run: Runs) -> None:
-    (one,) = json.loads(counts.render_json(make_run(*mixed[:3], unsafe_fixes=True)))
-    assert (one["fixable"], one["fixable_count"]) == (True, 3)
+    (one,) = json.loads(counts.render_json(make_run(*mixed[:3], unsafe_fixes=True), {}))
+    assert (one["fixable"], one["fixable_count"], one["cost"]) == (True, 3, None)
+
+
+def test_statistics_as_json_lines(mixed: list[Finding], make_finding: Findings, make_run: Runs) -> None:
+    run = make_run(*mixed, make_finding(code="TL9", fix=None))
+    lines = counts.FORMATS["json-lines"](run, COSTS).splitlines()
+    assert list(map(json.loads, lines)) == json.loads(counts.FORMATS["json"](run, COSTS))
 
 
 def test_statistics_of_nothing(make_run: Runs) -> None:
-    assert counts.render(make_run()) == ""
-    assert counts.render_json(make_run()) == "[]\n"
+    assert counts.render(make_run(), COSTS) == ""
+    assert counts.render_json(make_run(), COSTS) == "[]\n"

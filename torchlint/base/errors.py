@@ -22,9 +22,16 @@ class CatalogError(TorchlintError):
 
 
 class SourceError(TorchlintError):
-    """A file that cannot be read as Python source text (missing, unreadable, undecodable)."""
+    """A file that cannot be read as Python source text (missing, unreadable, undecodable).
+
+    `place` is the 1-based row and column of the fault in the file, where there is one.
+    """
 
     exit_code = 1
+
+    def __init__(self, message: str, place: tuple[int, int] = (1, 1)) -> None:
+        super().__init__(message)
+        self.place = place
 
 
 class TooLargeError(SourceError):

@@ -83,7 +83,8 @@ class Finding:
     """One finding. `code` is a rule code, or one of the engine's own: see `ENGINE_CODES`.
 
     `filename` is the path as the user should see it. `statement` is the first physical row of the statement
-    that holds the finding and `statement_end` its last: suppression comments on either count.
+    that holds the finding and `statement_end` its last: suppression comments on either count. `file_row` is the row of
+    the file as it is stored in which the finding starts, where that is not `start.row`: in the JSON text of a notebook.
     """
 
     code: str
@@ -100,6 +101,7 @@ class Finding:
     why_hot: tuple[Reason, ...] = ()
     cell: int | None = None
     help: str = ""
+    file_row: int | None = None
 
     @property
     def sort_key(self) -> tuple[str, int, int, str]:
@@ -146,7 +148,9 @@ class FileReport:
     """All that is known about one file after a run.
 
     `before` and `after` are its decoded text and the fixed text, both empty strings unless a fix run changed it.
-    `applied` counts the fixes applied; `source` holds excerpt lines for reports: cell (see `Edit`), row, text.
+    Of a notebook they are the text that was analysed, and `cells` holds what a reader knows: of each changed cell its
+    number (see `Edit`), its source before and its source after.
+    `applied` counts the fixes applied; `source` holds excerpt lines for reports: cell, row, text.
     `rests_on` holds the other paths that decided on the report, each with its state, see `torchlint.semantic.trail`;
     None where that is not known.
     """
@@ -159,6 +163,7 @@ class FileReport:
     after: str = ""
     source: tuple[tuple[int | None, int, str], ...] = ()
     rests_on: tuple[tuple[str, str], ...] | None = None
+    cells: tuple[tuple[int, str, str], ...] = ()
 
 
 def normalised(statement: str) -> str:
@@ -167,13 +172,13 @@ def normalised(statement: str) -> str:
     return " ".join(" ".join(lines).split())
 
 
-def fingerprint(code: str, posix_path: str, cell: int | None, statement: str, ordinal: int) -> str:
+def fingerprint(code: str, posix_path: str, cell: int | str | None, statement: str, ordinal: int) -> str:
     """Return the identity of a finding: 16 hex digits that survive line shifts (design §5).
 
     Args:
         code: the rule's code.
         posix_path: the file's path under the project root, with forward slashes.
-        cell: the notebook cell's number, or None.
+        cell: the notebook cell's id, else its number; None outside of notebooks.
         statement: the statement's source text; it is normalised here.
         ordinal: 0 for the first finding with all of these equal, 1 for the second, and so on.
     """

@@ -9,8 +9,9 @@ import click
 
 from torchlint.base.finding import NoteKind
 from torchlint.cli import show
+from torchlint.cli.destinations import check_destinations, refuse_files, to_files, write_reports
 from torchlint.cli.options import Given, common_options, wants_color
-from torchlint.cli.output import check_output_file, complain, emit, emit_bytes, undone, write_output_file
+from torchlint.cli.output import complain, emit, emit_bytes, undone, write_output_file
 from torchlint.cli.progress import is_terminal
 from torchlint.cli.scope import STDIN, Scope, scope
 from torchlint.cli.session import Session, exit_code
@@ -47,8 +48,7 @@ def check_command(**given: Any) -> int:
     found = scope(given, catalog, remembered.folder if remembered is not None else None)
     if given["show_settings"] or given["show_files"]:
         return shown(found, given)
-    if given["output_file"] is not None:
-        check_output_file(given["output_file"], {target.found.path for target in found.targets})
+    _check_reports(found, given)
     announce(found, given)
     if given["diff"]:
         from torchlint.cli.preview import preview
@@ -56,6 +56,7 @@ def check_command(**given: Any) -> int:
         return preview(found, catalog, given)
     session = _session(found, catalog, given, remembered)
     run = session.execute()
+    write_reports(run, to_files(given))
     out, err = _words(session, run, given)
     gated = session.gated and not given["exit_zero"]
     code = exit_code(run, gated or (given["exit_non_zero_on_fix"] and run.fix_applied > 0))
@@ -64,6 +65,17 @@ def check_command(**given: Any) -> int:
     emit(out)
     complain(err)
     return code
+
+
+def _check_reports(found: Scope, given: Given) -> None:
+    """Refuse reports that cannot be made or written, before any work is done."""
+    if given["diff"]:
+        refuse_files(given, "check --diff")
+    check_destinations(given, {target.found.path for target in found.targets})
+    if "html" in (found.settings.output_format, *(report.format for report in to_files(given))):
+        from torchlint.report import html
+
+        html.demand()
 
 
 def _remembered(catalog: Catalog, given: Given) -> Remembered | None:
@@ -82,7 +94,7 @@ def _keep(found: Scope, remembered: Remembered, given: Given, outcome: Outcome) 
     arguments = click.get_current_context().obj
     if remembered.warning and not given["quiet"]:
         complain(f"torchlint: warning: {visible(remembered.warning)}")
-    whole = given["output_file"] is None and not given["verbose"] and found.targets
+    whole = given["output_file"] is None and not to_files(given) and not given["verbose"] and found.targets
     if whole and arguments is not None and outcome[2] in (0, 1):
         from torchlint.cli.recall import remember
 
@@ -116,6 +128,7 @@ def _session(found: Scope, catalog: Catalog, given: Given, remembered: Remembere
         progress=not given["quiet"],
         color=given["output_file"] is None and wants_color(given["color"], is_terminal(sys.stdout)),
         remembered=remembered,
+        formats=frozenset(report.format for report in to_files(given)),
     )
 
 
@@ -126,9 +139,7 @@ def _words(session: Session, run: RunReport, given: Given) -> tuple[str, str]:
     """
     format_ = session.scope.settings.output_format
     if given["statistics"]:
-        from torchlint.report import counts
-
-        text = counts.render_json(run) if format_ == "json" else counts.render(run)
+        text = _statistics(run, format_)
     else:
         text = FORMATS[format_](run)
     if given["output_file"] is not None:
@@ -145,6 +156,13 @@ def _words(session: Session, run: RunReport, given: Given) -> tuple[str, str]:
         emit_bytes(fixed_stdin(session, run))
         text, aside = "", text + aside
     return text, aside
+
+
+def _statistics(run: RunReport, format_: str) -> str:
+    from torchlint.manual.pages import costs
+    from torchlint.report import counts
+
+    return counts.FORMATS.get(format_, counts.render)(run, costs())
 
 
 def fixed_stdin(session: Session, run: RunReport) -> bytes:

@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from torchlint.cli.check import announce, fixed_stdin, shown
+from torchlint.cli.destinations import check_destinations, refuse_files
 from torchlint.cli.options import Given, common_options
-from torchlint.cli.output import check_output_file, complain, emit_bytes
+from torchlint.cli.output import complain, emit_bytes
 from torchlint.cli.preview import broken, preview, report_undone, told
 from torchlint.cli.scope import STDIN, Scope, scope
 from torchlint.cli.session import Session, exit_code
@@ -29,8 +30,8 @@ def fix_command(**given: Any) -> int:
     found = scope(given, catalog)
     if given["show_settings"] or given["show_files"]:
         return shown(found, given)
-    if given["output_file"] is not None:
-        check_output_file(given["output_file"], {target.found.path for target in found.targets})
+    refuse_files(given, "fix")
+    check_destinations(given, {target.found.path for target in found.targets})
     announce(found, given)
     return _apply(found, catalog, given) if given["apply"] else preview(found, catalog, given)
 

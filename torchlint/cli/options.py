@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from torchlint.base.finding import Severity
+from torchlint.cli.destinations import AskedType, printed_format
 from torchlint.report.formats import FORMATS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -51,7 +52,13 @@ _COMMON: tuple[Callable[[Any], Any], ...] = (
         type=click.Choice(["auto", "cuda", "mps", "cpu"]),
         help="What the code is known to run on.",
     ),
-    click.option("--output-format", type=click.Choice(list(FORMATS)), help="How to print findings (default: full)."),
+    click.option(
+        "--output-format",
+        type=AskedType(),
+        multiple=True,
+        metavar="FORMAT[:FILE]",
+        help=f"How to print findings (default: full), or a report to write. Repeatable. Formats: {', '.join(FORMATS)}.",
+    ),
     click.option("-o", "--output-file", metavar="FILE", help="Write the report to FILE instead of standard output."),
     click.option(
         "--fail-on",
@@ -92,9 +99,14 @@ def common_options(function: F) -> F:
 
 
 def overrides(given: Given) -> dict[str, object]:
-    """Return the options that replace configuration keys, by key; None where not given."""
+    """Return the options that replace configuration keys, by key; None where not given.
+
+    Raises:
+        UsageError: two reports would be printed.
+    """
     cache = given.get("cache_dir")  # of `check` alone
     found = {key: given[key.replace("-", "_")] for key in (*_SETTINGS, *_LISTS)}
+    found["output-format"] = printed_format(given["output_format"] or ())
     return {**found, "cache-dir": os.path.abspath(cache) if cache else cache}
 
 

@@ -75,27 +75,29 @@ def _silence(stream: TextIO) -> None:
         os.close(nowhere)
 
 
-def check_output_file(path: str, inputs: Iterable[str]) -> None:
+def check_output_file(path: str, inputs: Iterable[str], option: str = "") -> None:
     """Refuse an output file that cannot be meant, before any work is done.
 
     Args:
         path: what the user named.
         inputs: real paths of the files that are checked.
+        option: what the user wrote, for the message; ``--output-file`` and the path where empty.
 
     Raises:
         OutputError: it is one of the inputs, a directory, or lies in no directory.
     """
+    option = option or f"--output-file {visible(path)}"
     real = os.path.realpath(path)
     if real in inputs:
-        raise OutputError(f"--output-file {visible(path)}: is one of the files to check")
+        raise OutputError(f"{option}: is one of the files to check")
     if os.path.isdir(real):
-        raise OutputError(f"--output-file {visible(path)}: is a directory")
+        raise OutputError(f"{option}: is a directory")
     if not os.path.isdir(os.path.dirname(real)):
-        raise OutputError(f"--output-file {visible(path)}: its directory does not exist")
+        raise OutputError(f"{option}: its directory does not exist")
 
 
-def write_output_file(path: str, data: bytes) -> None:
-    """Write a report to a file, all or nothing; to a device or pipe as it comes.
+def write_output_file(path: str, data: bytes, option: str = "") -> None:
+    """Write a report to a file, all or nothing; to a device or pipe as it comes. For `option` see `check_output_file`.
 
     Raises:
         OutputError: the file cannot be written.
@@ -115,7 +117,8 @@ def write_output_file(path: str, data: bytes) -> None:
     except BrokenPipeError:
         return
     except OSError as error:
-        raise OutputError(f"--output-file {visible(path)}: {error.strerror or error}") from error
+        named = option or f"--output-file {visible(path)}"
+        raise OutputError(f"{named}: {error.strerror or error}") from error
 
 
 def undone(run: RunReport, *kinds: NoteKind) -> str:
@@ -134,5 +137,6 @@ _TITLES = {
 
 def _undone(run: RunReport, kinds: tuple[NoteKind, ...]) -> Iterator[str]:
     for note in run.notes(*kinds):
+        cell = "" if note.cell is None else f":cell {note.cell}"
         line = f":{note.line}" if note.line else ""
-        yield f"{visible_path(note.filename)}{line}: {_TITLES[note.kind.value]}: {visible(note.message)}"
+        yield f"{visible_path(note.filename)}{cell}{line}: {_TITLES[note.kind.value]}: {visible(note.message)}"

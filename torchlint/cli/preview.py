@@ -16,6 +16,7 @@ from torchlint.report.concise import render
 from torchlint.report.diff import render_diff
 from torchlint.report.run_report import RunReport, applicable
 from torchlint.report.text import pluralise
+from torchlint.source.document import encode
 
 
 def preview(found: Scope, catalog: Catalog, given: Given) -> int:
@@ -67,13 +68,16 @@ def report_undone(run: RunReport, given: Given) -> None:
 
 
 def _patch(session: Session, run: RunReport) -> bytes:
-    """Return the patch with each file's lines as the bytes that the file has, so that it applies."""
+    """Return the patch with each file's lines as the bytes that the file has, so that it applies.
+
+    Of a notebook these are the lines of its JSON text.
+    """
     parts = []
     for file in sorted(run.files, key=lambda file: file.filename):
         if file.before != file.after:
             document = session.documents[file.filename]
-            mark = "\ufeff" if document.bom else ""
-            whole = dataclasses.replace(file, before=mark + file.before, after=mark + file.after)
+            before, after = (data.decode(document.encoding) for data in (document.data, encode(document, file.after)))
+            whole = dataclasses.replace(file, before=before, after=after)
             text = render_diff(dataclasses.replace(run, files=(whole,)), for_eyes=False)
             parts.append(text.encode(document.encoding, "backslashreplace"))
     return b"".join(parts)

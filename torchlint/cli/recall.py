@@ -28,7 +28,7 @@ Outcome = tuple[str, str, int]
 """What a run wrote to standard output and standard error, and its exit code."""
 _LARGEST = 16_000_000
 """Characters of the longest report that is kept."""
-_ENVIRONMENT = ("CLICOLOR_FORCE", "FORCE_COLOR", "HOME", "NO_COLOR", "TERM", "USERPROFILE")
+_ENVIRONMENT = ("CI_PROJECT_DIR", "CLICOLOR_FORCE", "FORCE_COLOR", "HOME", "NO_COLOR", "TERM", "USERPROFILE")
 _GIT = (".gitignore", os.path.join(".git", "info", "exclude"))
 _MISSING = (0, 0, -1, 0)
 Watched = Mapping[str, Sequence[str]]

@@ -21,16 +21,17 @@ from torchlint.base.finding import (
     NoteKind,
     Severity,
 )
-from torchlint.base.places import rule_page
 from torchlint.base.span import Position
 from torchlint.cli.progress import Progress
+from torchlint.cli.rule_metas import rule_metas
 from torchlint.cli.scope import Scope, Target, read_stdin
 from torchlint.engine.catalog import Catalog
 from torchlint.engine.config import Settings, codes_for, severities
 from torchlint.engine.job import Job
-from torchlint.report.run_report import RuleMeta, RunReport
+from torchlint.report.formats import WITH_MANUAL, WITH_SOURCE
+from torchlint.report.run_report import RunReport
 from torchlint.source.discover import SkipKind
-from torchlint.source.document import Document, decode, read
+from torchlint.source.document import Document, byte_limit, loaded, read
 
 if TYPE_CHECKING:
     from torchlint.cli.remembered import Remembered
@@ -51,6 +52,7 @@ class Session:
         progress: whether to show progress.
         color: whether the report may hold colours.
         remembered: the reports of earlier runs; None for a run that uses none.
+        formats: the formats of reports besides the one that is printed.
 
     `files`, `documents` and the counters are filled by `execute`. `documents` holds the changed files, by name;
     for standard input its one document always.
@@ -63,6 +65,7 @@ class Session:
     progress: bool = False
     color: bool = False
     remembered: Remembered | None = None
+    formats: frozenset[str] = frozenset()
     files: list[FileReport] = field(default_factory=list)
     documents: dict[str, Document] = field(default_factory=dict)
     checked: int = 0
@@ -117,10 +120,11 @@ class Session:
     def report(self) -> RunReport:
         """Return what is known so far."""
         settings = self.scope.settings
+        found = {finding.code: finding for file in self.files for finding in file.findings}
         return RunReport(
             files=tuple(sorted(self.files, key=lambda file: file.filename)),
             version=__version__,
-            rules=self._rules(),
+            rules=rule_metas(settings, self.catalog, found, manual=bool(self._formats() & WITH_MANUAL)),
             root=settings.root,
             files_checked=self.checked,
             fix_applied=sum(file.applied for file in self.files),
@@ -128,6 +132,9 @@ class Session:
             unsafe_fixes=settings.unsafe_fixes,
             cwd=_cwd(),
         )
+
+    def _formats(self) -> frozenset[str]:
+        return self.formats | {self.scope.settings.output_format}
 
     def _jobs(self, targets: list[Target]) -> Iterator[Job]:
         """Read the files one by one; what cannot be read is reported at once."""
@@ -139,7 +146,12 @@ class Session:
                 self._note(name, _bare(error, name))
                 continue
             except SourceError as error:
-                self.files.append(_unreadable(name, _bare(error, name)))
+                self.files.append(_unreadable(name, _bare(error, name), error.place))
+                continue
+            if document.left_out:
+                self._note(name, document.left_out)
+                if not document.path:
+                    self.documents[name] = document
                 continue
             self._pending.append((document, target))
             relative = target.relative
@@ -151,7 +163,7 @@ class Session:
                 settings.accelerator,
                 settings.assume_hot,
                 self.fix,
-                self.scope.settings.output_format == "full" or self.remembered is not None,
+                bool(self._formats() & WITH_SOURCE) or self.remembered is not None,
                 settings.root,
                 self.remembered is not None,
             )
@@ -208,21 +220,6 @@ class Session:
     def _note(self, filename: str, message: str) -> None:
         self.files.append(FileReport(filename, notes=(Note(NoteKind.SKIPPED, filename, message),)))
 
-    def _rules(self) -> dict[str, RuleMeta]:
-        settings = self.scope.settings
-        grades = severities(settings, self.catalog)
-        codes = self.catalog.enabled(settings.select, settings.ignore, settings.extend_select)
-        manual = settings.output_format == "sarif"
-        metas = {}
-        for info in self.catalog.rules:
-            if info.code in codes:
-                grade = grades.get(info.code, info.severity)
-                page = _page(info.code, self.catalog) if manual else ""
-                metas[info.code] = RuleMeta(
-                    info.code, info.name, info.title, grade, info.family, page, rule_page(info.code), info.default
-                )
-        return metas
-
 
 def exit_code(run: RunReport, gated: bool) -> int:
     """Return the exit code of design §5.
@@ -237,17 +234,10 @@ def exit_code(run: RunReport, gated: bool) -> int:
     return 1 if gated or broken or any(run.notes(NoteKind.UNWRITTEN)) else 0
 
 
-def _page(code: str, catalog: Catalog) -> str:
-    from torchlint.manual.pages import page
-
-    info = catalog.find(code)
-    return page(info) if info else ""
-
-
 def _read(target: Target) -> Document:
     limit, name = target.settings.max_file_size, target.found.filename
     if not target.found.path:
-        return decode(read_stdin(limit, name), "", name)
+        return loaded(read_stdin(byte_limit(name, limit), name), "", name, limit)
     return read(target.found.path, name, limit)
 
 
@@ -256,9 +246,9 @@ def _bare(error: Exception, filename: str) -> str:
     return str(error).removeprefix(f"{filename}: ")
 
 
-def _unreadable(filename: str, reason: str) -> FileReport:
-    start = Position(1, 1)
-    finding = Finding(UNREADABLE, UNREADABLE, reason, Severity.ERROR, filename, start, start, 1, 1)
+def _unreadable(filename: str, reason: str, place: tuple[int, int] = (1, 1)) -> FileReport:
+    start = Position(*place)
+    finding = Finding(UNREADABLE, UNREADABLE, reason, Severity.ERROR, filename, start, start, start.row, start.row)
     return FileReport(filename, (finding,))
 
 

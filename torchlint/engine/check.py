@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from torchlint.base.finding import (
     INVALID_SYNTAX,
@@ -28,6 +29,9 @@ from torchlint.engine import syntax
 from torchlint.engine.catalog import load_catalog, load_rules
 from torchlint.engine.job import Job
 from torchlint.source.document import fixable
+
+if TYPE_CHECKING:
+    from torchlint.engine.cells import Cells
 
 IMPORT_BYTES = (b"torch", b"lightning", b"transformers", b"accelerate", b"datasets", b"ignite", b"fastai")
 """Without one of these a file cannot hold anything for any rule (design §4)."""
@@ -56,18 +60,12 @@ def analyse(job: Job) -> FileReport:
         lambda fix: fix.safety in allowed and not fix.withheld,
         encoding=document.encoding,
     )
-    report = checker.report(outcome.findings, outcome.text)
-    notes = (*report.notes, *(_named(note, document.filename) for note in outcome.notes))
-    changed = outcome.text != document.text
-    return FileReport(
-        document.filename,
-        report.findings,
-        notes,
-        applied=outcome.count,
-        before=document.text if changed else "",
-        after=outcome.text if changed else "",
-        source=report.source,
-    )
+    unsound = checker.cells.unsound(outcome.text) if checker.cells is not None else ""
+    if unsound:
+        report = checker.report(checker.check(document.text), document.text)
+        return replace(report, notes=(*report.notes, Note(NoteKind.FAILED, document.filename, unsound)))
+    notes = tuple(_named(note, document.filename) for note in outcome.notes)
+    return checker.report(outcome.findings, outcome.text, notes, outcome.count)
 
 
 def _named(note: Note, filename: str) -> Note:
@@ -80,40 +78,52 @@ class _Checker:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.notes: tuple[Note, ...] = ()
+        self.cells: Cells | None = None
+        self.data = job.document.data
+        if job.document.notebook is not None:
+            from torchlint.engine.cells import Cells
+
+            self.cells = Cells(job.document)
+            self.data = job.document.text.encode("utf-8", "surrogatepass")
 
     def check(self, text: str) -> tuple[Finding, ...]:
         """Return the findings of a text in order, suppressed ones left out."""
         self.notes = ()
-        job = self.job
         try:
-            python = syntax.python_tree(text)
+            python = self._parsed(text)
         except syntax.TooDeepError:
             words = "nested too deeply for Python's own parser"
-            self.notes = (Note(NoteKind.FAILED, job.document.filename, words),)
+            self.notes = (Note(NoteKind.FAILED, self.job.document.filename, words),)
             return ()
-        if isinstance(python, syntax.SyntaxFault):
-            at = Position(python.row, python.column)
-            return (
-                Finding(
-                    INVALID_SYNTAX,
-                    INVALID_SYNTAX,
-                    python.message,
-                    Severity.ERROR,
-                    job.document.filename,
-                    at,
-                    at,
-                    at.row,
-                    at.row,
-                ),
-            )
+        if isinstance(python, tuple):
+            return python
         findings = list(self._rule_findings(text, python))
-        if any(word in job.document.data for word in _PRAGMA_BYTES):
+        if any(word in self.data for word in _PRAGMA_BYTES):
             findings = self._suppressed(text, findings)
-        refusal = fixable(job.document)
+        refusal = fixable(self.job.document)
         if refusal:
             findings = [_refused(finding, refusal) for finding in findings]
+        if self.cells is not None:
+            findings = list(self.cells.contained(text, findings, python))
         findings.sort(key=lambda f: f.sort_key)
         return tuple(self._identified(findings, text))
+
+    def _parsed(self, text: str) -> ast.Module | tuple[Finding, ...] | None:
+        """Return CPython's tree (see `syntax.python_tree`), or the faults of the text: of a notebook, one per cell."""
+        cells = self.cells.texts(text) if self.cells is not None else ()
+        found = [(above, syntax.python_tree(python)) for above, python in cells]
+        faults = [(above, fault) for above, fault in found if isinstance(fault, syntax.SyntaxFault)]
+        if not faults:
+            python = syntax.python_tree(text)
+            if not isinstance(python, syntax.SyntaxFault):
+                return python
+            faults = [(0, python)]
+        return tuple(self._fault(fault, above) for above, fault in faults)
+
+    def _fault(self, fault: syntax.SyntaxFault, above: int) -> Finding:
+        at = Position(fault.row + above, fault.column)
+        name = self.job.document.filename
+        return Finding(INVALID_SYNTAX, INVALID_SYNTAX, fault.message, Severity.ERROR, name, at, at, at.row, at.row)
 
     def _suppressed(self, text: str, findings: list[Finding]) -> list[Finding]:
         from torchlint.source.suppress import Suppressions  # Few files need it, and every small run would wait for it.
@@ -127,7 +137,7 @@ class _Checker:
         return [*kept, *unused]
 
     def _rule_findings(self, text: str, python: ast.Module | None) -> Iterator[Finding]:
-        data = self.job.document.data
+        data = self.data
         if not any(word in data for word in IMPORT_BYTES) or (_OTHER.search(data) and not _OURS.search(data)):
             return
         catalog = load_catalog()
@@ -157,13 +167,16 @@ class _Checker:
         for finding in findings:
             first = index.starts[min(finding.statement, len(index)) - 1]
             statement = text[first : index.line_end(min(finding.statement_end, len(index)))]
-            key = fingerprint(finding.code, self.job.relative, finding.cell, statement, 0)
-            identity = fingerprint(finding.code, self.job.relative, finding.cell, statement, seen[key])
+            cell = self.cells.key(text, finding.statement) if self.cells is not None else None
+            key = fingerprint(finding.code, self.job.relative, cell, statement, 0)
+            identity = fingerprint(finding.code, self.job.relative, cell, statement, seen[key])
             seen[key] += 1
             yield replace(finding, fingerprint=identity)
 
-    def report(self, findings: tuple[Finding, ...], text: str) -> FileReport:
-        """Return the report on a checked text, with the source rows that the full format shows."""
+    def report(
+        self, findings: tuple[Finding, ...], text: str, notes: tuple[Note, ...] = (), applied: int = 0
+    ) -> FileReport:
+        """Return the report on the text checked last, with `notes` on its fixes and the rows that reports show."""
         rows: set[int] = set()
         if self.job.show_source:
             for finding in findings:
@@ -172,7 +185,10 @@ class _Checker:
                     rows.update(range(edit.start.row - 1, edit.end.row + 2))
         index = LineIndex(text)
         source = tuple((None, row, index.line(row)) for row in sorted(rows) if 1 <= row <= len(index))
-        return FileReport(self.job.document.filename, findings, self.notes, source=source)
+        document = self.job.document
+        before, after = (document.text, text) if text != document.text else ("", "")
+        report = FileReport(document.filename, findings, (*self.notes, *notes), applied, before, after, source)
+        return report if self.cells is None else self.cells.told(report, text)
 
 
 def _refused(finding: Finding, reason: str) -> Finding:

@@ -150,7 +150,12 @@ def _slot(job: Job, options: RunOptions) -> _Slot:
             guard.line,
             guard.line,
         )
-        return _Slot(job, report=FileReport(document.filename, (finding,)))
+        report = FileReport(document.filename, (finding,))
+        if document.notebook is not None:
+            from torchlint.engine.cells import Cells
+
+            report = Cells(document).told(report, document.text)
+        return _Slot(job, report=report)
     timeout = min(options.timeout, options.quarantine_timeout) if guard.quarantine else options.timeout
     return _Slot(job, timeout)
 

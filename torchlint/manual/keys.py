@@ -87,7 +87,7 @@ KEYS: Mapping[str, Key] = MappingProxyType(
             "Of several selectors that hold a rule the most specific one decides; of two equally specific ones, "
             "`ignore` wins.",
         ),
-        "include": Key(_FILES, "Which files to take from a folder.", 'include = ["*.py", "*.pyi"]'),
+        "include": Key(_FILES, "Which files to take from a folder.", 'include = ["*.py", "*.ipynb"]'),
         "jobs": Key(
             "whole number",
             "Worker processes at most; 0 for one a core.",

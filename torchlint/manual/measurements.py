@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from torchlint.base.errors import CatalogError
 
+T = TypeVar("T")
 NO_GPU = "- Not measured on a GPU."
 _EQUAL = {
     "bitwise": "results bitwise equal",
@@ -29,9 +30,25 @@ def read(path: Path) -> Mapping[str, tuple[str, ...]]:
     Raises:
         CatalogError: the file is damaged.
     """
+    return _told(path, lambda entries: tuple(lines(entries)))
+
+
+def read_costs(path: Path) -> Mapping[str, str]:
+    """Return what each rule's example cost, in a few words by code; empty words where nothing was measured.
+
+    Args:
+        path: as for `read`.
+
+    Raises:
+        CatalogError: the file is damaged.
+    """
+    return _told(path, cost)
+
+
+def _told(path: Path, words: Callable[[Sequence[Mapping[str, Any]]], T]) -> dict[str, T]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        return {str(code): tuple(lines(entries)) for code, entries in data.items()}
+        return {str(code): words(entries) for code, entries in data.items()}
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
@@ -47,6 +64,18 @@ def lines(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     if not any(entry["device"] == "cuda" and entry["ratio"] is not None for entry in entries):
         found.append(NO_GPU)
     return [line for line in found if line]
+
+
+def cost(entries: Sequence[Mapping[str, Any]]) -> str:
+    """Return ``19.9x faster on a GPU``, else the same of a CPU, else which waits are predicted to go, else nothing."""
+    for kind, name in (("cuda", "a GPU"), ("cpu", "a CPU")):
+        for entry in entries:
+            if entry["device"] == kind and entry["verdict"] == "faster" and entry["ratio"] is not None:
+                return f"{times(entry['ratio'])}x faster on {name}"
+    syncs = next((entry["counts"].get("syncs") for entry in entries if entry.get("counts")), None)
+    if syncs and syncs[0] > syncs[1]:
+        return f"saves {_number(syncs[0] - syncs[1])} of {_number(syncs[0])} waits for the device, predicted"
+    return ""
 
 
 def _on_device(entry: Mapping[str, Any]) -> str:

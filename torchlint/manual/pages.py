@@ -10,7 +10,7 @@ from pathlib import Path
 from torchlint.base.finding import Safety
 from torchlint.engine.catalog import Catalog, RuleInfo
 from torchlint.engine.manual_sections import HEADINGS
-from torchlint.manual.measurements import read
+from torchlint.manual.measurements import read, read_costs
 
 MEASURED = Path(__file__).parent / "measured.json"
 """Rule code → what was measured, with machine and versions; written by ``torchlint verify rules``, not by hand."""
@@ -30,6 +30,16 @@ def measurements() -> Mapping[str, tuple[str, ...]]:
         CatalogError: `MEASURED` is damaged.
     """
     return read(MEASURED)
+
+
+@lru_cache(maxsize=1)
+def costs() -> Mapping[str, str]:
+    """Return what was measured of each rule's example, in a few words by code.
+
+    Raises:
+        CatalogError: `MEASURED` is damaged.
+    """
+    return read_costs(MEASURED)
 
 
 def fix_words(info: RuleInfo) -> str:

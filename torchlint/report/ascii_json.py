@@ -15,7 +15,16 @@ def dump(value: Any) -> str:
     A lone surrogate, which stands for an undecodable byte of a file name, becomes the six characters
     ``\udcff``: as a JSON escape it would make strict parsers (serde, I-JSON) refuse the whole report.
     """
-    return _BEYOND_ASCII.sub(_escaped, json.dumps(value, ensure_ascii=False, indent=2)) + "\n"
+    return _ascii(json.dumps(value, ensure_ascii=False, indent=2)) + "\n"
+
+
+def dump_line(value: Any) -> str:
+    """Return `value` as JSON on one line with its newline; characters as in `dump`."""
+    return _ascii(json.dumps(value, ensure_ascii=False)) + "\n"
+
+
+def _ascii(text: str) -> str:
+    return _BEYOND_ASCII.sub(_escaped, text)
 
 
 def _escaped(found: re.Match[str]) -> str:

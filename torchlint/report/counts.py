@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 from torchlint.base.finding import Finding, Safety
-from torchlint.report.ascii_json import dump
+from torchlint.report.ascii_json import dump, dump_line
 from torchlint.report.run_report import RunReport, applicable
 from torchlint.report.style import CYAN, SEVERITY, paint
+
+Costs = Mapping[str, str]
+"""What was measured of each rule's example, in a few words by code."""
+_ENGINE = "engine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,35 +44,74 @@ def counted(run: RunReport) -> list[Count]:
     return sorted(counts, key=lambda count: (-count.total, count.first.code))
 
 
-def render(run: RunReport) -> str:
-    """Return a table: count, code, ``[*]`` all fixable or ``[-]`` some or ``[ ]`` none, name."""
+def render(run: RunReport, costs: Costs) -> str:
+    """Return a table: count, code, ``[*]`` all fixable or ``[-]`` some or ``[ ]`` none, name, family, fixes, cost.
+
+    A last line counts the findings of each family.
+    """
     counts = counted(run)
     if not counts:
         return ""
     digits = len(str(counts[0].total))
     letters = max(len(count.first.code) for count in counts)
+    rows = [(count.first.name, _family(run, count), _fixes(count), _cost(count, costs)) for count in counts]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
-    for count in counts:
+    families: Counter[str] = Counter()
+    for count, row in zip(counts, rows, strict=True):
         fixable = count.fixable(run.unsafe_fixes)
         mark = "[*]" if fixable == count.total else "[-]" if fixable else "[ ]"
         code = paint(f"{count.first.code:<{letters}}", SEVERITY[count.first.severity], run.color)
-        lines.append(f"{count.total:>{digits}}\t{code}\t{paint(mark, CYAN, run.color)} {count.first.name}\n")
-    return "".join(lines)
+        told = "  ".join(f"{word:<{width}}" for word, width in zip(row, widths, strict=True)).rstrip()
+        lines.append(f"{count.total:>{digits}}\t{code}\t{paint(mark, CYAN, run.color)} {told}\n")
+        families[row[1]] += count.total
+    return "".join(lines) + f"By family: {', '.join(f'{number} {word}' for word, number in families.most_common())}.\n"
 
 
-def render_json(run: RunReport) -> str:
-    """Return the same as a JSON list with ruff's keys; `unsafe_count` and `severity` are ours."""
-    return dump(
-        [
-            {
-                "code": count.first.code,
-                "name": count.first.name,
-                "count": count.total,
-                "fixable": count.fixable(run.unsafe_fixes) == count.total,
-                "fixable_count": count.fixable(run.unsafe_fixes),
-                "unsafe_count": count.unsafe,
-                "severity": count.first.severity.value,
-            }
-            for count in counted(run)
-        ]
-    )
+def _cost(count: Count, costs: Costs) -> str:
+    cost = costs.get(count.first.code)
+    return f"example: {cost}" if cost else ""
+
+
+def _family(run: RunReport, count: Count) -> str:
+    rule = run.rules.get(count.first.code)
+    return rule.family if rule is not None else _ENGINE
+
+
+def _fixes(count: Count) -> str:
+    kinds = [f"{number} {word}" for number, word in ((count.safe, "safe"), (count.unsafe, "unsafe")) if number]
+    return f"{' + '.join(kinds)} {'fix' if count.safe + count.unsafe == 1 else 'fixes'}" if kinds else ""
+
+
+def _entries(run: RunReport, costs: Costs) -> list[dict[str, Any]]:
+    """Return entries with ruff's keys; `unsafe_count`, `severity`, `family` and `cost` are ours."""
+    return [
+        {
+            "code": count.first.code,
+            "name": count.first.name,
+            "count": count.total,
+            "fixable": count.fixable(run.unsafe_fixes) == count.total,
+            "fixable_count": count.fixable(run.unsafe_fixes),
+            "unsafe_count": count.unsafe,
+            "severity": count.first.severity.value,
+            "family": _family(run, count),
+            "cost": costs.get(count.first.code) or None,
+        }
+        for count in counted(run)
+    ]
+
+
+def render_json(run: RunReport, costs: Costs) -> str:
+    """Return the same as a JSON list."""
+    return dump(_entries(run, costs))
+
+
+def render_json_lines(run: RunReport, costs: Costs) -> str:
+    """Return the same with one JSON object on each line."""
+    return "".join(map(dump_line, _entries(run, costs)))
+
+
+FORMATS: Mapping[str, Callable[[RunReport, Costs], str]] = MappingProxyType(
+    {"json": render_json, "json-lines": render_json_lines}
+)
+"""Output format → what prints its statistics; `render` for all others."""

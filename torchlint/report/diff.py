@@ -17,7 +17,8 @@ _STYLES = {"-": RED, "+": GREEN, "@": CYAN}
 def render_diff(run: RunReport, *, for_eyes: bool | None = None) -> str:
     """Return the unified diff of every changed file, or an empty string.
 
-    File names are relative to the folder that torchlint ran in.
+    File names are relative to the folder that torchlint ran in. For eyes, a notebook is shown by its cells
+    (``nb.ipynb:cell 3``), which no tool can apply.
 
     Args:
         run: the run; files whose `before` and `after` differ are printed.
@@ -26,17 +27,25 @@ def render_diff(run: RunReport, *, for_eyes: bool | None = None) -> str:
     """
     eyes = run.color if for_eyes is None else for_eyes
     files = sorted(run.files, key=lambda file: file.filename)
-    return "".join(_shown(line, run.color) if eyes else line for file in files for line in _patch(run, file))
+    return "".join(_shown(line, run.color) if eyes else line for file in files for line in _patch(run, file, eyes))
 
 
-def _patch(run: RunReport, file: FileReport) -> Iterator[str]:
+def _patch(run: RunReport, file: FileReport, eyes: bool) -> Iterator[str]:
     if file.before == file.after:
         return
     relative = run.relative(file.filename, run.cwd or run.root)
     name = relative if relative is not None else run.absolute(file.filename).lstrip("/")
+    if not (eyes and file.cells):
+        yield from _changes(name, file.before, file.after)
+        return
+    for number, before, after in file.cells:
+        yield from _changes(f"{name}:cell {number}", before, after)
+
+
+def _changes(name: str, before: str, after: str) -> Iterator[str]:
     yield f"--- {_quoted('a/' + name)}\n"
     yield f"+++ {_quoted('b/' + name)}\n"
-    diff = difflib.unified_diff(_lines(file.before), _lines(file.after))
+    diff = difflib.unified_diff(_lines(before), _lines(after))
     for line in list(diff)[2:]:
         if line.endswith("\n"):
             yield line

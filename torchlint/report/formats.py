@@ -10,14 +10,26 @@ from types import MappingProxyType
 from torchlint.report.run_report import RunReport
 
 DEFAULT = "full"
-TEXT_FORMATS = frozenset({"full", "concise"})
+TEXT_FORMATS = frozenset({"full", "concise", "grouped"})
 """The formats for people: the summary follows them on standard output."""
+WITH_SOURCE = frozenset({"full", "html", "rdjson"})
+"""The formats that need the source around findings."""
+WITH_MANUAL = frozenset({"html", "sarif"})
+"""The formats that hold the manual pages of rules."""
 _MODULES = {
     "full": "full",
     "concise": "concise",
+    "grouped": "grouped",
     "json": "json_list",
+    "json-lines": "json_lines",
     "github": "github",
+    "gitlab": "gitlab",
+    "azure": "azure",
+    "junit": "junit",
+    "pylint": "pylint",
+    "rdjson": "rdjson",
     "sarif": "sarif",
+    "html": "html",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchlint.base.finding import NOT_ANALYSED, Finding, Note, NoteKind, Severity
 from torchlint.report.run_report import UNANALYSED, RunReport
-from torchlint.report.text import shown_code, visible
+from torchlint.report.text import file_row, shown_code, visible
 
 _COMMAND = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 
@@ -18,13 +18,14 @@ def render(run: RunReport) -> str:
 
 def _finding(run: RunReport, finding: Finding) -> str:
     start, end = finding.start, finding.end
+    notebook = finding.cell is not None  # whose rows and columns are not those of the file
     # GitHub refuses columns for an annotation of several rows.
-    one_row = start.row == end.row
+    one_row = start.row == end.row and not notebook
     properties = {
         "file": run.absolute(finding.filename),
-        "line": str(start.row),
+        "line": str(file_row(finding)),
         "col": str(start.column) if one_row else "",
-        "endLine": str(end.row),
+        "endLine": "" if notebook else str(end.row),
         "endColumn": str(end.column) if one_row else "",
         "title": f"torchlint ({finding.code})",
     }

@@ -1,37 +1,31 @@
 """The `json` format: a bare list with ruff's keys, so that tools that read ruff's reports can read ours.
 
-Keys that ruff lacks: ``fingerprint`` and ``why_hot`` of an entry, ``note`` of a fix.
+Keys that ruff lacks: ``fingerprint`` and ``why_hot`` of an entry, ``note`` of a fix; in notebooks ``cell`` of an edit
+and of a reason, which may lie in other cells.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from torchlint.base.finding import (
-    INVALID_SYNTAX,
-    NOT_ANALYSED,
-    UNREADABLE,
-    Edit,
-    Finding,
-    Note,
-    NoteKind,
-    Safety,
-    Severity,
-    TextFix,
-)
+from torchlint.base.finding import INVALID_SYNTAX, NOT_ANALYSED, UNREADABLE, Edit, Finding, Safety, TextFix
 from torchlint.base.span import Position
 from torchlint.report.ascii_json import dump
-from torchlint.report.run_report import UNANALYSED, RunReport
+from torchlint.report.run_report import RunReport
 
 _APPLICABILITY = {Safety.SAFE: "safe", Safety.UNSAFE: "unsafe", Safety.SUGGESTION: "display"}
-_NO_COMMENT_HELPS = frozenset({INVALID_SYNTAX, UNREADABLE})
+_NO_COMMENT_HELPS = frozenset({INVALID_SYNTAX, UNREADABLE, NOT_ANALYSED})
 
 
 def render(run: RunReport) -> str:
     """Return the list: every finding, then an entry ``not-analysed`` for each file that was left out."""
-    entries = [_finding(run, finding) for finding in run.findings()]
-    entries += [_note(run, note) for note in run.notes(*UNANALYSED)]
-    return dump(entries)
+    return dump(list(entries(run)))
+
+
+def entries(run: RunReport) -> Iterator[dict[str, Any]]:
+    """Yield the entries of the list."""
+    return (_finding(run, finding) for finding in run.entries())
 
 
 def _finding(run: RunReport, finding: Finding) -> dict[str, Any]:
@@ -51,29 +45,14 @@ def _finding(run: RunReport, finding: Finding) -> dict[str, Any]:
         "severity": finding.severity.value,
         "url": rule.url or None if rule else None,
         "why_hot": [
-            {"text": reason.text, "filename": run.absolute(reason.filename), "line": reason.line}
+            {
+                "text": reason.text,
+                "filename": run.absolute(reason.filename),
+                "line": reason.line,
+                **({} if reason.cell is None else {"cell": reason.cell}),
+            }
             for reason in finding.why_hot
         ],
-    }
-
-
-def _note(run: RunReport, note: Note) -> dict[str, Any]:
-    place = _location(Position(max(note.line, 1), 1))
-    severity = Severity.ERROR if note.kind is NoteKind.FAILED else Severity.WARNING
-    return {
-        "cell": None,
-        "code": NOT_ANALYSED,
-        "end_location": place,
-        "filename": run.absolute(note.filename),
-        "fingerprint": "",
-        "fix": None,
-        "location": place,
-        "message": note.message,
-        "name": NOT_ANALYSED,
-        "noqa_row": None,
-        "severity": severity.value,
-        "url": None,
-        "why_hot": [],
     }
 
 
@@ -88,6 +67,7 @@ def _fix(fix: TextFix) -> dict[str, Any]:
 
 def _edit(edit: Edit) -> dict[str, Any]:
     return {
+        **({} if edit.cell is None else {"cell": edit.cell}),
         "content": edit.text,
         "end_location": _location(edit.end),
         "location": _location(edit.start),

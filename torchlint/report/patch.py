@@ -27,18 +27,25 @@ def patch_lines(fix: TextFix, source: Mapping[int, str], width: int, color: bool
         width: digits of the gutter.
         color: whether to use colours.
     """
-    edits = sorted(fix.edits, key=lambda edit: (edit.start, edit.end))
     lines: list[str] = []
-    shift = 0
-    for hunk in _hunks(edits):
-        rows = list(_rows(hunk, source, shift))
+    for column, rows in changes(fix, source):
         lines.append(paint(f"{' ' * width} |", GUTTER, color))
-        column = min(edit.start.column for edit in hunk)
         lines.extend(_line(row, column, width, color) for row in rows[:MOST_ROWS])
         if len(rows) > MOST_ROWS:
             lines.append(f"{' ' * width} ... and {len(rows) - MOST_ROWS} more rows")
-        shift += sum(edit.text.count("\n") - (edit.end.row - edit.start.row) for edit in hunk)
     return [*lines, paint(f"{' ' * width} |", GUTTER, color)] if lines else []
+
+
+def changes(fix: TextFix, source: Mapping[int, str]) -> Iterator[tuple[int, list[Row]]]:
+    """Yield the rows of each connected change, after its first column, from which a long row is best shown.
+
+    For the arguments see `patch_lines`.
+    """
+    edits = sorted(fix.edits, key=lambda edit: (edit.start, edit.end))
+    shift = 0
+    for hunk in _hunks(edits):
+        yield min(edit.start.column for edit in hunk), list(_rows(hunk, source, shift))
+        shift += sum(edit.text.count("\n") - (edit.end.row - edit.start.row) for edit in hunk)
 
 
 def _hunks(edits: list[Edit]) -> list[list[Edit]]:

@@ -6,7 +6,8 @@ import os.path
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from torchlint.base.finding import FileReport, Finding, Note, NoteKind, Safety, Severity
+from torchlint.base.finding import NOT_ANALYSED, FileReport, Finding, Note, NoteKind, Safety, Severity
+from torchlint.base.span import Position
 
 UNANALYSED = frozenset({NoteKind.SKIPPED, NoteKind.FAILED})
 """The kinds of note that say that a file was not analysed, or not in full."""
@@ -16,8 +17,8 @@ UNANALYSED = frozenset({NoteKind.SKIPPED, NoteKind.FAILED})
 class RuleMeta:
     """What a report says about a rule.
 
-    `title` is its one line, `help_markdown` its manual page, `url` the page on the web or an empty string,
-    and `default` whether it is on when nothing is selected.
+    `title` is its one line, `help_markdown` and `help_text` are its manual page, `url` is the page on the web or an
+    empty string, `default` says whether it is on when nothing is selected, and `cost` in a few words what was measured.
     """
 
     code: str
@@ -28,6 +29,8 @@ class RuleMeta:
     help_markdown: str = ""
     url: str = ""
     default: bool = True
+    help_text: str = ""
+    cost: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,8 @@ class RunReport:
 
     Args:
         files: one report per file that has anything to say. For the `full` format its `source` holds two rows
-            around each finding and every row that an edit touches, with one more on either side.
+            around each finding and every row that an edit touches, with one more on either side; so it does for
+            the other formats of `formats.WITH_SOURCE`.
         version: torchlint's own version.
         rules: the rules that were on, by code.
         root: absolute posix path of the project root; SARIF's paths are relative to it.
@@ -69,6 +73,10 @@ class RunReport:
         notes = (note for file in self.files for note in file.notes if not kinds or note.kind in kinds)
         return iter(sorted(dict.fromkeys(notes), key=lambda note: (note.filename, note.line)))
 
+    def entries(self) -> list[Finding]:
+        """Return all findings, and after them one of the code `NOT_ANALYSED` for each file that was left out."""
+        return [*self.findings(), *map(_as_finding, self.notes(*UNANALYSED))]
+
     def absolute(self, filename: str) -> str:
         """Return the absolute posix path of a file named as the user sees it."""
         from pathlib import PurePath
@@ -83,6 +91,15 @@ class RunReport:
             return PurePath(self.absolute(filename)).relative_to(base or self.root).as_posix()
         except ValueError:
             return None
+
+
+def _as_finding(note: Note) -> Finding:
+    severity = Severity.ERROR if note.kind is NoteKind.FAILED else Severity.WARNING
+    row = max(note.line, 1)
+    start = Position(row, 1)
+    return Finding(
+        NOT_ANALYSED, NOT_ANALYSED, note.message, severity, note.filename, start, start, row, row, cell=note.cell
+    )
 
 
 def report_order(finding: Finding) -> tuple[str, int, int, int, str]:

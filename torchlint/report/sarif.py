@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
-from torchlint.base.finding import Finding, Note, NoteKind, Severity, TextFix
+from torchlint.base.finding import Finding, Note, NoteKind, Reason, Severity, TextFix
 from torchlint.base.span import Position
 from torchlint.report.ascii_json import dump
 from torchlint.report.run_report import RuleMeta, RunReport, applicable, report_order
-from torchlint.report.text import path_bytes
+from torchlint.report.text import file_row, in_cell, path_bytes
 
 MOST_RESULTS = 25_000
 """Results per run that GitHub takes; it refuses a longer file as a whole."""
@@ -73,7 +73,7 @@ def _rule(meta: RuleMeta) -> dict[str, Any]:
         "properties": {"tags": ["performance", "pytorch", meta.family]},
     }
     if meta.help_markdown:
-        rule["help"] = {"text": meta.help_markdown, "markdown": meta.help_markdown}
+        rule["help"] = {"text": meta.help_text or meta.help_markdown, "markdown": meta.help_markdown}
     if meta.url:
         rule["helpUri"] = meta.url
     return rule
@@ -90,51 +90,52 @@ def _invocation(run: RunReport, left_out: int) -> dict[str, Any]:
 
 def _notification(run: RunReport, note: Note) -> dict[str, Any]:
     physical: dict[str, Any] = {"artifactLocation": _artifact(run, note.filename)}
-    if note.line:
+    if note.line and note.cell is None:
         physical["region"] = {"startLine": note.line}
     return {
         "level": _NOTE_LEVELS[note.kind],
-        "message": {"text": note.message},
+        "message": {"text": note.message if note.cell is None else f"cell {note.cell}: {note.message}"},
         "descriptor": {"id": note.kind.value},
         "locations": [{"physicalLocation": physical}],
     }
 
 
 def _result(run: RunReport, finding: Finding, index: int) -> dict[str, Any]:
-    location: dict[str, Any] = {
-        "physicalLocation": {
-            "artifactLocation": _artifact(run, finding.filename),
-            "region": _region(finding.start, finding.end),
-        }
-    }
-    text = finding.message
-    if finding.cell is not None:
-        location["logicalLocations"] = [{"name": f"cell {finding.cell}"}]
-        text = f"cell {finding.cell}: {text}"
     result: dict[str, Any] = {
         "ruleId": finding.code,
         "ruleIndex": index,
         "level": _LEVELS[finding.severity],
-        "message": {"text": text},
-        "locations": [location],
+        "message": {"text": in_cell(finding) + finding.message},
+        "locations": [_location(run, finding)],
     }
     if finding.fingerprint:
         result["partialFingerprints"] = {"torchlint/v1": finding.fingerprint}
     if finding.why_hot:
-        result["relatedLocations"] = [
-            {
-                "message": {"text": reason.text},
-                "physicalLocation": {
-                    "artifactLocation": _artifact(run, reason.filename),
-                    "region": {"startLine": max(reason.line, 1)},
-                },
-            }
-            for reason in finding.why_hot
-        ]
+        result["relatedLocations"] = [_related(run, reason) for reason in finding.why_hot]
     # A cell's rows are not the rows of the .ipynb file, and a suggestion is not for a tool to apply.
     if finding.fix is not None and finding.cell is None and applicable(finding):
         result["fixes"] = [_fix(run, finding, finding.fix)]
     return result
+
+
+def _location(run: RunReport, finding: Finding) -> dict[str, Any]:
+    """Return where a finding lies; a notebook's lines are those of its JSON text, in which a column says nothing."""
+    cell = finding.cell
+    region = _region(finding.start, finding.end) if cell is None else {"startLine": file_row(finding)}
+    location: dict[str, Any] = {
+        "physicalLocation": {"artifactLocation": _artifact(run, finding.filename), "region": region}
+    }
+    if cell is not None:
+        location["logicalLocations"] = [{"name": f"cell {cell}"}]
+    return location
+
+
+def _related(run: RunReport, reason: Reason) -> dict[str, Any]:
+    place = "" if reason.cell is None else f"cell {reason.cell}:{reason.line}: "
+    physical: dict[str, Any] = {"artifactLocation": _artifact(run, reason.filename)}
+    if reason.cell is None:
+        physical["region"] = {"startLine": max(reason.line, 1)}
+    return {"message": {"text": place + reason.text}, "physicalLocation": physical}
 
 
 def _fix(run: RunReport, finding: Finding, fix: TextFix) -> dict[str, Any]:

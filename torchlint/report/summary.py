@@ -72,5 +72,6 @@ def _undone(run: RunReport) -> Iterator[str]:
 
 
 def _noted(note: Note) -> str:
+    cell = "" if note.cell is None else f":cell {note.cell}"
     line = f":{note.line}" if note.line else ""
-    return f"  {visible_path(note.filename)}{line}: {visible(note.message)}"
+    return f"  {visible_path(note.filename)}{cell}{line}: {visible(note.message)}"

@@ -6,7 +6,7 @@ from torchlint.base.finding import INVALID_SYNTAX, NOT_ANALYSED, UNREADABLE, Fin
 from torchlint.report.escapes import path_bytes, visible, visible_path
 from torchlint.report.run_report import applicable
 
-__all__ = ["marker", "path_bytes", "place", "pluralise", "shown_code", "visible", "visible_path"]
+__all__ = ["file_row", "in_cell", "marker", "path_bytes", "place", "pluralise", "shown_code", "visible", "visible_path"]
 
 _MARKERS = {Safety.SAFE: "[*]", Safety.UNSAFE: "[~]"}
 _WORD_CODES = frozenset({INVALID_SYNTAX, UNREADABLE, NOT_ANALYSED})
@@ -16,6 +16,18 @@ def place(finding: Finding) -> str:
     """Return ``path:row:column``, with the cell between path and row in a notebook."""
     cell = "" if finding.cell is None else f":cell {finding.cell}"
     return f"{visible_path(finding.filename)}{cell}:{finding.start.row}:{finding.start.column}"
+
+
+def in_cell(finding: Finding) -> str:
+    """Return ``cell 4:6:16: `` for a finding in a notebook, for formats whose lines are the file's, else nothing."""
+    if finding.cell is None:
+        return ""
+    return f"cell {finding.cell}:{finding.start.row}:{finding.start.column}: "
+
+
+def file_row(finding: Finding) -> int:
+    """Return the row of the file as stored: in a notebook that of its JSON text."""
+    return finding.file_row or finding.start.row
 
 
 def marker(finding: Finding) -> str:

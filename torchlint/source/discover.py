@@ -19,7 +19,7 @@ from torchlint.source.document import kind_of, reason_of
 from torchlint.source.gitignore import Chain, GitIgnores, reason_to_ignore
 from torchlint.source.globs import GlobList
 
-DEFAULT_INCLUDE = ("*.py", "*.pyi")
+DEFAULT_INCLUDE = ("*.py", "*.pyi", "*.ipynb")
 DEFAULT_EXCLUDE = tuple(
     """
     .bzr .direnv .eggs .git .git-rewrite .hg .ipynb_checkpoints .mypy_cache .nox .pants.d .pyenv .pytest_cache

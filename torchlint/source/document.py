@@ -9,10 +9,14 @@ import re
 import stat
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from torchlint.base.errors import SourceError, TooLargeError
 from torchlint.base.span import LineIndex
+
+if TYPE_CHECKING:
+    from torchlint.source.notebook import Notebook
 
 _BOM = codecs.BOM_UTF8
 _WIDE_BOMS = {  # utf-32-le starts with the mark of utf-16-le, so it comes first
@@ -34,6 +38,8 @@ _NEVER_WRITTEN = frozenset(
     }
     | {"mbcs", "oem", "undefined"}
 )
+LARGEST_NOTEBOOK = 100_000_000
+"""Bytes of the largest notebook that is read, outputs and all; `max_size` may allow more."""
 _SHOWN = 64
 _CODEC_ERRORS = (UnicodeError, ValueError, LookupError, OverflowError)
 """What the codecs of the standard library raise on bytes that are not theirs."""
@@ -46,10 +52,12 @@ class Document:
     Args:
         filename: the path as the user should see it.
         path: the file on disk, absolute, links resolved; empty for standard input.
-        text: the decoded text, without a BOM, with every newline as in the file.
+        text: the decoded text, without a BOM, with every newline as in the file; of a notebook, its cells as one text.
         encoding: the codec's Python name (``"utf-8"``, ``"iso8859-1"``, …).
         bom: whether the bytes start with a UTF-8 byte order mark.
         data: the bytes as read; writing compares the file on disk with them.
+        notebook: the code cells, where the file is a notebook.
+        left_out: why there is nothing in the file to analyse, or an empty string.
     """
 
     filename: str
@@ -58,6 +66,8 @@ class Document:
     encoding: str
     bom: bool
     data: bytes
+    notebook: Notebook | None = None
+    left_out: str = ""
 
 
 def read_bytes(path: str, filename: str, max_size: int, *, follow: bool = True) -> bytes:
@@ -109,8 +119,38 @@ def kind_of(mode: int) -> str:
 
 
 def read(path: str, filename: str, max_size: int) -> Document:
-    """Read and decode a file; arguments and errors are those of `read_bytes` and `decode`."""
-    return decode(read_bytes(path, filename, max_size), path, filename)
+    """Read a file; arguments and errors are those of `read_bytes` and `loaded`."""
+    return loaded(read_bytes(path, filename, byte_limit(filename, max_size)), path, filename, max_size)
+
+
+def byte_limit(filename: str, max_size: int) -> int:
+    """Return how many bytes a file may have where its code may have `max_size`: notebooks hold images, too."""
+    return max(max_size, LARGEST_NOTEBOOK) if max_size and _is_notebook(filename) else max_size
+
+
+def loaded(data: bytes, path: str, filename: str, max_size: int) -> Document:
+    """Return the document that `data` holds: a notebook where the name says so, else Python source.
+
+    Raises:
+        TooLargeError: the code cells of a notebook hold more than `max_size` bytes.
+        SourceError: the bytes are no text (see `decode`), or no notebook.
+    """
+    document = decode(data, path, filename)
+    if not _is_notebook(filename):
+        return document
+    from torchlint.source.notebook_json import read_notebook  # most runs meet no notebook
+
+    notebook = read_notebook(document.text, filename)
+    if isinstance(notebook, str):
+        return replace(document, text="", left_out=notebook)
+    size = sum(len(part.cell.source.encode()) for part in notebook.parts)
+    if max_size and size > max_size:
+        raise TooLargeError(f"{filename}: has {size} bytes of code, more than {max_size} (--max-file-size)")
+    return replace(document, text=notebook.text, notebook=notebook)
+
+
+def _is_notebook(filename: str) -> bool:
+    return filename.lower().endswith(".ipynb")
 
 
 def decode(data: bytes, path: str, filename: str) -> Document:
@@ -143,9 +183,18 @@ def decode(data: bytes, path: str, filename: str) -> Document:
 def encode(document: Document, new_text: str) -> bytes:
     """Return `new_text` as bytes in the codec of `document`, with its BOM.
 
+    Of a notebook, these are its bytes with the sources exchanged that differ.
+
     Raises:
-        SourceError: the codec cannot hold a character of `new_text`.
+        SourceError: the codec cannot hold a character of `new_text`, or no cells can be made of it.
     """
+    if document.notebook is not None:
+        if new_text == document.text:
+            return document.data
+        from torchlint.source.notebook_json import rewritten
+
+        old = document.data.decode("utf-8-sig" if document.bom else "utf-8")
+        new_text = rewritten(old, document.notebook, new_text, document.filename)
     try:
         with _quiet(document.encoding):
             body = new_text.encode(document.encoding)

@@ -1,0 +1,59 @@
+"""What reports say of the rules."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from torchlint.base.finding import Finding
+from torchlint.base.places import rule_page
+from torchlint.engine.catalog import Catalog
+from torchlint.engine.config import Settings, severities
+from torchlint.report.run_report import RuleMeta
+
+
+def rule_metas(
+    settings: Settings, catalog: Catalog, found: Mapping[str, Finding], *, manual: bool
+) -> dict[str, RuleMeta]:
+    """Return the rules that are on, by code.
+
+    Args:
+        settings: which rules are on, and their severities.
+        catalog: the rules.
+        found: a finding of each code that occurs; of the engine's own codes only these are described.
+        manual: whether to give manual pages and costs too, and the engine's own codes.
+    """
+    grades = severities(settings, catalog)
+    codes = catalog.enabled(settings.select, settings.ignore, settings.extend_select)
+    metas = {
+        info.code: RuleMeta(
+            info.code,
+            info.name,
+            info.title,
+            grades.get(info.code, info.severity),
+            info.family,
+            url=rule_page(info.code),
+            default=info.default,
+        )
+        for info in catalog.rules
+        if info.code in codes
+    }
+    return _with_manual(metas, catalog, found) if manual else metas
+
+
+def _with_manual(metas: dict[str, RuleMeta], catalog: Catalog, found: Mapping[str, Finding]) -> dict[str, RuleMeta]:
+    from torchlint.manual.engine_codes import ENGINE_PAGES
+    from torchlint.manual.pages import costs, page, page_text
+
+    whole = {}
+    for code, meta in metas.items():
+        info = catalog.find(code)
+        if info is not None:
+            whole[code] = dataclasses.replace(
+                meta, help_markdown=page(info), help_text=page_text(info), cost=costs().get(code, "")
+            )
+    for code in found.keys() & ENGINE_PAGES.keys():
+        text, finding = ENGINE_PAGES[code], found[code]
+        title = text.partition("\n")[0]
+        whole[code] = RuleMeta(code, finding.name, title, finding.severity, "engine", text, help_text=text)
+    return whole

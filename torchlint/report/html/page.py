@@ -1,0 +1,221 @@
+"""What stands on the HTML page, part by part, as plain values for the template."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from torchlint.base.finding import FileReport, Finding, NoteKind, Reason, Safety, Severity, TextFix
+from torchlint.report.html.manual import blocks
+from torchlint.report.layout import clip
+from torchlint.report.patch import MOST_ROWS, changes
+from torchlint.report.run_report import UNANALYSED, RuleMeta, RunReport, applicable, report_order
+from torchlint.report.text import pluralise
+
+CONTEXT = 2
+"""Rows shown before and after the row of a finding."""
+OPEN = 60
+"""Up to so many findings are shown unfolded."""
+MOST = 9
+"""Rows of a list in the summary before the rest is folded away."""
+GRADES = (Severity.ERROR, Severity.WARNING, Severity.INFO)
+_FIXES = {Safety.SAFE: "safe", Safety.UNSAFE: "unsafe"}
+_NOTES = {
+    NoteKind.SKIPPED: "left out",
+    NoteKind.FAILED: "failed",
+    NoteKind.UNWRITTEN: "fix not written",
+    NoteKind.WITHHELD: "fix withheld",
+    NoteKind.CHECKED_LESS: "fixed with fewer checks",
+}
+Rows = Mapping[int, str]
+
+
+def page(run: RunReport) -> dict[str, Any]:
+    """Return the values that ``report.html.jinja`` shows."""
+    findings = run.findings()
+    fixes = Counter(_fixable(finding) for finding in findings)
+    grades = Counter(finding.severity for finding in findings)
+    unanalysed = {note.filename for note in run.notes(*UNANALYSED)}
+    files = [file for file in sorted(run.files, key=lambda file: file.filename) if file.findings]
+    return {
+        "root": run.root,
+        "version": run.version,
+        "verdict": _verdict(run, len(findings), len(unanalysed)),
+        "total": len(findings),
+        "open": len(findings) <= OPEN,
+        "checked": run.files_checked,
+        "with_findings": len({finding.filename for finding in findings}),
+        "unanalysed": len(unanalysed),
+        "fixed": run.fix_applied,
+        "fixes": {kind: fixes[kind] for kind in ("safe", "unsafe")},
+        "grades": [{"name": grade.value, "count": grades[grade]} for grade in GRADES],
+        "families": _shares(findings, lambda finding: (_family(run, finding), "")),
+        "ranked_rules": _shares(findings, lambda finding: (finding.code, finding.name)),
+        "ranked_files": _shares(findings, lambda finding: (finding.filename, "")),
+        "most": MOST,
+        "rules": list(_rules(run, findings)),
+        "files": [_file(run, file) for file in files],
+        "numbers": {file.filename: number for number, file in enumerate(files, 1)},
+        "notes": [
+            {
+                "kind": _NOTES[note.kind],
+                "grade": "error" if note.kind in (NoteKind.FAILED, NoteKind.UNWRITTEN) else "info",
+                "where": _where(note.filename, note.cell, note.line),
+                "message": note.message,
+            }
+            for note in run.notes()
+        ],
+    }
+
+
+def _verdict(run: RunReport, total: int, unanalysed: int) -> str:
+    if total:
+        return f"{pluralise(total, 'finding')} in {pluralise(run.files_checked, 'checked file')}"
+    if unanalysed:
+        return "No findings, but not everything was analysed"
+    return "All checks passed" if run.files_checked else "No files were checked"
+
+
+def _fixable(finding: Finding) -> str:
+    safety = applicable(finding)
+    return "none" if safety is None else _FIXES[safety]
+
+
+def _family(run: RunReport, finding: Finding) -> str:
+    rule = run.rules.get(finding.code)
+    return rule.family if rule is not None else "engine"
+
+
+def _shares(findings: Sequence[Finding], key: Callable[[Finding], tuple[str, str]]) -> list[dict[str, Any]]:
+    """Return how the findings are shared out by `key`, a name and a title, the largest share first."""
+    groups: dict[tuple[str, str], Counter[Severity]] = {}
+    for finding in findings:
+        groups.setdefault(key(finding), Counter())[finding.severity] += 1
+    ordered = sorted(groups.items(), key=lambda group: (-sum(group[1].values()), group[0]))
+    most = sum(ordered[0][1].values()) if ordered else 1
+    return [
+        {"name": name, "title": title, "count": sum(grades.values()), "bars": list(_bars(grades, most))}
+        for (name, title), grades in ordered
+    ]
+
+
+def _bars(grades: Counter[Severity], most: int) -> Iterator[dict[str, Any]]:
+    """Yield the pieces of a bar, in percent of the largest share."""
+    start = 0
+    for grade in GRADES:
+        if grades[grade]:
+            yield {"grade": grade.value, "x": f"{100 * start / most:.2f}", "width": f"{100 * grades[grade] / most:.2f}"}
+            start += grades[grade]
+
+
+def _rules(run: RunReport, findings: Sequence[Finding]) -> Iterator[dict[str, Any]]:
+    """Yield the rules that found something, the most frequent first, with their manuals."""
+    by_code: dict[str, list[Finding]] = {}
+    for finding in findings:
+        by_code.setdefault(finding.code, []).append(finding)
+    for code, found in sorted(by_code.items(), key=lambda group: (-len(group[1]), group[0])):
+        meta = run.rules.get(code) or RuleMeta(code, found[0].name, "", found[0].severity, "engine")
+        kinds = Counter(map(_fixable, found))
+        yield {
+            "code": code,
+            "name": meta.name,
+            "title": meta.title,
+            "family": meta.family,
+            "grade": max((finding.severity for finding in found), key=lambda grade: grade.rank).value,
+            "count": len(found),
+            "fixes": " and ".join(pluralise(kinds[kind], f"{kind} fix") for kind in ("safe", "unsafe") if kinds[kind]),
+            "cost": meta.cost,
+            "url": meta.url if meta.url.startswith("https://") else "",
+            "manual": list(blocks(meta.help_markdown)),
+        }
+
+
+def _file(run: RunReport, file: FileReport) -> dict[str, Any]:
+    rows: dict[int | None, dict[int, str]] = {}
+    for cell, row, text in file.source:
+        rows.setdefault(cell, {})[row] = text
+    ordered = sorted(file.findings, key=report_order)
+    cells = [
+        {
+            "label": "" if cell is None else f"Cell {cell}",
+            "findings": [_finding(run, finding, rows) for finding in found],
+        }
+        for cell, found in groupby(ordered, lambda finding: finding.cell)
+    ]
+    return {"name": file.filename, "count": len(ordered), "cells": cells}
+
+
+def _finding(run: RunReport, finding: Finding, rows: Mapping[int | None, Rows]) -> dict[str, Any]:
+    return {
+        "code": finding.code,
+        "family": _family(run, finding),
+        "grade": finding.severity.value,
+        "fixable": _fixable(finding),
+        "message": finding.message,
+        "row": finding.start.row,
+        "where": f"{_where('', finding.cell, finding.start.row)}:{finding.start.column}".lstrip(":"),
+        "excerpt": list(_excerpt(finding, rows.get(finding.cell, {}))),
+        "why": [{"text": each.text, "where": _reason_place(each, finding)} for each in finding.why_hot],
+        "help": finding.help,
+        "fix": None if finding.fix is None else _fix(finding.fix, rows),
+    }
+
+
+def _where(filename: str, cell: int | None, row: int) -> str:
+    return filename + (f":cell {cell}" if cell is not None else "") + (f":{row}" if row else "")
+
+
+def _reason_place(reason: Reason, finding: Finding) -> str:
+    if reason.filename == finding.filename and reason.cell == finding.cell:
+        return f"line {reason.line}" if reason.line else ""
+    return _where(reason.filename, reason.cell, reason.line)
+
+
+def _excerpt(finding: Finding, rows: Rows) -> Iterator[dict[str, Any]]:
+    """Yield the rows around a finding; of its first row, what lies before, within and after it."""
+    first = finding.start.row
+    if first not in rows:
+        return
+    shown = [row for row in range(first - CONTEXT, first + CONTEXT + 1) if row in rows]
+    while shown[0] < first and not rows[shown[0]].strip():
+        del shown[0]
+    while shown[-1] > first and not rows[shown[-1]].strip():
+        del shown[-1]
+    for row in shown:
+        column = finding.start.column if row == first else 1
+        text, cut = clip(rows[row], column)
+        if row != first:
+            yield {"row": row, "text": (text, "", "")}
+            continue
+        start = min(max(column - 1 - cut, 0), len(text))
+        one_row = finding.end.row == first
+        end = min(finding.end.column - 1 - cut, len(text)) if one_row else len(text.rstrip())
+        end = max(end, start + 1)
+        yield {"row": row, "text": (text[:start], text[start:end] or " ", text[end:])}
+
+
+def _fix(fix: TextFix, rows: Mapping[int | None, Rows]) -> dict[str, Any]:
+    hunks = []
+    for cell in sorted({edit.cell for edit in fix.edits}, key=lambda cell: cell or 0):
+        here = dataclasses.replace(fix, edits=tuple(edit for edit in fix.edits if edit.cell == cell))
+        for column, changed in changes(here, rows.get(cell, {})):
+            lines = [{"sign": sign, "row": row or "", "text": clip(text, column)[0]} for sign, row, text in changed]
+            more = len(lines) - MOST_ROWS
+            hunks.append(
+                {
+                    "label": "Change" if cell is None else f"Change in cell {cell}",
+                    "lines": lines[:MOST_ROWS],
+                    "more": f"and {pluralise(more, 'more row')}" if more > 0 else "",
+                }
+            )
+    return {
+        "title": fix.title,
+        "safety": fix.safety.value,
+        "note": fix.note,
+        "withheld": fix.withheld,
+        "hunks": hunks,
+        "cells": len({edit.cell for edit in fix.edits}) > 1,
+    }
