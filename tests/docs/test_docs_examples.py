@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import click
@@ -99,7 +100,8 @@ def test_commands_are_understood(command: str) -> None:
     context = click.Context(main, info_name="torchlint")
     found = main.get_command(context, words[0])
     assert found is not None, f"there is no command {words[0]}"
-    found.make_context(words[0], words[1:], parent=context, resilient_parsing=False)
+    with suppress(click.MissingParameter) if len(words) == 1 else nullcontext():  # named, not called
+        found.make_context(words[0], words[1:], parent=context)
 
 
 def test_unknown_commands_and_options_are_seen() -> None:

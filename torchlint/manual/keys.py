@@ -146,7 +146,8 @@ _FIELDS = {field.name: field.default for field in fields(Settings)}
 
 def default_of(key: str) -> str:
     """Return a key's default as TOML would have it, in words where there is no such value."""
-    if key in ("extend", "required-version"):
+    value = _FIELDS.get(key.replace("-", "_"), ())  # extend-exclude is merged into another field
+    if key in ("extend", "required-version") or (value == "" and key != "cache-dir"):
         return "none"
     if key == "target-torch":
         return "read from your dependencies"
@@ -154,7 +155,6 @@ def default_of(key: str) -> str:
         return f"`{CACHE_NAME!r}`".replace("'", '"')
     if key == "select":
         return "the rules that are on by default"
-    value = _FIELDS.get(key.replace("-", "_"), ())  # extend-exclude is merged into another field
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     if isinstance(value, tuple):
