@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +138,11 @@ def tab(profile: Path) -> Iterator[Tab]:
         try:
             yield Tab(in_write, out_read)
         finally:
-            process.kill()
+            with suppress(OSError):  # it may be gone
+                os.write(in_write, b'{"id": 0, "method": "Browser.close"}\0')
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
             os.close(in_write)
             os.close(out_read)
