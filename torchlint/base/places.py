@@ -1,4 +1,4 @@
-"""Names of what torchlint itself puts into a project."""
+"""Names of what torchlint itself puts into a project, and where its pages lie."""
 
 from __future__ import annotations
 
@@ -6,6 +6,20 @@ CACHE_NAME = ".torchlint_cache"
 """The folder of the cache, in the project's root, unless ``cache-dir`` says otherwise."""
 TEMPORARY_PREFIX, TEMPORARY_SUFFIX = ".torchlint-", ".tmp"
 """How the names of temporary files begin and end, beside what they will replace."""
+
+DOCS_URL = ""
+"""Where the documentation site is served, ending with a slash; empty while it has no public host.
+
+All links to rule pages start here: those of JSON, SARIF and the editor. ``torchlint rule CODE`` needs none.
+"""
+
+
+def rule_page(code: str) -> str:
+    """Return the address of a rule's page on the web, or an empty string where there is none.
+
+    Rules of plugins have no page there; their codes never start with TL.
+    """
+    return f"{DOCS_URL}rules/{code}.html" if DOCS_URL and code.startswith("TL") else ""
 
 
 def is_temporary(name: str) -> bool:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from torchlint.base.finding import Finding
+from torchlint.base.places import rule_page
 from torchlint.engine.catalog import Catalog
 from torchlint.engine.config import Settings, severities
 from torchlint.report.run_report import RuleMeta
@@ -26,7 +27,13 @@ def rule_metas(
     codes = catalog.enabled(settings.select, settings.ignore, settings.extend_select)
     metas = {
         info.code: RuleMeta(
-            info.code, info.name, info.title, grades.get(info.code, info.severity), info.family, default=info.default
+            info.code,
+            info.name,
+            info.title,
+            grades.get(info.code, info.severity),
+            info.family,
+            url=rule_page(info.code),
+            default=info.default,
         )
         for info in catalog.rules
         if info.code in codes

@@ -1,0 +1,183 @@
+"""The configuration keys in words: what the documentation says of each. The keys themselves are the engine's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+
+from torchlint.base.finding import Severity
+from torchlint.base.places import CACHE_NAME
+from torchlint.engine.config import Settings
+from torchlint.engine.options import OPTIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a page says of one key.
+
+    Args:
+        takes: the kind of value, in words.
+        words: what the key does, plain text.
+        sample: a line of TOML, or a table, that sets it.
+        more: what else there is to say, markdown.
+    """
+
+    takes: str
+    words: str
+    sample: str
+    more: str = ""
+
+
+_FILES = "list of globs"
+_RULES = "list of codes, prefixes of codes, names or `ALL`"
+_SEVERITIES = '`"error"`, `"warning"` or `"info"`'
+KEYS: Mapping[str, Key] = MappingProxyType(
+    {
+        "accelerator": Key(
+            '`"auto"`, `"cuda"`, `"mps"` or `"cpu"`',
+            "What the code runs on: auto, cuda, mps or cpu.",
+            'accelerator = "auto"',
+            "`auto` reads it from the code: a file that never mentions an accelerator is taken for CPU code, and the "
+            "rules on transfers are silent in it.",
+        ),
+        "assume-hot": Key(
+            "list of globs of function names",
+            "Functions that run every step although no loop here shows it.",
+            'assume-hot = ["act", "*_update"]',
+            "Callbacks of a framework that torchlint does not know, say.",
+        ),
+        "cache-dir": Key(
+            "path, relative to the project's root",
+            "Where results are kept.",
+            'cache-dir = ".torchlint_cache"',
+            "`torchlint clean` removes the folder.",
+        ),
+        "exclude": Key(
+            _FILES,
+            "What to leave out of a folder, in place of what is left out anyway.",
+            'exclude = [".git", ".venv", "build"]',
+            "A path that is named on the command line is checked nevertheless, unless `force-exclude` is set.",
+        ),
+        "extend": Key(
+            "path of a configuration file",
+            "A configuration that this one adds to.",
+            'extend = "../torchlint.toml"',
+            "What stands here wins.",
+        ),
+        "extend-exclude": Key(
+            _FILES, "What to leave out besides what is left out anyway.", 'extend-exclude = ["third_party/"]'
+        ),
+        "extend-select": Key(_RULES, "Rules to check besides the default ones.", 'extend-select = ["TL407"]'),
+        "fail-on": Key(
+            _SEVERITIES,
+            "The lowest severity that makes the exit code 1: error, warning or info.",
+            'fail-on = "warning"',
+        ),
+        "force-exclude": Key(
+            "true or false",
+            "Whether excludes hold for files that are named, too.",
+            "force-exclude = false",
+            "pre-commit names files; the hooks set it.",
+        ),
+        "ignore": Key(
+            _RULES,
+            "Rules to leave out.",
+            'ignore = ["TL202"]',
+            "Of several selectors that hold a rule the most specific one decides; of two equally specific ones, "
+            "`ignore` wins.",
+        ),
+        "include": Key(_FILES, "Which files to take from a folder.", 'include = ["*.py", "*.ipynb"]'),
+        "jobs": Key(
+            "whole number",
+            "Worker processes at most; 0 for one a core.",
+            "jobs = 0",
+            "Small runs use one anyway.",
+        ),
+        "max-file-size": Key(
+            "bytes",
+            "Larger files are left out, in bytes; 0 for no limit.",
+            "max-file-size = 1_000_000",
+            "Each is named in the report.",
+        ),
+        "output-format": Key("name of a format", "How findings are printed.", 'output-format = "full"'),
+        "per-file-ignores": Key(
+            f"table of glob = {_RULES}",
+            "Rules to leave out in some files.",
+            '[per-file-ignores]\n"scripts/*" = ["TL101"]',
+        ),
+        "required-version": Key(
+            "version specifier",
+            "Which torchlint this file is made for.",
+            'required-version = ">=0.1"',
+            "Any other refuses to run, with exit code 2.",
+        ),
+        "respect-gitignore": Key("true or false", "Whether what git ignores is left out.", "respect-gitignore = true"),
+        "select": Key(
+            _RULES,
+            "Rules to check, in place of the default ones: codes, prefixes of codes, names or ALL.",
+            'select = ["TL1", "TL503"]',
+        ),
+        "severity": Key(
+            f"table of rule = {_SEVERITIES}",
+            "Severities other than the rules' own.",
+            '[severity]\nTL107 = "warning"',
+            "Of several selectors that hold a rule the most specific one decides.",
+        ),
+        "target-torch": Key(
+            "version in quotes",
+            "The oldest torch that fixes must work on; else read from your dependencies.",
+            'target-torch = "2.4"',
+            "That is the lower bound of torch in `pyproject.toml`; 2.4 where there is none.",
+        ),
+        "timeout": Key(
+            "seconds", "Seconds for one file.", "timeout = 30", "A file that takes longer is named in the report."
+        ),
+        "unsafe-fixes": Key(
+            "true or false",
+            "Whether to count and apply fixes that may change rounding, random numbers and the like.",
+            "unsafe-fixes = false",
+        ),
+    }
+)
+"""Every key of `OPTIONS`, in its order."""
+_FIELDS = {field.name: field.default for field in fields(Settings)}
+
+
+def default_of(key: str) -> str:
+    """Return a key's default as TOML would have it, in words where there is no such value."""
+    value = _FIELDS.get(key.replace("-", "_"), ())  # extend-exclude is merged into another field
+    if key in ("extend", "required-version") or (value == "" and key != "cache-dir"):
+        return "none"
+    if key == "target-torch":
+        return "read from your dependencies"
+    if key == "cache-dir":
+        return f"`{CACHE_NAME!r}`".replace("'", '"')
+    if key == "select":
+        return "the rules that are on by default"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, tuple):
+        listed = ", ".join(f'"{item}"' for item in value)
+        return "`{}`" if key in ("per-file-ignores", "severity") else f"`[{listed}]`"
+    if isinstance(value, int | float):
+        return f"`{value:.15g}`"
+    return f'`"{value.value if isinstance(value, Severity) else value}"`'
+
+
+def keys_page() -> str:
+    """Return a section of markdown for each key, in the order of `OPTIONS`."""
+    parts = []
+    for key in OPTIONS:
+        told = KEYS[key]
+        said = f"{told.words} {told.more}".strip()
+        parts.append(f"### `{key}`\n\n{said}\n\n- Takes: {told.takes}\n- Default: {default_of(key)}")
+        parts.append(f"```toml\n{_in_table(told.sample)}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def _in_table(sample: str) -> str:
+    """Return a sample as it stands in pyproject.toml."""
+    if sample.startswith("["):
+        return sample.replace("[", "[tool.torchlint.", 1)
+    return f"[tool.torchlint]\n{sample}"
