@@ -83,7 +83,8 @@ class Finding:
     """One finding. `code` is a rule code, or one of the engine's own: see `ENGINE_CODES`.
 
     `filename` is the path as the user should see it. `statement` is the first physical row of the statement
-    that holds the finding and `statement_end` its last: suppression comments on either count.
+    that holds the finding and `statement_end` its last: suppression comments on either count. `content` stands for the
+    code and the statement's words, see `torchlint.base.content`.
     """
 
     code: str
@@ -100,6 +101,7 @@ class Finding:
     why_hot: tuple[Reason, ...] = ()
     cell: int | None = None
     help: str = ""
+    content: str = ""
 
     @property
     def sort_key(self) -> tuple[str, int, int, str]:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from torchlint.base.finding import NoteKind
-from torchlint.cli import show
+from torchlint.cli import add_ignore, show
+from torchlint.cli.adoption import Checking, adoption_options, refuse_contradictions
 from torchlint.cli.options import Given, common_options, wants_color
 from torchlint.cli.output import check_output_file, complain, emit, emit_bytes, undone, write_output_file
+from torchlint.cli.part import Part
 from torchlint.cli.progress import is_terminal
 from torchlint.cli.scope import STDIN, Scope, scope
 from torchlint.cli.session import Session, exit_code
@@ -27,13 +29,14 @@ if TYPE_CHECKING:
     from torchlint.cli.remembered import Remembered
 
 
-@click.command("check")
+@click.command("check", cls=Checking)
 @common_options
 @click.option("--fix", is_flag=True, help="Apply safe fixes, and report what remains.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change, and change nothing.")
 @click.option("--statistics", is_flag=True, help="Count the findings of each rule instead of listing them.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever the rules find.")
 @click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 when a fix was applied.")
+@adoption_options
 @click.option("--no-cache", is_flag=True, help="Neither use nor keep the results of earlier runs.")
 @click.option("--cache-dir", metavar="DIR", help="Where to keep results (default: .torchlint_cache in the project).")
 def check_command(**given: Any) -> int:
@@ -42,28 +45,57 @@ def check_command(**given: Any) -> int:
     Exit code: 0 nothing to report, 1 findings or unreadable files, 2 wrong usage or a file that torchlint
     itself failed on, 130 interrupted.
     """
+    refuse_contradictions(given)
+    if given["watch"]:
+        from torchlint.cli.watch import watch
+
+        return watch(given, checked)
+    return checked(given)
+
+
+def checked(given: Given) -> int:
+    """Check once; see `check_command`."""
     catalog = load_catalog()
     remembered = _remembered(catalog, given)
-    found = scope(given, catalog, remembered.folder if remembered is not None else None)
+    whole = scope(given, catalog, remembered.folder if remembered is not None else None)
+    part = Part(whole, catalog, given)
+    found = part.scope
     if given["show_settings"] or given["show_files"]:
         return shown(found, given)
     if given["output_file"] is not None:
-        check_output_file(given["output_file"], {target.found.path for target in found.targets})
-    announce(found, given)
+        check_output_file(given["output_file"], {target.found.path for target in whole.targets})
+    announce(found, given, part.nothing())
     if given["diff"]:
         from torchlint.cli.preview import preview
 
         return preview(found, catalog, given)
-    session = _session(found, catalog, given, remembered)
-    run = session.execute()
+    session = _session(part, catalog, given, remembered)
+    if add_ignore.wanted(given):
+        again = Part(whole, catalog, given)
+        session, run = add_ignore.add_ignore(session, given, lambda: _session(again, catalog, given, None))
+    else:
+        run = session.execute()
     out, err = _words(session, run, given)
+    out, err = _with_part(part, run, given, (out, err))
     gated = session.gated and not given["exit_zero"]
     code = exit_code(run, gated or (given["exit_non_zero_on_fix"] and run.fix_applied > 0))
     if remembered is not None:
-        _keep(found, remembered, given, (out, err, code))
+        _keep(part, remembered, given, (out, err, code))
     emit(out)
     complain(err)
     return code
+
+
+def _with_part(part: Part, run: RunReport, given: Given, words: tuple[str, str]) -> tuple[str, str]:
+    """Return what goes to standard output and standard error with what is to say of the part that was left out."""
+    out, err = words
+    if given["write_baseline"] and part.baselines is not None:
+        said = part.baselines.write()
+        return ("" if not run.findings() and not any(run.notes()) else out) + said, err
+    if given["quiet"]:
+        return out, err
+    for_people = part.scope.settings.output_format in TEXT_FORMATS and STDIN not in given["paths"]
+    return (out + part.words(), err) if for_people else (out, err + part.words())
 
 
 def _remembered(catalog: Catalog, given: Given) -> Remembered | None:
@@ -77,16 +109,17 @@ def _remembered(catalog: Catalog, given: Given) -> Remembered | None:
     return Remembered(catalog, named=given["cache_dir"] is not None)
 
 
-def _keep(found: Scope, remembered: Remembered, given: Given, outcome: Outcome) -> None:
+def _keep(part: Part, remembered: Remembered, given: Given, outcome: Outcome) -> None:
     """Keep what a run says for a run that finds all as it is now; say once where that cannot be."""
     arguments = click.get_current_context().obj
     if remembered.warning and not given["quiet"]:
         complain(f"torchlint: warning: {visible(remembered.warning)}")
-    whole = given["output_file"] is None and not given["verbose"] and found.targets
-    if whole and arguments is not None and outcome[2] in (0, 1):
+    whole = given["output_file"] is None and not given["verbose"] and part.scope.targets
+    same_again = given["since"] is None and not (given["write_baseline"] or given["watch"] or add_ignore.wanted(given))
+    if whole and same_again and arguments is not None and outcome[2] in (0, 1):
         from torchlint.cli.recall import remember
 
-        remember(arguments, found, remembered, outcome)
+        remember(arguments, part.scope, remembered, outcome, part.watched())
 
 
 def shown(found: Scope, given: Given) -> int:
@@ -96,26 +129,33 @@ def shown(found: Scope, given: Given) -> int:
     return 1 if any(skip.kind is SkipKind.ERROR for skip in found.skipped) else 0
 
 
-def announce(found: Scope, given: Given) -> None:
-    """Say on standard error what a run is about where the user asked, and always when there is nothing to do."""
+def announce(found: Scope, given: Given, nothing: str = "") -> None:
+    """Say on standard error what a run is about where the user asked, and always when there is nothing to do.
+
+    Args:
+        found: the files.
+        given: the parameters of the command.
+        nothing: why there are none, where there could be.
+    """
     if given["verbose"]:
         complain(f"configuration: {found.settings.config or 'none'}")
         complain(f"files to check: {len(found.targets)}")
         complain(show.left_out(found, SkipKind.EXCLUDED))
     if not found.targets and not any(skip.kind is SkipKind.ERROR for skip in found.skipped):
-        complain("torchlint: no Python files found")
+        complain(f"torchlint: {nothing or 'no Python files found'}")
 
 
-def _session(found: Scope, catalog: Catalog, given: Given, remembered: Remembered | None) -> Session:
-    fix = ("unsafe" if found.settings.unsafe_fixes else "safe") if given["fix"] else ""
+def _session(part: Part, catalog: Catalog, given: Given, remembered: Remembered | None) -> Session:
+    fix = ("unsafe" if part.scope.settings.unsafe_fixes else "safe") if given["fix"] else ""
     return Session(
-        found,
+        part.scope,
         catalog,
         fix,
         apply=given["fix"],
         progress=not given["quiet"],
         color=given["output_file"] is None and wants_color(given["color"], is_terminal(sys.stdout)),
         remembered=remembered,
+        keep=part.keep if part.baselines is not None or part.since is not None else None,
     )
 
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
+from torchlint.base.content import content_digest
 from torchlint.base.finding import (
     INVALID_SYNTAX,
     UNUSED_SUPPRESSION,
@@ -26,7 +27,7 @@ from torchlint.base.finding import (
 from torchlint.base.span import LineIndex, Position
 from torchlint.engine import syntax
 from torchlint.engine.catalog import load_catalog, load_rules
-from torchlint.engine.job import Job
+from torchlint.engine.job import Job, Silence
 from torchlint.source.document import fixable
 
 IMPORT_BYTES = (b"torch", b"lightning", b"transformers", b"accelerate", b"datasets", b"ignite", b"fastai")
@@ -44,6 +45,8 @@ def analyse(job: Job) -> FileReport:
     """
     document = job.document
     checker = _Checker(job)
+    if job.silence is not None:
+        return _silenced(job, checker)
     if not job.fix or fixable(document):
         findings = checker.check(document.text)
         return checker.report(findings, document.text)
@@ -67,6 +70,25 @@ def analyse(job: Job) -> FileReport:
         before=document.text if changed else "",
         after=outcome.text if changed else "",
         source=report.source,
+    )
+
+
+def _silenced(job: Job, checker: _Checker) -> FileReport:
+    from torchlint.engine.silence import silenced
+
+    name, refusal = job.document.filename, fixable(job.document)
+    if refusal:
+        note = Note(NoteKind.WITHHELD, name, f"no suppressions are written: {refusal}")
+        return FileReport(name, checker.check(job.document.text), (note,))
+    outcome = silenced(job.document.text, checker.check, job.silence or Silence(frozenset()))
+    report = checker.report(outcome.findings, outcome.text)
+    changed = outcome.text != job.document.text
+    return replace(
+        report,
+        notes=(*report.notes, *outcome.notes),
+        applied=outcome.count,
+        before=job.document.text if changed else "",
+        after=outcome.text if changed else "",
     )
 
 
@@ -107,7 +129,7 @@ class _Checker:
                 ),
             )
         findings = list(self._rule_findings(text, python))
-        if any(word in job.document.data for word in _PRAGMA_BYTES):
+        if job.silence is not None or any(word in job.document.data for word in _PRAGMA_BYTES):
             findings = self._suppressed(text, findings)
         refusal = fixable(job.document)
         if refusal:
@@ -157,7 +179,8 @@ class _Checker:
             key = fingerprint(finding.code, self.job.relative, finding.cell, statement, 0)
             identity = fingerprint(finding.code, self.job.relative, finding.cell, statement, seen[key])
             seen[key] += 1
-            yield replace(finding, fingerprint=identity)
+            content = content_digest(finding.code, statement)
+            yield replace(finding, fingerprint=identity, content=content)
 
     def report(self, findings: tuple[Finding, ...], text: str) -> FileReport:
         """Return the report on a checked text, with the source rows that the full format shows."""

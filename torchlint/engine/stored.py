@@ -60,11 +60,12 @@ def _packed_finding(finding: Finding, name: Name) -> list[Any]:
         [[reason.text, name(reason.filename), reason.line, reason.cell] for reason in finding.why_hot],
         finding.cell,
         finding.help,
+        finding.content,
     ]
 
 
 def _finding(value: Any, name: Name) -> Finding:
-    code, title, message, severity, filename, place, statement, fingerprint, fix, reasons, cell, words = value
+    code, title, message, severity, filename, place, statement, fingerprint, fix, reasons, cell, words, content = value
     start_row, start_column, end_row, end_column = place
     first, last = statement
     return Finding(
@@ -82,6 +83,7 @@ def _finding(value: Any, name: Name) -> Finding:
         tuple(Reason(_text(text), name(_text(of)), _int(line), _cell(at)) for text, of, line, at in reasons),
         _cell(cell),
         _text(words),
+        _text(content),
     )
 
 

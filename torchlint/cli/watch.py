@@ -1,0 +1,91 @@
+"""``--watch``: check again whenever something has changed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+from torchlint.base.errors import TorchlintError
+from torchlint.cli.options import Given
+from torchlint.cli.output import complain, emit
+from torchlint.cli.progress import is_terminal
+from torchlint.cli.scope import scope
+from torchlint.engine.catalog import load_catalog
+from torchlint.engine.config import find_config
+from torchlint.report.escapes import visible
+
+_CLEAR = "\x1b[2J\x1b[3J\x1b[H"
+_PAUSE = 1.0
+"""Seconds between looks where watchfiles is not installed."""
+_State = dict[str, tuple[int, int, int]]
+
+
+def watch(given: Given, check: Callable[[Given], int]) -> int:
+    """Check now and after every change, until the user interrupts.
+
+    A file counts as changed when it is another one than before, or is there or not: also a configuration and a
+    baseline. What breaks a later run is said, and the next change is waited for.
+
+    Args:
+        given: the parameters of the command.
+        check: checks once.
+
+    Raises:
+        TorchlintError: the first run cannot start.
+        KeyboardInterrupt: the user gave up.
+    """
+    wake_ups = _wake_ups(given["paths"] or (os.curdir,))
+    before = _state(given)
+    check(given)
+    complain("torchlint: watching for changes (Ctrl-C ends)")
+    for _ in wake_ups:
+        try:
+            now = _state(given)
+            if now == before:
+                continue
+            before = now
+            if is_terminal(sys.stdout):
+                emit(_CLEAR)
+            check(given)
+        except TorchlintError as error:
+            complain(f"torchlint: error: {visible(str(error))}")
+            before = {}
+        complain("torchlint: watching for changes (Ctrl-C ends)")
+    return 0
+
+
+def _state(given: Given) -> _State:
+    """Return the state of all that decides on a run, as far as it lies where the user looks."""
+    found = scope(given, load_catalog())
+    paths = {target.found.path for target in found.targets}
+    for settings in {found.settings, *(target.settings for target in found.targets)}:
+        paths.update(path for path in (settings.config, settings.baseline) if path)
+    paths.update(config for path in found.named if (config := find_config(path)))
+    return {path: _stamp(path) for path in paths} | {skip.filename: (0, 0, 0) for skip in found.skipped}
+
+
+def _stamp(path: str) -> tuple[int, int, int]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return (0, 0, 0)
+    return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+def _wake_ups(paths: tuple[str, ...]) -> Iterator[object]:
+    """Yield whenever something may have changed near the paths."""
+    try:
+        from watchfiles import watch as changes
+    except ImportError:
+        return _ticks()
+    folders = {path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path)) for path in paths}
+    folders = {folder for folder in folders if os.path.isdir(folder)}
+    return changes(*folders, watch_filter=None, debounce=300, raise_interrupt=True) if folders else _ticks()
+
+
+def _ticks() -> Iterator[object]:
+    while True:
+        time.sleep(_PAUSE)
+        yield None
