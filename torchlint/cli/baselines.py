@@ -167,7 +167,11 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _listed(entries: list[_Entry], sign: str) -> str:
-    lines = [f" {sign} {visible(place)}: {count} of {name.partition(' ')[0]}\n" for place, name, count in entries]
+    """Return a line for each file and code, as far as these are not too many."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for place, name, count in entries:
+        counts[place, name.partition(" ")[0]] += count
+    lines = [f" {sign} {visible(place)}: {count} of {code}\n" for (place, code), count in counts.items()]
     if len(lines) > _LISTED:
         lines[_LISTED - 1 :] = [f" {sign} and {len(lines) - _LISTED + 1} more\n"]
     return "".join(lines)

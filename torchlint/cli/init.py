@@ -54,8 +54,8 @@ def configuration(section: str = "") -> str:
     """Return the commented configuration; `section` is what the names of tables start with, in a pyproject.toml."""
     lines = [f"[{section}]"] if section else []
     for key, value, words in KEYS:
-        head = f"\n# [{section}{'.' * bool(section)}{key}]\n" if key in TABLES else f"# {key} = "
-        lines.append(f"# {words}{head}{'# ' * (key in TABLES)}{value}\n")
+        table = f"# [{section}{'.' * bool(section)}{key}]\n# {value}"
+        lines.append(f"# {words}\n{table if key in TABLES else f'# {key} = {value}'}\n")
     return "\n".join(lines)
 
 

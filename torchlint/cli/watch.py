@@ -16,6 +16,7 @@ from torchlint.engine.catalog import load_catalog
 from torchlint.engine.config import find_config
 from torchlint.report.escapes import visible
 
+_WAITS = "torchlint: watching for changes (Ctrl-C ends)"
 _CLEAR = "\x1b[2J\x1b[3J\x1b[H"
 _PAUSE = 1.0
 """Seconds between looks where watchfiles is not installed."""
@@ -39,20 +40,24 @@ def watch(given: Given, check: Callable[[Given], int]) -> int:
     wake_ups = _wake_ups(given["paths"] or (os.curdir,))
     before = _state(given)
     check(given)
-    complain("torchlint: watching for changes (Ctrl-C ends)")
+    complain(_WAITS)
+    said = ""
     for _ in wake_ups:
         try:
             now = _state(given)
             if now == before:
                 continue
-            before = now
+            before, said = now, ""
             if is_terminal(sys.stdout):
                 emit(_CLEAR)
             check(given)
         except TorchlintError as error:
-            complain(f"torchlint: error: {visible(str(error))}")
-            before = {}
-        complain("torchlint: watching for changes (Ctrl-C ends)")
+            before = {}  # the next look that succeeds is followed by a run
+            if str(error) == said:
+                continue
+            said = str(error)
+            complain(f"torchlint: error: {visible(said)}")
+        complain(_WAITS)
     return 0
 
 

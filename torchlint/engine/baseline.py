@@ -142,13 +142,11 @@ def rendered(entries: Entries) -> str:
 
     The empty list at the end lets the line of each entry end with a comma, so that two branches that add entries merge.
     """
-    lines = [
-        f"{json.dumps([place, *name.split(' '), counts[name]])},\n"
-        for place, counts in sorted(entries.items())
-        for name in sorted(counts)
-        if counts[name] > 0
-    ]
-    return f'{{\n"baseline-format": {FORMAT},\n"entries": [\n{"".join(lines)}[]\n]\n}}\n'
+    parts = [f'{{\n"baseline-format": {FORMAT},\n"entries": [\n']
+    for place, counts in sorted(entries.items()):
+        names = (name for name in sorted(counts) if counts[name] > 0)
+        parts.append("".join(f"{json.dumps([place, *name.split(' '), counts[name]])},\n" for name in names))
+    return "".join((*parts, "[]\n]\n}\n"))
 
 
 def write_baseline(baseline: Baseline, entries: Entries) -> bool:
