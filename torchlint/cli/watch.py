@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from torchlint.base.errors import TorchlintError
 from torchlint.cli.options import Given
@@ -87,7 +88,22 @@ def _wake_ups(paths: tuple[str, ...]) -> Iterator[object]:
         return _ticks()
     folders = {path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path)) for path in paths}
     folders = {folder for folder in folders if os.path.isdir(folder)}
-    return changes(*folders, watch_filter=None, debounce=300, raise_interrupt=True) if folders else _ticks()
+    if not folders:
+        return _ticks()
+    return _noticed(
+        changes(
+            *folders, watch_filter=None, debounce=300, rust_timeout=500, yield_on_timeout=True, raise_interrupt=True
+        )
+    )
+
+
+def _noticed(changes: Iterable[set[Any]]) -> Iterator[object]:
+    """Yield what changed, and once nothing: what changed before the system was asked to tell goes unnoticed else."""
+    first = True
+    for changed in changes:
+        if changed or first:
+            yield changed
+        first = False
 
 
 def _ticks() -> Iterator[object]:
