@@ -208,6 +208,7 @@ target-torch = "2.6.1"
 accelerator = "cuda"
 assume-hot = ["step_*"]
 cache-dir = "kept/results"
+baseline = "old.json"
 fail-on = "error"
 output-format = "json"
 max-file-size = 0
@@ -246,6 +247,7 @@ def check_full(settings: Settings, config: str) -> None:
         unsafe_fixes=True,
         severity=(("TL101", Severity.INFO),),
         cache_dir=os.path.join(root, "kept", "results"),
+        baseline=os.path.join(root, "old.json"),
     )
 
 

@@ -85,6 +85,7 @@ class Finding:
     `filename` is the path as the user should see it. `statement` is the first physical row of the statement
     that holds the finding and `statement_end` its last: suppression comments on either count. `file_row` is the row of
     the file as it is stored in which the finding starts, where that is not `start.row`: in the JSON text of a notebook.
+    `content` stands for the code and the statement's words, see `torchlint.base.content`.
     """
 
     code: str
@@ -102,6 +103,7 @@ class Finding:
     cell: int | None = None
     help: str = ""
     file_row: int | None = None
+    content: str = ""
 
     @property
     def sort_key(self) -> tuple[str, int, int, str]:

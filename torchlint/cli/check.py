@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from torchlint.base.finding import NoteKind
-from torchlint.cli import show
+from torchlint.cli import add_ignore, show
+from torchlint.cli.adoption import Checking, adoption_options, refuse_contradictions
 from torchlint.cli.destinations import check_destinations, refuse_files, to_files, write_reports
 from torchlint.cli.options import Given, common_options, wants_color
 from torchlint.cli.output import complain, emit, emit_bytes, undone, write_output_file
+from torchlint.cli.part import Part
 from torchlint.cli.progress import is_terminal
 from torchlint.cli.scope import STDIN, Scope, scope
 from torchlint.cli.session import Session, exit_code
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from torchlint.cli.remembered import Remembered
 
 
-@click.command("check")
+@click.command("check", cls=Checking)
 @common_options
 @click.option("--fix", is_flag=True, help="Apply safe fixes, and report what remains.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change, and change nothing.")
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 @click.option("--explain", is_flag=True, help="Say why the line FILE:LINE is flagged, or why it is not.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever the rules find.")
 @click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 when a fix was applied.")
+@adoption_options
 @click.option("--no-cache", is_flag=True, help="Neither use nor keep the results of earlier runs.")
 @click.option("--cache-dir", metavar="DIR", help="Where to keep results (default: .torchlint_cache in the project).")
 def check_command(**given: Any) -> int:
@@ -44,29 +47,46 @@ def check_command(**given: Any) -> int:
     Exit code: 0 nothing to report, 1 findings or unreadable files, 2 wrong usage or a file that torchlint
     itself failed on, 130 interrupted.
     """
+    refuse_contradictions(given)
+    if given["watch"]:
+        from torchlint.cli.watch import watch
+
+        return watch(given, checked)
+    return checked(given)
+
+
+def checked(given: Given) -> int:
+    """Check once; see `check_command`."""
     catalog = load_catalog()
     if given["explain"]:
         from torchlint.cli.explain import explain
 
         return explain(given, catalog)
     remembered = _remembered(catalog, given)
-    found = scope(given, catalog, remembered.folder if remembered is not None else None)
+    whole = scope(given, catalog, remembered.folder if remembered is not None else None)
+    part = Part(whole, catalog, given)
+    found = part.scope
     if given["show_settings"] or given["show_files"]:
         return shown(found, given)
-    _check_reports(found, given)
-    announce(found, given)
+    _check_reports(whole, given)
+    announce(found, given, part.nothing())
     if given["diff"]:
         from torchlint.cli.preview import preview
 
         return preview(found, catalog, given)
-    session = _session(found, catalog, given, remembered)
-    run = session.execute()
+    session = _session(part, catalog, given, remembered)
+    if add_ignore.wanted(given):
+        again = Part(whole, catalog, given)
+        session, run = add_ignore.add_ignore(session, given, lambda: _session(again, catalog, given, None))
+    else:
+        run = session.execute()
     write_reports(run, to_files(given))
     out, err = _words(session, run, given)
+    out, err = _with_part(part, run, given, (out, err))
     gated = session.gated and not given["exit_zero"]
     code = exit_code(run, gated or (given["exit_non_zero_on_fix"] and run.fix_applied > 0))
     if remembered is not None:
-        _keep(found, remembered, given, (out, err, code))
+        _keep(part, remembered, given, (out, err, code))
     emit(out)
     complain(err)
     return code
@@ -83,6 +103,18 @@ def _check_reports(found: Scope, given: Given) -> None:
         html.demand()
 
 
+def _with_part(part: Part, run: RunReport, given: Given, words: tuple[str, str]) -> tuple[str, str]:
+    """Return what goes to standard output and standard error with what is to say of the part that was left out."""
+    out, err = words
+    if given["write_baseline"] and part.baselines is not None:
+        said = part.baselines.write()
+        return ("" if not run.findings() and not any(run.notes()) else out) + said, err
+    if given["quiet"]:
+        return out, err
+    for_people = part.scope.settings.output_format in TEXT_FORMATS and STDIN not in given["paths"]
+    return (out + part.words(), err) if for_people else (out, err + part.words())
+
+
 def _remembered(catalog: Catalog, given: Given) -> Remembered | None:
     """Return the caches for a run that may use them: one that only checks files."""
     if given["no_cache"] or given["fix"] or given["diff"] or STDIN in given["paths"]:
@@ -94,16 +126,17 @@ def _remembered(catalog: Catalog, given: Given) -> Remembered | None:
     return Remembered(catalog, named=given["cache_dir"] is not None)
 
 
-def _keep(found: Scope, remembered: Remembered, given: Given, outcome: Outcome) -> None:
+def _keep(part: Part, remembered: Remembered, given: Given, outcome: Outcome) -> None:
     """Keep what a run says for a run that finds all as it is now; say once where that cannot be."""
     arguments = click.get_current_context().obj
     if remembered.warning and not given["quiet"]:
         complain(f"torchlint: warning: {visible(remembered.warning)}")
-    whole = given["output_file"] is None and not to_files(given) and not given["verbose"] and found.targets
-    if whole and arguments is not None and outcome[2] in (0, 1):
+    whole = given["output_file"] is None and not to_files(given) and not given["verbose"] and part.scope.targets
+    same_again = given["since"] is None and not (given["write_baseline"] or given["watch"] or add_ignore.wanted(given))
+    if whole and same_again and arguments is not None and outcome[2] in (0, 1):
         from torchlint.cli.recall import remember
 
-        remember(arguments, found, remembered, outcome)
+        remember(arguments, part.scope, remembered, outcome, part.watched())
 
 
 def shown(found: Scope, given: Given) -> int:
@@ -113,20 +146,26 @@ def shown(found: Scope, given: Given) -> int:
     return 1 if any(skip.kind is SkipKind.ERROR for skip in found.skipped) else 0
 
 
-def announce(found: Scope, given: Given) -> None:
-    """Say on standard error what a run is about where the user asked, and always when there is nothing to do."""
+def announce(found: Scope, given: Given, nothing: str = "") -> None:
+    """Say on standard error what a run is about where the user asked, and always when there is nothing to do.
+
+    Args:
+        found: the files.
+        given: the parameters of the command.
+        nothing: why there are none, where there could be.
+    """
     if given["verbose"]:
         complain(f"configuration: {found.settings.config or 'none'}")
         complain(f"files to check: {len(found.targets)}")
         complain(show.left_out(found, SkipKind.EXCLUDED))
     if not found.targets and not any(skip.kind is SkipKind.ERROR for skip in found.skipped):
-        complain("torchlint: no Python files found")
+        complain(f"torchlint: {nothing or 'no Python files found'}")
 
 
-def _session(found: Scope, catalog: Catalog, given: Given, remembered: Remembered | None) -> Session:
-    fix = ("unsafe" if found.settings.unsafe_fixes else "safe") if given["fix"] else ""
+def _session(part: Part, catalog: Catalog, given: Given, remembered: Remembered | None) -> Session:
+    fix = ("unsafe" if part.scope.settings.unsafe_fixes else "safe") if given["fix"] else ""
     return Session(
-        found,
+        part.scope,
         catalog,
         fix,
         apply=given["fix"],
@@ -134,6 +173,7 @@ def _session(found: Scope, catalog: Catalog, given: Given, remembered: Remembere
         color=given["output_file"] is None and wants_color(given["color"], is_terminal(sys.stdout)),
         remembered=remembered,
         formats=frozenset(report.format for report in to_files(given)),
+        keep=part.keep if part.baselines is not None or part.since is not None else None,
     )
 
 

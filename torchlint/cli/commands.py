@@ -18,6 +18,9 @@ COMMANDS = {
     "rules": ("rules:rules_command", "List all rules with severity, default and kinds of fix."),
     "clean": ("clean:clean_command", "Remove the cache, and temporary files of killed runs."),
     "server": ("server:server_command", "Serve an editor by the Language Server Protocol."),
+    "init": ("init:init_command", "Write a commented configuration, and show how to run torchlint before commits."),
+    "merge": ("merge:merge_command", "Join the reports of shards into one."),
+    "completion": ("completion:completion_command", "Print the completion script for a shell."),
     "verify": ("verify:verify_command", "Compare a program with and without its fixes: speed, results, memory."),
 }
 """Name of a command → where it lies in this package, and its line in ``torchlint --help``."""

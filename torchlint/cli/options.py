@@ -104,10 +104,12 @@ def overrides(given: Given) -> dict[str, object]:
     Raises:
         UsageError: two reports would be printed.
     """
-    cache = given.get("cache_dir")  # of `check` alone
     found = {key: given[key.replace("-", "_")] for key in (*_SETTINGS, *_LISTS)}
     found["output-format"] = printed_format(given["output_format"] or ())
-    return {**found, "cache-dir": os.path.abspath(cache) if cache else cache}
+    for key in ("cache-dir", "baseline"):  # of `check` alone; a path of the command line starts from where the user is
+        path = given.get(key.replace("-", "_"))
+        found[key] = os.path.abspath(path) if path else path
+    return found
 
 
 def wants_color(choice: str, is_terminal: bool, environment: Mapping[str, str] = os.environ) -> bool:

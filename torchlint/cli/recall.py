@@ -60,13 +60,18 @@ def _recalled(arguments: Sequence[str]) -> Outcome | None:
     return None
 
 
-def remember(arguments: Sequence[str], found: Scope, remembered: Remembered, outcome: Outcome) -> None:
-    """Keep what a command came to, if all that it saw is older than the run, so that no change can go unseen."""
+def remember(
+    arguments: Sequence[str], found: Scope, remembered: Remembered, outcome: Outcome, others: Iterable[str]
+) -> None:
+    """Keep what a command came to, if all that it saw is older than the run, so that no change can go unseen.
+
+    `others` are paths that the outcome depends on besides what `found` and `remembered` know of.
+    """
     folder = remembered.folder(found.settings)
     if folder is None or remembered.exact or remembered.warning or len(outcome[0]) > _LARGEST:
         return
     watched: dict[str, list[str]] = {}
-    for path in sorted(set(_watched(found, remembered))):
+    for path in sorted({*_watched(found, remembered), *others}):
         head, tail = (path, "") if path in found.folders else os.path.split(path)
         watched.setdefault(head, []).append(tail)
     there = sorted({os.path.join(above, ".git") for above in _above(found.named)})

@@ -28,9 +28,14 @@ class Target:
     @property
     def relative(self) -> str:
         """The posix path under the project root; of a link, the place of the link counts."""
-        folder, name = os.path.split(self.found.filename)
-        inside = _inside(folder, self.settings.root)
-        return f"{inside}/{name}" if inside else name
+        return place_under(self.settings.root, self.found.filename)
+
+
+def place_under(root: str, filename: str) -> str:
+    """Return the posix path under a folder of a file as the user named it; of a link, the place of the link counts."""
+    folder, name = os.path.split(filename)
+    inside = _inside(folder, root)
+    return f"{inside}/{name}" if inside else name
 
 
 @lru_cache(maxsize=256)

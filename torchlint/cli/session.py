@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ from torchlint.cli.rule_metas import rule_metas
 from torchlint.cli.scope import Scope, Target, read_stdin
 from torchlint.engine.catalog import Catalog
 from torchlint.engine.config import Settings, codes_for, severities
-from torchlint.engine.job import Job
+from torchlint.engine.job import Job, Silence
 from torchlint.report.formats import WITH_MANUAL, WITH_SOURCE
 from torchlint.report.run_report import RunReport
 from torchlint.source.discover import SkipKind
@@ -36,6 +36,8 @@ from torchlint.source.document import Document, byte_limit, loaded, read
 if TYPE_CHECKING:
     from torchlint.cli.remembered import Remembered
 
+Keep = Callable[[Target, FileReport], FileReport]
+"""Gives the report of a file without the findings that shall not be seen."""
 BROKEN = frozenset({INVALID_SYNTAX, UNREADABLE})
 """Codes of findings that fail a run whatever their severity counts for."""
 
@@ -53,6 +55,8 @@ class Session:
         color: whether the report may hold colours.
         remembered: the reports of earlier runs; None for a run that uses none.
         formats: the formats of reports besides the one that is printed.
+        keep: what takes findings out of the reports that shall not be seen.
+        silences: by file name, what to silence by comments.
 
     `files`, `documents` and the counters are filled by `execute`. `documents` holds the changed files, by name;
     for standard input its one document always.
@@ -66,6 +70,8 @@ class Session:
     color: bool = False
     remembered: Remembered | None = None
     formats: frozenset[str] = frozenset()
+    keep: Keep | None = None
+    silences: Mapping[str, Silence] = field(default_factory=dict)
     files: list[FileReport] = field(default_factory=list)
     documents: dict[str, Document] = field(default_factory=dict)
     checked: int = 0
@@ -101,7 +107,7 @@ class Session:
         path, name, limit = target.found.path, target.found.filename, target.settings.max_file_size
         report = cache.recall(target.relative, path, name, limit) if cache is not None else None
         if report is not None:
-            self._take(report, target.settings)
+            self._take(report, target)
         return report is not None
 
     def _analyse(self, targets: list[Target]) -> None:
@@ -166,6 +172,7 @@ class Session:
                 bool(self._formats() & WITH_SOURCE) or self.remembered is not None,
                 settings.root,
                 self.remembered is not None,
+                self.silences.get(name),
             )
 
     def _done(self, report: FileReport, document: Document, target: Target) -> None:
@@ -178,13 +185,16 @@ class Session:
         changed = report.before != report.after
         if changed or not document.path:
             self.documents[document.filename] = document
-        self._take(report, target.settings)
+        self._take(report, target)
         if self.apply and document.path and changed:
             self._changed[len(self.files) - 1] = document
 
-    def _take(self, report: FileReport, settings: Settings) -> None:
+    def _take(self, report: FileReport, target: Target) -> None:
         """Take a file's report."""
+        settings = target.settings
         self.checked += not any(note.kind in (NoteKind.FAILED, NoteKind.SKIPPED) for note in report.notes)
+        if self.keep is not None:
+            report = self.keep(target, report)
         if settings.severity:
             report = self._graded(report, settings)
         self.gated = self.gated or any(

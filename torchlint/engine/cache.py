@@ -28,8 +28,8 @@ from torchlint.engine.stored import StoredError, packed, unpacked
 from torchlint.semantic.trail import IS_FILE, NO_MODULE, NOTHING
 
 _UNRELATED = frozenset(
-    "cache_dir config exclude fail_on force_exclude include jobs max_file_size output_format respect_gitignore "
-    "severity timeout unsafe_fixes".split()
+    "baseline cache_dir config exclude fail_on force_exclude include jobs max_file_size output_format "
+    "respect_gitignore severity timeout unsafe_fixes".split()
 )
 """Settings that decide which files are checked or how findings are shown, and not what is found in a file."""
 PARTS = ("base", "engine", "rules", "semantic", "source", "rule.py")

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from torchlint.base.content import content_digest
 from torchlint.base.finding import (
     INVALID_SYNTAX,
     UNUSED_SUPPRESSION,
@@ -27,7 +28,7 @@ from torchlint.base.finding import (
 from torchlint.base.span import LineIndex, Position
 from torchlint.engine import syntax
 from torchlint.engine.catalog import load_catalog, load_rules
-from torchlint.engine.job import Job
+from torchlint.engine.job import Job, Silence
 from torchlint.source.document import fixable
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ def analyse(job: Job) -> FileReport:
     """
     document = job.document
     checker = _Checker(job)
+    if job.silence is not None:
+        return _silenced(job, checker)
     if not job.fix or fixable(document):
         findings = checker.check(document.text)
         return checker.report(findings, document.text)
@@ -71,6 +74,17 @@ def analyse(job: Job) -> FileReport:
 def concerns_us(data: bytes) -> bool:
     """Say whether a file's bytes hold an import without which no rule finds anything."""
     return any(word in data for word in IMPORT_BYTES) and not (_OTHER.search(data) and not _OURS.search(data))
+
+
+def _silenced(job: Job, checker: _Checker) -> FileReport:
+    from torchlint.engine.silence import silenced
+
+    name, refusal = job.document.filename, fixable(job.document)
+    if refusal:
+        note = Note(NoteKind.WITHHELD, name, f"no suppressions are written: {refusal}")
+        return FileReport(name, checker.check(job.document.text), (note,))
+    outcome = silenced(job.document.text, checker.check, job.silence or Silence(frozenset()))
+    return checker.report(outcome.findings, outcome.text, outcome.notes, outcome.count)
 
 
 def _named(note: Note, filename: str) -> Note:
@@ -103,7 +117,7 @@ class _Checker:
         if isinstance(python, tuple):
             return python
         findings = list(self._rule_findings(text, python))
-        if any(word in self.data for word in _PRAGMA_BYTES):
+        if self.job.silence is not None or any(word in self.data for word in _PRAGMA_BYTES):
             findings = self._suppressed(text, findings)
         refusal = fixable(self.job.document)
         if refusal:
@@ -176,7 +190,8 @@ class _Checker:
             key = fingerprint(finding.code, self.job.relative, cell, statement, 0)
             identity = fingerprint(finding.code, self.job.relative, cell, statement, seen[key])
             seen[key] += 1
-            yield replace(finding, fingerprint=identity)
+            content = content_digest(finding.code, statement)
+            yield replace(finding, fingerprint=identity, content=content)
 
     def report(
         self, findings: tuple[Finding, ...], text: str, notes: tuple[Note, ...] = (), applied: int = 0

@@ -65,6 +65,7 @@ class Settings:
         unsafe_fixes: whether unsafe fixes are applied too.
         severity: (selector, severity) that replace the rules' own; see `severities`.
         cache_dir: the folder of the cache, absolute.
+        baseline: the file with the findings that are not reported, absolute, or empty.
     """
 
     root: str
@@ -88,6 +89,7 @@ class Settings:
     unsafe_fixes: bool = False
     severity: tuple[tuple[str, Severity], ...] = ()
     cache_dir: str = ""
+    baseline: str = ""
 
 
 def find_root(config: str | None, start: str) -> str:
@@ -145,8 +147,10 @@ def load_settings(
     if "target-torch" not in merged:
         merged["target-torch"] = _declared_torch(config, root) or DEFAULT_TORCH
     merged["exclude"] = (*_items(merged, "exclude", DEFAULT_EXCLUDE), *_items(merged, "extend-exclude"))
-    cache = merged.get("cache-dir", CACHE_NAME)
-    merged["cache-dir"] = os.path.normpath(os.path.join(root, os.path.expanduser(str(cache))))
+    merged.setdefault("cache-dir", CACHE_NAME)
+    for key in ("cache-dir", "baseline"):
+        if key in merged:
+            merged[key] = os.path.normpath(os.path.join(root, os.path.expanduser(str(merged[key]))))
     known = Settings.__dataclass_fields__.keys()
     values = {field: value for key, value in merged.items() if (field := key.replace("-", "_")) in known}
     return Settings(root=root, config=os.path.abspath(config) if config else "", **values)  # type: ignore[arg-type]

@@ -8,6 +8,21 @@ from torchlint.source.document import Document
 
 
 @dataclass(frozen=True, slots=True)
+class Silence:
+    """Which findings of a file to silence by comments, and how.
+
+    Args:
+        fingerprints: of the findings.
+        noqa: whether to write ``# noqa: TL101`` in place of ``# torchlint: ignore[TL101]``.
+        reason: what to say behind the codes.
+    """
+
+    fingerprints: frozenset[str]
+    noqa: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """One file with the settings that hold for it; plain values, so that it can cross a process boundary.
 
@@ -22,6 +37,7 @@ class Job:
         show_source: whether the report needs source lines around each finding.
         root: the project root, absolute, in which imports of the file are followed; empty for a file that stands alone.
         traced: whether the report shall say on what else it rests, for the cache.
+        silence: what to silence by comments; None where the job is another.
     """
 
     document: Document
@@ -34,3 +50,4 @@ class Job:
     show_source: bool = False
     root: str = ""
     traced: bool = False
+    silence: Silence | None = None

@@ -99,6 +99,7 @@ def _specifier(value: object) -> str:
 OPTIONS: Mapping[str, Callable[[object], Value]] = {
     "accelerator": _choice("auto", "cuda", "mps", "cpu"),
     "assume-hot": _texts,
+    "baseline": _text,
     "cache-dir": _text,
     "exclude": _texts,
     "extend": _text,

@@ -61,11 +61,13 @@ def _packed_finding(finding: Finding, name: Name) -> list[Any]:
         finding.cell,
         finding.help,
         finding.file_row,
+        finding.content,
     ]
 
 
 def _finding(value: Any, name: Name) -> Finding:
-    code, title, message, severity, filename, place, statement, fingerprint, fix, reasons, cell, words, stored = value
+    code, title, message, severity, filename, place, statement, fingerprint, fix, reasons, cell, words, *more = value
+    stored, content = more
     start_row, start_column, end_row, end_column = place
     first, last = statement
     return Finding(
@@ -84,6 +86,7 @@ def _finding(value: Any, name: Name) -> Finding:
         _cell(cell),
         _text(words),
         _cell(stored),
+        _text(content),
     )
 
 

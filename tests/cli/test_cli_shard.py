@@ -1,0 +1,122 @@
+"""``--shard`` and ``torchlint merge``: the parts make the whole, once each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Cli = Any
+Source = Callable[..., str]
+PARTS = 3
+
+
+@pytest.fixture
+def tree(cli: Cli, source: Source) -> Cli:
+    """Return a project with findings of several kinds in many files."""
+    for number in range(12):
+        cli.write(f"{'sub/' * (number % 3)}m{number}.py", source("slow", "odd", *["hint"] * (number % 2)))
+    cli.write("sub/n \u00e9.py", source("slow"))
+    cli.write("broken.py", "x = (\n")
+    cli.write("large.py", source("odd") + "#" * 2000)
+    cli.write("torchlint.toml", "max-file-size = 1000\n")
+    (cli.cwd / "sub" / "gone.py").symlink_to("nothing.py")
+    return cli
+
+
+@pytest.mark.parametrize("format_", ["json", "sarif"])
+def test_the_parts_merged_are_the_whole(tree: Cli, format_: str) -> None:
+    whole = tree("check", "--output-format", format_, code=1)
+    for number in range(1, PARTS + 1):
+        arguments = ("--output-format", format_, "--output-file", f"{number}.out")
+        tree("check", "--shard", f"{number}/{PARTS}", *arguments)
+    names = [f"{number}.out" for number in range(PARTS, 0, -1)]
+    assert tree("merge", *names, code=0).stdout == whole.stdout
+    assert tree("merge", *names, names[0], "-o", "all.out", code=0).stdout == ""
+    assert (tree.cwd / "all.out").read_text() == whole.stdout
+
+
+def test_every_file_falls_to_one_part_wherever_the_tree_lies(tree: Cli) -> None:
+    def files(number: int, *paths: str) -> list[str]:
+        done = tree("check", "--shard", f"{number}/{PARTS}", "--show-files", *paths)
+        return [line.removeprefix("project/") for line in done.stdout.splitlines()]
+
+    whole = tree("check", "--show-files").stdout.splitlines()
+    parts = [files(number) for number in range(1, PARTS + 1)]
+    assert sorted(name for part in parts for name in part) == whole
+    assert all(parts)
+    tree.cwd = tree.cwd.parent
+    assert [files(number, "project") for number in range(1, PARTS + 1)] == parts
+
+
+def test_a_part_without_files_says_so(cli: Cli, source: Source) -> None:
+    cli.write("a.py", source("fine"))
+    said = [cli("check", "--shard", f"{number}/2", code=0).stderr for number in (1, 2)]
+    assert sorted(said) == ["", "torchlint: no file falls to this shard\n"]
+
+
+def test_a_part_knows_the_baseline(tree: Cli, source: Source) -> None:
+    (tree.cwd / "broken.py").unlink()
+    tree("check", "--baseline", "base.json", "--write-baseline", code=0)
+    tree.write("sub/n \u00e9.py", source("fine"))
+    (tree.cwd / "m0.py").unlink()
+    said = ""
+    for number in range(1, PARTS + 1):
+        said += tree("check", "--baseline", "base.json", "--shard", f"{number}/{PARTS}", code=0).stdout
+    assert said.count("fixed or gone") == 1
+    assert "n \u00e9.py: 1 of TL101" in said
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0/2", "3/2", "1", "1/0", "-1/2", "1/2/3", "a/b", "1 / 2", "\u0661/2", "1/9999999"]
+)
+def test_malformed(cli: Cli, text: str) -> None:
+    done = cli("check", f"--shard={text}", code=2)
+    assert "write I/N with I from 1 to N" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+SARIF: dict[str, Any] = {
+    "runs": [
+        {
+            "tool": {"driver": {"name": "torchlint", "rules": []}},
+            "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": []}],
+            "results": [],
+        }
+    ]
+}
+OTHER_TOOL = json.loads(json.dumps(SARIF).replace("torchlint", "ruff"))
+UNKNOWN_RULE = json.loads(json.dumps(SARIF).replace('"results": []', '"results": [{"ruleId": "X", "locations": [{}]}]'))
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (["{", "[]"], "0.json: not JSON"),
+        (["[" * 100_000, "[]"], "0.json: not JSON"),
+        (["[]", "{}"], "a report of the json format cannot be joined with one that is not"),
+        (["{}", "{}"], "0.json: is neither a report of the json format nor a SARIF log"),
+        (["3"], "0.json: is neither"),
+        (["[1]"], "0.json: holds what is no finding"),
+        (["[]", '[{"code": "x"}]'], "1.json: holds what is no finding"),
+        ([json.dumps(SARIF), json.dumps(OTHER_TOOL)], "1.json: is not a report of torchlint's"),
+        ([json.dumps(SARIF), json.dumps(UNKNOWN_RULE)], "1.json: is neither"),
+        ([json.dumps({"runs": []})], "0.json: holds not one run"),
+        (['{"runs": 3}'], "0.json: is neither"),
+    ],
+)
+def test_reports_that_cannot_be_joined(cli: Cli, values: list[str], words: str) -> None:
+    names = [f"{number}.json" for number in range(len(values))]
+    for name, value in zip(names, values, strict=True):
+        cli.write(name, value)
+    done = cli("merge", *names, "-o", "out.json", code=2)
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (cli.cwd / "out.json").exists()
+
+
+def test_a_missing_report_and_none(cli: Cli) -> None:
+    assert "none.json: no such file" in cli("merge", "none.json", code=2).stderr
+    assert "Missing argument" in cli("merge", code=2).stderr

@@ -1,0 +1,78 @@
+"""The options of `check` for a code base that is not clean yet, and what cannot be asked for together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from torchlint.base.errors import UsageError
+from torchlint.cli.options import Given
+from torchlint.cli.scope import STDIN
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    click.option("--baseline", metavar="FILE", help="Report only findings that are not in this baseline."),
+    click.option("--no-baseline", is_flag=True, help="Report all findings, whatever baseline is configured."),
+    click.option("--write-baseline", is_flag=True, help="Put all findings into the baseline, and report none."),
+    click.option(
+        "--add-ignore",
+        metavar="[=REASON]",
+        help="Write a '# torchlint: ignore[CODE]' behind everything that is found.",
+    ),
+    click.option("--add-noqa", metavar="[=REASON]", help="The same with '# noqa: CODE'."),
+    click.option("--since", metavar="REV", help="Report only findings on lines changed since this git revision."),
+    click.option("--shard", metavar="I/N", help="Check part I of N; `torchlint merge` joins the reports."),
+    click.option("--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C."),
+)
+_ALONE = ("write_baseline", "add_ignore", "add_noqa", "watch", "diff", "show_files", "show_settings")
+"""Of these only one can be given."""
+_APART = (
+    ("write_baseline", ("no_baseline", "since", "shard", "fix", "statistics", "output_file")),
+    ("add_ignore", ("fix", "statistics")),
+    ("add_noqa", ("fix", "statistics")),
+    ("no_baseline", ("baseline",)),
+)
+_NOT_FROM_STDIN = ("write_baseline", "add_ignore", "add_noqa", "since", "shard", "watch")
+
+
+class Checking(click.Command):
+    """A command whose ``--add-ignore`` and ``--add-noqa`` take a value after ``=`` only: the next word is a path."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        bare = {"--add-ignore", "--add-noqa"}
+        return super().parse_args(ctx, [f"{word}=" if word in bare else word for word in args[:end]] + args[end:])
+
+
+def adoption_options(function: F) -> F:
+    """Give a command the options of this module."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def refuse_contradictions(given: Given) -> None:
+    """Refuse options that cannot be meant together.
+
+    Raises:
+        UsageError: naming two of them.
+    """
+    alone = [name for name in _ALONE if _is_given(given, name)]
+    pairs = [tuple(alone[:2])] if len(alone) > 1 else []
+    pairs += [(one, other) for one, others in _APART for other in others if _is_given(given, one, other)]
+    for one, other in pairs:
+        raise UsageError(f"{_option(one)} and {_option(other)} cannot be used together")
+    for name in _NOT_FROM_STDIN:
+        if STDIN in given["paths"] and _is_given(given, name):
+            raise UsageError(f"{_option(name)} cannot be used with - (standard input)")
+
+
+def _is_given(given: Given, *names: str) -> bool:
+    return all(given[name] not in (None, False) for name in names)
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

@@ -1,0 +1,49 @@
+"""``--shard I/N``: one of N parts of a run, so that N machines can share the work."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from torchlint.base.errors import UsageError
+from torchlint.cli.scope import Scope, place_under
+
+_FORM = re.compile(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,5})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Part `number` (from 1) of `total`. A file's path under the root alone decides on its part."""
+
+    number: int
+    total: int
+
+    def narrowed(self, scope: Scope) -> Scope:
+        """Return the part's files; what could not be read is shared out in the same way."""
+        import hashlib  # loads OpenSSL
+
+        root = scope.settings.root
+
+        def is_mine(filename: str) -> bool:
+            place = place_under(root, filename).encode("utf-8", "surrogateescape")
+            return int.from_bytes(hashlib.sha256(place).digest()[:8], "big") % self.total == self.number - 1
+
+        return replace(
+            scope,
+            targets=tuple(target for target in scope.targets if is_mine(target.found.filename)),
+            skipped=tuple(skip for skip in scope.skipped if is_mine(skip.filename)),
+        )
+
+
+def parsed_shard(text: str) -> Shard:
+    """Return the shard that a user named.
+
+    Raises:
+        UsageError: it is not of the form I/N with I from 1 to N.
+    """
+    found = _FORM.fullmatch(text)
+    if found is None or int(found[1]) > int(found[2]):
+        raise UsageError(
+            f"--shard {text[:60]!r}: write I/N with I from 1 to N, such as 2/8 for the second of eight parts"
+        )
+    return Shard(int(found[1]), int(found[2]))

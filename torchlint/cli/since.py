@@ -1,0 +1,89 @@
+"""``--since``: which files and findings of a run lie on changed lines."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+
+from torchlint.base.errors import SourceError, UsageError
+from torchlint.base.finding import FileReport, Finding
+from torchlint.cli.scope import Scope, Target
+from torchlint.cli.session import BROKEN
+from torchlint.engine.changes import ALL_LINES, ChangedLines, Changes, changes_since
+from torchlint.report.text import visible_path
+from torchlint.source.document import read_bytes
+
+_LONE_CR = re.compile(rb"\r(?!\n)")
+
+
+class Since:
+    """What has changed since a revision, in each repository that a run's files lie in.
+
+    Args:
+        revision: what the user named.
+    """
+
+    def __init__(self, revision: str) -> None:
+        self.revision = revision
+        self._tops: dict[str, str] = {}
+        self._changes: dict[str, Changes] = {}
+
+    def narrowed(self, scope: Scope) -> Scope:
+        """Return the files that have changed.
+
+        Raises:
+            UsageError: a file lies in no repository, or the revision is unknown there.
+        """
+        self._of(os.path.realpath(scope.named[0] if scope.named else os.curdir))  # also where there are no files
+        return replace(scope, targets=tuple(target for target in scope.targets if self._lines(target) is not None))
+
+    def keep(self, target: Target, report: FileReport) -> FileReport:
+        """Return the report of a changed file with the findings on its changed lines."""
+        lines = self._lines(target)
+        if lines is None or lines is ALL_LINES or _has_other_lines(target):
+            return report
+        return replace(report, findings=tuple(found for found in report.findings if _is_new(found, lines)))
+
+    def _lines(self, target: Target) -> ChangedLines | None:
+        return self._of(os.path.dirname(target.found.path)).lines(target.found.path)
+
+    def _of(self, path: str) -> Changes:
+        folder = path if os.path.isdir(path) else os.path.dirname(path)
+        top = self._top(folder)
+        if not top:
+            raise UsageError(f"--since {self.revision}: {visible_path(folder)} is in no git repository")
+        if top not in self._changes:
+            self._changes[top] = changes_since(self.revision, top)
+        return self._changes[top]
+
+    def _top(self, folder: str) -> str:
+        """Return the top of the working tree that holds a folder, or an empty string."""
+        if folder not in self._tops:
+            above = os.path.dirname(folder)
+            if os.path.lexists(os.path.join(folder, ".git")):
+                self._tops[folder] = folder
+            else:
+                self._tops[folder] = self._top(above) if above != folder else ""
+        return self._tops[folder]
+
+
+def _has_other_lines(target: Target) -> bool:
+    """Say whether a file has lines that git does not know for such: those that end with a carriage return alone."""
+    try:
+        return _LONE_CR.search(read_bytes(target.found.path, target.found.filename, 0)) is not None
+    except SourceError:
+        return True
+
+
+def _is_new(finding: Finding, lines: ChangedLines) -> bool:
+    """Say whether the statement of a finding has changed; what speaks of the whole file counts in any changed one."""
+    if finding.code in BROKEN:
+        return True
+    first, last = min(finding.statement, finding.start.row), max(finding.statement_end, finding.start.row)
+    if finding.cell is not None:
+        row: int | None = getattr(finding, "file_row", None)  # the row of the notebook's own text that `start` is in
+        if row is None:
+            return True
+        first, last = first + row - finding.start.row, last + row - finding.start.row
+    return lines.touches(first, last)

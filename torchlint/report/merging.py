@@ -1,0 +1,111 @@
+"""Reports of parts of a run, as JSON values, joined into the report of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+class MergeError(ValueError):
+    """A report that cannot be joined with the others; `at` is its index."""
+
+    def __init__(self, at: int, words: str) -> None:
+        super().__init__(words)
+        self.at = at
+
+
+def merged(reports: Sequence[Any]) -> Any:
+    """Return one report for several, in the order of a report; what several of them hold is there once.
+
+    Args:
+        reports: parsed; all of the json format or all SARIF logs of torchlint's.
+
+    Raises:
+        MergeError: one of them is of another kind.
+    """
+    if all(isinstance(report, list) for report in reports):
+        return _joined_lists(reports)
+    for at, report in enumerate(reports):
+        if isinstance(report, list):
+            raise MergeError(at, "a report of the json format cannot be joined with one that is not")
+    runs = [_run(at, report) for at, report in enumerate(reports)]
+    whole = {**runs[0]}
+    rules = {rule["id"]: rule for run in runs for rule in run["tool"]["driver"]["rules"]}
+    ids = sorted(rules)
+    whole["tool"] = {"driver": {**runs[0]["tool"]["driver"], "rules": [rules[name] for name in ids]}}
+    whole["invocations"] = [_invocation([run["invocations"][0] for run in runs])]
+    results = [{**result, "ruleIndex": ids.index(result["ruleId"])} for run in runs for result in run["results"]]
+    whole["results"] = _unique(sorted(results, key=_result_key))
+    return {**reports[0], "runs": [whole]}
+
+
+def _joined_lists(reports: Sequence[Any]) -> list[Any]:
+    entries = []
+    for at, report in enumerate(reports):
+        for entry in report:
+            try:
+                entries.append((_entry_key(entry), entry))
+            except (KeyError, TypeError):
+                raise MergeError(at, "holds what is no finding of torchlint's json format") from None
+    return _unique(entry for _, entry in sorted(entries, key=lambda pair: pair[0]))
+
+
+def _entry_key(entry: Any) -> tuple[bool, str, int, int, int, str]:
+    place = entry["location"]
+    # Of what was not analysed, a report speaks last.
+    late = entry["code"] == "not-analysed"
+    return late, entry["filename"], entry["cell"] or 0, int(place["row"]), int(place["column"]), str(entry["code"])
+
+
+def _run(at: int, report: Any) -> dict[str, Any]:
+    try:
+        [run] = report["runs"]
+        if run["tool"]["driver"]["name"] != "torchlint":
+            raise MergeError(at, "is not a report of torchlint's")
+        for result in run["results"]:
+            _result_key(result)
+        if not isinstance(run["invocations"][0]["toolExecutionNotifications"], list):
+            raise TypeError
+        names = {rule["id"] for rule in run["tool"]["driver"]["rules"]}
+        if not names.issuperset(result["ruleId"] for result in run["results"]):
+            raise KeyError
+    except (KeyError, IndexError, TypeError, AttributeError):
+        raise MergeError(at, "is neither a report of the json format nor a SARIF log of torchlint's") from None
+    except ValueError as error:
+        if isinstance(error, MergeError):
+            raise
+        raise MergeError(at, "holds not one run, as torchlint's SARIF logs do") from None
+    return dict(run)
+
+
+def _result_key(result: Any) -> tuple[str, str, int, int, str]:
+    place = result["locations"][0]["physicalLocation"]
+    cells = result["locations"][0].get("logicalLocations") or [{}]
+    region = place.get("region") or {}
+    cell = str(cells[0].get("name", ""))
+    start = int(region.get("startLine", 0)), int(region.get("startColumn", 0))
+    return (str(place["artifactLocation"]["uri"]), cell.rjust(20), *start, str(result["ruleId"]))
+
+
+def _invocation(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    notes = [note for part in parts for note in part["toolExecutionNotifications"]]
+    good = all(part.get("executionSuccessful") for part in parts)
+    return {
+        **parts[0],
+        "executionSuccessful": good,
+        "toolExecutionNotifications": _unique(sorted(notes, key=_note_key)),
+    }
+
+
+def _note_key(note: Any) -> tuple[str, int]:
+    place = note.get("locations", [{}])[0].get("physicalLocation", {})
+    return str(place.get("artifactLocation", {}).get("uri", "")), int(place.get("region", {}).get("startLine", 0))
+
+
+def _unique(values: Iterable[Any]) -> list[Any]:
+    """Return the values without those that are equal to the one before; equal ones stand together."""
+    found: list[Any] = []
+    for value in values:
+        if not found or found[-1] != value:
+            found.append(value)
+    return found
