@@ -47,6 +47,12 @@ KEYS: Mapping[str, Key] = MappingProxyType(
             'assume-hot = ["act", "*_update"]',
             "Callbacks of a framework that torchlint does not know, say.",
         ),
+        "baseline": Key(
+            "path, relative to the project's root",
+            "A file of findings that are not reported.",
+            'baseline = "torchlint-baseline.json"',
+            "`torchlint check --write-baseline` writes it.",
+        ),
         "cache-dir": Key(
             "path, relative to the project's root",
             "Where results are kept.",

@@ -224,7 +224,8 @@ def _switch_off(info: RuleInfo) -> str:
 ```
 
 For one line, say why on it: `# torchlint: ignore[{info.code}] the reason`. More ways: [Suppressing](../suppressing.md).
-`torchlint rule {info.code}` prints this page in a terminal."""
+`torchlint rule {info.code}` prints this page in a terminal, and `torchlint check FILE:LINE --explain` says
+[why it flags a line or is silent](../explain.md)."""
 
 
 def _section(heading: str, text: str) -> str:
