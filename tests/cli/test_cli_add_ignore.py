@@ -89,7 +89,7 @@ def test_what_cannot_be_silenced_is_reported(cli: Cli, source: Source) -> None:
     cli.write("good.py", source("slow"))
     done = cli("check", "--add-ignore", "--output-format", "concise", code=1)
     assert "broken.py:1:5: invalid-syntax" in done.stdout
-    assert "unused.py:1:16: TL001" in done.stdout
+    assert "unused.py:1:35: TL001" in done.stdout
     assert "good.py" not in done.stdout
     assert IGNORE in (cli.cwd / "good.py").read_text()
 
