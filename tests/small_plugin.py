@@ -55,7 +55,7 @@ rule = Rule(
     message="Found {name}.",
     severity="{severity}",
     default=True,
-    triggers=(b"torch.{name}",),
+    triggers=(b"{name}",),
 )
 
 

@@ -94,6 +94,7 @@ def test_suppressed_findings_are_left_out_and_unused_comments_reported() -> None
     on = frozenset(("TL102", "TL001"))
     assert codes(BAD.format("  # torchlint: ignore[TL102] measured, no gain"), codes=on) == []
     assert codes(BAD.format("  # noqa: TL102"), codes=on) == []
+    assert codes(BAD.format("  # NOQA: TL102"), codes=on) == []
     assert codes("import torch\nx = 1  # torchlint: ignore[TL102]\n", codes=on) == ["TL001"]
 
 

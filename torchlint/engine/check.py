@@ -117,7 +117,7 @@ class _Checker:
         if isinstance(python, tuple):
             return python
         findings = list(self._rule_findings(text, python))
-        if self.job.silence is not None or any(word in self.data for word in _PRAGMA_BYTES):
+        if self.job.silence is not None or any(word in self.data.lower() for word in _PRAGMA_BYTES):
             findings = self._suppressed(text, findings)
         refusal = fixable(self.job.document)
         if refusal:
