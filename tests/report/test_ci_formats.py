@@ -59,6 +59,12 @@ def test_azure_tells_of_files_not_analysed(make_run: Runs) -> None:
     assert second.startswith("##vso[task.logissue type=error;sourcepath=/project/crash.py;linenumber=12;")
 
 
+def test_azure_gives_no_line_of_the_file_for_a_note_on_a_cell(make_run: Runs) -> None:
+    text = azure.render(make_run(notes=(Note(NoteKind.FAILED, "n.ipynb", "crashed", 12, cell=3),)))
+    assert "linenumber=1;" in text
+    assert "]cell 3:12:1: crashed" in text
+
+
 # gitlab
 
 

@@ -30,7 +30,18 @@ def test_several_rows_carry_no_columns(make_finding: Findings, make_run: Runs) -
 
 
 def test_a_notebook_finding_names_its_cell(make_finding: Findings, make_run: Runs) -> None:
-    assert "::n.ipynb:cell 4:6:16: TL102 " in render(make_run(make_finding(filename="n.ipynb", cell=4)))
+    text = render(make_run(make_finding(filename="n.ipynb", cell=4, file_row=88)))
+    assert text.startswith(
+        "::warning file=/project/n.ipynb,line=88,title=torchlint (TL102)::n.ipynb:cell 4:6:16: TL102 "
+    )
+
+
+def test_a_note_on_a_cell_gives_no_line_of_the_file(make_run: Runs) -> None:
+    note = Note(NoteKind.FAILED, "n.ipynb", "rule TL101 crashed", 12, cell=3)
+    assert render(make_run(notes=(note,))) == (
+        "::error file=/project/n.ipynb,line=1,title=torchlint (not-analysed)"
+        "::n.ipynb:cell 3:12: not-analysed: rule TL101 crashed\n"
+    )
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "%0A", "\u2028", "\x85", "\x0b", "\x0c"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchlint.base.finding import NOT_ANALYSED, Finding, Note, NoteKind, Severity
 from torchlint.report.run_report import UNANALYSED, RunReport
-from torchlint.report.text import file_row, shown_code, visible
+from torchlint.report.text import file_row, place, shown_code, visible
 
 _COMMAND = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 
@@ -29,17 +29,19 @@ def _finding(run: RunReport, finding: Finding) -> str:
         "endColumn": str(end.column) if one_row else "",
         "title": f"torchlint ({finding.code})",
     }
-    cell = "" if finding.cell is None else f"cell {finding.cell}:"
-    place = f"{cell}{start.row}:{start.column}"
-    message = f"{finding.filename}:{place}: {shown_code(finding)} {finding.message}"
-    return _command(_COMMAND[finding.severity], properties, message)
+    return _command(
+        _COMMAND[finding.severity], properties, f"{place(finding)}: {shown_code(finding)} {finding.message}"
+    )
 
 
 def _note(run: RunReport, note: Note) -> str:
     command = "error" if note.kind is NoteKind.FAILED else "warning"
     title = f"torchlint ({NOT_ANALYSED})"
-    properties = {"file": run.absolute(note.filename), "line": str(max(note.line, 1)), "title": title}
-    return _command(command, properties, f"{note.filename}: {NOT_ANALYSED}: {note.message}")
+    notebook = note.cell is not None  # whose rows are not those of the file
+    line = 1 if notebook else max(note.line, 1)
+    where = f"{note.filename}:cell {note.cell}:{note.line}" if notebook else note.filename
+    properties = {"file": run.absolute(note.filename), "line": str(line), "title": title}
+    return _command(command, properties, f"{where}: {NOT_ANALYSED}: {note.message}")
 
 
 def _command(command: str, properties: dict[str, str], message: str) -> str:

@@ -98,7 +98,17 @@ def _as_finding(note: Note) -> Finding:
     row = max(note.line, 1)
     start = Position(row, 1)
     return Finding(
-        NOT_ANALYSED, NOT_ANALYSED, note.message, severity, note.filename, start, start, row, row, cell=note.cell
+        NOT_ANALYSED,
+        NOT_ANALYSED,
+        note.message,
+        severity,
+        note.filename,
+        start,
+        start,
+        row,
+        row,
+        cell=note.cell,
+        file_row=None if note.cell is None else 1,  # the row of the cell is known, that of the file is not
     )
 
 
