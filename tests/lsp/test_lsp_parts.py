@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from lsprotocol import types as lsp
 
 from tests.lsp.editor import applied, span
+from torchlint.base import places
+from torchlint.base.finding import Finding, Severity
 from torchlint.base.span import Position
 from torchlint.lsp.actions import wanted
 from torchlint.lsp.buffers import Buffer, changed
 from torchlint.lsp.columns import Columns
-from torchlint.lsp.convert import Place, difference
+from torchlint.lsp.convert import Place, diagnostic, difference
 from torchlint.lsp.stdio import LARGEST, bodies
 from torchlint.lsp.uris import path_of, scheme_of, uri_of
 
@@ -171,3 +173,15 @@ def test_a_message_that_is_too_large_is_passed_over(monkeypatch: pytest.MonkeyPa
 )
 def test_kinds_of_actions(only: list[str] | None, kind: str, answer: bool) -> None:
     assert wanted(kind, only) is answer
+
+
+def test_a_code_links_to_its_page_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(code: str) -> lsp.CodeDescription | None:
+        at = Position(1, 1)
+        finding = Finding(code, "x", "m", Severity.WARNING, "a.py", at, at, 1, 1)
+        return diagnostic(finding, {None: Place("u", 1, Columns("x\n"))}, related=True).code_description
+
+    assert link("TL101") is None
+    monkeypatch.setattr(places, "DOCS_URL", "https://example.org/torchlint/")
+    assert link("TL101") == lsp.CodeDescription("https://example.org/torchlint/rules/TL101.html")
+    assert [link(code) for code in ("TL001", "ACME001", "TLX101", "invalid-syntax")] == [None] * 4

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 CACHE_NAME = ".torchlint_cache"
 """The folder of the cache, in the project's root, unless ``cache-dir`` says otherwise."""
 TEMPORARY_PREFIX, TEMPORARY_SUFFIX = ".torchlint-", ".tmp"
@@ -17,9 +19,9 @@ All links to rule pages start here: those of JSON, SARIF and the editor. ``torch
 def rule_page(code: str) -> str:
     """Return the address of a rule's page on the web, or an empty string where there is none.
 
-    Rules of plugins have no page there; their codes never start with TL.
+    Rules of plugins have none there (theirs never start with TL and a digit), nor has what the engine itself reports.
     """
-    return f"{DOCS_URL}rules/{code}.html" if DOCS_URL and code.startswith("TL") else ""
+    return f"{DOCS_URL}rules/{code}.html" if DOCS_URL and re.match("TL[1-9]", code) else ""
 
 
 def is_temporary(name: str) -> bool:

@@ -23,6 +23,7 @@ from torchlint.base.finding import (
     Severity,
     TextFix,
 )
+from torchlint.base.places import rule_page
 from torchlint.base.span import LineIndex, Position
 from torchlint.lsp.columns import Columns
 from torchlint.lsp.pool import HOME
@@ -73,7 +74,7 @@ def diagnostics(report: FileReport, places: Places, *, related: bool) -> dict[st
 
 def diagnostic(finding: Finding, places: Places, *, related: bool) -> lsp.Diagnostic:
     """Return one finding; parameters are as of `diagnostics`."""
-    place = places[finding.cell]
+    place, page = places[finding.cell], rule_page(finding.code)
     lines = [finding.message]
     if not related:
         lines += (f"why: {reason.text}" for reason in finding.why_hot)
@@ -84,6 +85,7 @@ def diagnostic(finding: Finding, places: Places, *, related: bool) -> lsp.Diagno
         message="\n".join(lines),
         severity=_SEVERITIES[finding.severity],
         code=finding.code,
+        code_description=lsp.CodeDescription(href=page) if page else None,
         source=SOURCE,
         tags=_tags(finding) or None,
         related_information=[_related(reason, finding, places) for reason in finding.why_hot] if related else None,
