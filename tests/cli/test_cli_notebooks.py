@@ -217,3 +217,54 @@ def test_a_fix_of_two_cells_is_shown_and_applied_in_both(cli: Cli) -> None:
     cells = nbformat.read(path, as_version=4).cells
     assert cells[1].source == first.replace("\n%", "\nimport numpy as np\n%")
     assert cells[2].source == second.replace("([", "(np.stack([").replace("])", "]))")
+
+
+@pytest.mark.parametrize("option", ["--add-ignore=why", "--add-noqa"])
+def test_suppressions_are_written_into_the_sources_and_work(cli: Cli, option: str) -> None:
+    cli.package = ROOT
+    for fixture in sorted((ROOT / "fixtures" / "notebooks").glob("*.ipynb")):
+        path = cli.write(fixture.name, fixture.read_bytes())
+        old = nbformat.read(path, as_version=4)
+        cli("check", option, fixture.name, code=0)
+        new = nbformat.read(path, as_version=4)
+        nbformat.validate(new)
+        for before, after in zip(old.cells, new.cells, strict=True):
+            rows = zip(before.source.split("\n"), after.source.split("\n"), strict=True)
+            added = [now.removeprefix(was) for was, now in rows if was != now]
+            assert all(each.startswith(("  # torchlint: ignore[", "  # noqa: ")) for each in added)
+        assert [cell.source for cell in old.cells] != [cell.source for cell in new.cells]
+        for cell in (*old.cells, *new.cells):
+            cell.pop("source")
+        assert old == new
+        assert cli("check", fixture.name, code=0).stdout == "All checks passed.\n"
+        data = path.read_bytes()
+        assert cli("check", option, fixture.name, code=0).stderr == "Silenced 0 findings in 0 files.\n"
+        assert path.read_bytes() == data
+
+
+MAGICS = "%%time\n%matplotlib inline\n%time torch.slow()\nx = !ls\n"
+
+
+@pytest.mark.parametrize(
+    ("cell", "silent"),
+    [
+        (f"{MAGICS}torch.slow()", f"{MAGICS}torch.slow()  # torchlint: ignore[TL101]"),
+        ("torch.slow()\n!ls", "torch.slow()  # torchlint: ignore[TL101]\n!ls"),
+        ("  torch.slow();", "  torch.slow();  # torchlint: ignore[TL101]"),
+        ("torch.slow(\n)\n", "torch.slow(\n)  # torchlint: ignore[TL101]\n"),
+        (
+            "torch.slow()  # torchlint: ignore[TL102] odd",
+            "torch.slow()  # torchlint: ignore[TL102, TL101] odd",
+        ),
+    ],
+    ids=["magics", "command", "indented", "rows", "merged"],
+)
+def test_suppressions_keep_out_of_magics(cli: Cli, cell: str, silent: str) -> None:
+    path = cli.write("n.ipynb", notebook("import torch", cell, "torch.odd()"))
+    cli("check", "--add-ignore", "--select", "TL101", ".", code=0)
+    assert [each.source for each in nbformat.read(path, as_version=4).cells[1:]] == [
+        "import torch",
+        silent,
+        "torch.odd()",
+    ]
+    cli("check", "--select", "TL101", ".", code=0)
