@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
@@ -290,3 +291,27 @@ def test_programs_that_a_repository_names_are_not_run(repo: Cli, source: Source)
     git(repo.cwd, "config", "filter.e=vil.clean", str(program))
     assert "which cannot be switched off" in repo("check", "--since", "HEAD", code=2).stderr
     assert not marker.exists()
+
+
+def notebook(*rows: str) -> str:
+    """Return a notebook with an import and a cell of these rows, one row of the file each."""
+    cells = [
+        {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": source}
+        for source in (["import torch"], [f"{row}\n" for row in rows])
+    ]
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}, indent=1) + "\n"
+
+
+def test_changed_lines_of_a_notebook(repo: Cli) -> None:
+    repo.write("n.ipynb", notebook("torch.slow()", "torch.odd(", "    1,", ")", "torch.slow(2)"))
+    commit(repo.cwd)
+    assert found(repo, code=0) == []
+    repo.write("n.ipynb", notebook("torch.slow()", "torch.odd(", "    2,", ")", "torch.slow(2)"))
+    assert found(repo, code=1) == ["n.ipynb:cell 2:2:1"], "any row of the statement counts"
+    repo.write("n.ipynb", notebook("x = 1", "torch.slow()", "torch.odd(", "    1,", ")", "torch.slow(3)"))
+    assert found(repo, code=1) == ["n.ipynb:cell 2:6:1"]
+    text = notebook("torch.slow()", "torch.odd(", "    1,", ")", "torch.slow(2)")
+    repo.write("n.ipynb", text.replace('"execution_count": null', '"execution_count": 7'))
+    assert found(repo, code=0) == [], "only the counts of runs have changed"
+    repo.write("new.ipynb", text)
+    assert found(repo, code=1) == [f"new.ipynb:cell 2:{row}:1" for row in (1, 2, 5)]

@@ -82,8 +82,8 @@ def _is_new(finding: Finding, lines: ChangedLines) -> bool:
         return True
     first, last = min(finding.statement, finding.start.row), max(finding.statement_end, finding.start.row)
     if finding.cell is not None:
-        row: int | None = getattr(finding, "file_row", None)  # the row of the notebook's own text that `start` is in
-        if row is None:
+        if finding.file_row is None:
             return True
-        first, last = first + row - finding.start.row, last + row - finding.start.row
+        # Rows of a cell are rows of the file; where the source is one string, its neighbours there count too.
+        first, last = (row + finding.file_row - finding.start.row for row in (first, last))
     return lines.touches(first, last)
