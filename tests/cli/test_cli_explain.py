@@ -16,14 +16,35 @@ Source = Callable[..., str]
 PACKAGE = Path(torchlint.__file__).parents[1]
 DEMO = PACKAGE / "fixtures" / "demo" / "train.py"
 
+CELL = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
+NOTEBOOK = json.dumps(
+    {
+        "cells": [
+            {"cell_type": "markdown", "metadata": {}, "source": "Text"},
+            {**CELL, "source": "import torch\ny = 1"},
+            {**CELL, "source": "torch.slow()\ntorch.crash()"},
+        ],
+        "metadata": {},
+        "nbformat": 4,
+        "nbformat_minor": 4,
+    }
+)
+
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ((), "--explain: name a line, as in train.py:88"),
         (("a.py",), "--explain: a.py: name a line, as in train.py:88"),
-        (("a.py:0",), "--explain: a.py:0: lines and columns are counted from 1"),
-        (("a.py:1:0",), "--explain: a.py:1:0: lines and columns are counted from 1"),
+        (("a.py:0",), "--explain: a.py:0: cells, lines and columns are counted from 1"),
+        (("a.py:1:0",), "--explain: a.py:1:0: cells, lines and columns are counted from 1"),
+        (("a.py:cell 1:1",), "--explain: a.py:cell 1:1: only notebooks have cells; name a line, as in train.py:88"),
+        (("n.ipynb",), "--explain: n.ipynb: name a line of a cell, as in 'train.ipynb:cell 3:5'"),
+        (("n.ipynb:cell 2",), "--explain: n.ipynb:cell 2: name a line of a cell, as in 'train.ipynb:cell 3:5'"),
+        (("n.ipynb:2",), "--explain: n.ipynb:2: name a line of a cell, as in 'train.ipynb:cell 3:5'"),
+        (("n.ipynb:cell 0:1",), "--explain: n.ipynb:cell 0:1: cells, lines and columns are counted from 1"),
+        (("n.ipynb:cell 1:1",), "n.ipynb:cell 1:1: the notebook has no such cell, or it holds no Python"),
+        (("n.ipynb:cell 2:3:1",), "--explain: n.ipynb:cell 2:3:1: the cell has 2 lines"),
         (("a.py:3",), "--explain: a.py:3: the file has 2 lines"),
         (("a.py:x",), "--explain: a.py:x: name a line, as in train.py:88"),
         (("folder:3",), "--explain: folder:3: folder is a directory; name a line, as in train.py:88"),
@@ -36,6 +57,7 @@ DEMO = PACKAGE / "fixtures" / "demo" / "train.py"
 )
 def test_wrong_usage_is_one_line(cli, source: Source, arguments: tuple[str, ...], message: str) -> None:
     cli.write("a.py", source("slow"))
+    cli.write("n.ipynb", NOTEBOOK)
     (cli.cwd / "folder").mkdir()
     done = cli("check", *arguments, "--explain", code=2)
     assert done.stdout == ""
@@ -124,6 +146,35 @@ def test_a_selected_rule_is_told_of_where_it_has_nothing_to_say(cli, source: Sou
     out = cli("check", "a.py:2", "--explain", "--select", "slow", code=0).stdout
     assert "TL101 slow: not about this line" in out
     assert "it is about: Title of slow" in out
+
+
+def test_a_line_of_a_notebook(cli) -> None:
+    cli.write("n.ipynb", NOTEBOOK)
+    done = cli("check", "n.ipynb:cell 3:1", "n.ipynb:cell 3:1:7", "n.ipynb:cell 2:2", "--explain", code=2)
+    assert done.stdout.startswith("n.ipynb:cell 3:1: torch.slow()\n\n  TL101 slow: flagged")
+    assert "\nn.ipynb:cell 3:1:7: torch.slow()\n" in done.stdout
+    assert "\nn.ipynb:cell 2:2: y = 1\n" in done.stdout
+    assert "n.ipynb:cell 3:2: not analysed: TL104 failed on cell 3 line 2" in done.stderr
+    name = ("--stdin-filename", "n.ipynb")
+    done = cli("check", "--explain", *name, "--", "-:cell 3:1", stdin=NOTEBOOK.encode(), code=2)
+    assert done.stdout.startswith("n.ipynb:cell 3:1: torch.slow()\n\n  TL101 slow: flagged")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "code"),
+    [
+        ('"nbformat": 4', '"nbformat": 3', "n.ipynb: not analysed: has nbformat 3", 0),
+        ('"cells": [', '"cells": [,', "n.ipynb: not a notebook: Expecting", 1),
+        ("y = 1", "y = (", "n.ipynb:cell 2:2:5: invalid-syntax: '(' was never closed", 1),
+    ],
+    ids=["old", "json", "syntax"],
+)
+def test_a_notebook_that_cannot_be_analysed(cli, old: str, new: str, message: str, code: int) -> None:
+    cli.write("n.ipynb", NOTEBOOK.replace(old, new, 1))
+    done = cli("check", "n.ipynb:cell 3:1", "--explain", code=code)
+    assert done.stdout == ""
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_hostile_line_cannot_steer_the_terminal(cli) -> None:

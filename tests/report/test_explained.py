@@ -18,7 +18,7 @@ def belief(number: int) -> Belief:
 
 
 def report(explanation: Explanation) -> ExplainedReport:
-    return ExplainedReport("train.py", explanations=(explanation,), rows=9)
+    return ExplainedReport("train.py", explanations=(explanation,))
 
 
 def text(explanation: Explanation, color: bool = False) -> str:

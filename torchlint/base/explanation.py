@@ -11,10 +11,20 @@ from torchlint.base.finding import FileReport, Reason
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place that the user asks about: a 1-based row, and a column in code points or None for the whole line."""
+    """A place that the user asks about: a 1-based row, and a column in code points or None for the whole line.
+
+    In a notebook `cell` is the cell's number, as in `torchlint.base.finding.Edit`, and the row is counted in it.
+    """
 
     row: int
     column: int | None = None
+    cell: int | None = None
+
+    @property
+    def words(self) -> str:
+        """``88``, ``88:12``, or ``cell 3:5:12``."""
+        cell = "" if self.cell is None else f"cell {self.cell}:"
+        return f"{cell}{self.row}" + ("" if self.column is None else f":{self.column}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +78,7 @@ class Guard:
     row: int
     needed: bool
     throttles: bool
+    cell: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +128,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """All about one place. `remark` says why there is nothing to tell, where that is so."""
+    """All about one place; `remark` says why there is nothing to tell, where that is so.
+
+    In a notebook the rows of beliefs and verdicts are those of the place's cell.
+    """
 
     place: Place
     source: str
@@ -129,7 +143,6 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedReport(FileReport):
-    """A file's report that also explains places; `rows` is the number of its lines."""
+    """A file's report that also explains places."""
 
     explanations: tuple[Explanation, ...] = ()
-    rows: int = 0

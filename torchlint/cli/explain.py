@@ -11,31 +11,33 @@ from contextlib import closing
 from torchlint.base.errors import SourceError, UsageError
 from torchlint.base.explanation import Asked, ExplainedReport, Place
 from torchlint.base.finding import INVALID_SYNTAX, FileReport, NoteKind
+from torchlint.base.span import LineIndex
 from torchlint.cli.options import Given, wants_color
 from torchlint.cli.output import complain, emit
 from torchlint.cli.progress import is_terminal
-from torchlint.cli.scope import Scope, Target, read_stdin, scope
+from torchlint.cli.scope import Scope, Target, read_target, scope
 from torchlint.engine.catalog import Catalog
 from torchlint.engine.config import Settings, codes_for
 from torchlint.engine.explain import Explainer
 from torchlint.engine.job import Job
 from torchlint.engine.run import RunOptions, run
-from torchlint.report.text import visible
+from torchlint.report.text import place, visible, visible_path
 from torchlint.source.discover import SkipKind
-from torchlint.source.document import Document, decode, read
+from torchlint.source.document import Document
 from torchlint.source.globs import matches
 
-_PLACE = re.compile(r"(?P<path>.+?):(?P<row>\d{1,9})(?::(?P<column>\d{1,9}))?")
+_PLACE = re.compile(r"(?P<path>.+?):(?:cell (?P<cell>\d{1,9}):)?(?P<row>\d{1,9})(?::(?P<column>\d{1,9}))?")
 _ALONE = ("fix", "diff", "statistics", "show_files", "show_settings", "exit_non_zero_on_fix")
 """Options that ask for another answer than an explanation."""
 _EXAMPLE = "name a line, as in train.py:88"
+_IN_NOTEBOOK = "name a line of a cell, as in 'train.ipynb:cell 3:5'"
 
 
 def explain(given: Given, catalog: Catalog) -> int:
     """Explain the places that the paths name, print that, and return the exit code.
 
     Raises:
-        UsageError: a path names no line, the file has no such line, or an option does not go with --explain.
+        UsageError: a path names no line, the file or cell has no such line, or an option does not go with --explain.
     """
     places = _places(given)
     found = scope({**given, "paths": tuple(places)}, catalog)
@@ -45,11 +47,10 @@ def explain(given: Given, catalog: Catalog) -> int:
     for skip in found.skipped:
         complain(f"{visible(skip.filename)}: {visible(skip.reason)}")
         code = max(code, int(skip.kind is SkipKind.ERROR))
-    documents, trouble = _documents(found)
+    documents, trouble = _documents(found, places)
     for report in _reports(documents, places, given, catalog):
         code = max(code, _complaints(report))
         if isinstance(report, ExplainedReport):
-            _check_rows(report, places)
             explained.append(report)
     _print(explained, format_, given)
     return max(code, trouble)
@@ -68,13 +69,14 @@ def _places(given: Given) -> dict[str, tuple[Place, ...]]:
     for argument in given["paths"]:
         match = None if os.path.exists(argument) else _PLACE.fullmatch(argument)
         if match is None:
-            raise UsageError(f"--explain: {argument}: {_EXAMPLE}")
+            example = _IN_NOTEBOOK if ".ipynb" in argument.lower() else _EXAMPLE
+            raise UsageError(f"--explain: {argument}: {example}")
         if os.path.isdir(match["path"]):
             raise UsageError(f"--explain: {argument}: {match['path']} is a directory; {_EXAMPLE}")
-        row, column = int(match["row"]), int(match["column"]) if match["column"] else None
-        if row == 0 or column == 0:
-            raise UsageError(f"--explain: {argument}: lines and columns are counted from 1")
-        places[match["path"]] = (*places.get(match["path"], ()), Place(row, column))
+        row, column, cell = (int(match[name]) if match[name] else None for name in ("row", "column", "cell"))
+        if not row or 0 in (column, cell):
+            raise UsageError(f"--explain: {argument}: cells, lines and columns are counted from 1")
+        places[match["path"]] = (*places.get(match["path"], ()), Place(row, column, cell))
     return places
 
 
@@ -86,21 +88,50 @@ def _format(given: Given, found: Scope) -> str:
     return "json" if found.settings.output_format == "json" else "text"
 
 
-def _documents(found: Scope) -> tuple[list[tuple[Document, Target]], int]:
-    """Read the files; return those that can be read, and 1 where one could not be."""
+def _documents(found: Scope, places: Mapping[str, tuple[Place, ...]]) -> tuple[list[tuple[Document, Target]], int]:
+    """Read the files; return those that can be read, and 1 where one could not be.
+
+    Raises:
+        UsageError: a file has no such place.
+    """
     out: list[tuple[Document, Target]] = []
     code = 0
     for target in found.targets:
-        name, limit = target.found.filename, target.settings.max_file_size
         try:
-            stdin = not target.found.path
-            document = decode(read_stdin(limit, name), "", name) if stdin else read(target.found.path, name, limit)
+            document = read_target(target)
         except SourceError as error:
             complain(visible(str(error)))
             code = 1
         else:
+            if document.left_out:
+                complain(f"{visible_path(document.filename)}: not analysed: {visible(document.left_out)}")
+                continue
+            _check_places(document, _of(document.filename, places))
             out.append((document, target))
     return out, code
+
+
+def _check_places(document: Document, asked: tuple[Place, ...]) -> None:
+    for each in asked:
+        fault = _fault(document, each)
+        if fault:
+            raise UsageError(f"--explain: {document.filename}:{each.words}: {fault}")
+
+
+def _fault(document: Document, asked: Place) -> str:
+    """Return why a file has no such place, or an empty string."""
+    if document.notebook is None:
+        if asked.cell is not None:
+            return f"only notebooks have cells; {_EXAMPLE}"
+        rows, whole = len(LineIndex(document.text)) - document.text.endswith("\n"), "file"
+    else:
+        if asked.cell is None:
+            return _IN_NOTEBOOK
+        sources = {part.cell.number: part.cell.source for part in document.notebook.parts}
+        if asked.cell not in sources:
+            return "the notebook has no such cell, or it holds no Python"
+        rows, whole = len(LineIndex(sources[asked.cell])), "cell"
+    return "" if asked.row <= rows else f"the {whole} has {rows} line{'s' * (rows != 1)}"
 
 
 def _reports(
@@ -168,21 +199,14 @@ def _complaints(report: FileReport) -> int:
     code = 0
     for finding in report.findings:
         if finding.code == INVALID_SYNTAX:
-            place = f"{visible(report.filename)}:{finding.start.row}:{finding.start.column}"
-            complain(f"{place}: {INVALID_SYNTAX}: {visible(finding.message)}")
+            complain(f"{place(finding)}: {INVALID_SYNTAX}: {visible(finding.message)}")
             code = 1
     for note in report.notes:
+        cell = "" if note.cell is None else f":cell {note.cell}"
         line = f":{note.line}" if note.line else ""
-        complain(f"{visible(note.filename)}{line}: not analysed: {visible(note.message)}")
+        complain(f"{visible_path(note.filename)}{cell}{line}: not analysed: {visible(note.message)}")
         code = max(code, 2 if note.kind is NoteKind.FAILED else 0)
     return code
-
-
-def _check_rows(report: ExplainedReport, places: Mapping[str, tuple[Place, ...]]) -> None:
-    for place in _of(report.filename, places):
-        if place.row > report.rows:
-            lines = f"{report.rows} line{'s' * (report.rows != 1)}"
-            raise UsageError(f"--explain: {report.filename}:{place.row}: the file has {lines}")
 
 
 def _print(explained: list[ExplainedReport], format_: str, given: Given) -> None:

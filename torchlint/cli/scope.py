@@ -13,6 +13,7 @@ from torchlint.cli.options import Given, overrides
 from torchlint.engine.catalog import Catalog
 from torchlint.engine.config import Settings, find_config, find_root, load_settings, parse_inline
 from torchlint.source.discover import DiscoverOptions, Found, SkipKind, Skipped, discover
+from torchlint.source.document import Document, byte_limit, loaded, read
 from torchlint.source.globs import matches
 
 STDIN = "-"
@@ -179,6 +180,14 @@ def _of_stdin(filename: str | None, configured: _Configured) -> Scope:
         if any(matches("/".join(parts[: end + 1]), settings.exclude) for end in range(len(parts))):
             return Scope(settings, (), (Skipped(filename, "excluded", SkipKind.EXCLUDED),))
     return Scope(settings, (target,), ())
+
+
+def read_target(target: Target) -> Document:
+    """Read a file of the scope, or standard input in its place; errors are those of `read` and `read_stdin`."""
+    limit, name = target.settings.max_file_size, target.found.filename
+    if not target.found.path:
+        return loaded(read_stdin(byte_limit(name, limit), name), "", name, limit)
+    return read(target.found.path, name, limit)
 
 
 def read_stdin(max_size: int, filename: str) -> bytes:

@@ -24,14 +24,14 @@ from torchlint.base.finding import (
 from torchlint.base.span import Position
 from torchlint.cli.progress import Progress
 from torchlint.cli.rule_metas import rule_metas
-from torchlint.cli.scope import Scope, Target, read_stdin
+from torchlint.cli.scope import Scope, Target, read_target
 from torchlint.engine.catalog import Catalog
 from torchlint.engine.config import Settings, codes_for, severities
 from torchlint.engine.job import Job, Silence
 from torchlint.report.formats import WITH_MANUAL, WITH_SOURCE
 from torchlint.report.run_report import RunReport
 from torchlint.source.discover import SkipKind
-from torchlint.source.document import Document, byte_limit, loaded, read
+from torchlint.source.document import Document
 
 if TYPE_CHECKING:
     from torchlint.cli.remembered import Remembered
@@ -147,7 +147,7 @@ class Session:
         for target in targets:
             settings, name = target.settings, target.found.filename
             try:
-                document = _read(target)
+                document = read_target(target)
             except TooLargeError as error:
                 self._note(name, _bare(error, name))
                 continue
@@ -242,13 +242,6 @@ def exit_code(run: RunReport, gated: bool) -> int:
         return 2
     broken = any(finding.code in BROKEN for file in run.files for finding in file.findings)
     return 1 if gated or broken or any(run.notes(NoteKind.UNWRITTEN)) else 0
-
-
-def _read(target: Target) -> Document:
-    limit, name = target.settings.max_file_size, target.found.filename
-    if not target.found.path:
-        return loaded(read_stdin(byte_limit(name, limit), name), "", name, limit)
-    return read(target.found.path, name, limit)
 
 
 def _bare(error: Exception, filename: str) -> str:

@@ -183,10 +183,7 @@ class _Telling:
         return Edit(span, edit.text, start, end, place.part.cell.number)
 
     def reason(self, reason: Reason) -> Reason:
-        if reason.filename != self.name or not reason.line:
-            return reason
-        cell, row = self.layout.cell_of(reason.line)
-        return Reason(reason.text, reason.filename, row, cell.number)
+        return reason_in_cell(reason, self.layout, self.name)
 
     def note(self, note: Note) -> Note:
         words = self.reworded(note.message)
@@ -203,6 +200,14 @@ class _Telling:
             return f"{found[1]} cell {cell.number} line {row}"
 
         return _ROW_NAMED.sub(told, words)
+
+
+def reason_in_cell(reason: Reason, layout: Layout, filename: str) -> Reason:
+    """Return a reason that speaks of a row of a notebook's text told by cell; one that speaks of another file as is."""
+    if reason.filename != filename or not reason.line:
+        return reason
+    cell, row = layout.cell_of(reason.line)
+    return Reason(reason.text, reason.filename, row, cell.number)
 
 
 def _within(position: Position, place: Place) -> Position:

@@ -32,8 +32,7 @@ def render(reports: Iterable[ExplainedReport], color: bool) -> str:
 
 
 def _explanation(report: ExplainedReport, each: Explanation, color: bool) -> str:
-    column = "" if each.place.column is None else f":{each.place.column}"
-    head = f"{visible_path(report.filename)}:{each.place.row}{column}"
+    head = f"{visible_path(report.filename)}:{each.place.words}"
     lines = [f"{paint(head, BOLD, color)}: {visible(each.source)}".rstrip(": ")]
     if each.remark:
         lines += ["", *_wrapped(f"{each.remark[0].upper()}{each.remark[1:]}.", 2)]
@@ -66,7 +65,7 @@ def _group(each: Explanation, group: list[Verdict], color: bool) -> Iterator[str
     verdict = group[0]
     state = paint(_WORDS[verdict.state], _STYLES.get(verdict.state, CYAN), color)
     about = f" about `{visible(verdict.expression)}`" if verdict.state is State.SILENT else ""
-    row = f" (line {verdict.row})" if verdict.row != each.place.row else ""
+    row = f" ({_line(each.place.cell, verdict.row)})" if verdict.row != each.place.row else ""
     names = ", ".join(f"{paint(one.code, BOLD, color)} {one.name}" for one in group)
     yield f"  {names}: {state}{about}{row}"
     if verdict.because:
@@ -83,7 +82,7 @@ def _pace(filename: str, pace: Pace, color: bool) -> Iterator[str]:
     for guard in pace.guards:
         test = f"`{visible(guard.test)}`" if guard.needed else f"not `{visible(guard.test)}`"
         effect = "only now and then true" if guard.throttles else "may be true every time, so it does not count as rare"
-        yield from _wrapped(f"only if {test} (line {guard.row}): {effect}", 8)
+        yield from _wrapped(f"only if {test} ({_line(guard.cell, guard.row)}): {effect}", 8)
     for role in pace.roles:
         yield from _wrapped(role, 8)
 
@@ -105,7 +104,11 @@ def _beliefs(filename: str, beliefs: tuple[Belief, ...], color: bool) -> Iterato
 
 def _place(filename: str, reason: Reason) -> str:
     where = "" if reason.filename == filename else f"{visible_path(reason.filename)} "
-    return f"{where}line {reason.line}"
+    return where + _line(reason.cell, reason.line)
+
+
+def _line(cell: int | None, row: int) -> str:
+    return f"line {row}" if cell is None else f"cell {cell} line {row}"
 
 
 def _wrapped(text: str, indent: int) -> list[str]:

@@ -18,7 +18,7 @@ def render(reports: Iterable[ExplainedReport]) -> str:
 def _explanation(report: ExplainedReport, each: Explanation) -> dict[str, Any]:
     return {
         "filename": report.filename,
-        "cell": None,
+        "cell": each.place.cell,
         "row": each.place.row,
         "column": each.place.column,
         "source": each.source,
@@ -53,7 +53,8 @@ def _pace(pace: Pace) -> dict[str, Any]:
 
 
 def _guard(guard: Guard) -> dict[str, Any]:
-    return {"test": guard.test, "row": guard.row, "needed": guard.needed, "throttles": guard.throttles}
+    told = {"test": guard.test, "row": guard.row, "needed": guard.needed, "throttles": guard.throttles}
+    return told | _cell(guard.cell)
 
 
 def _belief(belief: Belief) -> dict[str, Any]:
@@ -73,4 +74,9 @@ def _belief(belief: Belief) -> dict[str, Any]:
 
 
 def _reason(reason: Reason) -> dict[str, Any]:
-    return {"text": reason.text, "filename": reason.filename, "line": reason.line}
+    return {"text": reason.text, "filename": reason.filename, "line": reason.line} | _cell(reason.cell)
+
+
+def _cell(cell: int | None) -> dict[str, Any]:
+    """Return the cell of what may lie in another one than the place; outside of notebooks there is no such key."""
+    return {} if cell is None else {"cell": cell}

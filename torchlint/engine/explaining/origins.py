@@ -64,9 +64,9 @@ class Origins:
     def _of_name(self, node: cst.Name) -> tuple[str, cst.CSTNode | None, cst.CSTNode | None]:
         definitions = self._definitions(node)
         if len(definitions) != 1:
-            rows = self._rows(definitions)
+            lines = self._lines(definitions)
             return (
-                f"`{node.value}` is bound in several places: lines {rows}" if rows else "",
+                f"`{node.value}` is bound in several places: {lines}" if lines else "",
                 definitions[0] if definitions else None,
                 None,
             )
@@ -181,7 +181,7 @@ class Origins:
                 if not made:
                     return f"nothing in this class assigns `self.{attr}`", None
                 if len(made) > 1:
-                    return f"`self.{attr}` is assigned in several places (lines {self._rows(made)})", None
+                    return f"`self.{attr}` is assigned in several places ({self._lines(made)})", None
                 return "", made[0]
         return "", self._step(node)[2]
 
@@ -213,7 +213,7 @@ class Origins:
             return f"`{name}` is imported, and its code is not in this project or says too little", None
         definitions = self._definitions(node)
         if len(definitions) > 1:
-            return f"`{name}` has several origins (lines {self._rows(definitions)}) that differ or are unknown", None
+            return f"`{name}` has several origins ({self._lines(definitions)}) that differ or are unknown", None
         if not definitions:
             return f"nothing that binds `{name}` is seen", None
         found = definitions[0]
@@ -228,12 +228,10 @@ class Origins:
         whose = f"`{name}` is a parameter of {function.name.value}()"
         if not sites:
             return f"{whose}, which nothing in this file calls; its annotation and its uses do not tell"
-        lines = f"line{'s' * (len(sites) > 1)} {self._rows(sites)}"
-        return f"{whose}, and what its callers pass ({lines}) differs or is unknown"
+        return f"{whose}, and what its callers pass ({self._lines(sites)}) differs or is unknown"
 
-    def _rows(self, nodes: Sequence[cst.CSTNode]) -> str:
-        rows = sorted({row for row in map(self.spots.row, nodes) if row})
-        return ", ".join(map(str, rows[:_ROWS])) + (", …" if len(rows) > _ROWS else "")
+    def _lines(self, nodes: Sequence[cst.CSTNode]) -> str:
+        return self.spots.lines(*sorted(nodes, key=self.spots.row), most=_ROWS)
 
 
 def _is_self(node: cst.CSTNode) -> bool:

@@ -91,7 +91,7 @@ class Paces:
         loops = [loop for loop in module.loops(at) if module.loop_kind(loop) is not LoopKind.EPOCH]
         where = ""
         if loops:
-            head = f"`{self._head(loops[0])}` (line {self.spots.row(loops[0])})"
+            head = f"`{self._head(loops[0])}` ({self.spots.lines(loops[0])})"
             where = f"the loop around it, {head}, goes over no batches and takes no training steps"
         function = module.function(at)
         if function is None:
@@ -106,11 +106,11 @@ class Paces:
         sites = [site for site in self.module.call_sites(function) if self.module.function(site) is not function]
         if not sites:
             return f"nothing shows that {name}() is called in a step"
-        rows = ", ".join(str(self.spots.row(site)) for site in sites[:_SITES]) + (", …" if len(sites) > _SITES else "")
+        lines = self.spots.lines(*sites, most=_SITES)
         rare = next((found for site in sites if (found := self._throttle(site)) is not None), None)
         if rare is not None and len(sites) == 1:
-            return f"it is called (line {rows}) only behind {self._test(rare)}"
-        return f"it is called outside of steps (line{'s' * (len(sites) > 1)} {rows})"
+            return f"it is called ({lines}) only behind {self._test(rare)}"
+        return f"it is called outside of steps ({lines})"
 
     def _throttle(self, node: cst.CSTNode) -> cst.BaseExpression | None:
         """Return the condition that makes a node rare inside its hot loop, else inside its function."""
@@ -122,7 +122,7 @@ class Paces:
         return self.module.throttle(node, self.module.function(node))
 
     def _test(self, test: cst.CSTNode) -> str:
-        return f"`if {self.module.code(test)}` (line {self.spots.row(test)})"
+        return f"`if {self.module.code(test)}` ({self.spots.lines(test)})"
 
     def _head(self, loop: cst.CSTNode) -> str:
         if isinstance(loop, cst.For):

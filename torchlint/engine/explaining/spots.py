@@ -10,6 +10,7 @@ import libcst as cst
 
 from torchlint.base.explanation import Place
 from torchlint.base.span import LineIndex, Span
+from torchlint.engine.explaining.cells import Rows
 from torchlint.engine.positions import Layout
 from torchlint.semantic.module import Module
 
@@ -49,10 +50,11 @@ class Spot:
 class Spots:
     """Finds the code on the lines of one file."""
 
-    def __init__(self, module: Module, layout: Layout, index: LineIndex) -> None:
+    def __init__(self, module: Module, layout: Layout, index: LineIndex, rows: Rows) -> None:
         self.module = module
         self.layout = layout
         self.index = index
+        self.rows = rows
         self._spans: dict[cst.CSTNode, Span | None] = {}
         self._all = list(module.tree.order)
 
@@ -66,6 +68,10 @@ class Spots:
         """Return the row on which a node starts; 0 where that is not known."""
         span = self.span(node)
         return self.index.position(span.start).row if span is not None else 0
+
+    def lines(self, *nodes: cst.CSTNode, most: int = 1) -> str:
+        """Return in words on which lines nodes start."""
+        return self.rows.words((row for row in map(self.row, nodes) if row), most)
 
     def at(self, place: Place) -> Spot | None:
         """Return the code at a place; None for a blank line, a comment, or a lone ``else:``."""

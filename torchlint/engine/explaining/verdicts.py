@@ -86,7 +86,7 @@ class Verdicts:
         if pragma is None:
             return ""
         text = self.collected.text[pragma.span.start : pragma.span.end]
-        return f"the comment `{' '.join(text.split())}` on line {pragma.comment.row} suppresses it"
+        return f"the comment `{' '.join(text.split())}` on {self.spots.rows.words([pragma.comment.row])} suppresses it"
 
     def _verdict(self, rule: Rule, hit: Hit, span: Span, state: State, because: str, message: str = "") -> Verdict:
         at = self.spots.index.position(span.start)
