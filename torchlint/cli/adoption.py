@@ -37,6 +37,8 @@ _APART = (
     ("add_ignore", ("fix", "statistics")),
     ("add_noqa", ("fix", "statistics")),
     ("no_baseline", ("baseline",)),
+    ("explain", ("fix", "diff", "statistics", "show_files", "show_settings", "exit_non_zero_on_fix")),
+    ("explain", ("write_baseline", "add_ignore", "add_noqa", "since", "shard", "watch", "report_suppressed")),
 )
 _NOT_FROM_STDIN = ("write_baseline", "add_ignore", "add_noqa", "since", "shard", "watch")
 

@@ -20,14 +20,12 @@ from torchlint.engine.config import Settings, codes_for
 from torchlint.engine.explain import Explainer
 from torchlint.engine.job import Job
 from torchlint.engine.run import RunOptions, run
-from torchlint.report.text import visible
+from torchlint.report.text import pluralise, visible
 from torchlint.source.discover import SkipKind
 from torchlint.source.document import Document, decode, read
 from torchlint.source.globs import matches
 
 _PLACE = re.compile(r"(?P<path>.+?):(?P<row>\d{1,9})(?::(?P<column>\d{1,9}))?")
-_ALONE = ("fix", "diff", "statistics", "show_files", "show_settings", "exit_non_zero_on_fix")
-"""Options that ask for another answer than an explanation."""
 _EXAMPLE = "name a line, as in train.py:88"
 
 
@@ -57,9 +55,6 @@ def explain(given: Given, catalog: Catalog) -> int:
 
 def _places(given: Given) -> dict[str, tuple[Place, ...]]:
     """Return the places asked about, by path."""
-    for name in _ALONE:
-        if given[name]:
-            raise UsageError(f"--explain and --{name.replace('_', '-')} cannot be used together")
     if given["output_file"] is not None:
         raise UsageError("--explain and --output-file cannot be used together: redirect standard output")
     if not given["paths"]:
@@ -181,7 +176,7 @@ def _complaints(report: FileReport) -> int:
 def _check_rows(report: ExplainedReport, places: Mapping[str, tuple[Place, ...]]) -> None:
     for place in _of(report.filename, places):
         if place.row > report.rows:
-            lines = f"{report.rows} line{'s' * (report.rows != 1)}"
+            lines = pluralise(report.rows, "line")
             raise UsageError(f"--explain: {report.filename}:{place.row}: the file has {lines}")
 
 

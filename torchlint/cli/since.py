@@ -86,8 +86,8 @@ def _is_new(finding: Finding, lines: ChangedLines) -> bool:
         return True
     first, last = min(finding.statement, finding.start.row), max(finding.statement_end, finding.start.row)
     if finding.cell is not None:
-        row: int | None = getattr(finding, "file_row", None)  # the row of the notebook's own text that `start` is in
-        if row is None:
+        if finding.file_row is None:
             return True
-        first, last = first + row - finding.start.row, last + row - finding.start.row
+        shift = finding.file_row - finding.start.row
+        first, last = first + shift, last + shift
     return lines.touches(first, last)

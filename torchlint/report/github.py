@@ -38,8 +38,10 @@ def _finding(run: RunReport, finding: Finding) -> str:
 def _note(run: RunReport, note: Note) -> str:
     command = "error" if note.kind is NoteKind.FAILED else "warning"
     title = f"torchlint ({NOT_ANALYSED})"
-    properties = {"file": run.absolute(note.filename), "line": str(max(note.line, 1)), "title": title}
-    return _command(command, properties, f"{note.filename}: {NOT_ANALYSED}: {note.message}")
+    cell = "" if note.cell is None else f"cell {note.cell}:{max(note.line, 1)}: "  # a row of the cell, not of the file
+    line = max(note.line, 1) if note.cell is None else 1
+    properties = {"file": run.absolute(note.filename), "line": str(line), "title": title}
+    return _command(command, properties, f"{note.filename}: {cell}{NOT_ANALYSED}: {note.message}")
 
 
 def _command(command: str, properties: dict[str, str], message: str) -> str:

@@ -100,11 +100,23 @@ class RunReport:
 
 
 def _as_finding(note: Note) -> Finding:
+    # Where a cell's rows lie in the file is not known of a note.
+    file_row = None if note.cell is None else 1
     severity = Severity.ERROR if note.kind is NoteKind.FAILED else Severity.WARNING
     row = max(note.line, 1)
     start = Position(row, 1)
     return Finding(
-        NOT_ANALYSED, NOT_ANALYSED, note.message, severity, note.filename, start, start, row, row, cell=note.cell
+        NOT_ANALYSED,
+        NOT_ANALYSED,
+        note.message,
+        severity,
+        note.filename,
+        start,
+        start,
+        row,
+        row,
+        cell=note.cell,
+        file_row=file_row,
     )
 
 
