@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
@@ -290,3 +291,13 @@ def test_programs_that_a_repository_names_are_not_run(repo: Cli, source: Source)
     git(repo.cwd, "config", "filter.e=vil.clean", str(program))
     assert "which cannot be switched off" in repo("check", "--since", "HEAD", code=2).stderr
     assert not marker.exists()
+
+
+def test_suppressed_findings_on_other_lines_are_left_out_too(repo: Cli, source: Source) -> None:
+    repo.write("a.py", source("slow", "odd").replace("slow()", "slow()  # noqa"))
+    commit(repo.cwd)
+    repo.write("a.py", (repo.cwd / "a.py").read_text() + "torch.odd()  # noqa\n")
+    arguments = ("--since", "HEAD", "--report-suppressed", "--output-format", "sarif:out.sarif")
+    repo("check", *arguments, code=0)
+    results = json.loads((repo.cwd / "out.sarif").read_text())["runs"][0]["results"]
+    assert [one["locations"][0]["physicalLocation"]["region"]["startLine"] for one in results] == [4]
