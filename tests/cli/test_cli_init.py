@@ -10,15 +10,12 @@ import pytest
 import tomli
 import yaml
 
-from torchlint.cli.init import KEYS, PRE_COMMIT, TABLES, configuration
+from torchlint.cli.init import PRE_COMMIT
 from torchlint.engine.options import OPTIONS, check_option
+from torchlint.manual.keys import configuration
 
 Cli = Any
 Source = Callable[..., str]
-
-
-def test_every_key_is_explained() -> None:
-    assert sorted(key for key, _, _ in KEYS) == sorted(OPTIONS)
 
 
 @pytest.mark.parametrize("section", ["", "tool.torchlint"])
@@ -30,7 +27,6 @@ def test_every_line_can_be_used(section: str) -> None:
     assert sorted(values) == sorted(OPTIONS)
     for key, value in values.items():
         check_option(key, value, "", AssertionError)  # type: ignore[arg-type]
-    assert set(TABLES) == {key for key, value in values.items() if isinstance(value, dict)}
 
 
 def test_a_configuration_of_its_own(cli: Cli, source: Source) -> None:

@@ -315,3 +315,13 @@ def test_changed_lines_of_a_notebook(repo: Cli) -> None:
     assert found(repo, code=0) == [], "only the counts of runs have changed"
     repo.write("new.ipynb", text)
     assert found(repo, code=1) == [f"new.ipynb:cell 2:{row}:1" for row in (1, 2, 5)]
+
+
+def test_suppressed_findings_on_other_lines_are_left_out_too(repo: Cli, source: Source) -> None:
+    repo.write("a.py", source("slow", "odd").replace("slow()", "slow()  # noqa"))
+    commit(repo.cwd)
+    repo.write("a.py", (repo.cwd / "a.py").read_text() + "torch.odd()  # noqa\n")
+    arguments = ("--since", "HEAD", "--report-suppressed", "--output-format", "sarif:out.sarif")
+    repo("check", *arguments, code=0)
+    results = json.loads((repo.cwd / "out.sarif").read_text())["runs"][0]["results"]
+    assert [one["locations"][0]["physicalLocation"]["region"]["startLine"] for one in results] == [4]

@@ -6,7 +6,7 @@ import pytest
 
 from tests.checking import check, fixed, job
 from torchlint.base.finding import NoteKind
-from torchlint.engine.check import analyse
+from torchlint.engine.check import _Checker, analyse
 
 BAD = """import torch
 
@@ -163,3 +163,24 @@ def test_source_rows_for_the_excerpt() -> None:
 def test_target_accelerator_and_globs_reach_the_rules() -> None:
     assert codes(BAD.format(""), codes=frozenset(("TL102",)), accelerator="cpu") == []
     assert job("x", assume_hot=("act",)).assume_hot == ("act",)
+
+
+def test_suppressed_findings_are_kept_beside_the_others() -> None:
+    bad = BAD.replace('to("cuda")', "cuda()")
+    (open_one,) = check(bad.format("")).findings
+    report = check(bad.format("  # torchlint: ignore[TL102] measured, no gain"))
+    (held,) = report.suppressed
+    assert (held.in_source, held.reason) == (True, "measured, no gain")
+    assert (held.finding.start, held.finding.fingerprint) == (open_one.start, open_one.fingerprint)
+    assert (held.finding.fix, held.finding.why_hot) == (None, ())
+    twins = check(bad.format("  # noqa") + "    noise = torch.zeros(3).cuda()\n")
+    assert {held.finding.fingerprint for held in twins.suppressed}.isdisjoint(f.fingerprint for f in twins.findings)
+    assert [(f.start.row, f.fingerprint) for f in twins.findings] == [(6, open_one.fingerprint)]
+
+
+def test_a_report_speaks_of_its_own_text_also_where_a_later_one_was_given_up() -> None:
+    text = BAD.format("  # noqa")
+    checker = _Checker(job(text))
+    findings = checker.check(text)
+    checker.check(f"# a\n{text}")
+    assert [held.finding.start.row for held in checker.report(findings, text).suppressed] == [5]

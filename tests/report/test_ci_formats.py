@@ -294,3 +294,14 @@ def test_a_file_may_have_findings_and_notes(make_finding: Findings, make_run: Ru
     (suite,) = junit_report(tmp_path, run)
     assert [case.name for case in suite] == ["TL102 6:16", "not-analysed 12:1"]
     assert [issue["check_name"] for issue in issues(run)] == ["TL102", "not-analysed"]
+
+
+def test_a_note_on_a_cell_points_at_no_row_of_the_file(make_run: Runs) -> None:
+    """Its row is one of the cell, and says nothing of the lines of a notebook's JSON text."""
+    run = make_run(notes=(Note(NoteKind.FAILED, "n.ipynb", "rule TL101 crashed", 12, cell=3),))
+    assert pylint.render(run) == "n.ipynb:1: [not-analysed] cell 3:12:1: rule TL101 crashed\n"
+    assert "linenumber=1;" in azure.render(run)
+    [issue] = json.loads(gitlab.render(run))
+    assert issue["location"]["lines"] == {"begin": 1, "end": 1}
+    [diagnostic] = json.loads(rdjson.render(run))["diagnostics"]
+    assert diagnostic["location"]["range"] == {"start": {"line": 1}}

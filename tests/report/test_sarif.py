@@ -10,13 +10,14 @@ from urllib.parse import unquote_to_bytes
 
 import pytest
 
-from torchlint.base.finding import Finding, Note, NoteKind, Reason, Safety, Severity, TextFix
+from torchlint.base.finding import FileReport, Finding, Note, NoteKind, Reason, Safety, Severity, Suppressed, TextFix
 from torchlint.report import sarif
 from torchlint.report.run_report import RunReport
 
 Findings = Callable[..., Finding]
 Runs = Callable[..., RunReport]
 
+CONTROLS = "\x1b\x00"
 NOTES = (
     Note(NoteKind.SKIPPED, "big.py", "larger than 1 MB"),
     Note(NoteKind.FAILED, "crash.py", "rule TL101 crashed", 12),
@@ -49,6 +50,14 @@ def rich_run(make_finding: Findings, make_run: Runs, safe_fix: TextFix) -> RunRe
     )
 
 
+def with_suppressed(run: RunReport) -> RunReport:
+    """Return the run with each of its findings suppressed once more, by a comment and by a baseline in turn."""
+    held = tuple(
+        Suppressed(finding, bool(at % 2), CONTROLS[: at % 3]) for at, finding in enumerate(run.findings()) for _ in "ab"
+    )
+    return dataclasses.replace(run, files=(*run.files, FileReport("train.py", suppressed=held)))
+
+
 def schema_path() -> Path | None:
     named = os.environ.get("TORCHLINT_SARIF_SCHEMA")
     path = Path(named) if named else Path(__file__).parents[3] / "shared" / "sarif-schema-2.1.0.json"
@@ -62,7 +71,7 @@ def test_valid_against_the_schema(rich_run: RunReport, make_run: Runs) -> None:
     assert path is not None
     schema = json.loads(path.read_text(encoding="utf-8"))
     validator = jsonschema.validators.validator_for(schema)(schema)
-    for run in (rich_run, make_run()):
+    for run in (rich_run, make_run(), with_suppressed(rich_run)):
         assert list(validator.iter_errors(json.loads(sarif.render(run)))) == []
 
 
@@ -211,6 +220,33 @@ def test_results_are_limited_and_it_is_said(
     run = log_of(make_run(*findings))
     uris = [r["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for r in run["results"]]
     assert uris == ["0.py", "1.py", "9.py"]
+    (told,) = run["invocations"][0]["toolExecutionNotifications"]
+    assert told["message"]["text"] == "2 findings are left out: a SARIF run holds at most 3."
+
+
+def test_suppressed_findings_come_last_and_say_why(make_finding: Findings, make_run: Runs) -> None:
+    by_comment = Suppressed(make_finding(code="TL001", name="unused"), True, "why")
+    held = (Suppressed(make_finding(filename="b.py"), False), by_comment)
+    files = (FileReport("a.py", (make_finding(filename="z.py"),)), FileReport("b.py", suppressed=held))
+    run = log_of(make_run(files=files))
+    assert [result["suppressions"] for result in run["results"]] == [
+        [],
+        [{"kind": "external"}],
+        [{"kind": "inSource", "justification": "why"}],
+    ]
+    ids = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert [ids[result["ruleIndex"]] for result in run["results"]] == ["TL102", "TL102", "TL001"]
+    assert "suppressions" not in log_of(make_run(make_finding()))["results"][0]
+
+
+def test_the_limit_leaves_out_suppressed_ones_first(
+    make_finding: Findings, make_run: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sarif, "MOST_RESULTS", 3)
+    findings = tuple(make_finding(filename=f"{n}.py", severity=Severity.INFO) for n in range(2))
+    held = tuple(Suppressed(make_finding(severity=Severity.ERROR), True) for _ in range(3))
+    run = log_of(make_run(files=(FileReport("a.py", findings, suppressed=held),)))
+    assert [len(result["suppressions"]) for result in run["results"]] == [0, 0, 1]
     (told,) = run["invocations"][0]["toolExecutionNotifications"]
     assert told["message"]["text"] == "2 findings are left out: a SARIF run holds at most 3."
 

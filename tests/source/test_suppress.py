@@ -25,7 +25,8 @@ def hit(row: int, code: str = "TL101", statement: int = 0, end: int = 0) -> Find
 
 
 def run(text: str, *findings: Finding, on: frozenset[str] = ON) -> tuple[list[Finding], list[Finding]]:
-    return Suppressions.parse(text).filter(findings, on, NAMES, "a.py")
+    found = Suppressions.parse(text).filter(findings, on, NAMES, "a.py")
+    return found.kept, found.unused
 
 
 def kept(text: str, *findings: Finding) -> list[tuple[int, str]]:
@@ -95,6 +96,28 @@ def test_honoured(comment: str) -> None:
 )
 def test_not_honoured(comment: str) -> None:
     assert kept(f"x  {comment}\n", hit(1)) == [(1, "TL101")]
+
+
+@pytest.mark.parametrize(
+    ("comment", "reason"),
+    [
+        ("# torchlint: ignore[TL101] because #12", "because #12"),
+        ("# torchlint: ignore[TL101]: because  ", "because"),
+        ("# noqa: TL101, E501 - because # and more", "because"),
+        ("# noqa", ""),
+        ("# why  # torchlint: ignore[TL101]  # noqa: E501", ""),
+        ("# torchlint: file-ignore[TL101] slow by design", "slow by design"),
+        ("# torchlint: disable[TL101] slow by design", "slow by design"),
+        ("# torchlint: ignore[TL101] first  # noqa: TL101 second", "first"),
+    ],
+)
+def test_what_is_silenced_has_its_comment(comment: str, reason: str) -> None:
+    text = f"x  {comment}\n"
+    suppressions = Suppressions.parse(text)
+    found = suppressions.filter([hit(1), hit(2, INVALID_SYNTAX)], ON, NAMES, "a.py")
+    [(finding, pragma)] = found.silenced
+    assert (finding, pragma.reason) == (hit(1), reason)
+    assert suppressions.silencer(hit(1), NAMES) == pragma
 
 
 def test_only_what_is_named() -> None:

@@ -146,12 +146,26 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class Suppressed:
+    """A finding that is not reported: a comment in the file silences it, or else a baseline holds it back.
+
+    `reason` is what the comment says behind its codes; empty where it says nothing.
+    """
+
+    finding: Finding
+    in_source: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class FileReport:
     """All that is known about one file after a run.
 
     `before` and `after` are its decoded text and the fixed text, both empty strings unless a fix run changed it.
     Of a notebook they are the text that was analysed, and `cells` holds what a reader knows: of each changed cell its
     number (see `Edit`), its source before and its source after.
+    `suppressed` holds the findings that comments and baselines keep out of `findings`; those of comments have neither
+    fixes nor reasons why they are hot.
     `applied` counts the fixes applied; `source` holds excerpt lines for reports: cell, row, text.
     `rests_on` holds the other paths that decided on the report, each with its state, see `torchlint.semantic.trail`;
     None where that is not known.
@@ -166,6 +180,7 @@ class FileReport:
     source: tuple[tuple[int | None, int, str], ...] = ()
     rests_on: tuple[tuple[str, str], ...] | None = None
     cells: tuple[tuple[int, str, str], ...] = ()
+    suppressed: tuple[Suppressed, ...] = ()
 
 
 def normalised(statement: str) -> str:

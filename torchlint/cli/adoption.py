@@ -23,6 +23,9 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Write a '# torchlint: ignore[CODE]' behind everything that is found.",
     ),
     click.option("--add-noqa", metavar="[=REASON]", help="The same with '# noqa: CODE'."),
+    click.option(
+        "--report-suppressed", is_flag=True, help="List suppressed findings, marked as such, in reports of sarif."
+    ),
     click.option("--since", metavar="REV", help="Report only findings on lines changed since this git revision."),
     click.option("--shard", metavar="I/N", help="Check part I of N; `torchlint merge` joins the reports."),
     click.option("--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C."),
@@ -30,10 +33,12 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
 _ALONE = ("write_baseline", "add_ignore", "add_noqa", "watch", "diff", "show_files", "show_settings")
 """Of these only one can be given."""
 _APART = (
-    ("write_baseline", ("no_baseline", "since", "shard", "fix", "statistics", "output_file")),
+    ("write_baseline", ("no_baseline", "since", "shard", "fix", "statistics", "output_file", "report_suppressed")),
     ("add_ignore", ("fix", "statistics")),
     ("add_noqa", ("fix", "statistics")),
     ("no_baseline", ("baseline",)),
+    ("explain", ("fix", "diff", "statistics", "show_files", "show_settings", "exit_non_zero_on_fix")),
+    ("explain", ("write_baseline", "add_ignore", "add_noqa", "since", "shard", "watch", "report_suppressed")),
 )
 _NOT_FROM_STDIN = ("write_baseline", "add_ignore", "add_noqa", "since", "shard", "watch")
 

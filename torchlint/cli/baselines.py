@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from torchlint.base.errors import UsageError
-from torchlint.base.finding import INVALID_SYNTAX, NOT_ANALYSED, UNREADABLE, FileReport
+from torchlint.base.finding import INVALID_SYNTAX, NOT_ANALYSED, UNREADABLE, FileReport, Suppressed
 from torchlint.cli.options import Given
 from torchlint.cli.scope import Scope, Target, place_under
 from torchlint.engine.baseline import Entries, Holding, Key, key, read_baseline, write_baseline
@@ -66,7 +66,7 @@ class Baselines:
         return Holding(baseline, folder if _is_below(root, folder) else root)
 
     def keep(self, target: Target, report: FileReport, wanted: FileReport) -> FileReport:
-        """Return the `wanted` report of a file without the findings that are held back.
+        """Return the `wanted` report of a file in which the findings that are held back are suppressed ones.
 
         Args:
             target: the file.
@@ -88,7 +88,14 @@ class Baselines:
             for finding in sorted(report.findings, key=lambda finding: id(finding) in late)
             if finding.code not in _NEVER and (holding.holds(place, key(finding.code, finding.content)) or takes)
         }
-        return replace(wanted, findings=tuple(finding for finding in wanted.findings if id(finding) not in held))
+        return replace(
+            wanted,
+            findings=tuple(finding for finding in wanted.findings if id(finding) not in held),
+            suppressed=(
+                *wanted.suppressed,
+                *(Suppressed(finding, False) for finding in wanted.findings if id(finding) in held),
+            ),
+        )
 
     def looked_at(self) -> Iterator[str]:
         """Yield the baselines, and the paths whose existence decided on what is held back."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from torchlint.base.errors import UsageError
 from torchlint.base.finding import NoteKind
 from torchlint.cli import add_ignore, show
 from torchlint.cli.adoption import Checking, adoption_options, refuse_contradictions
@@ -97,7 +98,10 @@ def _check_reports(found: Scope, given: Given) -> None:
     if given["diff"]:
         refuse_files(given, "check --diff")
     check_destinations(given, {target.found.path for target in found.targets})
-    if "html" in (found.settings.output_format, *(report.format for report in to_files(given))):
+    formats = {found.settings.output_format, *(report.format for report in to_files(given))}
+    if given["report_suppressed"] and "sarif" not in formats:
+        raise UsageError("--report-suppressed needs a report that can tell: --output-format sarif or sarif:FILE")
+    if "html" in formats:
         from torchlint.report import html
 
         html.demand()
@@ -174,6 +178,7 @@ def _session(part: Part, catalog: Catalog, given: Given, remembered: Remembered 
         remembered=remembered,
         formats=frozenset(report.format for report in to_files(given)),
         keep=part.keep if part.baselines is not None or part.since is not None else None,
+        suppressed=given["report_suppressed"],
     )
 
 

@@ -27,8 +27,6 @@ from torchlint.source.document import Document
 from torchlint.source.globs import matches
 
 _PLACE = re.compile(r"(?P<path>.+?):(?:cell (?P<cell>\d{1,9}):)?(?P<row>\d{1,9})(?::(?P<column>\d{1,9}))?")
-_ALONE = ("fix", "diff", "statistics", "show_files", "show_settings", "exit_non_zero_on_fix")
-"""Options that ask for another answer than an explanation."""
 _EXAMPLE = "name a line, as in train.py:88"
 _IN_NOTEBOOK = "name a line of a cell, as in 'train.ipynb:cell 3:5'"
 
@@ -58,9 +56,6 @@ def explain(given: Given, catalog: Catalog) -> int:
 
 def _places(given: Given) -> dict[str, tuple[Place, ...]]:
     """Return the places asked about, by path."""
-    for name in _ALONE:
-        if given[name]:
-            raise UsageError(f"--explain and --{name.replace('_', '-')} cannot be used together")
     if given["output_file"] is not None:
         raise UsageError("--explain and --output-file cannot be used together: redirect standard output")
     if not given["paths"]:

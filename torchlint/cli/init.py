@@ -12,51 +12,16 @@ from torchlint.base.errors import ConfigError, UsageError, WriteError
 from torchlint.cli.output import emit
 from torchlint.engine.config_file import NAMES, find_config, read_toml
 from torchlint.engine.write import atomically, write, write_all
+from torchlint.manual.keys import configuration
 from torchlint.report.text import visible_path
 from torchlint.source.document import Document, reason_of
 
-KEYS = (
-    ("select", '["TL"]', "Rules to check: codes, prefixes of codes, names or ALL; without it, the default rules."),
-    ("ignore", '["TL202"]', "Rules to leave out."),
-    ("extend-select", '["TL405"]', "Rules to check beside the default ones."),
-    ("fail-on", '"warning"', "The lowest severity that makes the exit code 1: error, warning or info."),
-    ("baseline", '"torchlint-baseline.json"', "Findings that are not reported: `torchlint check --write-baseline`."),
-    ("unsafe-fixes", "false", "Whether fixes may change rounding, random numbers and the like."),
-    ("target-torch", '"2.4"', "The oldest torch that fixes must work on; else read from your dependencies."),
-    ("accelerator", '"auto"', "What the code runs on: auto, cuda, mps or cpu."),
-    ("assume-hot", '["act", "*_update"]', "Functions that run every step although no loop here shows it."),
-    ("include", '["*.py", "*.pyi"]', "Which files to take from a folder."),
-    ("extend-exclude", '["third_party/"]', "What to leave out besides what is left out anyway."),
-    ("exclude", '[".git", ".venv", "build", "site-packages"]', "The same, in place of what is left out anyway."),
-    ("force-exclude", "false", "Whether excludes hold for files that are named, too."),
-    ("respect-gitignore", "true", "Whether what git ignores is left out."),
-    ("max-file-size", "1000000", "Larger files are left out, in bytes; 0 for no limit."),
-    ("timeout", "30", "Seconds for one file."),
-    ("jobs", "0", "Worker processes at most; 0 for one a core."),
-    ("cache-dir", '".torchlint_cache"', "Where results are kept."),
-    ("output-format", '"full"', "How findings are printed."),
-    ("required-version", f'">={__version__}"', "Which torchlint this file is made for."),
-    ("extend", '"../torchlint.toml"', "A configuration that this one adds to."),
-    ("per-file-ignores", '"scripts/*" = ["TL101"]', "Rules to leave out in some files."),
-    ("severity", 'TL201 = "info"', "Severities other than the rules' own."),
-)
-"""Key, an example of a value (for tables, of a row), and what it is for; tables come last."""
-TABLES = ("per-file-ignores", "severity")
 PRE_COMMIT = f"""repos:
   - repo: https://example.org/your/mirror/of/torchlint
     rev: v{__version__}
     hooks:
       - id: torchlint       # or torchlint-fix, which applies safe fixes
 """
-
-
-def configuration(section: str = "") -> str:
-    """Return the commented configuration; `section` is what the names of tables start with, in a pyproject.toml."""
-    lines = [f"[{section}]"] if section else []
-    for key, value, words in KEYS:
-        table = f"# [{section}{'.' * bool(section)}{key}]\n# {value}"
-        lines.append(f"# {words}\n{table if key in TABLES else f'# {key} = {value}'}\n")
-    return "\n".join(lines)
 
 
 @click.command("init")

@@ -57,6 +57,7 @@ class Session:
         formats: the formats of reports besides the one that is printed.
         keep: what takes findings out of the reports that shall not be seen.
         silences: by file name, what to silence by comments.
+        suppressed: whether to report suppressed findings, as such.
 
     `files`, `documents` and the counters are filled by `execute`. `documents` holds the changed files, by name;
     for standard input its one document always.
@@ -72,6 +73,7 @@ class Session:
     formats: frozenset[str] = frozenset()
     keep: Keep | None = None
     silences: Mapping[str, Silence] = field(default_factory=dict)
+    suppressed: bool = False
     files: list[FileReport] = field(default_factory=list)
     documents: dict[str, Document] = field(default_factory=dict)
     checked: int = 0
@@ -126,7 +128,9 @@ class Session:
     def report(self) -> RunReport:
         """Return what is known so far."""
         settings = self.scope.settings
-        found = {finding.code: finding for file in self.files for finding in file.findings}
+        every = [held.finding for file in self.files for held in file.suppressed]
+        every += [finding for file in self.files for finding in file.findings]
+        found = {finding.code: finding for finding in every}
         return RunReport(
             files=tuple(sorted(self.files, key=lambda file: file.filename)),
             version=__version__,
@@ -195,23 +199,28 @@ class Session:
         self.checked += not any(note.kind in (NoteKind.FAILED, NoteKind.SKIPPED) for note in report.notes)
         if self.keep is not None:
             report = self.keep(target, report)
+        if report.suppressed and not self.suppressed:
+            report = dataclasses.replace(report, suppressed=())
         if settings.severity:
             report = self._graded(report, settings)
         self.gated = self.gated or any(
             finding.severity.rank >= settings.fail_on.rank for finding in report.findings if finding.code not in BROKEN
         )
-        if report.findings or report.notes or report.applied or report.before != report.after:
+        changed = report.applied or report.before != report.after
+        if report.findings or report.suppressed or report.notes or changed:
             self.files.append(report)
 
     def _graded(self, report: FileReport, settings: Settings) -> FileReport:
         if settings not in self._severities:
             self._severities[settings] = severities(settings, self.catalog)
         grades = self._severities[settings]
-        findings = tuple(
-            dataclasses.replace(finding, severity=grades.get(finding.code, finding.severity))
-            for finding in report.findings
-        )
-        return dataclasses.replace(report, findings=findings)
+
+        def graded(finding: Finding) -> Finding:
+            return dataclasses.replace(finding, severity=grades.get(finding.code, finding.severity))
+
+        findings = tuple(map(graded, report.findings))
+        suppressed = tuple(dataclasses.replace(held, finding=graded(held.finding)) for held in report.suppressed)
+        return dataclasses.replace(report, findings=findings, suppressed=suppressed)
 
     def _written(self, report: FileReport, document: Document) -> FileReport:
         from torchlint.engine.write import remove_stale, write

@@ -43,7 +43,11 @@ class Since:
         lines = self._lines(target)
         if lines is None or lines is ALL_LINES or _has_other_lines(target):
             return report
-        return replace(report, findings=tuple(found for found in report.findings if _is_new(found, lines)))
+        return replace(
+            report,
+            findings=tuple(found for found in report.findings if _is_new(found, lines)),
+            suppressed=tuple(held for held in report.suppressed if _is_new(held.finding, lines)),
+        )
 
     def _lines(self, target: Target) -> ChangedLines | None:
         return self._of(os.path.dirname(target.found.path)).lines(target.found.path)
@@ -85,5 +89,6 @@ def _is_new(finding: Finding, lines: ChangedLines) -> bool:
         if finding.file_row is None:
             return True
         # Rows of a cell are rows of the file; where the source is one string, its neighbours there count too.
-        first, last = (row + finding.file_row - finding.start.row for row in (first, last))
+        shift = finding.file_row - finding.start.row
+        first, last = first + shift, last + shift
     return lines.touches(first, last)

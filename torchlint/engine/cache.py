@@ -71,7 +71,7 @@ class Cache:
         """
         self._seen.add(relative)
         entry = self._value.files.get(relative)
-        if not isinstance(entry, list) or len(entry) != 5 or self._contents.digest(path) != entry[0]:
+        if not isinstance(entry, list) or len(entry) != 6 or self._contents.digest(path) != entry[0]:
             return None
         if not entry[0] or (max_size and self._contents.sizes.get(path, 0) > max_size):
             return None

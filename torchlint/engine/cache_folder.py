@@ -19,7 +19,7 @@ from typing import Any
 
 from torchlint.base.places import TEMPORARY_PREFIX, TEMPORARY_SUFFIX
 
-FORMAT = "torchlint-cache-2"
+FORMAT = "torchlint-cache-3"
 """The first word of every file; another one is a file of another version."""
 TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# This folder holds the cache of torchlint.\n"
 """What ``CACHEDIR.TAG`` holds (https://bford.info/cachedir/), so that backups leave the folder out."""

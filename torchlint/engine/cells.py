@@ -137,6 +137,7 @@ class _Telling:
         return replace(
             report,
             findings=tuple(map(self.finding, report.findings)),
+            suppressed=tuple(replace(held, finding=self.finding(held.finding)) for held in report.suppressed),
             notes=tuple(map(self.note, report.notes)),
             source=tuple(self.excerpt(row for _, row, _ in report.source)),
             cells=tuple((number, before, after) for number, before, after in changed if before != after),

@@ -23,6 +23,7 @@ from torchlint.base.finding import (
     NoteKind,
     Safety,
     Severity,
+    Suppressed,
     fingerprint,
 )
 from torchlint.base.span import LineIndex, Position
@@ -82,7 +83,7 @@ def _silenced(job: Job, checker: _Checker) -> FileReport:
     name, refusal = job.document.filename, fixable(job.document)
     if refusal:
         note = Note(NoteKind.WITHHELD, name, f"no suppressions are written: {refusal}")
-        return FileReport(name, checker.check(job.document.text), (note,))
+        return checker.report(checker.check(job.document.text), job.document.text, (note,))
     outcome = silenced(job.document.text, checker.check, job.silence or Silence(frozenset()))
     return checker.report(outcome.findings, outcome.text, outcome.notes, outcome.count)
 
@@ -92,11 +93,13 @@ def _named(note: Note, filename: str) -> Note:
 
 
 class _Checker:
-    """Checks successive texts of one file; the notes are those of the last text checked."""
+    """Checks successive texts of one file; `notes` and `suppressed` are those of the last text checked."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self.notes: tuple[Note, ...] = ()
+        self.suppressed: tuple[Suppressed, ...] = ()
+        self._checked = ""
         self.cells: Cells | None = None
         self.data = job.document.data
         if job.document.notebook is not None:
@@ -107,7 +110,7 @@ class _Checker:
 
     def check(self, text: str) -> tuple[Finding, ...]:
         """Return the findings of a text in order, suppressed ones left out."""
-        self.notes = ()
+        self.notes, self.suppressed, self._checked = (), (), text
         try:
             python = self._parsed(text)
         except syntax.TooDeepError:
@@ -117,15 +120,23 @@ class _Checker:
         if isinstance(python, tuple):
             return python
         findings = list(self._rule_findings(text, python))
+        silenced: list[tuple[Finding, str]] = []
         if self.job.silence is not None or any(word in self.data.lower() for word in _PRAGMA_BYTES):
-            findings = self._suppressed(text, findings)
+            findings, silenced = self._filtered(text, findings)
         refusal = fixable(self.job.document)
         if refusal:
             findings = [_refused(finding, refusal) for finding in findings]
         if self.cells is not None:
             findings = list(self.cells.contained(text, findings, python))
         findings.sort(key=lambda f: f.sort_key)
-        return tuple(self._identified(findings, text))
+        # Silenced ones are counted last, so that a comment changes the identity of no finding that is left.
+        every = list(self._identified([*findings, *(finding for finding, _ in silenced)], text))
+        left = len(findings)
+        reasons = (reason for _, reason in silenced)
+        self.suppressed = tuple(
+            Suppressed(one, True, reason) for one, reason in zip(every[left:], reasons, strict=True)
+        )
+        return tuple(every[:left])
 
     def _parsed(self, text: str) -> ast.Module | tuple[Finding, ...] | None:
         """Return CPython's tree (see `syntax.python_tree`), or the faults of the text: of a notebook, one per cell."""
@@ -144,16 +155,18 @@ class _Checker:
         name = self.job.document.filename
         return Finding(INVALID_SYNTAX, INVALID_SYNTAX, fault.message, Severity.ERROR, name, at, at, at.row, at.row)
 
-    def _suppressed(self, text: str, findings: list[Finding]) -> list[Finding]:
+    def _filtered(self, text: str, findings: list[Finding]) -> tuple[list[Finding], list[tuple[Finding, str]]]:
+        """Return the findings to report, and in order those that comments silence, each with the comment's reason."""
         from torchlint.source.suppress import Suppressions  # Few files need it, and every small run would wait for it.
 
         catalog = load_catalog()
         names = {info.code: info.name for info in catalog.rules}
-        kept, unused = Suppressions.parse(text).filter(findings, self.job.codes, names, self.job.document.filename)
-        if UNUSED_SUPPRESSION not in self.job.codes or self.notes or catalog.problems:
-            # Where rules did not run, or not all of them, nothing can be said about a comment's use.
-            return kept
-        return [*kept, *unused]
+        found = Suppressions.parse(text).filter(findings, self.job.codes, names, self.job.document.filename)
+        silenced = [(replace(one, fix=None, why_hot=()), pragma.reason) for one, pragma in found.silenced]
+        silenced.sort(key=lambda pair: pair[0].sort_key)
+        # Where rules did not run, or not all of them, nothing can be said about a comment's use.
+        unknown = UNUSED_SUPPRESSION not in self.job.codes or self.notes or catalog.problems
+        return found.kept if unknown else [*found.kept, *found.unused], silenced
 
     def _rule_findings(self, text: str, python: ast.Module | None) -> Iterator[Finding]:
         data = self.data
@@ -196,7 +209,9 @@ class _Checker:
     def report(
         self, findings: tuple[Finding, ...], text: str, notes: tuple[Note, ...] = (), applied: int = 0
     ) -> FileReport:
-        """Return the report on the text checked last, with `notes` on its fixes and the rows that reports show."""
+        """Return the report on a text that was checked, with `notes` on its fixes and the rows that reports show."""
+        if text != self._checked:  # a later one was given up
+            self.check(text)
         rows: set[int] = set()
         if self.job.show_source:
             for finding in findings:
@@ -207,7 +222,16 @@ class _Checker:
         source = tuple((None, row, index.line(row)) for row in sorted(rows) if 1 <= row <= len(index))
         document = self.job.document
         before, after = (document.text, text) if text != document.text else ("", "")
-        report = FileReport(document.filename, findings, (*self.notes, *notes), applied, before, after, source)
+        report = FileReport(
+            document.filename,
+            findings,
+            (*self.notes, *notes),
+            applied,
+            before,
+            after,
+            source,
+            suppressed=self.suppressed,
+        )
         return report if self.cells is None else self.cells.told(report, text)
 
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from torchlint.base.finding import Edit, FileReport, Finding, Note, NoteKind, Reason, Safety, Severity, TextFix
+from torchlint.base.finding import (
+    Edit,
+    FileReport,
+    Finding,
+    Note,
+    NoteKind,
+    Reason,
+    Safety,
+    Severity,
+    Suppressed,
+    TextFix,
+)
 from torchlint.base.span import Position, Span
 
 Name = Callable[[str], str]
@@ -17,11 +28,15 @@ class StoredError(ValueError):
 
 
 def packed(report: FileReport, name: Name) -> list[Any]:
-    """Return the findings, notes and source rows of a report; `name` gives the names of files to store."""
+    """Return the findings, notes and source rows of a report, and what its comments silence.
+
+    `name` gives the names of files to store.
+    """
     return [
         [_packed_finding(finding, name) for finding in report.findings],
         [[note.kind.value, note.message, note.line, note.cell] for note in report.notes],
         [list(row) for row in report.source],
+        [[_packed_finding(held.finding, name), held.reason] for held in report.suppressed if held.in_source],
     ]
 
 
@@ -32,7 +47,7 @@ def unpacked(value: Any, filename: str, name: Name) -> FileReport:
         StoredError: the value is not one that `packed` gave.
     """
     try:
-        findings, notes, source = value
+        findings, notes, source, suppressed = value
         return FileReport(
             filename,
             tuple(_finding(item, name) for item in findings),
@@ -41,6 +56,7 @@ def unpacked(value: Any, filename: str, name: Name) -> FileReport:
                 for kind, text, line, cell in notes
             ),
             source=tuple((_cell(cell), _int(row), _text(text)) for cell, row, text in source),
+            suppressed=tuple(Suppressed(_finding(item, name), True, _text(reason)) for item, reason in suppressed),
         )
     except (TypeError, ValueError) as error:
         raise StoredError(str(error)) from error

@@ -1,4 +1,4 @@
-"""The configuration keys in words: what the documentation says of each. The keys themselves are the engine's."""
+"""The configuration keys in words, for the documentation and `torchlint init`. The keys themselves are the engine's."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
 
+from torchlint import __version__
 from torchlint.base.finding import Severity
 from torchlint.base.places import CACHE_NAME
 from torchlint.engine.config import Settings
@@ -34,6 +35,40 @@ _RULES = "list of codes, prefixes of codes, names or `ALL`"
 _SEVERITIES = '`"error"`, `"warning"` or `"info"`'
 KEYS: Mapping[str, Key] = MappingProxyType(
     {
+        "select": Key(
+            _RULES,
+            "Rules to check, in place of the default ones: codes, prefixes of codes, names or ALL.",
+            'select = ["TL1", "TL503"]',
+        ),
+        "ignore": Key(
+            _RULES,
+            "Rules to leave out.",
+            'ignore = ["TL202"]',
+            "Of several selectors that hold a rule the most specific one decides; of two equally specific ones, "
+            "`ignore` wins.",
+        ),
+        "extend-select": Key(_RULES, "Rules to check besides the default ones.", 'extend-select = ["TL407"]'),
+        "fail-on": Key(
+            _SEVERITIES,
+            "The lowest severity that makes the exit code 1: error, warning or info.",
+            'fail-on = "warning"',
+        ),
+        "baseline": Key(
+            "path, relative to the project's root",
+            "A file of findings that are not reported; `torchlint check --write-baseline` writes it.",
+            'baseline = "torchlint-baseline.json"',
+        ),
+        "unsafe-fixes": Key(
+            "true or false",
+            "Whether to count and apply fixes that may change rounding, random numbers and the like.",
+            "unsafe-fixes = false",
+        ),
+        "target-torch": Key(
+            "version in quotes",
+            "The oldest torch that fixes must work on; else read from your dependencies.",
+            'target-torch = "2.4"',
+            "That is the lower bound of torch in `pyproject.toml`; 2.4 where there is none.",
+        ),
         "accelerator": Key(
             '`"auto"`, `"cuda"`, `"mps"` or `"cpu"`',
             "What the code runs on: auto, cuda, mps or cpu.",
@@ -47,17 +82,9 @@ KEYS: Mapping[str, Key] = MappingProxyType(
             'assume-hot = ["act", "*_update"]',
             "Callbacks of a framework that torchlint does not know, say.",
         ),
-        "baseline": Key(
-            "path, relative to the project's root",
-            "A file of findings that are not reported.",
-            'baseline = "torchlint-baseline.json"',
-            "`torchlint check --write-baseline` writes it.",
-        ),
-        "cache-dir": Key(
-            "path, relative to the project's root",
-            "Where results are kept.",
-            'cache-dir = ".torchlint_cache"',
-            "`torchlint clean` removes the folder.",
+        "include": Key(_FILES, "Which files to take from a folder.", 'include = ["*.py", "*.ipynb"]'),
+        "extend-exclude": Key(
+            _FILES, "What to leave out besides what is left out anyway.", 'extend-exclude = ["third_party/"]'
         ),
         "exclude": Key(
             _FILES,
@@ -65,64 +92,51 @@ KEYS: Mapping[str, Key] = MappingProxyType(
             'exclude = [".git", ".venv", "build"]',
             "A path that is named on the command line is checked nevertheless, unless `force-exclude` is set.",
         ),
-        "extend": Key(
-            "path of a configuration file",
-            "A configuration that this one adds to.",
-            'extend = "../torchlint.toml"',
-            "What stands here wins.",
-        ),
-        "extend-exclude": Key(
-            _FILES, "What to leave out besides what is left out anyway.", 'extend-exclude = ["third_party/"]'
-        ),
-        "extend-select": Key(_RULES, "Rules to check besides the default ones.", 'extend-select = ["TL407"]'),
-        "fail-on": Key(
-            _SEVERITIES,
-            "The lowest severity that makes the exit code 1: error, warning or info.",
-            'fail-on = "warning"',
-        ),
         "force-exclude": Key(
             "true or false",
             "Whether excludes hold for files that are named, too.",
             "force-exclude = false",
             "pre-commit names files; the hooks set it.",
         ),
-        "ignore": Key(
-            _RULES,
-            "Rules to leave out.",
-            'ignore = ["TL202"]',
-            "Of several selectors that hold a rule the most specific one decides; of two equally specific ones, "
-            "`ignore` wins.",
-        ),
-        "include": Key(_FILES, "Which files to take from a folder.", 'include = ["*.py", "*.ipynb"]'),
-        "jobs": Key(
-            "whole number",
-            "Worker processes at most; 0 for one a core.",
-            "jobs = 0",
-            "Small runs use one anyway.",
-        ),
+        "respect-gitignore": Key("true or false", "Whether what git ignores is left out.", "respect-gitignore = true"),
         "max-file-size": Key(
             "bytes",
             "Larger files are left out, in bytes; 0 for no limit.",
             "max-file-size = 1_000_000",
             "Each is named in the report.",
         ),
+        "timeout": Key(
+            "seconds", "Seconds for one file.", "timeout = 30", "A file that takes longer is named in the report."
+        ),
+        "jobs": Key(
+            "whole number",
+            "Worker processes at most; 0 for one a core.",
+            "jobs = 0",
+            "Small runs use one anyway.",
+        ),
+        "cache-dir": Key(
+            "path, relative to the project's root",
+            "Where results are kept.",
+            'cache-dir = ".torchlint_cache"',
+            "`torchlint clean` removes the folder.",
+        ),
         "output-format": Key("name of a format", "How findings are printed.", 'output-format = "full"'),
+        "required-version": Key(
+            "version specifier",
+            "Which torchlint this file is made for.",
+            f'required-version = ">={__version__}"',
+            "Any other refuses to run, with exit code 2.",
+        ),
+        "extend": Key(
+            "path of a configuration file",
+            "A configuration that this one adds to.",
+            'extend = "../torchlint.toml"',
+            "What stands here wins.",
+        ),
         "per-file-ignores": Key(
             f"table of glob = {_RULES}",
             "Rules to leave out in some files.",
             '[per-file-ignores]\n"scripts/*" = ["TL101"]',
-        ),
-        "required-version": Key(
-            "version specifier",
-            "Which torchlint this file is made for.",
-            'required-version = ">=0.1"',
-            "Any other refuses to run, with exit code 2.",
-        ),
-        "respect-gitignore": Key("true or false", "Whether what git ignores is left out.", "respect-gitignore = true"),
-        "select": Key(
-            _RULES,
-            "Rules to check, in place of the default ones: codes, prefixes of codes, names or ALL.",
-            'select = ["TL1", "TL503"]',
         ),
         "severity": Key(
             f"table of rule = {_SEVERITIES}",
@@ -130,23 +144,9 @@ KEYS: Mapping[str, Key] = MappingProxyType(
             '[severity]\nTL107 = "warning"',
             "Of several selectors that hold a rule the most specific one decides.",
         ),
-        "target-torch": Key(
-            "version in quotes",
-            "The oldest torch that fixes must work on; else read from your dependencies.",
-            'target-torch = "2.4"',
-            "That is the lower bound of torch in `pyproject.toml`; 2.4 where there is none.",
-        ),
-        "timeout": Key(
-            "seconds", "Seconds for one file.", "timeout = 30", "A file that takes longer is named in the report."
-        ),
-        "unsafe-fixes": Key(
-            "true or false",
-            "Whether to count and apply fixes that may change rounding, random numbers and the like.",
-            "unsafe-fixes = false",
-        ),
     }
 )
-"""Every key of `OPTIONS`, in its order."""
+"""Every key of `OPTIONS`, as somebody who writes a configuration asks for them; tables come last, as TOML has it."""
 _FIELDS = {field.name: field.default for field in fields(Settings)}
 
 
@@ -178,12 +178,25 @@ def keys_page() -> str:
         told = KEYS[key]
         said = f"{told.words} {told.more}".strip()
         parts.append(f"### `{key}`\n\n{said}\n\n- Takes: {told.takes}\n- Default: {default_of(key)}")
-        parts.append(f"```toml\n{_in_table(told.sample)}\n```")
+        parts.append(f"```toml\n{_in_pyproject(told.sample)}\n```")
     return "\n\n".join(parts) + "\n"
 
 
-def _in_table(sample: str) -> str:
+def configuration(section: str = "") -> str:
+    """Return a configuration with all keys, commented out; `section` is the table that holds it in a pyproject.toml."""
+    parts = [f"[{section}]"] if section else []
+    for told in KEYS.values():
+        lines = [told.words, *_below(section, told.sample).split("\n")]
+        parts.append("".join(f"# {line}\n" for line in lines))
+    return "\n".join(parts)
+
+
+def _in_pyproject(sample: str) -> str:
     """Return a sample as it stands in pyproject.toml."""
-    if sample.startswith("["):
-        return sample.replace("[", "[tool.torchlint.", 1)
-    return f"[tool.torchlint]\n{sample}"
+    below = _below("tool.torchlint", sample)
+    return below if below != sample else f"[tool.torchlint]\n{sample}"
+
+
+def _below(section: str, sample: str) -> str:
+    """Return a sample as it stands in a table; only one that is a table itself names it."""
+    return sample.replace("[", f"[{section}.", 1) if section and sample.startswith("[") else sample

@@ -35,6 +35,8 @@ def merged(reports: Sequence[Any]) -> Any:
     whole["tool"] = {"driver": {**runs[0]["tool"]["driver"], "rules": [rules[name] for name in ids]}}
     whole["invocations"] = [_invocation([run["invocations"][0] for run in runs])]
     results = [{**result, "ruleIndex": ids.index(result["ruleId"])} for run in runs for result in run["results"]]
+    if any("suppressions" in result for result in results):  # then all have to say it
+        results = [{**result, "suppressions": result.get("suppressions", [])} for result in results]
     whole["results"] = _unique(sorted(results, key=_result_key))
     return {**reports[0], "runs": [whole]}
 
@@ -78,13 +80,14 @@ def _run(at: int, report: Any) -> dict[str, Any]:
     return dict(run)
 
 
-def _result_key(result: Any) -> tuple[str, str, int, int, str]:
+def _result_key(result: Any) -> tuple[bool, str, str, int, int, str]:
     place = result["locations"][0]["physicalLocation"]
     cells = result["locations"][0].get("logicalLocations") or [{}]
     region = place.get("region") or {}
     cell = str(cells[0].get("name", ""))
     start = int(region.get("startLine", 0)), int(region.get("startColumn", 0))
-    return (str(place["artifactLocation"]["uri"]), cell.rjust(20), *start, str(result["ruleId"]))
+    suppressed = bool(result.get("suppressions"))
+    return (suppressed, str(place["artifactLocation"]["uri"]), cell.rjust(20), *start, str(result["ruleId"]))
 
 
 def _invocation(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import os.path
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from torchlint.base.finding import NOT_ANALYSED, FileReport, Finding, Note, NoteKind, Safety, Severity
+from torchlint.base.finding import NOT_ANALYSED, FileReport, Finding, Note, NoteKind, Safety, Severity, Suppressed
 from torchlint.base.span import Position
 
 UNANALYSED = frozenset({NoteKind.SKIPPED, NoteKind.FAILED})
@@ -40,7 +40,7 @@ class RunReport:
     Args:
         files: one report per file that has anything to say. For the `full` format its `source` holds two rows
             around each finding and every row that an edit touches, with one more on either side; so it does for
-            the other formats of `formats.WITH_SOURCE`.
+            the other formats of `formats.WITH_SOURCE`. Its `suppressed` is empty unless the user asked for these.
         version: torchlint's own version.
         rules: the rules that were on, by code.
         root: absolute posix path of the project root; SARIF's paths are relative to it.
@@ -64,6 +64,12 @@ class RunReport:
     def findings(self) -> list[Finding]:
         """Return all findings in report order: file, notebook cell, row, column, code."""
         return sorted((finding for file in self.files for finding in file.findings), key=report_order)
+
+    def suppressed(self) -> list[Suppressed]:
+        """Return all suppressed findings in report order."""
+        return sorted(
+            (held for file in self.files for held in file.suppressed), key=lambda one: report_order(one.finding)
+        )
 
     def notes(self, *kinds: NoteKind) -> Iterator[Note]:
         """Yield the notes of these kinds, or all notes, in the order of their files and lines, each once.
@@ -94,6 +100,8 @@ class RunReport:
 
 
 def _as_finding(note: Note) -> Finding:
+    # Where a cell's rows lie in the file is not known of a note.
+    file_row = None if note.cell is None else 1
     severity = Severity.ERROR if note.kind is NoteKind.FAILED else Severity.WARNING
     row = max(note.line, 1)
     start = Position(row, 1)
@@ -108,7 +116,7 @@ def _as_finding(note: Note) -> Finding:
         row,
         row,
         cell=note.cell,
-        file_row=None if note.cell is None else 1,  # the row of the cell is known, that of the file is not
+        file_row=file_row,
     )
 
 

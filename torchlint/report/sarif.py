@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
-from torchlint.base.finding import Finding, Note, NoteKind, Reason, Severity, TextFix
+from torchlint.base.finding import Finding, Note, NoteKind, Reason, Severity, Suppressed, TextFix
 from torchlint.base.span import Position
 from torchlint.report.ascii_json import dump
 from torchlint.report.run_report import RuleMeta, RunReport, applicable, report_order
@@ -28,15 +28,22 @@ _ROOT = "%SRCROOT%"
 def render(run: RunReport) -> str:
     """Return the log with one run.
 
-    Above `MOST_RESULTS` the least severe findings are left out, and a notification says so.
+    Above `MOST_RESULTS` the suppressed and then the least severe findings are left out, and a notification says so.
     """
-    findings = run.findings()
+    findings, suppressed = run.findings(), run.suppressed()
     kept = findings
     if len(findings) > MOST_RESULTS:
         by_rank = sorted(findings, key=lambda finding: -finding.severity.rank)
         kept = sorted(by_rank[:MOST_RESULTS], key=report_order)
-    rules = _rules(run, kept)
+    held = suppressed[: MOST_RESULTS - len(kept)]
+    left_out = len(findings) + len(suppressed) - len(kept) - len(held)
+    rules = _rules(run, [*kept, *(one.finding for one in held)])
     index = {rule["id"]: at for at, rule in enumerate(rules)}
+    results = [_result(run, finding, index[finding.code]) for finding in kept]
+    if held:
+        # SARIF 2.1.0: either all results of a run say whether they are suppressed, or none does.
+        results = [{**result, "suppressions": []} for result in results]
+        results += [_suppressed(run, one, index[one.finding.code]) for one in held]
     log = {
         "$schema": _SCHEMA,
         "version": "2.1.0",
@@ -45,8 +52,8 @@ def render(run: RunReport) -> str:
                 "tool": {"driver": {"name": "torchlint", "version": run.version, "rules": rules}},
                 "columnKind": "unicodeCodePoints",
                 "originalUriBaseIds": {_ROOT: {"description": {"text": "The root of the project."}}},
-                "invocations": [_invocation(run, len(findings) - len(kept))],
-                "results": [_result(run, finding, index[finding.code]) for finding in kept],
+                "invocations": [_invocation(run, left_out)],
+                "results": results,
             }
         ],
     }
@@ -116,6 +123,13 @@ def _result(run: RunReport, finding: Finding, index: int) -> dict[str, Any]:
     if finding.fix is not None and finding.cell is None and applicable(finding):
         result["fixes"] = [_fix(run, finding, finding.fix)]
     return result
+
+
+def _suppressed(run: RunReport, held: Suppressed, index: int) -> dict[str, Any]:
+    suppression = {"kind": "inSource" if held.in_source else "external"}
+    if held.reason:
+        suppression["justification"] = held.reason
+    return {**_result(run, held.finding, index), "suppressions": [suppression]}
 
 
 def _location(run: RunReport, finding: Finding) -> dict[str, Any]:

@@ -40,6 +40,7 @@ class Pragma:
         span: the whole remark with its reason, without other remarks of the same comment.
         comment: the comment that holds it.
         problem: what is wrong with its form; it is not honoured then.
+        reason: what it says behind the codes.
     """
 
     verb: str
@@ -47,6 +48,7 @@ class Pragma:
     span: Span
     comment: Comment
     problem: str = ""
+    reason: str = ""
 
     @property
     def blanket(self) -> bool:
@@ -66,15 +68,16 @@ def pragmas(comment: Comment) -> Iterator[Pragma]:
         after = _NEXT_REMARK.search(text, found.end())
         end = len(text[: after.start()].rstrip()) if after else len(comment.text)
         span = Span(comment.start + found.start(), comment.start + end)
+        reason = text[found.end() : end].strip(" \t-:,")
         verb = found["verb"]
         if verb is None:
             if found["codes"] or not found["colon"]:
-                yield Pragma(NOQA, _entries(found, "codes", comment.start), span, comment)
+                yield Pragma(NOQA, _entries(found, "codes", comment.start), span, comment, reason=reason)
             continue
         entries = _entries(found, "own", comment.start)
         problem = _problem(verb.lower(), found["close"] is not None and bool(entries))
         if problem is not None:
-            yield Pragma(verb.lower(), () if problem else entries, span, comment, problem)
+            yield Pragma(verb.lower(), () if problem else entries, span, comment, problem, reason)
 
 
 def _entries(found: re.Match[str], group: str, start: int) -> tuple[Entry, ...]:

@@ -90,6 +90,21 @@ class _Verdicts:
 
 
 @dataclass(frozen=True, slots=True)
+class Filtered:
+    """The findings of a file after its suppressions.
+
+    Args:
+        kept: those that are left.
+        unused: one for every comment that did nothing or could not be understood.
+        silenced: those that a comment suppresses, each with what silences it; `unused` ones are left out of it.
+    """
+
+    kept: list[Finding]
+    unused: list[Finding]
+    silenced: list[tuple[Finding, Pragma]]
+
+
+@dataclass(frozen=True, slots=True)
 class Suppressions:
     """The suppression comments of one text."""
 
@@ -124,7 +139,7 @@ class Suppressions:
 
     def filter(
         self, findings: Sequence[Finding], codes_on: frozenset[str], names: Mapping[str, str], filename: str
-    ) -> tuple[list[Finding], list[Finding]]:
+    ) -> Filtered:
         """Take out the findings that a comment suppresses.
 
         Args:
@@ -133,47 +148,46 @@ class Suppressions:
             names: every known code, on or off, with its rule's name.
             filename: the file as the user should see it.
 
-        Returns:
-            The findings that are left, and a finding for every comment that did nothing or could not be
-            understood. The second list does not ask whether `UNUSED_SUPPRESSION` is on.
+        `unused` does not ask whether `UNUSED_SUPPRESSION` is on.
         """
         verdicts = _Verdicts(_Codes(names))
-        kept = [finding for finding in findings if not self._silences(finding, verdicts)]
+        kept: list[Finding] = []
+        silenced: list[tuple[Finding, Pragma]] = []
+        for finding in findings:
+            pragma = self._silencer(finding, verdicts)
+            if pragma is None:
+                kept.append(finding)
+            else:
+                silenced.append((finding, pragma))
         unused = [self._finding(filename, *complaint) for complaint in self._complaints(codes_on, verdicts)]
-        return kept, [finding for finding in unused if not self._silences(finding, verdicts)]
+        return Filtered(kept, [found for found in unused if self._silencer(found, verdicts) is None], silenced)
 
     def silencer(self, finding: Finding, names: Mapping[str, str]) -> Pragma | None:
         """Return the comment that suppresses a finding, the first where there are several; else None."""
-        verdicts = _Verdicts(_Codes(names))
-        if not self._silences(finding, verdicts):
-            return None
-        rows = {finding.start.row, finding.statement, finding.statement_end}
-        for pragma in self.pragmas:
-            named = any(entry.span in verdicts.used for entry in pragma.entries)
-            if named or (pragma.blanket and rows & set(range(pragma.comment.first, pragma.comment.last + 1))):
-                return pragma
-        return None
+        return self._silencer(finding, _Verdicts(_Codes(names)))
 
-    def _silences(self, finding: Finding, verdicts: _Verdicts) -> bool:
+    def _silencer(self, finding: Finding, verdicts: _Verdicts) -> Pragma | None:
+        """Return what `silencer` does; all comments that would do were of use."""
         if finding.code in _UNFILTERED:
-            return False
+            return None
         keys = {key for row in (finding.start.row, finding.statement) for key in self.rows.get(row, ())}
         near = [pragma for key in keys for pragma in self.by_rows[key]]
         end = finding.statement_end
         near += [pragma for pragma in self.by_rows.get((end, end), ()) if pragma.comment.guessed]
-        silent = [verdicts.names(pragma, finding.code) for pragma in near]
-        return any([*silent, self._in_range(finding, verdicts)])
+        near += self._in_range(finding, verdicts)
+        named = [pragma for pragma in near if verdicts.names(pragma, finding.code)]
+        return min(named, key=lambda pragma: pragma.span.start, default=None)
 
-    def _in_range(self, finding: Finding, verdicts: _Verdicts) -> bool:
-        """Say whether the last range comment before the finding, or one for the file, names its code."""
-        whole = False
+    def _in_range(self, finding: Finding, verdicts: _Verdicts) -> Iterator[Pragma]:
+        """Yield those for the file, and the last range comment before the finding that names its code."""
         last: Pragma | None = None
         for pragma in self.wide:
             if pragma.verb == FILE_IGNORE:
-                whole = verdicts.names(pragma, finding.code) or whole
+                yield pragma
             elif pragma.comment.row <= finding.start.row and finding.code in verdicts.named(pragma):
                 last = pragma
-        return (last is not None and last.verb == DISABLE and verdicts.names(last, finding.code)) or whole
+        if last is not None and last.verb == DISABLE:
+            yield last
 
     def _complaints(
         self, codes_on: frozenset[str], verdicts: _Verdicts
