@@ -225,9 +225,10 @@ def _accumulated(read: HostRead, step: cst.AugAssign, module: Module) -> Fix | N
     if found is None:
         return None
     value = module.value(read.tensor)
-    floats = read.how == "float" or value.grad is True  # only floating point has a gradient graph
-    kind = "float" if floats else KIND_OF_DTYPE.get(value.dtype or "")
+    kind = "float" if read.how == "float" else KIND_OF_DTYPE.get(value.dtype or "")
     proven = kind == found.start and value.rank == 0 and value.device == CUDA
+    if value.grad and kind is None:
+        kind = "float"  # nearly always: a complex value has a gradient graph too, so it proves nothing
     total = kind or found.start
     if kind is None and total == "int":
         return None  # `total = 0` says nothing of what is added: an integer sum would cut off a loss
