@@ -219,8 +219,8 @@ GOLDEN = """train.py:15: total += loss.item()
         `loss` = `F.cross_entropy(model(x, noise), y)` (line 11)
         `model` runs a model (line 11)
         `model` is a parameter of train() (line 5)
-      `total`: Python number: reading it waits for nothing
-      `loss.item()`: Python number: reading it waits for nothing
+      `total`: Python number, on the host
+      `loss.item()`: Python number, on the host
 
 train.py:16: return total / len(loader)
 
@@ -231,9 +231,9 @@ train.py:16: return total / len(loader)
 
   What is known of its values
       `loader`: loader: it gives batches
-      `total / len(loader)`: Python number: reading it waits for nothing
-      `total`: Python number: reading it waits for nothing
-      `len(loader)`: Python number: reading it waits for nothing
+      `total / len(loader)`: Python number, on the host
+      `total`: Python number, on the host
+      `len(loader)`: Python number, on the host
 """
 
 

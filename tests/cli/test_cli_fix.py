@@ -106,6 +106,7 @@ def test_read_only_file_is_said_and_fails(cli, source: Source) -> None:
     assert "fine" in other.read_text()
     done = cli("check", "--fix", code=1)
     assert "a.py: is read-only" in done.stdout
+    assert cli("fix", "--apply", "a.py", code=1).stderr.endswith("\nNothing was fixed.\n")
 
 
 @POSIX

@@ -67,6 +67,7 @@ def test_progress_is_for_terminals_and_wiped(
     monkeypatch: pytest.MonkeyPatch, stream: type[io.StringIO], shown: bool
 ) -> None:
     errors = stream()
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", errors)
     monkeypatch.setattr(progress_module, "_PATIENCE", 0.0)
     with Progress(2, wanted=True) as progress:
@@ -75,9 +76,14 @@ def test_progress_is_for_terminals_and_wiped(
     assert errors.getvalue().endswith("\r\x1b[K") is shown
 
 
-@pytest.mark.parametrize(("patience", "wanted"), [(60.0, True), (0.0, False)])
-def test_no_progress_for_short_or_quiet_runs(monkeypatch: pytest.MonkeyPatch, patience: float, wanted: bool) -> None:
+@pytest.mark.parametrize(
+    ("patience", "wanted", "term"), [(60.0, True, "xterm"), (0.0, False, "xterm"), (0.0, True, "dumb")]
+)
+def test_no_progress_for_short_or_quiet_runs_or_dumb_terminals(
+    monkeypatch: pytest.MonkeyPatch, patience: float, wanted: bool, term: str
+) -> None:
     errors = _Terminal()
+    monkeypatch.setenv("TERM", term)
     monkeypatch.setattr(sys, "stderr", errors)
     monkeypatch.setattr(progress_module, "_PATIENCE", patience)
     with Progress(2, wanted) as progress:

@@ -86,6 +86,11 @@ def test_the_tab_key_in_bash(tmp_path: Path) -> None:
     assert "Usage: torchlint check " in shown.read_text()
 
 
+def test_help_has_a_line_for_each_shell(cli: Cli) -> None:
+    lines = [line.split(":")[0].strip() for line in cli("completion", "--help", code=0).stdout.splitlines()]
+    assert {"bash", "zsh", "fish"} <= set(lines)
+
+
 def test_another_shell(cli: Cli) -> None:
     done = cli("completion", "tcsh", code=2)
     assert "'tcsh' is not one of" in done.stderr

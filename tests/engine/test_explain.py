@@ -197,8 +197,8 @@ def test_a_column_chooses_one_expression() -> None:
 BELIEFS = [
     ("k = loss", "k", "tensor on the GPU, float32, a single value, with a gradient graph", ""),
     ("k = host", "k", "tensor on the CPU", ""),
-    ("k = y.shape", "k", "shape: on the host, reading it waits for nothing", ""),
-    ("k = step + 1", "step", "Python number: reading it waits for nothing", ""),
+    ("k = y.shape", "k", "shape, on the host", ""),
+    ("k = step + 1", "step", "Python number, on the host", ""),
     ("k = acc.double()", "k", "tensor on the GPU, float64", ""),
     (
         "k = writer.get()",
@@ -215,6 +215,29 @@ def test_what_is_believed_of_a_value(statement: str, expression: str, words: str
     source, row = program(statement, "hot")
     found = {each.expression: each for each in explained(source, row).beliefs}[expression]
     assert (found.words, found.unknown) == (words, unknown)
+
+
+def test_a_name_that_is_read_and_set_is_told_as_both() -> None:
+    source, row = program("loss = loss.cpu()", "hot")
+    told = [each.words for each in explained(source, row).beliefs if each.expression == "loss"]
+    assert told == [
+        "tensor on the CPU, float32, a single value, with a gradient graph, from here on",
+        "tensor on the GPU, float32, a single value, with a gradient graph",
+    ]
+
+
+def test_what_is_silent_twice_for_one_reason_is_told_once() -> None:
+    source, row = program("outs[0] = outs[0] + loss.item()", "once")
+    said = [(each.code, each.expression, each.because) for each in explained(source, row).verdicts]
+    assert said
+    assert len(said) == len(set(said))
+
+
+def test_a_plain_loop_in_a_function_is_cold_because_nobody_calls_it_in_a_step() -> None:
+    source = "import torch\ndef merge(parts, x):\n    for part in parts:\n        x.add_(part.sum().item())\n"
+    pace = explained(source, 4).pace
+    assert pace is not None
+    assert pace.words.endswith("takes no training steps, and nothing shows that merge() is called in a step")
 
 
 def test_the_origin_is_told_link_by_link() -> None:

@@ -12,12 +12,12 @@ from torchlint.cli.output import emit
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion_command(shell: str) -> None:
-    r"""Print the completion script for SHELL.
+    """Print the completion script for SHELL.
 
     \b
-    bash: eval "$(torchlint completion bash)"               in ~/.bashrc
-    zsh:  eval "$(torchlint completion zsh)"                in ~/.zshrc
-    fish: torchlint completion fish | source                in ~/.config/fish/config.fish
+    bash: in ~/.bashrc  eval "$(torchlint completion bash)"
+    zsh:  in ~/.zshrc   eval "$(torchlint completion zsh)"
+    fish: in ~/.config/fish/config.fish  torchlint completion fish | source
     """
     from torchlint.cli.commands import main
 

@@ -43,7 +43,7 @@ def preview(found: Scope, catalog: Catalog, given: Given) -> int:
 def told(run: RunReport, verb: str) -> str:
     """Return the closing line of `fix`: what was done, and what only unsafe fixes would do."""
     files = sum(1 for file in run.files if file.applied)
-    line = "Nothing to fix."
+    line = "Nothing was fixed." if any(run.notes(NoteKind.UNWRITTEN)) else "Nothing to fix."
     if run.fix_applied:
         line = f"{verb} {pluralise(run.fix_applied, 'finding')} in {pluralise(files, 'file')}."
     unsafe = sum(1 for finding in run.findings() if applicable(finding) is Safety.UNSAFE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from types import TracebackType
@@ -19,7 +20,7 @@ class Progress:
     def __init__(self, total: int, wanted: bool) -> None:
         self.total = total
         self.done = 0
-        self.next = time.monotonic() + _PATIENCE if wanted and is_terminal(sys.stderr) else float("inf")
+        self.next = time.monotonic() + _PATIENCE if wanted and _can_rewrite() else float("inf")
         self.shown = False
 
     def __enter__(self) -> Progress:
@@ -51,11 +52,16 @@ def is_terminal(stream: object) -> bool:
         return False
 
 
+def _can_rewrite() -> bool:
+    """Say whether standard error is a terminal that knows how to clear a line; a dumb one prints the codes."""
+    return is_terminal(sys.stderr) and os.environ.get("TERM") != "dumb"
+
+
 class Status:
     """Shows what is being done, on one line of standard error that is written over; only on a terminal."""
 
     def __init__(self, wanted: bool) -> None:
-        self.wanted = wanted and is_terminal(sys.stderr)
+        self.wanted = wanted and _can_rewrite()
 
     def __enter__(self) -> Status:
         return self

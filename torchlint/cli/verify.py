@@ -72,7 +72,7 @@ def verify_command(ctx: click.Context, /, **given: Any) -> int:
     Your code is run in copies; your files are never written. It may use the network, which is not blocked.
 
     Exit code: 0 nothing in --fail-on, 1 a verdict in --fail-on, 2 wrong usage, 3 the program itself fails,
-    4 no torch.
+    4 no torch or no such device, 130 interrupted.
     """
     chosen = options(given)
     if given["doctor"]:

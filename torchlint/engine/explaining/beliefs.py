@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import libcst as cst
 
@@ -14,12 +15,12 @@ from torchlint.semantic.module import ACCEL, CPU, CUDA, META, Module, Value
 _PLACES = {CUDA: "on the GPU", ACCEL: "on the program's device", CPU: "on the CPU", META: "on the meta device"}
 _DTYPES = {"float": "float32", "double": "float64", "half": "a 16-bit float", "int": "integer", "bool": "bool"}
 _KINDS = {
-    "ndarray": "NumPy array: on the host",
+    "ndarray": "NumPy array, on the host",
     "none": "None",
-    "number": "Python number: reading it waits for nothing",
-    "bool": "Python bool: reading it waits for nothing",
+    "number": "Python number, on the host",
+    "bool": "Python bool, on the host",
     "str": "text",
-    "shape": "shape: on the host, reading it waits for nothing",
+    "shape": "shape, on the host",
     "scaler": "gradient scaler",
     "scheduler": "learning-rate scheduler",
     "loader": "loader: it gives batches",
@@ -39,6 +40,8 @@ _SKIPPED = (
 )
 _TOLD = frozenset(("tensor", "batch", "accumulated", "module"))
 """Kinds of which the origin matters."""
+_FREE = frozenset(("number", "bool", "shape"))
+"""Kinds that a rule about waiting is silent about."""
 _RANK = {"tensor": 0, "accumulated": 0, "batch": 1, "loader": 1, "module": 2, "?": 3}
 """Order in which beliefs are told: tensors matter most."""
 
@@ -54,11 +57,27 @@ class Beliefs:
     def of(self, nodes: Iterable[cst.CSTNode]) -> tuple[Belief, ...]:
         """Return what is held of the expressions among some nodes; what says the same twice is told once."""
         told: dict[tuple[str, str], Belief] = {}
+        given: dict[str, Belief] = {}
         for node in nodes:
             if self.worth(node):
                 belief = self.belief(node)
-                told.setdefault((belief.expression, belief.words), belief)
+                if self._is_target(node):
+                    given.setdefault(belief.expression, belief)
+                else:
+                    told.setdefault((belief.expression, belief.words), belief)
+        read = {expression for expression, _ in told}
+        for expression, belief in given.items():
+            if (expression, belief.words) not in told:
+                later = ", from here on" if expression in read else ""
+                told[expression, belief.words] = replace(belief, words=belief.words + later)
         return tuple(sorted(told.values(), key=lambda each: (_RANK.get(each.kind, 4), each.row, each.column)))
+
+    def _is_target(self, node: cst.CSTNode) -> bool:
+        """Say whether a node is a name that the statement gives a value, alone or in a tuple."""
+        above = self.module.parent(node)
+        while isinstance(above, (cst.Element, cst.Tuple, cst.List, cst.StarredElement)):
+            above = self.module.parent(above)
+        return isinstance(node, cst.Name) and isinstance(above, cst.AssignTarget)
 
     def worth(self, node: cst.CSTNode) -> bool:
         """Say whether an expression is one that people ask about: no literal, import, keyword or function's name."""
@@ -122,8 +141,11 @@ class Beliefs:
             return belief.unknown
         if belief.kind == "?":
             return f"it is not known what `{belief.expression}` is{reason}"
+        if belief.kind in _FREE:
+            reason = ": reading it waits for nothing"
         article = "" if belief.kind in ("str", "none") else "an " if belief.words[0] in "aeiou" else "a "
-        return f"`{belief.expression}` is {article}{belief.words}{reason}"
+        words = belief.words.removesuffix(", on the host") if belief.kind in _FREE else belief.words
+        return f"`{belief.expression}` is {article}{words}{reason}"
 
     def words(self, node: cst.CSTNode) -> str:
         """Return what an expression is held to be, as a noun with its particulars."""

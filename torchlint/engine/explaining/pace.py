@@ -99,7 +99,8 @@ class Paces:
         if function.name.value == "__init__":
             return f"does not run every step: {where}" if where else "runs once for each object that is made"
         once = f"runs once for each call of {function.name.value}()"
-        return f"does not run every step: {where}" if where else f"{once}: {self._callers(function)}"
+        callers = self._callers(function)  # a loop over anything is hot in a function that a step calls
+        return f"does not run every step: {where}, and {callers}" if where else f"{once}: {callers}"
 
     def _callers(self, function: cst.FunctionDef) -> str:
         name = function.name.value

@@ -49,10 +49,14 @@ class Verdicts:
         for placed, stronger in self._judged:
             if self._here(placed.span, spot, place):
                 found.setdefault((placed.rule.code, placed.span), self._on_hit(placed, stronger))
+        silent = set()
         for blocked in self._telling(list(self._blocked(spot, place))):
             span = self.spots.span(blocked.hit.node)
-            if span is not None:
-                found.setdefault((blocked.rule.code, span), self._on_silence(blocked, span))
+            if span is not None and (blocked.rule.code, span) not in found:
+                verdict = self._on_silence(blocked, span)
+                if (said := (verdict.code, verdict.expression, verdict.because)) not in silent:
+                    silent.add(said)
+                    found[blocked.rule.code, span] = verdict
         for code in self.asked.named:
             if not any(verdict.code == code for verdict in found.values()):
                 found[code, Span(0, 0)] = self._absent(code, place)

@@ -227,7 +227,11 @@ def _accumulated(read: HostRead, step: cst.AugAssign, module: Module) -> Fix | N
     value = module.value(read.tensor)
     kind = "float" if read.how == "float" else KIND_OF_DTYPE.get(value.dtype or "")
     proven = kind == found.start and value.rank == 0 and value.device == CUDA
+    if value.grad and kind is None:
+        kind = "float"  # nearly always: a complex value has a gradient graph too, so it proves nothing
     total = kind or found.start
+    if kind is None and total == "int":
+        return None  # `total = 0` says nothing of what is added: an integer sum would cut off a loss
     device_sum = _method(_method(read.tensor, "detach"), METHOD_OF_KIND[total])
     edits = (Replace(read.node, device_sum), InsertAfter(found.loop, f"{found.name} = {total}({found.name})"))
     return Fix(edits, Safety.SAFE if proven else Safety.SUGGESTION, "Sum on the device and read once after the loop")
