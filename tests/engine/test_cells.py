@@ -11,7 +11,7 @@ from torchlint.base.finding import Edit, FileReport, Finding, Note, NoteKind, Sa
 from torchlint.base.span import LineIndex, Span
 from torchlint.engine.cells import Cells
 from torchlint.engine.check import analyse
-from torchlint.engine.job import Job
+from torchlint.engine.job import Job, Silence
 from torchlint.engine.run import RunOptions, run
 from torchlint.source.document import Document
 from torchlint.source.notebook import Cell, assembled
@@ -128,6 +128,19 @@ def test_the_other_cells_of_a_half_written_one_are_checked_but_not_fixed(bad: st
 def test_what_a_half_written_cell_binds_is_unknown(bad: str, due: set[str]) -> None:
     imports, loop = f"{SETUP}\nzeros = torch.zeros", LOOP.format("mask = zeros(3).to(device)")
     assert {found.code for found in check(imports, bad, loop).findings} == {"invalid-syntax", *due}
+
+
+@pytest.mark.parametrize("bad", ["y = = 1", "y = ("])
+def test_suppressions_are_written_into_cells_unless_one_is_half_written(bad: str) -> None:
+    sources = slow()
+    cells = ((4, LOOP.format(SLOW), LOOP.format(f"{SLOW}  # torchlint: ignore[TL102]")),)
+    prints = frozenset(found.fingerprint for found in check(*sources).findings)
+    silenced = analyse(job(*sources, silence=Silence(prints)))
+    assert (silenced.findings, silenced.cells, silenced.notes, silenced.applied) == ((), cells, (), 1)
+    left = analyse(job(*sources, bad, silence=Silence(prints)))
+    assert [(found.code, found.cell) for found in left.findings] == [("TL102", 4), ("invalid-syntax", 6)]
+    assert (left.cells, left.applied) == ((), 0)
+    assert [note.message for note in left.notes] == ["no suppressions are written: another cell is not Python yet"]
 
 
 def test_no_suppression_is_unused_while_a_cell_is_half_written() -> None:

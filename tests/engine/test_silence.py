@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from torchlint.base.finding import Finding, NoteKind, Severity
 from torchlint.base.span import Position
 from torchlint.engine.job import Silence
@@ -31,10 +29,3 @@ def test_where_python_cannot_read_the_text_nothing_is_known() -> None:
     made = silenced("x = 1 2\n", lambda text: () if "ignore" in text else (FOUND,), WANTED)
     assert made.text == "x = 1 2\n"
     assert [note.kind for note in made.notes] == [NoteKind.FAILED]
-
-
-def test_a_notebook_is_left_alone() -> None:
-    found = replace(FOUND, cell=2)
-    made = silenced("x\n", lambda text: (found,), WANTED)
-    assert (made.text, made.findings, made.count) == ("x\n", (found,), 0)
-    assert [note.message for note in made.notes] == ["suppressions are not written into notebooks yet"]

@@ -81,10 +81,13 @@ def concerns_us(data: bytes) -> bool:
 def _silenced(job: Job, checker: _Checker) -> FileReport:
     from torchlint.engine.silence import silenced
 
-    name, refusal = job.document.filename, fixable(job.document)
+    refusal = fixable(job.document)
+    if refusal or checker.cells is not None:
+        found = checker.check(job.document.text)
+        refusal = refusal or (_HALF if any(each.code == INVALID_SYNTAX for each in found) else "")
     if refusal:
-        note = Note(NoteKind.WITHHELD, name, f"no suppressions are written: {refusal}")
-        return FileReport(name, checker.check(job.document.text), (note,))
+        note = Note(NoteKind.WITHHELD, job.document.filename, f"no suppressions are written: {refusal}")
+        return checker.report(found, job.document.text, (note,))
     outcome = silenced(job.document.text, checker.check, job.silence or Silence(frozenset()))
     return checker.report(outcome.findings, outcome.text, outcome.notes, outcome.count)
 

@@ -39,9 +39,6 @@ def silenced(text: str, check: Check, silence: Silence) -> Silenced:
     """
     before = check(text)
     wanted = [finding for finding in before if finding.fingerprint in silence.fingerprints]
-    if any(finding.cell is not None for finding in wanted):
-        words = "suppressions are not written into notebooks yet"
-        return Silenced(text, before, 0, (Note(NoteKind.WITHHELD, wanted[0].filename, words),))
     made = additions(text, wanted, noqa=silence.noqa, reason=silence.reason)
     if not made.placed:
         return Silenced(text, before, 0)
