@@ -13,9 +13,9 @@ from lsprotocol import types as lsp
 from tests.lsp.editor import applied, span
 from torchlint.base.span import Position
 from torchlint.lsp.actions import wanted
-from torchlint.lsp.buffers import Buffer, changed
 from torchlint.lsp.columns import Columns
 from torchlint.lsp.convert import Place, difference
+from torchlint.lsp.documents import Buffer, changed
 from torchlint.lsp.stdio import LARGEST, bodies
 from torchlint.lsp.uris import path_of, scheme_of, uri_of
 
