@@ -11,7 +11,7 @@ from torchlint.base.finding import Edit, FileReport, Finding, Note, NoteKind, Sa
 from torchlint.base.span import LineIndex, Span
 from torchlint.engine.cells import Cells
 from torchlint.engine.check import analyse
-from torchlint.engine.job import Job
+from torchlint.engine.job import Job, Silence
 from torchlint.engine.run import RunOptions, run
 from torchlint.source.document import Document
 from torchlint.source.notebook import Cell, assembled
@@ -96,6 +96,57 @@ def test_each_cell_with_a_syntax_error_is_named(fix: str) -> None:
     assert places == [("invalid-syntax", 2, 1), ("invalid-syntax", 6, 3), ("invalid-syntax", 8, 1)]
     assert "line 2" in report.findings[1].message
     assert report.before == report.after
+
+
+@pytest.mark.parametrize("bad", ["y = (", "    y = (", "  y = 1\n z = 2", "%foo\ny = ("])
+@pytest.mark.parametrize("at", [0, 1, 2])
+@pytest.mark.parametrize("fix", ["", "unsafe"])
+def test_the_other_cells_of_a_half_written_one_are_checked_but_not_fixed(bad: str, at: int, fix: str) -> None:
+    sources = slow()
+    sources.insert(at, bad)
+    report = check(*sources, fix=fix)
+    cell = 6 if at < 2 else 4
+    places = {(found.code, found.cell, found.start.row) for found in report.findings}
+    assert places == {("invalid-syntax", 2 * at + 2, bad.count("\n") + 1), ("TL102", cell, 4)}
+    assert {found.fix.withheld for found in report.findings if found.fix} == {"another cell is not Python yet"}
+    assert (report.cells, report.before, report.applied) == ((), "", 0)
+
+
+@pytest.mark.parametrize(
+    ("bad", "due"),
+    [
+        ("zeros = (", set()),
+        ("torch = (", set()),
+        ("from helpers import *\nx = (", {"TL102"}),
+        ("import torch\nx = (", {"TL102"}),
+        ("zeros == (", {"TL102"}),
+        ("x = (  # torchlint: file-ignore[TL102]", set()),
+        ("# torchlint: disable[TL102]\nx = (", set()),
+        ("# torchlint: ignore[TL102]\nx = (", {"TL102"}),
+    ],
+)
+def test_what_a_half_written_cell_binds_is_unknown(bad: str, due: set[str]) -> None:
+    imports, loop = f"{SETUP}\nzeros = torch.zeros", LOOP.format("mask = zeros(3).to(device)")
+    assert {found.code for found in check(imports, bad, loop).findings} == {"invalid-syntax", *due}
+
+
+@pytest.mark.parametrize("bad", ["y = = 1", "y = ("])
+def test_suppressions_are_written_into_cells_unless_one_is_half_written(bad: str) -> None:
+    sources = slow()
+    cells = ((4, LOOP.format(SLOW), LOOP.format(f"{SLOW}  # torchlint: ignore[TL102]")),)
+    prints = frozenset(found.fingerprint for found in check(*sources).findings)
+    silenced = analyse(job(*sources, silence=Silence(prints)))
+    assert (silenced.findings, silenced.cells, silenced.notes, silenced.applied) == ((), cells, (), 1)
+    left = analyse(job(*sources, bad, silence=Silence(prints)))
+    assert [(found.code, found.cell) for found in left.findings] == [("TL102", 4), ("invalid-syntax", 6)]
+    assert (left.cells, left.applied) == ((), 0)
+    assert [note.message for note in left.notes] == ["no suppressions are written: another cell is not Python yet"]
+
+
+def test_no_suppression_is_unused_while_a_cell_is_half_written() -> None:
+    unused = "x = 1  # torchlint: ignore[TL101]"
+    assert [found.code for found in check(SETUP, unused, "y = 1").findings] == ["TL001"]
+    assert [found.code for found in check(SETUP, unused, "y = (").findings] == ["invalid-syntax"]
 
 
 @pytest.mark.parametrize(

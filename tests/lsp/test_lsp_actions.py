@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcException
 
 from tests.lsp.editor import COLD, FIXED, HOT, Editor, able, applied
 from torchlint.engine.catalog import load_catalog
@@ -173,3 +174,17 @@ async def test_hover_shows_the_manual(editor: Editor) -> None:
     assert (await hovered(editor, uri, 7, 45)).startswith("# sync-scalar-read-in-loop (TL101)")
     for line, column in ((5, 3), (7, 0), (7, 35), (7, 70), (99, 0)):
         assert await hovered(editor, uri, line, column) == ""
+
+
+async def test_a_refusal_is_no_mistake_of_ours(editor: Editor) -> None:
+    logged: list[lsp.LogMessageParams] = []
+    editor.client.protocol.fm.features[lsp.WINDOW_LOG_MESSAGE] = logged.append
+    uri = editor.write("a.py", HOT)
+    await editor.shown(uri, HOT)
+    action = next(each for each in await editor.actions(uri, 5) if each.edit is None)
+    editor.change(uri, 2, COLD)
+    with pytest.raises(JsonRpcException, match="the document has changed"):
+        await editor.client.code_action_resolve_async(action)
+    editor.client.protocol.notify("workspace/unheardOf", {})
+    await editor.diagnostics(uri, 2)
+    assert logged == []

@@ -15,9 +15,9 @@ from torchlint.base import places
 from torchlint.base.finding import Finding, Severity
 from torchlint.base.span import Position
 from torchlint.lsp.actions import wanted
-from torchlint.lsp.buffers import Buffer, changed
 from torchlint.lsp.columns import Columns
 from torchlint.lsp.convert import Place, diagnostic, difference
+from torchlint.lsp.documents import Buffer, changed
 from torchlint.lsp.stdio import LARGEST, bodies
 from torchlint.lsp.uris import path_of, scheme_of, uri_of
 

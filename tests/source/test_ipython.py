@@ -31,6 +31,8 @@ NOT_PYTHON = [
     ("for x in y:\n  z = !ls {x}", [2]),
     ("%foo 'unclosed (\nx = 1", [1]),
     ("%%time\nx = 1", [1]),
+    ("  %%time", [1]),
+    ("  %%time\n  x = 1", [1]),
     ("#@title Form\n\n%%capture out\n%%time\nx = 1", [3, 4]),
     ("%%time?", [1]),
     ("pip install torch", [1]),

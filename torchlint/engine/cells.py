@@ -16,6 +16,7 @@ from torchlint.base.finding import Edit, FileReport, Finding, Note, Reason
 from torchlint.base.span import LineIndex, Position, Span
 from torchlint.source.document import Document, encode, loaded
 from torchlint.source.notebook import Cell, Layout, Notebook, Place
+from torchlint.source.unfinished import unfinished
 
 _ROW_NAMED = re.compile(r"\b(in|on) line (\d+)")
 _NOT_PYTHON = "it would change a line that only IPython understands"
@@ -38,16 +39,30 @@ class Cells:
             self._layout = Layout(self.notebook, text)
         return self._layout
 
-    def texts(self, text: str) -> Iterator[tuple[int, str]]:
-        """Yield the Python of each cell, with the number of rows of the whole text above it.
+    def texts(self, text: str) -> Iterator[tuple[Place, int, str]]:
+        """Yield the Python of each cell, with its place and the number of rows of the whole text above it.
 
         IPython compiles each cell by itself: what one leaves open, the next does not close.
         """
         for place in self.layout(text).places:
             python = text[place.start : place.end]
-            seam = place.part.seam
             # A block that holds the cell is part of it.
-            yield (place.row - 2, f"{seam}\n{python}") if seam.startswith("if") else (place.row - 1, python)
+            yield (
+                (place, place.row - 2, f"{place.part.seam}\n{python}")
+                if place.indented
+                else (place, place.row - 1, python)
+            )
+
+    def without(self, text: str, places: Iterable[Place]) -> str:
+        """Return a text with the same rows, in which the cells at some places only bind their names."""
+        pieces = []
+        at = 0
+        for place in places:
+            python = text[place.start : place.end]
+            covered = unfinished(python, self.notebook.mark, " " if place.indented else "")
+            pieces += [text[at : place.start], covered]
+            at = place.end
+        return "".join((*pieces, text[at:]))
 
     def key(self, text: str, row: int) -> int | str:
         """Return what identifies the cell that holds a row: its id, else its number."""

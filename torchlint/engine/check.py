@@ -10,7 +10,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from torchlint.base.content import content_digest
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 IMPORT_BYTES = (b"torch", b"lightning", b"transformers", b"accelerate", b"datasets", b"ignite", b"fastai")
 """Without one of these a file cannot hold anything for any rule (design §4)."""
+_HALF = "another cell is not Python yet"
+"""Why nothing is fixed in a notebook with a syntax error: what that cell does with a name is not known."""
 _PRAGMA_BYTES = (b"torchlint:", b"noqa")
 # A file that imports another framework, and neither torch nor what builds on it, speaks of that one's networks.
 _OTHER = re.compile(rb"^\s*(?:import|from)\s+(?:mxnet|jax|tensorflow|paddle|mindspore)\b", re.MULTILINE)
@@ -80,16 +82,28 @@ def concerns_us(data: bytes) -> bool:
 def _silenced(job: Job, checker: _Checker) -> FileReport:
     from torchlint.engine.silence import silenced
 
-    name, refusal = job.document.filename, fixable(job.document)
+    refusal = fixable(job.document)
+    if refusal or checker.cells is not None:
+        found = checker.check(job.document.text)
+        refusal = refusal or (_HALF if any(each.code == INVALID_SYNTAX for each in found) else "")
     if refusal:
-        note = Note(NoteKind.WITHHELD, name, f"no suppressions are written: {refusal}")
-        return checker.report(checker.check(job.document.text), job.document.text, (note,))
+        note = Note(NoteKind.WITHHELD, job.document.filename, f"no suppressions are written: {refusal}")
+        return checker.report(found, job.document.text, (note,))
     outcome = silenced(job.document.text, checker.check, job.silence or Silence(frozenset()))
     return checker.report(outcome.findings, outcome.text, outcome.notes, outcome.count)
 
 
 def _named(note: Note, filename: str) -> Note:
     return note if note.filename else Note(note.kind, filename, note.message, note.line)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What can be analysed of a text: None for nothing, CPython's tree of it (see `syntax.python_tree`), and faults."""
+
+    text: str | None
+    python: ast.Module | None
+    faults: tuple[Finding, ...] = ()
 
 
 class _Checker:
@@ -112,22 +126,22 @@ class _Checker:
         """Return the findings of a text in order, suppressed ones left out."""
         self.notes, self.suppressed, self._checked = (), (), text
         try:
-            python = self._parsed(text)
+            read = self._read(text)
         except syntax.TooDeepError:
             words = "nested too deeply for Python's own parser"
             self.notes = (Note(NoteKind.FAILED, self.job.document.filename, words),)
             return ()
-        if isinstance(python, tuple):
-            return python
-        findings = list(self._rule_findings(text, python))
+        if read.text is None:
+            return read.faults
+        findings = [*read.faults, *self._rule_findings(read.text, read.python)]
         silenced: list[tuple[Finding, str]] = []
         if self.job.silence is not None or any(word in self.data.lower() for word in _PRAGMA_BYTES):
-            findings, silenced = self._filtered(text, findings)
-        refusal = fixable(self.job.document)
+            findings, silenced = self._filtered(read.text, findings, whole=not read.faults)
+        refusal = fixable(self.job.document) or (_HALF if read.faults else "")
         if refusal:
             findings = [_refused(finding, refusal) for finding in findings]
-        if self.cells is not None:
-            findings = list(self.cells.contained(text, findings, python))
+        elif self.cells is not None:
+            findings = list(self.cells.contained(text, findings, read.python))
         findings.sort(key=lambda f: f.sort_key)
         # Silenced ones are counted last, so that a comment changes the identity of no finding that is left.
         every = list(self._identified([*findings, *(finding for finding, _ in silenced)], text))
@@ -138,24 +152,36 @@ class _Checker:
         )
         return tuple(every[:left])
 
-    def _parsed(self, text: str) -> ast.Module | tuple[Finding, ...] | None:
-        """Return CPython's tree (see `syntax.python_tree`), or the faults of the text: of a notebook, one per cell."""
-        cells = self.cells.texts(text) if self.cells is not None else ()
-        found = [(above, syntax.python_tree(python)) for above, python in cells]
-        faults = [(above, fault) for above, fault in found if isinstance(fault, syntax.SyntaxFault)]
-        if not faults:
-            python = syntax.python_tree(text)
-            if not isinstance(python, syntax.SyntaxFault):
-                return python
-            faults = [(0, python)]
-        return tuple(self._fault(fault, above) for above, fault in faults)
+    def _read(self, text: str) -> _Read:
+        """Return what can be analysed of a text, and its faults: of a notebook, one per cell, and the other cells."""
+        if self.cells is None:
+            return self._read_whole(text)
+        found = [(place, above, syntax.python_tree(python)) for place, above, python in self.cells.texts(text)]
+        bad = [
+            (place, self._fault(tree, above)) for place, above, tree in found if isinstance(tree, syntax.SyntaxFault)
+        ]
+        if not bad:
+            return self._read_whole(text)
+        faults = tuple(fault for _, fault in bad)
+        left = self._read_whole(self.cells.without(text, (place for place, _ in bad)))
+        return _Read(left.text, left.python, faults)
+
+    def _read_whole(self, text: str) -> _Read:
+        python = syntax.python_tree(text)
+        return (
+            _Read(None, None, (self._fault(python, 0),))
+            if isinstance(python, syntax.SyntaxFault)
+            else _Read(text, python)
+        )
 
     def _fault(self, fault: syntax.SyntaxFault, above: int) -> Finding:
         at = Position(fault.row + above, fault.column)
         name = self.job.document.filename
         return Finding(INVALID_SYNTAX, INVALID_SYNTAX, fault.message, Severity.ERROR, name, at, at, at.row, at.row)
 
-    def _filtered(self, text: str, findings: list[Finding]) -> tuple[list[Finding], list[tuple[Finding, str]]]:
+    def _filtered(
+        self, text: str, findings: list[Finding], *, whole: bool
+    ) -> tuple[list[Finding], list[tuple[Finding, str]]]:
         """Return the findings to report, and in order those that comments silence, each with the comment's reason."""
         from torchlint.source.suppress import Suppressions  # Few files need it, and every small run would wait for it.
 
@@ -164,8 +190,8 @@ class _Checker:
         found = Suppressions.parse(text).filter(findings, self.job.codes, names, self.job.document.filename)
         silenced = [(replace(one, fix=None, why_hot=()), pragma.reason) for one, pragma in found.silenced]
         silenced.sort(key=lambda pair: pair[0].sort_key)
-        # Where rules did not run, or not all of them, nothing can be said about a comment's use.
-        unknown = UNUSED_SUPPRESSION not in self.job.codes or self.notes or catalog.problems
+        # Where not all rules ran on all of the text, nothing can be said about a comment's use.
+        unknown = UNUSED_SUPPRESSION not in self.job.codes or self.notes or catalog.problems or not whole
         return found.kept if unknown else [*found.kept, *found.unused], silenced
 
     def _rule_findings(self, text: str, python: ast.Module | None) -> Iterator[Finding]:

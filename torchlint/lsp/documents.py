@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lsprotocol import types as lsp
 
-from torchlint.lsp.buffers import Buffer, Change, changed
 from torchlint.lsp.columns import Columns
 from torchlint.lsp.convert import Place, Places
 from torchlint.source.notebook import Cell, Notebook, assembled
+
+Change = lsp.TextDocumentContentChangePartial | lsp.TextDocumentContentChangeWholeDocument
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """One open document, or one cell of a notebook; versions are the client's."""
+
+    uri: str
+    version: int
+    text: str
+    language: str = "python"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +132,17 @@ class Documents:
 
     def _place(self, buffer: Buffer) -> Place:
         return Place(buffer.uri, buffer.version, Columns(buffer.text, self.encoding))
+
+
+def changed(buffer: Buffer, changes: Iterable[Change], version: int, encoding: str) -> Buffer:
+    """Return a buffer after changes, each of which starts from the text that the one before left."""
+    text = buffer.text
+    for change in changes:
+        if isinstance(change, lsp.TextDocumentContentChangePartial):
+            columns = Columns(text, encoding)
+            start = columns.offset(change.range.start)
+            end = max(start, columns.offset(change.range.end))
+            text = text[:start] + change.text + text[end:]
+        else:
+            text = change.text
+    return replace(buffer, version=version, text=text)

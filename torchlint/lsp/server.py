@@ -8,6 +8,7 @@ from typing import Any
 
 from lsprotocol import converters
 from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcContentModified, JsonRpcMethodNotFound
 from pygls.lsp.server import LanguageServer
 
 from torchlint import __version__
@@ -61,8 +62,9 @@ class Server(LanguageServer):
         self.window_show_message(lsp.ShowMessageParams(lsp.MessageType.Warning, f"torchlint: {words}"))
 
     def report_server_error(self, error: Exception, source: Any) -> None:
-        """Log a mistake of ours."""
-        self.log(f"internal error: {error}")
+        """Log a mistake of ours; a refusal is none, and who asked has it in the answer."""
+        if not isinstance(error, (JsonRpcContentModified, JsonRpcMethodNotFound)):
+            self.log(f"internal error: {error}")
 
     def subject(self, key: str, fix: str = "") -> Subject:
         """Return what is open under a key, with what is to be done for it; `fix` is as of `Job`."""

@@ -82,7 +82,7 @@ KEYS: Mapping[str, Key] = MappingProxyType(
             'assume-hot = ["act", "*_update"]',
             "Callbacks of a framework that torchlint does not know, say.",
         ),
-        "include": Key(_FILES, "Which files to take from a folder.", 'include = ["*.py", "*.ipynb"]'),
+        "include": Key(_FILES, "Which files to take from a folder.", 'include = ["*.py", "*.pyi", "*.ipynb"]'),
         "extend-exclude": Key(
             _FILES, "What to leave out besides what is left out anyway.", 'extend-exclude = ["third_party/"]'
         ),

@@ -57,7 +57,7 @@ def covers(source: str) -> tuple[dict[int, Cover], int] | None:
     head = _cell_magics(lines)
     if head is None:
         return None
-    found = dict.fromkeys(head, _statement(""))
+    found = {row: _statement(lines[row - 1]) for row in head}
     row = head[-1] + 1 if head else 1
     while row <= len(lines):
         line = lines[row - 1]

@@ -118,6 +118,11 @@ class Place:
     end: int
     row: int
 
+    @property
+    def indented(self) -> bool:
+        """Whether the seam above the part is a block that holds it."""
+        return self.part.seam.startswith("if")
+
 
 class Layout:
     """The places of all cells in one text of a notebook.
