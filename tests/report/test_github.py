@@ -72,11 +72,3 @@ def test_files_not_analysed(make_run: Runs) -> None:
         "::error file=/project/crash.py,line=12,title=torchlint (not-analysed)"
         "::crash.py: not-analysed: rule TL101 crashed",
     ]
-
-
-def test_a_note_on_a_cell_points_at_no_row_of_the_file(make_run: Runs) -> None:
-    note = Note(NoteKind.FAILED, "n.ipynb", "rule TL101 crashed", 12, cell=3)
-    assert render(make_run(notes=(note,))) == (
-        "::error file=/project/n.ipynb,line=1,title=torchlint (not-analysed)"
-        "::n.ipynb: cell 3:12: not-analysed: rule TL101 crashed\n"
-    )
