@@ -19,6 +19,7 @@ import pytest
 
 from torchlint.base.finding import INVALID_SYNTAX, FileReport, Note, NoteKind
 from torchlint.engine import run as run_module
+from torchlint.engine import worker
 from torchlint.engine.job import Job
 from torchlint.engine.run import RunOptions, run
 from torchlint.source.document import Document
@@ -316,3 +317,10 @@ def test_a_small_run_needs_no_pebble(tmp_path: Path) -> None:
         Path(program[1]).read_text() + "sys.exit(bool({'pebble', 'multiprocessing', 'libcst'} & sys.modules.keys()))\n"
     )
     assert subprocess.run(program, timeout=60, capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize(("limit", "count"), [(400 << 20, 1), (2 << 30, 2), (-1, 2)])
+def test_the_stack_leaves_room_for_the_analysis(monkeypatch: pytest.MonkeyPatch, limit: int, count: int) -> None:
+    monkeypatch.setattr(worker, "_address_space", lambda: 0)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, resource.RLIM_INFINITY))
+    assert worker._stacks() == worker._STACKS[-count:]

@@ -139,13 +139,32 @@ def _limit_memory(memory: int) -> None:
         return
     import resource
 
-    with io.FileIO("/proc/self/statm") as file:
-        pages = int(file.read().split()[0])
-    wanted = pages * resource.getpagesize() + memory
+    wanted = _address_space() + memory
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     if hard != resource.RLIM_INFINITY:
         wanted = min(wanted, hard)
     resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
+
+
+def _address_space() -> int:
+    """Return the bytes of address space that this process has (Linux)."""
+    import resource
+
+    with io.FileIO("/proc/self/statm") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+
+def _stacks() -> tuple[int, ...]:
+    """Return the sizes of stack to try, so that the first leaves room for the analysis under a limit on memory."""
+    if sys.platform != "linux":
+        return _STACKS
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return _STACKS
+    left = limit - _address_space()
+    return tuple(size for size in _STACKS if size <= left // 4) or _STACKS[-1:]
 
 
 def _on_large_stack(analyse: Analyse, job: Job) -> FileReport:
@@ -158,7 +177,7 @@ def _on_large_stack(analyse: Analyse, job: Job) -> FileReport:
         except MemoryError as error:
             outcome.append(error)
 
-    for size in _STACKS:
+    for size in _stacks():
         threading.stack_size(size)
         thread = threading.Thread(target=target, name="torchlint-analysis", daemon=True)
         try:
