@@ -42,9 +42,9 @@ def suppress(data: bytes) -> None:
         Finding("TL101", _NAMES["TL101"], "m", Severity.WARNING, "f", Position(row, 1), Position(row, 2), row, row)
         for row in range(1, len(index) + 1)
     ]
-    kept, unused = Suppressions.parse(text).filter(found, frozenset(_NAMES), _NAMES, "f")
-    assert set(kept) <= set(found)
-    for complaint in unused:
+    after = Suppressions.parse(text).filter(found, frozenset(_NAMES), _NAMES, "f")
+    assert sorted([*after.kept, *(one for one, _ in after.silenced)], key=lambda one: one.sort_key) == found
+    for complaint in after.unused:
         assert 1 <= complaint.start.row <= len(index)
         for edit in complaint.fix.edits if complaint.fix is not None else ():
             assert 0 <= edit.span.start <= edit.span.end <= len(text)
