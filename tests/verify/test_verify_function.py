@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,8 +75,14 @@ class Measure:
 
 
 @pytest.fixture
-def measure(live: Session, tmp_path: Path) -> Measure:
-    return Measure(live, tmp_path)
+def inside(live: Session) -> Path:
+    """A folder in the workspace: elsewhere Landlock lets nothing be written."""
+    return Path(tempfile.mkdtemp(dir=live.place.folder))
+
+
+@pytest.fixture
+def measure(live: Session, inside: Path) -> Measure:
+    return Measure(live, inside)
 
 
 GROW = """
@@ -131,6 +138,175 @@ WRONG = {
         "result[1]: 2 and 3",
     ),
 }
+
+
+OBSERVED = {
+    "a print": ("def f():\n    print('a')\n    return 1\n", "def f():\n    return 1\n", "printed: line 1: 'a' and ''"),
+    "a line of a child process": (
+        "import os\ndef f():\n    os.system('echo a')\n",
+        "import os\ndef f():\n    os.system('true')\n",
+        "printed: line 1: 'a' and ''",
+    ),
+    "a line of the log": (
+        "import logging\ndef f():\n    logging.warning('slow')\n",
+        "def f():\n    pass\n",
+        "printed to stderr: line 1: 'WARNING:root:slow' and ''",
+    ),
+    "a warning": (
+        "import warnings\ndef f():\n    warnings.warn('old')\n",
+        "import warnings\ndef f():\n    pass\n",
+        "warnings: 1 items and 0 items",
+    ),
+    "a file": (
+        "def f():\n    open('out.txt', 'w').write('x')\n",
+        "def f():\n    pass\n",
+        "files: 'out.txt' and",
+    ),
+    "what a file holds": (
+        "def f():\n    torch.save(torch.ones(2), 'out.pt')\n",
+        "def f():\n    torch.save(torch.ones(3), 'out.pt')\n",
+        "files['out.pt']: line 1",
+    ),
+    "a hook": (
+        "def f():\n    x = torch.ones(2, requires_grad=True) * TWO\n    x.register_hook(print)\n    return x\n",
+        "def f():\n    return torch.ones(2, requires_grad=True) * TWO\n",
+        "result: hooks 1 and 0",
+    ),
+    "a hook of a module": (
+        "def f():\n    x = torch.nn.Linear(1, 1)\n    x.register_forward_hook(print)\n    return x\n",
+        "def f():\n    return torch.nn.Linear(1, 1)\n",
+        "result: hooks 1 and 0",
+    ),
+    "retain_grad": (
+        "def f():\n    x = torch.ones(2, requires_grad=True) * TWO\n    x.retain_grad()\n    return x\n",
+        "def f():\n    return torch.ones(2, requires_grad=True) * TWO\n",
+        "result: retains_grad True and False",
+    ),
+    "the order of a dict": (
+        "def f():\n    return {'a': 1, 'b': 2}\n",
+        "def f():\n    return {'b': 2, 'a': 1}\n",
+        "result: order ['a', 'b'] and ['b', 'a']",
+    ),
+    "a generator that became a list": (
+        "def f():\n    yield 1\n",
+        "def f():\n    return [1]\n",
+        "result: generator and list",
+    ),
+    "work that is no longer lazy": (
+        "def f():\n    return map(print, 'ab')\n",
+        "def f():\n    xs = [print(x) for x in 'ab']\n    return map(lambda x: x, xs)\n",
+        "printed: line 1: '[returned]' and 'a'",
+    ),
+    "an item that changes later": (
+        "def f():\n    x = torch.zeros(1)\n    for _ in range(3):\n        yield x\n        x += 1\n",
+        "def f():\n    x = torch.zeros(1)\n    x += 3\n    yield from [x, x, x]\n",
+        "result[0]: 0.0 and 3.0",
+    ),
+    "a closure": (
+        "def f():\n    x = torch.zeros(1)\n    def g():\n        return x\n    return g\n",
+        "def f():\n    x = torch.ones(1)\n    def g():\n        return x\n    return g\n",
+        "result.x: 0.0 and 1.0",
+    ),
+    "a coroutine": ("async def f():\n    return 1\n", "async def f():\n    return 2\n", "result: 1 and 2"),
+    "an asynchronous generator": (
+        "async def f():\n    yield 1\n",
+        "async def f():\n    yield 2\n",
+        "result[0]: 1 and 2",
+    ),
+    "a variable of the module": (
+        "N = 0\ndef f():\n    global N\n    N += 1\n",
+        "N = 0\ndef f():\n    pass\n",
+        "module:N: 1 and 0",
+    ),
+    "a setting of torch": (
+        "def f():\n    torch.set_grad_enabled(False)\n",
+        "def f():\n    pass\n",
+        "settings of torch['grad mode']: line 1: 'False' and 'True'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OBSERVED.values(), ids=OBSERVED)
+def test_what_a_call_does_besides_returning_is_compared(measure: Measure, case: tuple[str, str, str]) -> None:
+    original, fixed, note = case
+    found = measure("f", None, original, fixed, original)
+    lost, kept = found.outcomes["v0"].equality, found.outcomes["v1"].equality
+    assert lost is not None
+    assert (lost.level, lost.ok) == (Level.DIFFERENT, False)
+    assert any(note in line for line in lost.notes), lost.notes
+    assert kept is not None
+    assert (kept.level, kept.ok, kept.notes) == (Level.BITWISE, True, ())
+
+
+def test_an_exception_that_only_some_inputs_raise_is_compared(measure: Measure) -> None:
+    """Of the seeds 0, 1 and 2 the second alone draws a number below zero at first."""
+    source = "import random\ndef f():\n    x = random.Random(torch.initial_seed()).random()\n    {0}\n    return 1\n"
+    original = source.format("if x < 0.5:\n        raise ValueError('small')")
+    found = measure("f", None, original, source.format(""), original, seeds=3)
+    lost, kept = found.outcomes["v0"].equality, found.outcomes["v1"].equality
+    assert lost is not None
+    assert (lost.level, lost.ok) == (Level.DIFFERENT, False)
+    assert "seed 1: raised: line 1: 'ValueError: small' and ''" in lost.notes
+    assert "seed 1: f raises ValueError: small" in found.warnings
+    assert kept is not None
+    assert kept.ok
+
+
+def test_output_that_never_repeats_is_told_and_left_out(measure: Measure) -> None:
+    source = "import sys, time\ndef f():\n    print(time.perf_counter_ns(), file=sys.stderr)\n    return 1\n"
+    outcome = measure.one("f", None, source, source, expected=Expected.BITWISE)
+    assert outcome.equality is not None
+    assert (outcome.equality.level, outcome.equality.ok) == (Level.BITWISE, True)
+    assert outcome.equality.notes == (
+        "seed 0: printed to stderr: differs between two runs of the original, not compared",
+    )
+
+
+@pytest.mark.parametrize(
+    ("shown", "level"), [("0.1235", Level.CLOSE), ("0.1245", Level.DIFFERENT), ("0.1234 s", Level.DIFFERENT)]
+)
+def test_printed_numbers_are_compared_as_numbers(measure: Measure, shown: str, level: Level) -> None:
+    before, after = (f"def f():\n    print('loss {text}')\n" for text in ("0.1234", shown))
+    outcome = measure.one("f", None, before, after)
+    assert outcome.equality is not None
+    assert (outcome.equality.level, outcome.equality.ok) == (level, level is Level.CLOSE)
+
+
+def test_every_call_meets_the_files_as_they_were(measure: Measure) -> None:
+    """A second `os.mkdir` would raise, as it does where calls are timed."""
+    source = "import os\ndef f():\n    os.mkdir('out')\n    open('out/log', 'a').write('x')\n"
+    found = measure("f", None, source, source, seeds=3)
+    equality = found.outcomes["v0"].equality
+    assert equality is not None
+    assert (equality.level, equality.ok, equality.notes) == (Level.BITWISE, True, ())
+    assert "not timed: f cannot be called again and again: FileExistsError" in found.warnings[-1]
+    assert found.outcomes["v0"].speed.verdict is Verdict.NOT_MEASURED
+
+
+def test_a_changed_file_of_the_project_is_put_back_or_named(live: Session, inside: Path) -> None:
+    source = "def f():\n    return open('pkg/part.py', 'a').write('# x')\n"
+    pristine, copy = project(inside / "p", source), project(inside / "c", source)
+    target = Target("pkg.mod", "f", "", "pkg/mod.py")
+    for given, notes in ((pristine, ()), (None, ("pkg/part.py: changed by the call and not put back",))):
+        run = Run(live, target, None, copy, False, 1, lambda line: None, given)
+        run._saved(Version("original", copy))
+        assert ((copy / "pkg/part.py").read_text() == "TWO = 2\n") is (given is pristine)
+        assert [note.partition(",")[0] for note in run.notes] == list(notes)
+
+
+def test_an_endless_generator_is_compared_as_far_as_it_is_taken(measure: Measure) -> None:
+    source = "import itertools\ndef f():\n    return itertools.count()\n"
+    outcome = measure.one("f", None, source, source)
+    assert outcome.equality is not None
+    assert (outcome.equality.level, outcome.status) == (Level.BITWISE, Status.OK)
+
+
+def test_a_safe_fix_keeps_which_tensors_share_memory(measure: Measure) -> None:
+    before, after = "def f(x):\n    return x.view(-1)\n", "def f(x):\n    return x.view(-1).clone()\n"
+    outcome = measure.one("f", "ones(2, 2)", before, after, expected=Expected.BITWISE, safe=True)
+    assert outcome.equality is not None
+    assert (outcome.equality.level, outcome.equality.ok) == (Level.BITWISE, False)
+    assert "seed 0: inputs[0]: memory shared with result and " in outcome.equality.notes
 
 
 @pytest.mark.parametrize("case", WRONG.values(), ids=WRONG)

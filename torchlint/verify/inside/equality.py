@@ -10,13 +10,16 @@ Levels are the words of the report: "bitwise", "close" (defaults of ``torch.test
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import torch
 
-from .snapshot import MARK, Leaf, snapshot, top
+from .effects import NAMES as EFFECTS
+from .snapshot import MARK, OF_MODULE, Leaf, snapshot, top
 
 BITWISE, CLOSE = "bitwise", "close"
 DISTRIBUTION = "same distribution, different random numbers"
@@ -25,8 +28,13 @@ ORDER = (BITWISE, CLOSE, DISTRIBUTION, DIFFERENT)
 NOTES = 12
 """The most notes; the rest is counted."""
 MOST_PLACES = 2000
-_FACTS = ("type", "layout", "stride", "requires_grad", "is_leaf")
+_FACTS = ("type", "layout", "stride", "requires_grad", "is_leaf", "same object as", "memory shared with")
 """What a caller can see of a tensor besides its values; a difference is noted and does not lower the level."""
+_HARD_FACTS = ("dtype", "shape", "device", "text", "order", "hooks", "retains_grad")
+"""What makes two leaves different, whatever a fix promises."""
+_NAMED = ("order", "hooks", "retains_grad")
+_NUMBER = re.compile(r"[-+]?\d+\.\d*(?:[eE][-+]?\d+)?|[-+]?\d+[eE][-+]?\d+")
+"""A floating-point number in a text; whole numbers are compared as text."""
 _SIGMAS = 5.0
 """Standard errors within which means and standard deviations of redrawn numbers agree."""
 _FEW = 8
@@ -40,13 +48,22 @@ class Comparison:
         band: absolute difference that counts as close whatever the dtype: three times what the original differs
             from itself.
         redrawn: whether other random numbers are allowed: then values that differ are compared as samples.
-        shared: whether to leave out top-level names that only one side has.
+        shared: whether to leave out top-level names that only one side has; a module's own variables are left out
+            then in any case, for a fix may need one more.
+        ignored: top-level names that are not compared: effects in which the original differs from itself.
     """
 
     def __init__(
-        self, before: Mapping[str, Any], after: Mapping[str, Any], band: float, redrawn: bool, shared: bool
+        self,
+        before: Mapping[str, Any],
+        after: Mapping[str, Any],
+        band: float,
+        redrawn: bool,
+        shared: bool,
+        ignored: Collection[str],
     ) -> None:
         self.before, self.after, self.band, self.shared = before, after, band, shared
+        self.ignored = ignored
         self.level = BITWISE
         self.notes: list[str] = []
         self.facts: list[str] = []
@@ -71,14 +88,16 @@ class Comparison:
             "notes": notes,
             "facts": self.facts[:NOTES],
             "different": self.different[:MOST_PLACES],
+            "effects": sorted({top(place.partition("|")[0]) for place in self.different} & {*EFFECTS}),
             "rng_changed": bool(self.generators),
         }
 
     def _compare(self) -> None:
         left, right = self.before["values"], self.after["values"]
-        if self.shared:
-            names = {top(path) for path in left} & {top(path) for path in right}
-            left, right = ({p: leaf for p, leaf in side.items() if top(p) in names} for side in (left, right))
+        both = {top(path) for path in left} & {top(path) for path in right}
+        left, right = (
+            {path: leaf for path, leaf in side.items() if self._counts(top(path), both)} for side in (left, right)
+        )
         for path in left:
             if path in right:
                 self._leaf(path, left[path], right[path])
@@ -95,6 +114,11 @@ class Comparison:
         if self.generators:
             self._worse(DISTRIBUTION)
 
+    def _counts(self, name: str, both: set[str]) -> bool:
+        if name in self.ignored:
+            return False
+        return name in both or not (self.shared or name.startswith(OF_MODULE))
+
     def _worse(self, level: str) -> None:
         self.level = max(self.level, level, key=ORDER.index)
 
@@ -107,15 +131,33 @@ class Comparison:
         if left["kind"] != right["kind"] or (left["kind"] != "tensor" and left["type"] != right["type"]):
             self._different(path, "type", f"{left['type']} and {right['type']}")
             return
-        for fact in ("dtype", "shape", "device", "text"):
-            if left.get(fact) != right.get(fact):
-                self._different(path, fact, f"{_shown(left, fact)} and {_shown(right, fact)}")
+        if top(path) in EFFECTS and left["kind"] == "plain":
+            self._text(path, left["text"], right["text"])
+            return
+        facts = [fact for fact in _HARD_FACTS if left.get(fact) != right.get(fact)]
+        for fact in facts if "text" not in facts else [fact for fact in facts if fact != "order"]:
+            name = f"{fact} " if fact in _NAMED else ""
+            self._different(path, fact, f"{name}{_shown(left, fact)} and {_shown(right, fact)}")
         for fact in _FACTS:
             if left.get(fact) != right.get(fact):
                 self.facts.append(f"{path}: {fact} {left.get(fact)} and {right.get(fact)}")
         a, b = left.get("value"), right.get("value")
         if a is not None and b is not None and a.shape == b.shape:
             self._values(path, a, b, left["kind"] == "number")
+
+    def _text(self, path: str, left: str, right: str) -> None:
+        """Compare what was printed: numbers in it as numbers, to the last digit that is shown."""
+        if left == right:
+            return
+        lines = itertools.zip_longest(left.splitlines(), right.splitlines(), fillvalue="")
+        for number, (one, other) in enumerate(lines, 1):
+            if one != other and not _same_numbers(one, other):
+                self._different(path, "text", f"line {number}: {_short(one)!r} and {_short(other)!r}")
+                return
+        if left.splitlines() == right.splitlines():
+            self._different(path, "text", "other line ends")
+        else:
+            self._worse(CLOSE)
 
     def _values(self, path: str, a: torch.Tensor, b: torch.Tensor, number: bool) -> None:
         if a.dtype == b.dtype and _same_bits(a, b):
@@ -154,20 +196,27 @@ def compare(
     band: float = 0.0,
     redrawn: bool = False,
     shared: bool = False,
+    ignored: Collection[str] = (),
 ) -> dict[str, Any]:
     """Compare two snapshots; see `Comparison` for the arguments and its `result` for the answer."""
-    return Comparison(before, after, band, redrawn, shared).result()
+    return Comparison(before, after, band, redrawn, shared, ignored).result()
 
 
 def compare_files(
-    before: str, after: str, *, band: float = 0.0, redrawn: bool = False, shared: bool = False
+    before: str,
+    after: str,
+    *,
+    band: float = 0.0,
+    redrawn: bool = False,
+    shared: bool = False,
+    ignored: Collection[str] = (),
 ) -> dict[str, Any]:
     """Compare two files of ``torch.save``: snapshots, or plain containers of tensors and numbers.
 
     Returns:
         level, max_abs, max_abs_by_name (by top-level key), notes, facts (visible differences that leave the values
-        as they are), different (the places, ``"path|fact"``), rng_changed. A file that cannot be read gives the level
-        "not compared" and the reason.
+        as they are), different (the places, ``"path|fact"``), effects (the names of effects among them),
+        rng_changed. A file that cannot be read gives the level "not compared" and the reason.
     """
     read = []
     for path in (before, after):
@@ -178,10 +227,11 @@ def compare_files(
             return {"level": UNKNOWN, "max_abs": None, "max_abs_by_name": {}, "notes": [reason], "facts": []} | {
                 "rng_changed": None,
                 "different": [],
+                "effects": [],
             }
         marked = isinstance(data, dict) and MARK in data
         read.append(data if marked else snapshot(data if isinstance(data, dict) else {"value": data}))
-    return compare(read[0], read[1], band=band, redrawn=redrawn, shared=shared)
+    return compare(read[0], read[1], band=band, redrawn=redrawn, shared=shared, ignored=ignored)
 
 
 def _other_generators(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
@@ -258,6 +308,21 @@ def _moments(sample: torch.Tensor) -> tuple[float, float, float]:
     peaked = float(centred.pow(4).mean()) / variance**2
     spread = math.sqrt(variance)
     return float(mean), spread, spread / 2 * math.sqrt(max(peaked - 1, 0.0) / sample.numel())
+
+
+def _same_numbers(one: str, other: str) -> bool:
+    """Say whether two lines are one text whose floating-point numbers agree, to one in the last digit shown."""
+    if _NUMBER.split(one) != _NUMBER.split(other):
+        return False
+    pairs = zip(_NUMBER.findall(one), _NUMBER.findall(other))  # noqa: B905 - the texts between them are as many
+    return all(abs(float(a) - float(b)) <= 1.01 * max(_last_digit(a), _last_digit(b)) for a, b in pairs)
+
+
+def _last_digit(number: str) -> float:
+    """Return what one in the last digit of a written number is worth: 0.01 for ``1.25``."""
+    mantissa, _, exponent = number.lower().partition("e")
+    places = len(mantissa.partition(".")[2])
+    return float(10.0 ** (int(exponent or 0) - places))
 
 
 def _zero(leaf: Leaf) -> bool:

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import builtins
 import copy
 import importlib
 import importlib.util
 import inspect
+import itertools
 import math
 import os
 import sys
-import types
 import warnings
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import torch
 
 from . import clock
-from .program import RefusedError
-from .snapshot import random_states, seed, snapshot
+from .effects import Effects
+from .program import RefusedError, described
+from .snapshot import OF_MODULE, Lazy, random_states, seed, snapshot
 
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
+MOST_ITEMS = 1_000
+"""Items of an iterator that are taken; an endless one has more."""
+_MOST_BYTES = 64 * 2**20
+"""Size of a tensor or array of the module's that is still compared after each call."""
 _EXAMPLES = {"int": "10", "float": "0.5", "bool": "True", "str": "'name'"}
 
 
@@ -59,17 +65,43 @@ class Function:
         return wall, cpu
 
     def check(self, path: str, seed_number: int) -> dict[str, Any]:
-        """Call it once on inputs made from this seed; save what it returned, its inputs afterwards and its object."""
+        """Call it once on inputs made from this seed; save all that a caller can see of the call.
+
+        That is what it returned or raised, its inputs afterwards, its object, the names of its module, and its
+        effects (see `effects`). What it raised is in the answer too.
+        """
         seed(seed_number)
         inputs = self._inputs()
         before = snapshot({"inputs": inputs})
-        result = self._call(inputs)
+        result, raised = None, None
+        with Effects(self.settings["folder"], self.settings["pristine"]) as effects:
+            try:
+                result = self._call(inputs, effects)
+            except RefusedError:
+                raise
+            except Exception as error:
+                raised = error
+        states = random_states()
         values = {"result": result, "inputs": list(inputs[0]), "keywords": inputs[1]}
         if self.owner is not None:
             values["self"] = self.owner
-        torch.save(snapshot(values, random_states()), path)  # torchlint: ignore[TL508] one call, not a training loop
+        values |= self._names() | effects.values
+        values["raised"] = "" if raised is None else f"{type(raised).__name__}: {raised}"
+        torch.save(
+            snapshot(values, states, aliases=True), path
+        )  # torchlint: ignore[TL508] one call, not a training loop
         after = snapshot({"inputs": inputs})
-        return {"mutates": not self.settings["grad"] and _differ(before, after)}
+        return {
+            "mutates": not self.settings["grad"] and _differ(before, after),
+            "raised": None if raised is None else described(raised),
+            "notes": effects.notes,
+        }
+
+    def _names(self) -> dict[str, Any]:
+        """Return the data that the function's module holds: what a call may leave for the next one."""
+        names = vars(sys.modules[self.settings["module"]])
+        plain = {name: value for name, value in names.items() if not (name.startswith("__") or _is_code(value))}
+        return {f"{OF_MODULE}{name}": value for name, value in plain.items() if _bytes(value) <= _MOST_BYTES}
 
     def count(self) -> dict[str, Any]:
         """Not offered: the module was imported before a ledger could watch it."""
@@ -157,18 +189,54 @@ class Function:
         except TypeError as error:
             raise RefusedError(f"--inputs do not fit {self.settings['name']}{signature}: {error}") from None
 
-    def _call(self, inputs: Inputs) -> Any:
+    def _call(self, inputs: Inputs, effects: Effects | None = None) -> Any:
         if not self.settings["grad"]:
-            result = self.function(*inputs[0], **inputs[1])
-            return list(result) if isinstance(result, types.GeneratorType) else result
+            return consumed(self.function(*inputs[0], **inputs[1]), effects)
         for leaf in (*_tensors(inputs), *_parameters(self.owner)):
             leaf.grad = None
-        result = self.function(*inputs[0], **inputs[1])
+        result = consumed(self.function(*inputs[0], **inputs[1]), effects)
         parts = [part.sum() for part in _tensors(result) if part.requires_grad]
         if not parts:
             raise RefusedError(f"--grad: {self.settings['name']} returns no tensor that has a gradient")
+        if effects is not None:
+            effects.say("backward")
         sum(parts[1:], parts[0]).backward()
         return result
+
+
+def consumed(result: Any, effects: Effects | None) -> Any:
+    """Wait for what a coroutine returns, and take the items of an iterator: what is lazy does its work only then.
+
+    Args:
+        result: what the function returned.
+        effects: of the call, where they are watched: then each item's place among what is printed is marked, and an
+            iterator becomes `Lazy`, whose items are seen as they were when they came.
+    """
+    if inspect.iscoroutine(result):
+        return consumed(asyncio.run(result), effects)
+    if isinstance(result, AsyncIterator):
+        items: Iterator[Any] = iter(asyncio.run(_awaited(result)))
+    elif isinstance(result, Iterator) and not hasattr(result, "read"):
+        items = result
+    else:
+        return result
+    if effects is None:
+        return list(itertools.islice(items, MOST_ITEMS))
+    effects.say("returned")
+    seen = []
+    for number, item in enumerate(itertools.islice(items, MOST_ITEMS)):
+        effects.say(f"item {number}")
+        seen.append((item, snapshot({"item": item})))
+    return Lazy(type(result).__name__, tuple(seen))
+
+
+async def _awaited(result: AsyncIterator[Any]) -> list[Any]:
+    found = []
+    async for item in result:
+        found.append(item)
+        if len(found) == MOST_ITEMS:
+            break
+    return found
 
 
 def evaluated(text: str) -> Inputs:
@@ -212,9 +280,23 @@ def _differ(before: dict[str, Any], after: dict[str, Any]) -> bool:
     return bool(compare(before, after)["level"] != "bitwise")
 
 
+def _is_code(value: Any) -> bool:
+    return inspect.ismodule(value) or inspect.isroutine(value) or inspect.isclass(value)
+
+
+def _bytes(value: Any) -> int:
+    """Return how much a tensor, an array or a model holds, where it is one."""
+    if isinstance(value, torch.nn.Module):
+        return sum(each.nbytes for each in value.parameters())
+    size = getattr(value, "nbytes", 0)
+    return size if isinstance(size, int) else 0
+
+
 def _tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
+    if isinstance(value, Lazy):
+        value = [item for item, _ in value.items]
     if isinstance(value, dict):
         value = list(value.values())
     return [found for item in value for found in _tensors(item)] if isinstance(value, (list, tuple)) else []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import hashlib
 import random
 import sys
@@ -23,17 +24,38 @@ _SCALARS = (bool, int, float, complex, str, bytes, type(None))
 _IMPLEMENTATION = frozenset({"foreach", "fused", "capturable", "differentiable", "decoupled_weight_decay"})
 """Keys of an optimizer's groups that say how it computes, not what."""
 
+OF_MODULE = "module:"
+"""What the name of a module's own variable begins with, at the top of a snapshot."""
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_state_dict_hooks")
+"""Where a `torch.nn.Module` keeps the hooks that were registered on it."""
+
 Leaf = dict[str, Any]
 
 
-def snapshot(values: Mapping[str, Any], rng: Mapping[str, Any] | None = None) -> dict[str, Any]:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lazy:
+    """An iterator that was returned, and its items, each with a snapshot of when it came.
+
+    Args:
+        type: of the iterator: ``"generator"``, ``"map"``.
+        items: the objects, and what `snapshot` said of each under the name ``item``.
+    """
+
+    type: str
+    items: tuple[tuple[Any, dict[str, Any]], ...]
+
+
+def snapshot(
+    values: Mapping[str, Any], rng: Mapping[str, Any] | None = None, *, aliases: bool = False
+) -> dict[str, Any]:
     """Return values by name and the states of the random generators, copied to the host and taken apart.
 
     Args:
         values: what is visible after the run, by name: results, inputs, names bound.
         rng: what `random_states` gave when the run had ended; left out where it does not matter.
+        aliases: whether to note which tensors are one object or share their memory.
     """
-    taker = _Taker()
+    taker = _Taker(aliases)
     for name, value in values.items():
         taker.take(str(name), value, 0)
     return {MARK: 1, "values": taker.leaves, "rng": dict(rng or {})}
@@ -71,8 +93,12 @@ def _digest(text: str | bytes) -> str:
 class _Taker:
     """Takes values apart; `leaves` holds the facts by path."""
 
-    def __init__(self) -> None:
+    def __init__(self, aliases: bool) -> None:
         self.leaves: dict[str, Leaf] = {}
+        self.aliases = aliases
+        self.objects: dict[int, tuple[str, torch.Tensor]] = {}
+        """Path and tensor by identity; the tensor is kept, so that no other one gets its number."""
+        self.memory: dict[int, str] = {}
         self.open: set[int] = set()
         """Objects that are being taken apart further up: a cycle ends there."""
 
@@ -94,8 +120,10 @@ class _Taker:
         name = type(value).__name__
         if isinstance(value, torch.Tensor):
             self._tensor(path, value, depth)
+        elif isinstance(value, Lazy):
+            self._lazy(path, value)
         elif isinstance(value, Mapping):
-            self.leaves[path] = {"kind": "keys", "type": name, "text": _keys(value)}
+            self.leaves[path] = {"kind": "keys", "type": name, "text": _keys(value), "order": str(list(value))}
             for key, item in value.items():
                 self.take(f"{path}[{key!r}]", item, depth)
         elif isinstance(value, (set, frozenset)):
@@ -113,12 +141,35 @@ class _Taker:
         else:
             self._object(path, value, depth)
 
+    def _lazy(self, path: str, value: Lazy) -> None:
+        self.leaves[path] = {"kind": "lazy", "type": value.type, "text": f"{len(value.items)} items"}
+        for index, (_, taken) in enumerate(value.items):
+            for below, leaf in taken["values"].items():
+                self.leaves[f"{path}[{index}]{below.removeprefix('item')}"] = leaf
+
+    def _function(self, path: str, value: Any, depth: int) -> None:
+        """Take apart what a function carries with it; what it does when called is not seen."""
+        if isinstance(value, functools.partial):
+            parts: Any = {"func": value.func, "args": value.args, "keywords": value.keywords}
+        elif isinstance(value, types.MethodType):
+            parts = {"__self__": value.__self__}
+        else:
+            cells = zip(value.__code__.co_freevars, value.__closure__ or ())  # noqa: B905 - one length
+            parts = {name: _content(cell) for name, cell in cells}
+            parts |= {"__defaults__": value.__defaults__, "__kwdefaults__": value.__kwdefaults__, **vars(value)}
+        self.leaves[path]["text"] = getattr(value, "__qualname__", "")
+        for name, part in parts.items():
+            self.take(f"{path}.{name}", part, depth)
+
     def _object(self, path: str, value: Any, depth: int) -> None:
         self.leaves[path] = {"kind": "object", "type": type(value).__name__}
-        if isinstance(value, (type, types.ModuleType, types.FunctionType)):
+        if isinstance(value, (type, types.ModuleType)):
             return
-        if isinstance(value, torch.nn.Module):
-            self.leaves[path]["text"] = f"training={value.training}"
+        if isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
+            self._function(path, value, depth)
+        elif isinstance(value, torch.nn.Module):
+            hooks = sum(len(getattr(each, name, ())) for each in value.modules() for name in _HOOKS)
+            self.leaves[path] |= {"text": f"training={value.training}", "hooks": hooks}
             for key, item in value.state_dict(keep_vars=True).items():
                 self.take(f"{path}.{key}", item, depth)
         elif isinstance(value, torch.optim.Optimizer):
@@ -157,8 +208,12 @@ class _Taker:
             "layout": str(value.layout),
             "requires_grad": value.requires_grad,
             "is_leaf": value.is_leaf,
+            "hooks": len(value._backward_hooks or ()),
+            "retains_grad": value.retains_grad,
         }
         self.leaves[path] = leaf
+        if self.aliases:
+            leaf |= self._aliases(path, value)
         plain = value.detach()
         if value.device.type == "meta":
             return
@@ -177,8 +232,17 @@ class _Taker:
             self.take(f"{path}.values()", parts.values(), depth)
         else:
             leaf["value"] = plain.to_dense().cpu().clone()
-        if value.is_leaf and value.grad is not None:
+        if (value.is_leaf or value.retains_grad) and value.grad is not None:
             self.take(f"{path}.grad", value.grad, depth)
+
+    def _aliases(self, path: str, value: torch.Tensor) -> Leaf:
+        """Return which tensor seen before is this very object, and which shares its memory."""
+        first, _ = self.objects.setdefault(id(value), (path, value))
+        found = {"same object as": "" if first == path else first, "memory shared with": ""}
+        if value.layout == torch.strided and not value.is_nested and value.numel() and value.device.type != "meta":
+            shared = self.memory.setdefault(value.untyped_storage().data_ptr(), path)
+            found["memory shared with"] = "" if shared == path else shared
+        return found
 
 
 def _scalar(value: Any) -> Leaf:
@@ -190,6 +254,13 @@ def _scalar(value: Any) -> Leaf:
     if isinstance(value, bytes):
         return {"kind": "plain", "type": name, "text": f"{len(value)} bytes, {_digest(value)[:16]}"}
     return {"kind": "plain", "type": name, "text": value if isinstance(value, str) else repr(value)}
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None  # not bound yet
 
 
 def _keys(value: Mapping[Any, Any]) -> str:

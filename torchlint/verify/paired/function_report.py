@@ -77,6 +77,7 @@ def run(request: FunctionRequest, say: Callable[[str], None], tick: Callable[[st
             workspace,
             grad=request.grad,
             tick=tick,
+            pristine=request.root,
         )
         kept = (f"the copies are in {workspace.path}",) if request.options.keep else ()
         notes = [*notes, *workspace.notes, *kept]
