@@ -610,6 +610,7 @@ def test_counts_of_both_by_line() -> None:
     [
         (counted(unavailable="no stub for Event"), "no stub for Event"),
         (counted(steps=0), "the program ended before a step was counted"),
+        (counted(used=False), count_pass.UNUSED),
         (RunRecord(Status.BROKEN, 0, {}, 1, "x\nError: no\n\n", Path("/")), "the program failed under it: Error: no"),
         (RunRecord(Status.TIMEOUT, 0, {}, None, "", Path("/")), "the program timed out under it: "),
         (run_record(trouble=["ledger disabled"]), "ledger disabled"),
@@ -620,6 +621,12 @@ def test_counts_that_are_not_there_are_no_zeros(after: RunRecord, reason: str) -
     found = count_pass.paired(counted(), after, HOME, HOME, "cpu")
     assert (found.unavailable, found.syncs, found.before) == (reason, None, ())
     assert count_pass.paired(after, counted(), HOME, HOME, "cpu").unavailable == reason
+
+
+def test_argument_that_keeps_a_program_on_the_host_is_named() -> None:
+    assert count_pass.unused_hint(["train.py", "--use_cpu"]).startswith("the command says --use_cpu: leave it out")
+    assert "--no-cuda" in count_pass.unused_hint(["train.py", "--no-cuda"])
+    assert count_pass.unused_hint(["train.py", "--epochs", "2"]) == ""
 
 
 # Waves

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from torchlint.report.text import visible
 from torchlint.verify.model import CountLine, Counts, Status
 from torchlint.verify.script.runs import Home, Runner, RunRecord
 from torchlint.verify.variants import ORIGINAL, Variant
 
 SKIPPED_STEPS = 2
 """Steps before counting begins: lazy initialisation is not what a step costs."""
+UNUSED = (
+    "nothing was predicted, as the program put no tensor on the CUDA device that the ledger offers: it chooses its "
+    "device by something else than torch.cuda (a default of its own, a setting, another process)"
+)
+_HOST_WORDS = ("cpu", "no-cuda", "no_cuda", "disable-cuda", "disable_cuda", "no-gpu", "no_gpu")
+"""Parts of arguments with which programs are told to stay on the host."""
 
 
 def run(
@@ -56,7 +63,20 @@ def _gap(record: RunRecord, counts: Mapping[str, Any] | None) -> str:
         return f"the program {record.status.value if record.status is not Status.BROKEN else 'failed'} under it: {last}"
     if not counts:
         return "; ".join(record.record.get("trouble") or []) or "nothing was counted"
-    return "" if counts.get("steps") else "the program ended before a step was counted"
+    if not counts.get("steps"):
+        return "the program ended before a step was counted"
+    return "" if counts.get("used", True) else UNUSED
+
+
+def unused_hint(typed: Sequence[str]) -> str:
+    """Say how a command is told to use the GPU where it stays on the host; empty where no argument says so."""
+    for argument in typed:
+        if any(word in argument.lower() for word in _HOST_WORDS):
+            return (
+                f"the command says {visible(argument)}: leave it out, with --device virtual-cuda, "
+                "to have what it does on a GPU predicted"
+            )
+    return ""
 
 
 def _lines(counts: Mapping[str, Any], home: Home) -> tuple[CountLine, ...]:

@@ -231,6 +231,13 @@ class _Verification:
         paths = () if self.request.landlock else checked.writes
         return tuple(f"the program wrote outside its copy: {path}" for path in paths)
 
+    def _unpredicted(self, counts: Mapping[str, Counts]) -> tuple[str, ...]:
+        """Say how to have the GPU's path predicted where a command keeps the program on the host."""
+        if not any(each.unavailable == count_pass.UNUSED for each in counts.values()):
+            return ()
+        hint = count_pass.unused_hint(self.request.command.typed)
+        return (hint,) if hint else ()
+
     def _report(
         self,
         variants: Sequence[Variant],
@@ -256,6 +263,12 @@ class _Verification:
             null_control=null_control(timed),
             interactions=interactions(variants, timed),
             blocked_writes=base.writes if request.landlock else (),
-            warnings=(*self.notes, *base.warnings, *self._written(base), *opt_in_notes(variants)),
+            warnings=(
+                *self.notes,
+                *base.warnings,
+                *self._unpredicted(counts),
+                *self._written(base),
+                *opt_in_notes(variants),
+            ),
             skipped=request.skipped,
         )

@@ -16,6 +16,7 @@ from . import methods, stubs
 from .events import Events
 from .modes import DispatchMode, FunctionMode
 from .patches import Patches
+from .tags import Use
 
 _WORDS = ("cuda", "cudnn", "nccl", "nvml", "accelerator")
 
@@ -41,6 +42,7 @@ class Ledger:
 
         Called in the main thread right after ``import torch``, before the program's own code.
         """
+        Use.cuda = False
         constructors: Any = getattr(_device, "_device_constructors", None)
         if constructors is not None:
             constructors()  # cached by PyTorch: must hold the functions as they are now
@@ -99,12 +101,13 @@ class Ledger:
         Returns:
             plain data. "syncs", "h2d_bytes", "d2h_bytes", "staged" (copies) are per step; "lines" holds totals over
             the counted steps. A sync line and a byte line of the same copy stand next to each other. Where the virtual
-            device has a gap, "unavailable" tells it and the numbers are None.
+            device has a gap, "unavailable" tells it and the numbers are None. "used" says whether the program put
+            anything on the device at all: where it did not, numbers of 0 predict nothing.
         """
         last = getattr(sys, "last_value", None)
         if isinstance(last, BaseException) and last is not self._earlier:
             self.failed(last)
-        return self._events.summary(first_step)
+        return {**self._events.summary(first_step), "used": Use.cuda}
 
 
 @contextmanager

@@ -27,7 +27,7 @@ _NOTHING = (
     "reset_peak_host_memory_stats set_per_process_memory_fraction manual_seed manual_seed_all seed seed_all "
     "set_rng_state set_rng_state_all set_sync_debug_mode set_stream _sleep _record_memory_history _dump_snapshot"
 )
-_TRUE = "is_available is_initialized is_bf16_supported is_tf32_supported"
+_TRUE = "is_available is_initialized is_bf16_supported is_tf32_supported _is_compiled"
 _RNG_BYTES = 16
 """Size of a CUDA generator's state."""
 
@@ -120,6 +120,11 @@ def _cuda(events: Events, patches: Patches) -> Any:
     for name in ("CUDAGraph", "graph", "make_graphed_callables"):
         refuse = _refuse(events, f"CUDA graphs (torch.cuda.{name}) cannot be followed")
         patches.set(cuda, name, type(name, (), {"__new__": refuse}))
+    patches.set(cuda.nccl, "version", _constant((2, 27, 0)))
+    for name, value in (("_cuda_getDeviceCount", 1), ("_cuda_getCurrentRawStream", 0)):
+        patches.set(torch._C, name, _constant(value), new=True)
+    patches.set(torch._C, "_nccl_version", _constant((2 << 32) | (27 << 16)), new=True)
+    patches.set(torch, "has_cuda", True, new=True)
     marks = SimpleNamespace(rangePushA=_constant(0), rangePop=_constant(0), markA=_constant(None))
     marks.rangeStartA, marks.rangeEnd = _constant(0), _constant(None)
     marks.deviceRangeStart, marks.deviceRangeEnd = _constant(None), _constant(None)
@@ -187,7 +192,13 @@ def _defaults(patches: Patches) -> None:
 
 
 def _single_device_parallel(patches: Patches) -> None:
-    """``DataParallel`` on one device copies its inputs in C++ code of CUDA builds."""
+    """``DataParallel`` copies in C++ code of CUDA builds; of the devices that it names there is one."""
+    plain: Any = torch.nn.DataParallel.__init__
+
+    def init(self: Any, module: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0) -> None:
+        plain(self, module, None if device_ids is None else [0], None, dim)
+
+    patches.set(torch.nn.DataParallel, "__init__", init)
     comm: Any = torch.nn.parallel.comm
     patches.set(comm, "scatter", lambda tensor, *args, **kwargs: (tensor.to(CUDA),))
 

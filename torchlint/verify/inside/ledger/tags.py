@@ -13,6 +13,8 @@ import torch
 
 CUDA: Any = torch.device("cuda", 0)
 _DEVICE = "_torchlint_cuda"
+MOST_DEVICES = 64
+"""Ordinals below this are all taken for the one virtual device; PyTorch itself has no more."""
 _PINNED = "_torchlint_pinned"
 _untyped_storage: Any = torch.Tensor.untyped_storage
 _no_function: Any = torch._C.DisableTorchFunction
@@ -57,9 +59,16 @@ def set_cuda(tensor: Any, cuda: bool) -> None:
         set_storage(storage, cuda)
 
 
+class Use:
+    """Whether the program has put anything on the virtual device since the ledger was started."""
+
+    cuda = False
+
+
 def set_storage(storage: Any, cuda: bool) -> None:
     """The same for a storage itself."""
     if cuda:
+        Use.cuda = True
         storage.__dict__[_DEVICE] = True
         storage.__dict__.pop(_PINNED, None)
     else:
@@ -94,8 +103,11 @@ def elsewhere(device: Any) -> bool:
 def names_cuda(device: Any) -> bool:
     """Whether a ``device=`` argument (string, number, ``torch.device``) means the GPU.
 
+    A program that was written for a machine with several GPUs and names ``cuda:1`` gets the one there is: its traffic
+    with the host is the same.
+
     Raises:
-        RuntimeError: for an ordinal that a machine with one GPU does not have, as CUDA does.
+        RuntimeError: for an ordinal that no machine has, as CUDA does.
     """
     if device is None or elsewhere(device):
         return False
@@ -104,7 +116,7 @@ def names_cuda(device: Any) -> bool:
     else:
         parsed = torch.device(device)
         kind, index = parsed.type, parsed.index
-    if kind == "cuda" and index not in (None, 0, -1):
+    if kind == "cuda" and index is not None and not -1 <= index < MOST_DEVICES:
         raise RuntimeError("CUDA error: invalid device ordinal")
     return kind == "cuda"
 
