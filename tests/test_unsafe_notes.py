@@ -27,6 +27,7 @@ NOTES = [
     ("TL103", "takes no non_blocking"),
     ("TL103", "instead of on the host"),
     ("TL103", "other than CUDA"),
+    ("TL103", "may be written again before the copy has ended"),
     ("TL104", "round differently"),
     ("TL106", "DDP broadcasts it"),
     ("TL108", "was pinned and is no longer"),

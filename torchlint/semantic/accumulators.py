@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.object_uses import ObjectUse, Way, back_door, binding_uses
+from torchlint.semantic.tensor_origins import made_by_torch
 from torchlint.semantic.tree import LOOPS, callee
 
 if TYPE_CHECKING:
@@ -64,10 +66,48 @@ def gathered(module: Module, append: cst.Call) -> list[cst.Name] | None:
     start = _assigned_by(binding, name)
     if loop is None or not isinstance(start, cst.List) or start.elements or _seen_elsewhere(module, loop, name):
         return None
+    if not _its_own(binding):
+        return None
     if module.writes(loop, name) or module.reads(loop, name) != [func.value]:
         return None
     reads = module.reads(module.tree.owners[loop], name)
     return [r for r in reads if r is not func.value] if all(not module.before(r, loop) for r in reads) else None
+
+
+def _its_own(binding: cst.CSTNode | None) -> bool:
+    """Say whether a binding gives what it makes one name only: not ``self.losses = losses = []``."""
+    smalls = binding.body if isinstance(binding, cst.SimpleStatementLine) else ()
+    return all(not isinstance(small, cst.Assign) or len(small.targets) == 1 for small in smalls)
+
+
+def keeps_its_values(module: Module, detached: cst.BaseExpression, kept: cst.Call) -> bool:
+    """Say whether ``loss.detach()``, which a list keeps, holds its values for good: a 0-dim loss that torch made.
+
+    A copy would; the tensor itself does where nothing changes it in place, by whatever name, and nobody unknown
+    gets it. A tensor that is older than the loop's turn (a buffer, the output of a graph) does not.
+    """
+    match detached:
+        case cst.Call(func=cst.Attribute(value=cst.Name() as loss, attr=cst.Name("detach"))):
+            value = module.value(detached)
+        case _:
+            return False
+    turns = module.loops(kept)
+    definitions = module.definitions(loss)
+    if value.rank != 0 or value.origin != "loss" or not turns or module.compiled(kept) or back_door(module):
+        return False
+    if not all(isinstance(d, cst.Assign) and module.is_within(d, turns[0]) for d in definitions):
+        return False
+    if not made_by_torch(module, loss):
+        return False
+    uses = [use for definition in definitions for use in binding_uses(module, definition, loss.value, "device")]
+    return all(_harmless(module, use, kept) for use in uses)
+
+
+def _harmless(module: Module, use: ObjectUse, kept: cst.Call) -> bool:
+    """Say whether a use leaves a tensor as it is; that of the list which keeps it is known."""
+    if use.way is Way.ESCAPES:
+        return use.node is kept
+    return use.way not in (Way.WRITTEN, Way.GROWN)
 
 
 def _start(module: Module, step: cst.CSTNode, name: str) -> tuple[cst.For | cst.While | None, cst.BaseStatement | None]:

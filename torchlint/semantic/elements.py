@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
 
+from torchlint.semantic import torch_api
+from torchlint.semantic.object_uses import ObjectUse, Way, back_door, binding_uses, shared_loop
 from torchlint.semantic.part import Part
 from torchlint.semantic.values.value import ACCEL, CUDA
 
@@ -26,6 +28,9 @@ _SAME_SHAPE = frozenset(
 # What may stand between an element and its read.
 _PLAIN_STEPS = frozenset(("item", "detach", "data", "cpu", "to", "float", "double", "half", "squeeze"))
 _DEPTH = 3
+_CONSUMERS = frozenset("builtins." + name for name in "list tuple set frozenset sum max min sorted any all".split())
+_PURE_BUILTINS = frozenset("builtins." + name for name in "float int bool round abs str repr max min len".split())
+_PLAIN_KINDS = ("number", "bool", "str", "none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +130,104 @@ def _flat(module: Module, node: cst.BaseExpression, depth: int) -> bool:
                 return len(args) == 1 and _minus_one(args[0].value)
             return (method in _FLAT_METHODS and not args) or (method in _SAME_SHAPE and _flat(module, inner, depth))
     return False
+
+
+def keeps_its_shape(module: Module, node: cst.BaseExpression, until: cst.CSTNode) -> bool:
+    """Say whether a tensor, until `until` runs, has the shape with which the one statement that binds its name made it.
+
+    ``unsqueeze_`` and ``.data = …`` change it, under any name; so may code that is not known.
+    """
+    if isinstance(node, cst.Call):
+        return True
+    if not isinstance(node, cst.Name) or back_door(module):
+        return False
+    definitions = module.definitions(node)
+    if len(definitions) != 1 or not isinstance(definitions[0], (cst.Assign, cst.AnnAssign)):
+        return False
+    origin = definitions[0]
+    for use in binding_uses(module, origin, node.value):
+        reshapes = use.way is Way.WRITTEN and (
+            use.name in torch_api.RESHAPING_METHODS or not (use.name.endswith("_") or use.name in ("[]", "augmented"))
+        )
+        if (reshapes or use.way is Way.ESCAPES) and not _certainly_later(module, use, until, origin):
+            return False
+    return True
+
+
+def _certainly_later(module: Module, use: ObjectUse, node: cst.CSTNode, origin: cst.CSTNode) -> bool:
+    """Say whether a use comes only after `node` has run, for the object that `origin` makes."""
+    if not module.before(node, use.node) or module.is_within(use.node, node) or use.name in ("closure", "global"):
+        return False
+    return not shared_loop(module, use.node, node, origin)
+
+
+def runs_at_once(module: Module, node: cst.CSTNode, found: ElementReads) -> bool:
+    """Say whether all elements are read at one go, and nothing but known, pure code runs between the reads.
+
+    A generator or a ``map`` is read later, or in part; a function that is called may change the tensor.
+    """
+    if isinstance(node, cst.Call):
+        return _consumed(module, node)
+    if not isinstance(node, cst.CompFor) or node.inner_for_in is not None or node.asynchronous is not None:
+        return False
+    holder = _holder(module, node)
+    if isinstance(holder, cst.GeneratorExp) and not _consumed(module, holder):
+        return False
+    reads = [read.node for read in found.reads]
+    targets = module.names_in(node.target)
+    sources = [goes.iterated for goes in module.over(node) if goes.iterated is not found.tensor]
+    return all(_pure(module, part, reads, targets) for part in _repeated(node, holder)) and all(
+        isinstance(each, cst.Name) and module.value(each).kind in ("tensor", "list", "tuple") for each in sources
+    )
+
+
+def _consumed(module: Module, lazy: cst.BaseExpression) -> bool:
+    """Say whether a generator is used up at once, by a function that does nothing else meanwhile."""
+    arg = module.parent(lazy)
+    call = module.parent(arg) if isinstance(arg, cst.Arg) else None
+    if not isinstance(call, cst.Call) or call.args[0] is not arg or arg.star or arg.keyword is not None:
+        return False
+    others = [a for a in call.args if a is not arg]
+    plain = all(isinstance(a.value, (cst.Integer, cst.Float, cst.Name)) and _flag(module, a) for a in others)
+    if module.name(call.func) in _CONSUMERS:
+        return plain
+    joined = isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.SimpleString)
+    return joined and not others
+
+
+def _flag(module: Module, arg: cst.Arg) -> bool:
+    return (arg.keyword is None or arg.keyword.value != "key") and module.value(arg.value).kind in ("number", "bool")
+
+
+def _pure(module: Module, node: cst.CSTNode, reads: list[cst.BaseExpression], targets: frozenset[str]) -> bool:
+    """Say whether evaluating an expression runs no code of the program's own beside the known reads."""
+    if node in reads or isinstance(node, (cst.BaseNumber, cst.SimpleString)):
+        return True
+    match node:
+        case cst.Name(value=name):
+            return name in targets or module.value(node).kind in _PLAIN_KINDS or name in ("None", "True", "False")
+        case cst.Call(func=cst.Name() as func, args=args):
+            inner = [arg.value for arg in args]
+            known = module.name(func) in _PURE_BUILTINS
+        case cst.Subscript(value=cst.Name() as value, slice=[cst.SubscriptElement(slice=cst.Index(value=index))]):
+            inner, known = [index], module.value(value).kind in ("list", "tuple", "dict", "str", "ndarray")
+        case cst.BinaryOperation(left=left, right=right):
+            inner, known = [left, right], True
+        case cst.UnaryOperation(expression=expression):
+            inner, known = [expression], True
+        case cst.Comparison(left=left, comparisons=comparisons):
+            inner, known = [left, *(part.comparator for part in comparisons)], True
+        case cst.BooleanOperation(left=left, right=right):
+            inner, known = [left, right], True
+        case cst.IfExp(test=test, body=body, orelse=orelse):
+            inner, known = [test, body, orelse], True
+        case cst.Tuple(elements=elements) | cst.List(elements=elements):
+            inner, known = [element.value for element in elements], True
+        case cst.CompIf(test=test):
+            inner, known = [test], True
+        case _:
+            return False
+    return known and all(_pure(module, each, reads, targets) for each in inner)
 
 
 def _minus_one(node: cst.BaseExpression) -> bool:
@@ -240,4 +343,4 @@ def _mapper(module: Module, function: cst.BaseExpression) -> str | None:
     return _CASTS.get(module.name(function) or "")
 
 
-__all__ = ["ElementRead", "ElementReads", "Elements"]
+__all__ = ["ElementRead", "ElementReads", "Elements", "keeps_its_shape", "runs_at_once"]

@@ -9,6 +9,8 @@ import libcst as cst
 
 from torchlint.semantic import torch_api
 from torchlint.semantic.names import dotted_text
+from torchlint.semantic.object_uses import ObjectUse, Way, back_door, binding_uses, object_uses
+from torchlint.semantic.tensor_origins import made_by_torch
 
 if TYPE_CHECKING:
     from torchlint.semantic.module import Module
@@ -108,3 +110,91 @@ def _assigned_false(target: cst.CSTNode, module: Module) -> bool:
 def _is_false(args: object) -> bool:
     first = args[0].value if isinstance(args, (list, tuple)) and args else None
     return isinstance(first, cst.Name) and first.value == "False"
+
+
+# -- accumulated values without their graph ---------------------------------------------------------------------------
+
+_FACTS = frozenset("shape ndim dtype device size dim numel nelement len isinstance type".split())
+_HOST_READS = frozenset("item tolist float int bool test index".split())
+_LAYERS_DEEP = 4
+_WARNINGS = re.compile(r"catch_warnings|showwarning|(simplefilter|filterwarnings)\(\s*[\"'](error|always)")
+
+
+def detaching_unnoticed(module: Module, place: cst.Name, value: cst.BaseExpression, growth: cst.CSTNode) -> bool:
+    """Say whether no reader of a local sum or list can tell whether what `growth` adds to it carries a graph.
+
+    The sum starts as a number, the list as an empty one of its own; all readers are known, and what they
+    read are numbers, lengths and shapes.
+    """
+    function = module.function(place)
+    if function is None or module.binds_globally(function, place.value) or back_door(module):
+        return False
+    if module.mentions(_WARNINGS) or not made_by_torch(module, value):
+        return False
+    is_list = isinstance(growth, cst.Call)
+    own = module.small_statement(growth)
+    starts = [w for w in module.writes(function, place.value) if not module.is_within(w, own or growth)]
+    if not starts or not all(_starts_empty(module, start, is_list) for start in starts):
+        return False
+    if is_list and not _left_alone(module, value):
+        return False
+    definitions = [module.small_statement(start) for start in starts]
+    for definition in [*definitions, *([] if is_list else [own])]:
+        uses = binding_uses(module, definition, place.value) if definition is not None else []
+        if definition is None or not all(_blind(module, use, own, _LAYERS_DEEP) for use in uses):
+            return False
+    return True
+
+
+def _starts_empty(module: Module, start: cst.CSTNode, is_list: bool) -> bool:
+    """Say whether a binding makes a number, or a list that has no other name."""
+    statement = module.small_statement(start)
+    match statement:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value) | cst.AnnAssign(value=value):
+            pass
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple() as left)], value=cst.Tuple() as right):
+            pairs = zip(left.elements, right.elements, strict=False)
+            found = [b.value for a, b in pairs if a.value is start]
+            if len(found) != 1 or len(left.elements) != len(right.elements):
+                return False
+            value = found[0]
+        case cst.AugAssign(value=value) if not is_list:  # Another growth of the same sum.
+            return module.value(value).kind in ("number", "bool") or made_by_torch(module, value)
+        case _:
+            return False
+    if is_list:
+        return isinstance(value, cst.List) and all(isinstance(e.value, cst.BaseNumber) for e in value.elements)
+    return isinstance(value, cst.BaseNumber)
+
+
+def _left_alone(module: Module, value: cst.BaseExpression) -> bool:
+    """Say whether the tensor that a list keeps gets no other storage, hook or attribute by a name of its own."""
+    if not isinstance(value, cst.Name):
+        return True
+    for definition in module.definitions(value):
+        for use in binding_uses(module, definition, value.value):
+            if use.way is Way.WRITTEN or (use.way is Way.ESCAPES and not _appended(use, value.value, module, value)):
+                return False
+    return True
+
+
+def _appended(use: ObjectUse, name: str, module: Module, value: cst.BaseExpression) -> bool:
+    """Say whether a use is the very ``append`` that keeps the tensor."""
+    return module.is_within(value, use.node) and isinstance(use.node, cst.Call)
+
+
+def _blind(module: Module, use: ObjectUse, own: cst.CSTNode | None, depth: int) -> bool:
+    """Say whether a use, and all that is computed from it, is the same for a tensor without its graph."""
+    if own is not None and module.is_within(use.node, own):
+        return True
+    if use.way is Way.LOOKED:
+        return use.name in _FACTS
+    if use.way is Way.READ:
+        return use.name in _HOST_READS
+    if use.way is Way.GROWN:
+        return True
+    if use.way is Way.WRITTEN:
+        return use.name in ("augmented", "[]") and isinstance(use.node, (cst.AugAssign, cst.Subscript))
+    if use.way is Way.COMPUTED and use.name != "compare":
+        return depth > 0 and all(_blind(module, each, own, depth - 1) for each in object_uses(module, use.node))
+    return use.way is Way.COMPUTED

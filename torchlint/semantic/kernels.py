@@ -37,6 +37,10 @@ class Kernels(Part):
         """Return the reads that may find what an assignment binds to `name`; the target of ``x += …`` is one."""
         return self._definitions.reads(definition, name)
 
+    def escaping(self, function: cst.FunctionDef) -> bool:
+        """Say whether a function's name is used other than to call it, so that the file does not show all calls."""
+        return self._module._flow.escapes(function)
+
     def uses(self, node: cst.CSTNode) -> list[cst.CSTNode]:
         """Return the places where the value of an expression is read: itself, or all reads of its name."""
         above = self._module.parent(node)

@@ -183,3 +183,64 @@ LIGHTNING_BASES = frozenset(
 )
 DATASET_BASES = frozenset(("torch.utils.data.Dataset", "torch.utils.data.IterableDataset"))
 STEP_METHODS = frozenset(("training_step", "validation_step", "test_step", "predict_step"))
+
+# Whose result may be, or share memory with, the tensor or array itself (``to`` and the casts where nothing changes).
+ALIASING_METHODS = frozenset(
+    (
+        "view view_as reshape reshape_as flatten unflatten ravel transpose t permute movedim moveaxis swapaxes "
+        "swapdims squeeze unsqueeze expand expand_as broadcast_to narrow select split split_with_sizes "
+        "tensor_split chunk hsplit vsplit dsplit unbind unfold diagonal contiguous detach to cpu cuda type type_as "
+        "float double half bfloat16 long int short bool byte char numpy resolve_conj resolve_neg adjoint positive "
+        "requires_grad_ detach_ pin_memory"
+    ).split()
+)
+ALIASING_ATTRIBUTES = frozenset(("data", "T", "mT", "H", "mH", "real", "imag"))
+# Whose result is new, and which leave the tensor as it is.
+COMPUTING_METHODS = frozenset(
+    (
+        "abs sum mean max min std var prod norm median argmax argmin argsort topk sort cumsum cumprod exp expm1 log "
+        "log2 log10 log1p sqrt rsqrt square pow neg sign round floor ceil trunc clamp clamp_min clamp_max clip relu "
+        "sigmoid tanh softmax log_softmax logsumexp add sub mul div matmul mm bmm dot eq ne lt le gt ge equal "
+        "allclose isclose logical_and logical_or logical_not logical_xor isnan isinf isfinite any all masked_fill "
+        "masked_select gather index_select scatter scatter_add repeat repeat_interleave tile flip roll clone nonzero "
+        "unique count_nonzero bincount histc isin new_zeros new_ones new_full new_empty new_tensor true_divide "
+        "floor_divide remainder fmod reciprocal sin cos tan atan erf nan_to_num lerp amax amin take quantile"
+    ).split()
+)
+COMPUTING_FUNCTIONS = frozenset(
+    [
+        *(f"torch.{name}" for name in COMPUTING_METHODS if not name.startswith("new_")),
+        *(
+            f"torch.{name}"
+            for name in (
+                "stack cat hstack vstack dstack column_stack einsum where zeros_like ones_like full_like empty_like "
+                "rand_like randn_like tensor Tensor FloatTensor LongTensor maximum minimum bernoulli cdist outer "
+                "cosine_similarity"
+            ).split()
+        ),
+        *LOSS_FUNCTIONS,
+        *(
+            f"torch.nn.functional.{name}"
+            for name in (
+                "softmax log_softmax one_hot normalize pad interpolate logsigmoid softplus gelu cosine_similarity "
+                "pairwise_distance"
+            ).split()
+        ),
+    ]
+)
+ALIASING_FUNCTIONS = frozenset(
+    [
+        *(f"torch.{name}" for name in "as_tensor asarray from_numpy atleast_1d atleast_2d".split()),
+        *(f"torch.{name}" for name in "flatten ravel reshape transpose t permute squeeze unsqueeze".split()),
+        *(f"torch.{name}" for name in "movedim swapaxes narrow select split chunk unbind diagonal".split()),
+        "torch.autograd.Variable",
+        "numpy.asarray",
+    ]
+)
+COPYING_NUMPY = frozenset(
+    f"numpy.{name}" for name in "array sum mean std var max min median argmax argmin unique concatenate stack".split()
+)
+# In-place methods after which a tensor has another shape, or other storage.
+RESHAPING_METHODS = frozenset(
+    "unsqueeze_ squeeze_ t_ transpose_ swapaxes_ swapdims_ resize_ resize_as_ set_ as_strided_ sparse_resize_".split()
+)

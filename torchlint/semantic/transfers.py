@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,6 +11,8 @@ import libcst as cst
 
 from torchlint.semantic import torch_api
 from torchlint.semantic.names import dotted_text
+from torchlint.semantic.object_uses import ObjectUse, Way, back_door, binding_uses, may_follow, object_uses
+from torchlint.semantic.tensor_origins import host_roots
 from torchlint.semantic.values.evidence import is_device_name
 from torchlint.semantic.values.value import ACCEL, CUDA
 
@@ -195,3 +198,56 @@ def changed_later(module: Module, source: cst.BaseExpression) -> bool:
         if isinstance(above, cst.Attribute) and above.attr.value.endswith("_"):
             return True
     return False
+
+
+# Work on another stream does not wait for a copy on this one.
+_STREAMS = re.compile(r"\bStream\b|\bset_stream\b|\bstream\(|CUDAGraph|cuda\.graph")
+
+
+def may_overlap(module: Module, transfer: Transfer) -> bool | None:
+    """Say whether a copy may overlap with what the host does next, as nothing writes its source before it has ended.
+
+    None where the source is not certain to be a tensor of torch's own, that the turn of the loop has made.
+    """
+    roots = host_roots(module, transfer.source)
+    if roots is None:
+        return None
+    if module.mentions(_STREAMS) or back_door(module):
+        return False
+    for root in roots:
+        uses = (
+            binding_uses(module, root.node, root.name, "host") if root.name else object_uses(module, root.node, "host")
+        )
+        if any(_endangers(module, use, transfer.call, root.node) for use in uses):
+            return False
+    return True
+
+
+def _endangers(module: Module, use: ObjectUse, copy: cst.Call, origin: cst.CSTNode) -> bool:
+    """Say whether a use of the source may write it while the copy is on its way."""
+    if use.read is not None and _rebinds(module, copy, use.read.value) and use.reached in _sources(module, copy):
+        return False  # The name still means what was to be copied: so it has not been copied.
+    if use.way is Way.WRITTEN:
+        return may_follow(module, use, copy, origin)
+    return use.way in (Way.ESCAPES, Way.GROWN)
+
+
+def _rebinds(module: Module, copy: cst.Call, name: str) -> bool:
+    statement = module.small_statement(copy)
+    return isinstance(statement, cst.Assign) and any(
+        name in module.names_in(target.target) for target in statement.targets if _plain_names(target.target)
+    )
+
+
+def _plain_names(target: cst.CSTNode) -> bool:
+    if isinstance(target, cst.Tuple):
+        return all(isinstance(element.value, cst.Name) for element in target.elements)
+    return isinstance(target, cst.Name)
+
+
+def _sources(module: Module, copy: cst.Call) -> list[cst.CSTNode]:
+    """Return the bindings of the name to which the call chain that copies belongs: `y` of ``y.long().cuda()``."""
+    at: cst.CSTNode = copy
+    while isinstance(at, (cst.Call, cst.Attribute, cst.Subscript)):
+        at = at.func if isinstance(at, cst.Call) else at.value
+    return module.definitions(at) if isinstance(at, cst.Name) else []

@@ -107,10 +107,13 @@ def benchmark_copy():
 ```
 
 ## Fix safety
-Safe where the target is CUDA by evidence and the code proves that the batch's element is a tensor: the stream
-orders the copy before its use, and nothing overwrites the loader's tensor. Unsafe for other devices, on which a copy
-may not have ended when the host goes on; where the call casts as well, as the cast then runs on the device; and for
-elements that may be other objects, whose `.to` may raise a TypeError. Of a whole batch it is only a suggestion.
+Safe where the target is CUDA by evidence, and the batch's element is certainly a tensor that nothing writes
+afterwards: the file shows that it comes from a `DataLoader` which stacks samples by itself, or that torch has
+just made it, and every use of it is known. The stream then orders the copy before its use. Unsafe for other
+devices, on which a copy may not have ended when the host goes on; where the call casts as well, as the cast then runs
+on the device; where the host's tensor may be written again, or goes to code that could; and for elements that may be
+other objects (of a loader made elsewhere, or by a collate function), whose `.to` may raise a TypeError. Of a whole
+batch it is only a suggestion.
 
 ## Measure
 An epoch of 8 steps, on batches that are pinned beforehand where there is a GPU. On a CPU no gain is expected: what is
@@ -131,12 +134,15 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety, Severity, Transfer, with_keyword
+from torchlint.semantic.transfers import may_overlap
 
 _TITLE = "Copy without waiting"
 _NOTES = {
     "cast": "The cast then runs on the device instead of on the host.",
     "object": "An object other than a tensor may have a .to() that takes no non_blocking, and raise a TypeError.",
     "device": "On a device other than CUDA the copy may not have ended when the host goes on.",
+    "written": "The host's tensor may be written again before the copy has ended, and from pinned memory it would "
+    "bring the new values.",
 }
 
 rule = Rule(
@@ -221,10 +227,13 @@ def _fix(transfer: Transfer, module: Module) -> Fix | None:
     if module.value(transfer.source).kind != "tensor":
         return Fix(edits, Safety.SUGGESTION, _TITLE, _NOTES["object"])
     why = ""
-    if not module.certainly_tensor(transfer.source):
+    overlap = may_overlap(module, transfer)
+    if overlap is None or not module.certainly_tensor(transfer.source):
         why = "object"
     elif transfer.dtype is not None:
         why = "cast"
     elif transfer.device != "cuda":
         why = "device"
+    elif not overlap:
+        why = "written"
     return Fix(edits, Safety.UNSAFE if why else Safety.SAFE, _TITLE, _NOTES.get(why, ""))

@@ -142,10 +142,11 @@ for x, y in loader:
 ```
 
 ## Fix safety
-Safe where a list collects detached 0-dim losses and is only stacked or concatenated after the loop: the stack is copied
+Safe where a list of its own collects detached 0-dim losses of torch, which no known or unknown code changes in
+place, and is only stacked or concatenated after the loop: the stack is copied
 instead of its parts, and what follows computes on the same values on the same device. Unsafe where the result is only
 stored or added up: the values then stay on the device, whose memory fills with the loop, and what reads them later gets
-device tensors. Otherwise there is no fix.
+device tensors. Otherwise there is no fix; nor is there one for what is also used as a mapping, and has no `detach()`.
 
 ## Measure
 An epoch of 16 small steps, on batches that are on the device beforehand. On a CPU no gain is expected: what is saved
@@ -165,6 +166,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Append, Fix, Hit, Module, Replace, Rule, Safety, Severity
+from torchlint.semantic.accumulators import keeps_its_values
+from torchlint.semantic.batches import used_as_mapping
 from torchlint.semantic.module import Grade, HostRead
 
 rule = Rule(
@@ -261,14 +264,14 @@ def _is_number(copy: HostRead, module: Module) -> bool:
 def _fix(copy: HostRead, whole: cst.CSTNode, module: Module) -> Fix | None:
     above = module.parent(whole)
     outer = module.parent(above) if isinstance(above, cst.Arg) else None
-    if whole is not copy.node or copy.how == "tolist":
+    if whole is not copy.node or copy.how == "tolist" or used_as_mapping(module, copy.tensor):
         return None
     kept = copy.tensor if _detached(copy) else cst.Call(cst.Attribute(copy.tensor, cst.Name("detach")))
     if isinstance(above, cst.AugAssign):
         return Fix((Replace(copy.node, kept),), Safety.UNSAFE, "Add up on the device", NOTE)
     match outer:
         case cst.Call(func=cst.Attribute(value=cst.Name(), attr=cst.Name("append"))):
-            joins = _joins(outer, module) if _fresh(copy, module) else []
+            joins = _joins(outer, module) if _detached(copy) and keeps_its_values(module, copy.tensor, outer) else []
             if not joins:
                 return Fix((Replace(copy.node, kept),), Safety.UNSAFE, "Collect on the device", NOTE)
             whole_stack = [Append(join, ".cpu()") for join in joins]
@@ -281,26 +284,18 @@ def _detached(copy: HostRead) -> bool:
     return isinstance(func, cst.Attribute) and func.attr.value == "detach"
 
 
-def _fresh(copy: HostRead, module: Module) -> bool:
-    """Say whether the tensor is a detached 0-dim loss that nothing changes in place: keeping it is keeping its value."""
-    value = module.value(copy.tensor)
-    match copy.tensor:
-        case cst.Call(func=cst.Attribute(value=cst.Name(name), attr=cst.Name("detach"))):
-            scope = module.function(copy.node) or module.root
-            steps = [w for w in module.writes(scope, name) if isinstance(module.parent(w), cst.AugAssign)]
-            calls = [p for r in module.reads(scope, name) if isinstance(p := module.parent(r), cst.Attribute)]
-            changed = any(p.attr.value.endswith("_") or p.attr.value == "data" for p in calls)
-            return value.rank == 0 and value.origin == "loss" and not steps and not changed
-    return False
-
-
 def _joins(append: cst.Call, module: Module) -> list[cst.Call]:
     """Return the calls of stack and cat that are the list's only readers, or nothing."""
     found = []
     for read in module.gathered(append) or ():
         arg = module.parent(read)
         call = module.parent(arg) if isinstance(arg, cst.Arg) else None
-        if not isinstance(call, cst.Call) or module.name(call.func) not in JOINERS:
+        if not isinstance(call, cst.Call) or module.name(call.func) not in JOINERS or not _plain_join(call):
             return []
         found.append(call)
     return found
+
+
+def _plain_join(call: cst.Call) -> bool:
+    """Say whether a join makes a new tensor: ``out=`` would write into one that is on the host."""
+    return all(not arg.star and (arg.keyword is None or arg.keyword.value in ("tensors", "dim")) for arg in call.args)

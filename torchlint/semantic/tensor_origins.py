@@ -1,0 +1,250 @@
+"""What is certainly a tensor, by the way it was made: by torch, or by the loader that stacks samples into batches.
+
+How a value is used proves less: any object may have a ``.backward()``, a ``.to()`` or a ``.shape`` of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic import torch_api
+from torchlint.semantic.datasets import DATALOADER
+from torchlint.semantic.relatives import returned
+from torchlint.semantic.values.params import bind
+
+if TYPE_CHECKING:
+    from torchlint.semantic.module import Module
+
+_DEPTH = 5
+_NUMBERS = ("number", "bool", "tensor", "accumulated")
+_MAKERS = torch_api.FACTORIES | torch_api.DATA_FACTORIES | torch_api.COMPUTING_FUNCTIONS
+_WRAPPERS = ("torch.autograd.Variable", "torch.as_tensor")
+
+
+def made_by_torch(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
+    """Say whether an expression, or what ``x += …`` leaves in `x`, is certainly a tensor that torch has computed."""
+    if depth == 0:
+        return False
+    match node:
+        case cst.Name():
+            found = module.definitions(node)
+            return bool(found) and all(_bound_to_tensor(module, each, node.value, depth) for each in found)
+        case cst.Call():
+            return _called(module, node, depth)
+        case cst.BinaryOperation(left=left, right=right):
+            return _arithmetic(module, left, right, depth)
+        case cst.UnaryOperation(operator=cst.Minus() | cst.Plus(), expression=inner):
+            return made_by_torch(module, inner, depth - 1)
+        case cst.IfExp(body=body, orelse=orelse):
+            return made_by_torch(module, body, depth - 1) and made_by_torch(module, orelse, depth - 1)
+        case cst.Subscript(value=inner):
+            return made_by_torch(module, inner, depth - 1)
+    return False
+
+
+def _arithmetic(module: Module, left: cst.BaseExpression, right: cst.BaseExpression, depth: int) -> bool:
+    """Say whether an operator has a tensor on one side, and on the other one or a number."""
+    sides = [made_by_torch(module, side, depth - 1) for side in (left, right)]
+    plain = [module.value(side).kind in _NUMBERS[:2] for side in (left, right)]
+    return any(sides) and all(a or b for a, b in zip(sides, plain, strict=True))
+
+
+def _bound_to_tensor(module: Module, definition: cst.CSTNode, name: str, depth: int) -> bool:
+    match definition:
+        case cst.Assign(targets=targets, value=value):
+            return all(isinstance(t.target, cst.Name) for t in targets) and made_by_torch(module, value, depth - 1)
+        case cst.AnnAssign(target=cst.Name(), value=value) if value is not None:
+            return made_by_torch(module, value, depth - 1)
+        case cst.AugAssign(target=cst.Name() as target, value=value):
+            return _arithmetic(module, target, value, depth)
+    return False
+
+
+def _called(module: Module, call: cst.Call, depth: int) -> bool:
+    name = module.name(call.func) or ""
+    if name in _MAKERS:
+        return True
+    callee = module.value(call.func)
+    made = callee.node if callee.kind == "module" and isinstance(callee.node, cst.Call) else None
+    if made is not None and (module.name(made.func) or "").startswith("torch.nn."):
+        return (callee.name or "").endswith("Loss") or callee.name in _LAYERS
+    if isinstance(call.func, cst.Attribute) and not name:
+        known = call.func.attr.value in (torch_api.COMPUTING_METHODS | torch_api.ALIASING_METHODS) - {"numpy"}
+        return known and made_by_torch(module, call.func.value, depth - 1)
+    return _returns_tensor(module, call, depth)
+
+
+_LAYERS = frozenset(f"torch.nn.{name}" for name in "Linear Conv1d Conv2d Conv3d Embedding LayerNorm".split())
+
+
+def _returns_tensor(module: Module, call: cst.Call, depth: int) -> bool:
+    """Say whether a call certainly reaches one plain function of this file that returns nothing but tensors."""
+    callees = module.callees(call)
+    function = callees[0] if len(callees) == 1 else None
+    if not isinstance(function, cst.FunctionDef) or function.decorators or function.asynchronous:
+        return False
+    if any(True for _ in module.within(function.body, cst.Yield)):
+        return False
+    out = returned(module, function)
+    return bool(out) and all(made_by_torch(module, each, depth - 1) for each in out)
+
+
+# -- batches --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Where an object on the host comes from.
+
+    Args:
+        node: the loop over a loader, or the call that makes a new tensor.
+        name: the name that the loop binds; empty for a call.
+    """
+
+    node: cst.CSTNode
+    name: str
+
+
+def host_roots(module: Module, node: cst.CSTNode, depth: int = 8) -> list[Root] | None:
+    """Return where a tensor on the host comes from, or None where it is not certain that it is one of torch's own.
+
+    It is new in each turn: stacked by a `DataLoader` with its own collate function, or computed by torch.
+    """
+    if depth == 0:
+        return None
+    match node:
+        case cst.Name():
+            return _all_roots([_definition_roots(module, d, node.value, depth) for d in module.definitions(node)])
+        case cst.Subscript(value=inner) | cst.Attribute(value=inner, attr=cst.Name(value="data")):
+            return host_roots(module, inner, depth - 1)
+        case cst.IfExp(body=body, orelse=orelse):
+            return _all_roots([host_roots(module, each, depth - 1) for each in (body, orelse)])
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=method))) if module.name(node.func) is None:
+            known = torch_api.ALIASING_METHODS | torch_api.COMPUTING_METHODS | {"get", "items", "values"}
+            return host_roots(module, inner, depth - 1) if method in known - {"numpy"} else None
+        case cst.Call(func=func, args=[cst.Arg(star="", value=inner), *_]) if module.name(func) in _WRAPPERS:
+            return host_roots(module, inner, depth - 1)
+        case cst.Call(func=func) if module.name(func) in _MAKERS:
+            return [Root(node, "")]
+    return None
+
+
+def _all_roots(found: list[list[Root] | None]) -> list[Root] | None:
+    roots: list[Root] = []
+    for each in found:
+        if each is None:
+            return None
+        roots += each
+    return roots or None
+
+
+def _definition_roots(module: Module, definition: cst.CSTNode, name: str, depth: int) -> list[Root] | None:
+    match definition:
+        case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value):
+            return _assigned_roots(module, target, value, name, depth)
+        case cst.For():
+            goes = [g for g in module.over(definition) if name in module.names_in(g.target)]
+            certain = len(goes) == 1 and stacks_batches(module, goes[0].iterated)
+            return [Root(definition, name)] if certain else None
+        case cst.FunctionDef():
+            return _passed_roots(module, definition, name, depth)
+    return None
+
+
+def _assigned_roots(
+    module: Module, target: cst.CSTNode, value: cst.BaseExpression, name: str, depth: int
+) -> list[Root] | None:
+    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple) and len(target.elements) == len(value.elements):
+        for left, right in zip(target.elements, value.elements, strict=True):
+            if isinstance(left.value, cst.Name) and left.value.value == name:
+                return host_roots(module, right.value, depth - 1)
+        return None
+    return host_roots(module, value, depth - 1)
+
+
+def _passed_roots(module: Module, function: cst.FunctionDef, name: str, depth: int) -> list[Root] | None:
+    """Return where the argument for a parameter comes from at every call, where the file shows them all."""
+    sites = module.call_sites(function)
+    if not sites or _handed_on(module, function):
+        return None
+    out: list[list[Root] | None] = []
+    for site in sites:
+        method = isinstance(site.func, cst.Attribute) and module.class_of(function) is not None
+        passed = bind(function, site, method).get(name)
+        out.append(host_roots(module, passed, depth - 1) if passed is not None else None)
+    return _all_roots(out)
+
+
+def _handed_on(module: Module, function: cst.FunctionDef) -> bool:
+    """Say whether others than the calls in this file may call a function: it is passed on, or stored."""
+    return bool(function.decorators) or module.escaping(function)
+
+
+def stacks_batches(module: Module, iterated: cst.BaseExpression, depth: int = 3) -> bool:
+    """Say whether what a loop goes over is certainly a `DataLoader` that stacks samples into new tensors.
+
+    So does the collate function that it has by itself, for batches of whatever size.
+    """
+    value = module.value(iterated)
+    if value.kind == "loader" and isinstance(value.node, cst.Call):
+        return _stacks(module, value.node)
+    function = module.function(iterated)
+    if not isinstance(iterated, cst.Name) or depth == 0:
+        return False
+    definitions = module.definitions(iterated)
+    if function is None or definitions != [function]:
+        made = [d.value for d in definitions if isinstance(d, cst.Assign) and len(d.targets) == 1]
+        return bool(made) and len(made) == len(definitions) and all(stacks_batches(module, m, depth - 1) for m in made)
+    sites = module.call_sites(function)
+    method = module.class_of(function) is not None
+    passed = [bind(function, s, method and isinstance(s.func, cst.Attribute)).get(iterated.value) for s in sites]
+    known = bool(passed) and not _handed_on(module, function)
+    return known and all(p is not None and stacks_batches(module, p, depth - 1) for p in passed)
+
+
+def _stacks(module: Module, loader: cst.Call) -> bool:
+    if module.name(loader.func) != DATALOADER:
+        return False
+    bound = module.arguments(loader, DATALOADER)
+    size = bound.value("batch_size")
+    if bound.open or "collate_fn" in bound.named or (size is not None and _may_be_none(module, size)):
+        return False
+    return not _own_moves(module)
+
+
+def _may_be_none(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether the file shows that an expression may be None: without a batch size, nothing is stacked."""
+    match node:
+        case cst.Name("None"):
+            return True
+        case cst.IfExp(body=body, orelse=orelse):
+            return _may_be_none(module, body) or _may_be_none(module, orelse)
+        case cst.Name(value=name):
+            for definition in module.definitions(node):
+                if isinstance(definition, cst.FunctionDef):
+                    params = (*definition.params.params, *definition.params.kwonly_params)
+                    given = [p.default for p in params if p.name.value == name]
+                else:
+                    given = [getattr(definition, "value", None)]
+                if any(isinstance(each, cst.Name) and each.value == "None" for each in given):
+                    return True
+    return False
+
+
+def _own_moves(module: Module) -> bool:
+    """Say whether the file has batches with a ``.to`` of their own, or puts a collate function into a loader later."""
+    for cls in module.nodes(cst.ClassDef):
+        assert isinstance(cls, cst.ClassDef)
+        own = any(module.own_method(cls, name) is not None for name in ("to", "cuda", "__torch_function__"))
+        # What is neither a tensor nor a mapping or sequence cannot be collated.
+        if "torch.Tensor" in module.base_names(cls) or (own and cls.bases and not module.is_network(cls)):
+            return True
+    stored = (
+        module.parent(n)
+        for n in module.nodes(cst.Attribute)
+        if isinstance(n, cst.Attribute) and n.attr.value == "collate_fn"
+    )
+    return any(isinstance(above, cst.AssignTarget) for above in stored)
