@@ -101,10 +101,10 @@ def test_only_packages_of_both_runs_are_compared(fixtures_run: dict[str, Any]) -
 
 def test_what_is_not_analysed_any_more_is_a_difference(fixtures_run: dict[str, Any]) -> None:
     worse = copy.deepcopy(fixtures_run)
-    worse["packages"][0]["not_analysed"].append(["a.py", "error", "timed out"])
+    worse["packages"][0]["not_analysed"].append(["a.py", "error", "took more than 30 s of CPU time"])
     worse["packages"][0]["crash"] = "Traceback"
     name = worse["packages"][0]["name"]
-    expected = {"crash": ([name], []), "not-analysed": ([f"{name}/a.py: timed out"], [])}
+    expected = {"crash": ([name], []), "not-analysed": ([f"{name}/a.py: took more than 30 s of CPU time"], [])}
     assert primer.difference(fixtures_run, worse) == expected
 
 

@@ -107,7 +107,7 @@ def test_standard_input(cli, source: Source) -> None:
     [
         (b"import torch\nx = (\n", (), "a.py:2:5: invalid-syntax", 1),
         (b"import torch\n\xff\xfe\n", (), "a.py", 1),
-        (b"import torch\ntorch.hang()\n", ("--timeout", "1"), "a.py: not analysed: timed out after 1 s", 2),
+        (b"import torch\ntorch.hang()\n", ("--timeout", "1"), "a.py: not analysed: did nothing for 10 s", 2),
         (b"import torch\ntorch.die()\n", (), "a.py: not analysed: crashed", 2),
     ],
     ids=["syntax", "encoding", "hang", "crash"],

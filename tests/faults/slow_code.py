@@ -133,7 +133,11 @@ def linted_or_late(fault: Fault, files: Mapping[str, str], *options: str) -> Don
         (entry,) = done.of(name)
         if entry["code"] == "not-analysed":
             late += 1
-            fault.holds("I3", entry["message"].startswith(("timed out", "crashed", "out of memory", "nested")), entry)
+            fault.holds(
+                "I3",
+                entry["message"].startswith(("took more than", "did nothing", "crashed", "out of memory", "nested")),
+                entry,
+            )
         else:
             at = (entry["location"]["row"], entry["location"]["column"])
             fault.holds("I3", (entry["code"], at) == (GOOD_CODE, place(text)), entry)

@@ -66,7 +66,7 @@ _COMMON: tuple[Callable[[Any], Any], ...] = (
         help="The lowest severity that makes the exit code 1 (default: warning).",
     ),
     click.option("-j", "--jobs", type=click.IntRange(min=0), metavar="N", help="Worker processes at most."),
-    click.option("--timeout", type=float, metavar="SECONDS", help="Time for one file (default: 30)."),
+    click.option("--timeout", type=float, metavar="SECONDS", help="CPU time for one file (default: 30)."),
     click.option(
         "--max-file-size",
         type=int,

@@ -60,7 +60,7 @@ class Settings:
         fail_on: the lowest severity that makes a run fail.
         output_format: the name of a report format.
         max_file_size: in bytes; 0 for no limit.
-        timeout: seconds of work on one file.
+        timeout: CPU seconds for one file.
         jobs: worker processes at most; 0 for one a core.
         unsafe_fixes: whether unsafe fixes are applied too.
         severity: (selector, severity) that replace the rules' own; see `severities`.

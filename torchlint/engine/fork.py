@@ -10,12 +10,12 @@ import os
 import select
 import signal
 import sys
-import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import NoReturn
 
 from torchlint.base.finding import FileReport
+from torchlint.engine import limits
 from torchlint.engine.job import Job
 from torchlint.engine.worker import OUT_OF_MEMORY, Analyse, before_fork, death, failed, prepare, work
 
@@ -27,7 +27,7 @@ _PREFIX = 8
 _CHUNK = 1 << 20
 
 Task = tuple[Job, float]
-"""A file, and the seconds that it may take."""
+"""A file, and the CPU seconds that it may take."""
 
 
 class ForkedWorker:
@@ -63,12 +63,12 @@ class ForkedWorker:
         try:
             if not self.pid:
                 self.start()
-            report = self.received(time.monotonic() + timeout)
+            report = self.received(limits.Patience(timeout))
         except TimeoutError:
             self.stop()
-            report = failed(name, f"timed out after {timeout:g} s")
+            report = failed(name, limits.given_up(timeout))
         except EOFError:
-            report = failed(name, death(self.stop()))
+            report = failed(name, death(self.stop(), timeout))
         except OSError as error:
             self.stop()
             report = failed(name, f"no worker could be started: {error}")
@@ -97,31 +97,32 @@ class ForkedWorker:
             os.close(writer)
             signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
-    def received(self, deadline: float) -> FileReport:
+    def received(self, patience: limits.Patience) -> FileReport:
         """Return the report that the worker sends next.
 
         Args:
-            deadline: until when to wait, by the monotonic clock.
+            patience: how long to wait; a worker ends itself long before.
 
         Raises:
             TimeoutError: it does not come in time.
             EOFError: the worker ends before.
         """
-        size = int.from_bytes(self.read(_PREFIX, deadline), "big")
+        size = int.from_bytes(self.read(_PREFIX, patience), "big")
         if not size:
             return _silent(self.tasks[self.done][0])
         import pickle
 
-        report: FileReport = pickle.loads(self.read(size, deadline))
+        report: FileReport = pickle.loads(self.read(size, patience))
         return report
 
-    def read(self, count: int, deadline: float) -> bytes:
+    def read(self, count: int, patience: limits.Patience) -> bytes:
         """Return so many bytes from the worker; errors as for `received`."""
         poll = select.poll()
         poll.register(self.pipe, select.POLLIN)
         while len(self.buffer) < count:
-            if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-                raise TimeoutError
+            if not poll.poll(limits.TICK * 1000):
+                patience.tick()
+                continue
             chunk = os.read(self.pipe, _CHUNK)
             if not chunk:
                 raise EOFError

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchlint.base.finding import INVALID_SYNTAX, FileReport, Finding, Severity
 from torchlint.base.span import Position
+from torchlint.engine import limits
 from torchlint.engine.fork import AVAILABLE, ForkedWorker
 from torchlint.engine.guard import Guard, inspect
 from torchlint.engine.job import Job
@@ -32,8 +33,6 @@ SMALL_RUN = 200_000
 _WINDOW_FILES = 256
 _WINDOW_BYTES = 16_000_000
 """How far reading runs ahead of the file whose report is next."""
-_POLL = 1.0
-"""Seconds between looks at whether the pool is alive."""
 _TERM = 0.2
 """Seconds that pebble waits for a worker to end before it kills it; its 3 would make Ctrl-C slow."""
 _SLEEP = 0.02
@@ -46,7 +45,7 @@ class RunOptions:
 
     Args:
         jobs: the most workers to use; the number of usable CPUs where None.
-        timeout: seconds that one file may take.
+        timeout: CPU seconds that one file may take (see `limits`).
         quarantine_timeout: the same for a file that looks like one that the parser hangs on.
         memory: bytes that a worker may take for one file; 0 for no limit.
     """
@@ -185,7 +184,7 @@ class _Workers:
             self.pool = _new_pool(self.count)
         arguments = (self.analyse, slot.job, slot.timeout, self.options.memory)
         try:
-            slot.future = self.pool.schedule(work, args=arguments, timeout=slot.timeout)
+            slot.future = self.pool.schedule(work, args=arguments)
         except (OSError, RuntimeError) as error:  # no process, no pipe, no semaphore; or a pool that broke
             slot.future = None
             self.trouble = str(error.__cause__ or error)
@@ -222,26 +221,37 @@ class _Workers:
         from pebble import ProcessExpired
 
         future, name = slot.future, slot.job.document.filename
-        if future is None or not self.awaited(future):
+        if future is None:
             return None
         try:
-            return future.result()
-        except futures.TimeoutError:
-            return failed(name, f"timed out after {slot.timeout:g} s")
+            return future.result() if self.awaited(future, limits.Patience(slot.timeout)) else None
+        except TimeoutError:
+            future.cancel()  # type: ignore[no-untyped-call]  # which has pebble end its worker
+            return failed(name, limits.given_up(slot.timeout))
         except ProcessExpired as error:
-            return failed(name, death(error.exitcode))
+            return failed(name, death(error.exitcode, slot.timeout))
         except (RuntimeError, futures.CancelledError):  # BrokenProcessPool is one
             return None
         except Exception as error:  # a report that cannot cross the process boundary
             return failed(name, f"internal error: {type(error).__name__}: {error}")
 
-    def awaited(self, future: ProcessFuture[FileReport]) -> bool:
-        """Wait until `future` is done; return False where the pool has died without saying so."""
+    def awaited(self, future: ProcessFuture[FileReport], patience: limits.Patience) -> bool:
+        """Wait until `future` is done; return False where the pool, or its worker, has died without saying so.
+
+        Raises:
+            TimeoutError: it took longer than its outer bound, not counting the time in the queue.
+        """
         from concurrent import futures
 
-        while not futures.wait((future,), timeout=_POLL).done:
+        gone = 0
+        while not futures.wait((future,), timeout=limits.TICK).done:
             if self.pool is None or not self.pool.active:
                 return future.done()
+            gone = gone + 1 if _abandoned(self.pool, future) else 0
+            if gone > 1:  # once may be between the end of a worker and the word of it
+                return False
+            if future.running():
+                patience.tick()
         return True
 
     def stop(self) -> None:
@@ -257,6 +267,14 @@ def _lost(future: ProcessFuture[FileReport] | None) -> bool:
     if future is None or not future.done() or future.cancelled():
         return True
     return isinstance(future.exception(), RuntimeError)
+
+
+def _abandoned(pool: ProcessPool, future: ProcessFuture[FileReport]) -> bool:
+    """Say whether the worker that took a task is no more: for pebble, one that exits with 0 has left in peace."""
+    manager = pool._pool_manager
+    workers = manager.worker_manager.workers
+    tasks = list(manager.task_manager.tasks.values())
+    return any(task.future is future and task.worker_id and task.worker_id not in workers for task in tasks)
 
 
 def _new_pool(count: int) -> ProcessPool:

@@ -1,8 +1,8 @@
 """What happens inside a worker process: limits, silence, and one analysis at a time on a large stack.
 
 libcst can hang, fill the memory or overflow the stack on small inputs. A worker is set up so that all of these end the
-worker alone: the system kills it when it asks for too much memory, and an alarm with its default action kills it when
-it is late, even when the parent is gone and native code holds the interpreter's lock.
+worker alone: the system kills it when it asks for too much memory, and when it has used up its CPU time (`limits`),
+even when the parent is gone and native code holds the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
-import math
 import os
 import signal
 import sys
@@ -20,16 +19,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from torchlint.base.finding import FileReport, Note, NoteKind
+from torchlint.engine import limits
 from torchlint.engine.job import Job
 
 Analyse = Callable[[Job], FileReport]
 
 OUT_OF_MEMORY = 86
 """Exit code of a worker that ran out of memory; it ends, as its heap is of no more use."""
-GRACE = 5
-"""Seconds after the timeout at which a worker that nobody stopped dies by itself."""
 _RECURSION_LIMIT = 20_000
 _M_ARENA_MAX = -8
+_PR_SET_PDEATHSIG = 1
 _STACKS = (256 * 2**20, 64 * 2**20)
 """Stack sizes of the analysing thread in bytes; the smaller one where the system refuses the larger."""
 
@@ -51,10 +50,10 @@ def prepare() -> None:
     # A stuck worker never gets back to the interpreter, so only default actions can end it.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if hasattr(signal, "SIGALRM"):
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    limits.prepare()
     sys.setrecursionlimit(_RECURSION_LIMIT)
-    _one_heap()
+    if sys.platform == "linux":
+        _set_up_linux()
     # A syntax tree is many objects that all live until the file is done: looking for garbage among them is lost time.
     gc.set_threshold(1_000_000, 50, 1000)
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -67,13 +66,17 @@ def prepare() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
-def _one_heap() -> None:
-    """Have glibc use one heap for all threads (mallopt(3)): what one thread's heap freed, another's cannot reuse."""
-    if sys.platform == "linux":
-        import ctypes
+def _set_up_linux() -> None:
+    """End with the parent, whatever native code is at; and have glibc use one heap for all threads (mallopt(3)).
 
-        with contextlib.suppress(AttributeError, OSError):  # another C library
-            ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
+    What one thread's heap freed, another's cannot reuse.
+    """
+    import ctypes
+
+    with contextlib.suppress(AttributeError, OSError):  # another C library
+        library = ctypes.CDLL(None)
+        library.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        library.mallopt(_M_ARENA_MAX, 1)
 
 
 def work(analyse: Analyse, job: Job, timeout: float, memory: int) -> FileReport:
@@ -82,20 +85,20 @@ def work(analyse: Analyse, job: Job, timeout: float, memory: int) -> FileReport:
     Args:
         analyse: what to run; a function that can be found by its module and name.
         job: the file.
-        timeout: seconds after which the parent stops this process.
+        timeout: CPU seconds after which this process is ended.
         memory: bytes of address space that the analysis may take on top of what is in use; 0 for no limit.
 
     Returns:
         The analysis' report, or one that says how it failed. Where memory runs out, the process exits.
     """
     _limit_memory(memory)
-    _alarm(math.ceil(timeout) + GRACE)
+    limits.start(timeout)
     try:
-        return _on_large_stack(analyse, job)
+        return _on_large_stack(analyse, job, timeout)
     except MemoryError:
         os._exit(OUT_OF_MEMORY)
     finally:
-        _alarm(0)
+        limits.stop()
 
 
 def failed(filename: str, message: str) -> FileReport:
@@ -103,10 +106,17 @@ def failed(filename: str, message: str) -> FileReport:
     return FileReport(filename, notes=(Note(NoteKind.FAILED, filename, message),))
 
 
-def death(code: int | None) -> str:
-    """Say how a worker ended, given its exit code: minus a signal's number, or what it passed to exit."""
+def death(code: int | None, timeout: float) -> str:
+    """Say how a worker ended.
+
+    Args:
+        code: its exit code: minus a signal's number, or what it passed to exit.
+        timeout: the CPU seconds that it had for the file it was at.
+    """
     if code == OUT_OF_MEMORY:
         return "out of memory"
+    if words := limits.exceeded(code, timeout):
+        return words
     if code is not None and code < 0:
         try:
             return f"crashed ({signal.Signals(-code).name})"
@@ -126,11 +136,6 @@ def before_fork() -> None:
     os.close(descriptor)
     # Python 3.12 and later warn about a fork beside threads. What runs after ours touches none of their locks.
     warnings.filterwarnings("ignore", r".*multi-threaded.*fork", DeprecationWarning)
-
-
-def _alarm(seconds: int) -> None:
-    if hasattr(signal, "alarm"):
-        signal.alarm(seconds)
 
 
 def _limit_memory(memory: int) -> None:
@@ -167,7 +172,7 @@ def _stacks() -> tuple[int, ...]:
     return tuple(size for size in _STACKS if size <= left // 4) or _STACKS[-1:]
 
 
-def _on_large_stack(analyse: Analyse, job: Job) -> FileReport:
+def _on_large_stack(analyse: Analyse, job: Job, timeout: float) -> FileReport:
     """Run `analyse` in a thread with a large stack, which the recursion of libcst and of our own visitors needs."""
     outcome: list[FileReport | BaseException] = []
 
@@ -184,7 +189,7 @@ def _on_large_stack(analyse: Analyse, job: Job) -> FileReport:
             thread.start()
         except RuntimeError:  # no room for such a stack
             continue
-        thread.join()
+        limits.join(thread, timeout)
         break
     else:
         return failed(job.document.filename, "no thread could be started")

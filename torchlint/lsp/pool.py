@@ -19,6 +19,7 @@ from typing import Any
 
 import torchlint
 from torchlint.base.finding import FileReport
+from torchlint.engine import limits
 from torchlint.engine.job import Job
 from torchlint.engine.worker import death, failed
 from torchlint.lsp.resident import PREFIX, Request
@@ -26,14 +27,18 @@ from torchlint.lsp.resident import PREFIX, Request
 MOST = 2
 """Workers at most."""
 TIMEOUT = 5.0
-"""Seconds that one analysis may take."""
+"""CPU seconds that one analysis may take."""
 MEMORY = 2 * 2**30
 """Bytes that a worker may take for one analysis."""
 _PATIENCE = 1.0
-"""Seconds for which a worker may go on with an analysis that nobody waits for any more."""
-_START = 60.0
+"""CPU seconds for which a worker may go on with an analysis that nobody waits for any more."""
+_LOOK = 0.25
+"""Seconds between looks at how far such a worker is."""
+_UNKNOWN = 10.0
+"""Seconds by the clock that stand for `_PATIENCE` where the CPU time of another process is not known."""
+_START = 300.0
 """Seconds that a worker may take until it is ready: a machine under load imports slowly."""
-_END = 2.0
+_END = 30.0
 """Seconds that a process may take to end after it has closed its pipe."""
 _BOOT = "import sys; sys.path[:] = sys.argv[1:]; from torchlint.lsp.resident import main; main()"
 
@@ -64,7 +69,7 @@ class Worker:
         try:
             await asyncio.wait_for(worker._received(), _START)
         except asyncio.IncompleteReadError as error:
-            raise OSError(f"no worker could be started: {death(await worker.ended())}") from error
+            raise OSError(f"no worker could be started: {death(await worker.ended(), TIMEOUT)}") from error
         except asyncio.TimeoutError as error:
             await worker.stop()
             raise OSError(f"no worker could be started in {_START:g} s") from error
@@ -93,6 +98,11 @@ class Worker:
         return await self._process.stdout.readexactly(size)
 
     @property
+    def cpu_seconds(self) -> float | None:
+        """The CPU time that the process has taken; None where that is not known."""
+        return limits.cpu_seconds(self._process.pid)
+
+    @property
     def alive(self) -> bool:
         """Whether the process has not ended, as far as is known."""
         return self._process.returncode is None
@@ -117,7 +127,7 @@ class Pool:
 
     Args:
         tell: is given a line on each worker that failed.
-        timeout: seconds that one analysis may take.
+        timeout: CPU seconds that one analysis may take.
         memory: bytes that a worker may take for one analysis.
     """
 
@@ -150,15 +160,15 @@ class Pool:
         seconds = min(timeout, self._timeout)
         asked = asyncio.ensure_future(worker.ask(Request(job, seconds, self._memory)))
         try:
-            report = await asyncio.wait_for(asyncio.shield(asked), seconds)
-        except asyncio.TimeoutError:
+            report = await _patiently(asked, limits.Patience(seconds))
+        except TimeoutError:
             asked.cancel()
-            return self._lost(worker, name, f"timed out after {seconds:g} s")
+            return self._lost(worker, name, limits.given_up(seconds))
         except asyncio.CancelledError:
             self._spawn(self._abandoned(worker, asked, name))
             raise
         except (asyncio.IncompleteReadError, OSError):
-            return self._lost(worker, name, death(await worker.ended()))
+            return self._lost(worker, name, death(await worker.ended(), seconds))
         self._idle.put_nowait(worker)
         return report
 
@@ -207,13 +217,22 @@ class Pool:
         self._idle.put_nowait(worker)
 
     async def _abandoned(self, worker: Worker, asked: asyncio.Future[FileReport], name: str) -> None:
-        """Wait a little for a worker whose answer nobody wants."""
-        try:
-            await asyncio.wait_for(asked, _PATIENCE)
-        except (asyncio.IncompleteReadError, asyncio.TimeoutError, OSError):
-            self._lost(worker, name, "was given up for a newer version")
-        else:
+        """Wait a little for a worker whose answer nobody wants: for a little of its work, as a new one costs more."""
+        begun, looks = worker.cpu_seconds, 0
+        while not (await asyncio.wait((asked,), timeout=_LOOK))[0]:
+            looks += 1
+            now = worker.cpu_seconds
+            if begun is None or now is None:
+                enough = looks * _LOOK >= _UNKNOWN
+            else:
+                enough = now - begun >= _PATIENCE
+            if enough:
+                asked.cancel()
+                break
+        if asked.done() and not asked.cancelled() and asked.exception() is None:
             self._idle.put_nowait(worker)
+        else:
+            self._lost(worker, name, "was given up for a newer version")
 
     def _lost(self, worker: Worker, name: str, words: str) -> FileReport:
         """Replace a worker; return the report of the file that it was at."""
@@ -234,3 +253,16 @@ class Pool:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+async def _patiently(asked: asyncio.Future[FileReport], patience: limits.Patience) -> FileReport:
+    """Wait for an answer; where the caller is cancelled, it may still come.
+
+    Raises:
+        TimeoutError: it does not come.
+        asyncio.IncompleteReadError: the process has ended.
+        OSError: so it has.
+    """
+    while not (await asyncio.wait((asked,), timeout=limits.TICK))[0]:
+        patience.tick()
+    return asked.result()

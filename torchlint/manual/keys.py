@@ -106,7 +106,10 @@ KEYS: Mapping[str, Key] = MappingProxyType(
             "Each is named in the report.",
         ),
         "timeout": Key(
-            "seconds", "Seconds for one file.", "timeout = 30", "A file that takes longer is named in the report."
+            "seconds",
+            "CPU seconds for one file.",
+            "timeout = 30",
+            "A file that takes more is named in the report.",
         ),
         "jobs": Key(
             "whole number",
