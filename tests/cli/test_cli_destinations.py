@@ -56,7 +56,9 @@ def test_output_file_of_each_format(cli, source: Source, name: str) -> None:
     assert one == two
     assert one
     assert printed.startswith(one)
-    assert printed[len(one) :].startswith("Found 2 findings" if name in ("full", "concise", "grouped") else "")
+    assert printed[len(one) :].startswith(
+        "Found 2 findings" if name in ("ranked", "full", "concise", "grouped") else ""
+    )
 
 
 def test_colours_stay_on_the_terminal(cli, source: Source) -> None:
@@ -84,7 +86,7 @@ def test_dash_is_standard_output(cli, source: Source) -> None:
 REFUSED = [
     (("sarf",), "there is no format 'sarf'; did you mean 'sarif'?"),
     (("html2:x",), "there is no format 'html2'; did you mean 'html'?"),
-    (("zzz",), "there is no format 'zzz'; the formats are full, concise,"),
+    (("zzz",), "there is no format 'zzz'; the formats are ranked, full, concise,"),
     (("sarif:",), "'sarif:' names no file after the colon"),
     (("json", "full"), "json and full would both be printed; give one a file: --output-format full:FILE"),
     (("json:x", "sarif:./sub/../x"), "--output-format sarif:./sub/../x: --output-format json:x writes the same file"),

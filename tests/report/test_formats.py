@@ -59,7 +59,7 @@ def readable(name: str, text: str) -> str:
 
 def test_names() -> None:
     assert set(FORMATS) == {
-        *("full", "concise", "grouped", "json", "json-lines", "github", "gitlab", "azure"),
+        *("ranked", "full", "concise", "grouped", "json", "json-lines", "github", "gitlab", "azure"),
         *("junit", "pylint", "rdjson", "sarif", "html"),
     }
     assert DEFAULT in TEXT_FORMATS
@@ -133,7 +133,7 @@ def test_no_findings(name: str, make_run: Runs) -> None:
         assert text == ("[]\n" if name in ("json", "gitlab") else "")
 
 
-@pytest.mark.parametrize("name", sorted(set(FORMATS) - {"full", "concise", "grouped"}))
+@pytest.mark.parametrize("name", sorted(set(FORMATS) - TEXT_FORMATS))
 def test_files_that_were_left_out_are_in_the_report(name: str, make_finding: Findings, make_run: Runs) -> None:
     """The formats for people leave these to the summary."""
     unreadable = make_finding(

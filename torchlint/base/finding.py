@@ -27,6 +27,17 @@ class Severity(enum.Enum):
 _RANK = {Severity.INFO: 0, Severity.WARNING: 1, Severity.ERROR: 2}
 
 
+class Frequency(enum.IntEnum):
+    """How often a line runs, as far as that is known; more often is higher."""
+
+    NOT_HOT = 0
+    EPOCH = 1
+    SAMPLE = 2
+    EVALUATION = 3
+    FORWARD = 4
+    TRAINING = 5
+
+
 class Safety(enum.Enum):
     """What applying a fix may change (design §5)."""
 
@@ -85,7 +96,8 @@ class Finding:
     `filename` is the path as the user should see it. `statement` is the first physical row of the statement
     that holds the finding and `statement_end` its last: suppression comments on either count. `file_row` is the row of
     the file as it is stored in which the finding starts, where that is not `start.row`: in the JSON text of a notebook.
-    `content` stands for the code and the statement's words, see `torchlint.base.content`.
+    `content` stands for the code and the statement's words, see `torchlint.base.content`. `frequency` says how often
+    the line of the finding runs: what a rule says of set-up code is not hot, although its cost may be.
     """
 
     code: str
@@ -104,6 +116,7 @@ class Finding:
     help: str = ""
     file_row: int | None = None
     content: str = ""
+    frequency: Frequency = Frequency.NOT_HOT
 
     @property
     def sort_key(self) -> tuple[str, int, int, str]:

@@ -18,10 +18,11 @@ from torchlint.cli.part import Part
 from torchlint.cli.progress import is_terminal
 from torchlint.cli.scope import STDIN, Scope, scope
 from torchlint.cli.session import Session, exit_code
+from torchlint.cli.terminal import terminal_width
 from torchlint.engine.catalog import Catalog, load_catalog
 from torchlint.report.formats import FORMATS, TEXT_FORMATS
 from torchlint.report.run_report import RunReport
-from torchlint.report.summary import summary
+from torchlint.report.summary import next_steps, summary
 from torchlint.report.text import visible
 from torchlint.source.discover import SkipKind
 from torchlint.source.document import encode
@@ -36,6 +37,12 @@ if TYPE_CHECKING:
 @click.option("--fix", is_flag=True, help="Apply safe fixes, and report what remains.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change, and change nothing.")
 @click.option("--statistics", is_flag=True, help="Count the findings of each rule instead of listing them.")
+@click.option(
+    "--show-source/--no-show-source",
+    default=None,
+    help="Show the source of each finding, why it matters and the repair (default: of up to 5 findings).",
+)
+@click.option("--show-infos", is_flag=True, help="List infos too, where there are many findings.")
 @click.option("--explain", is_flag=True, help="Say why the line FILE:LINE is flagged, or why it is not.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever the rules find.")
 @click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 when a fix was applied.")
@@ -98,7 +105,12 @@ def _check_reports(found: Scope, given: Given) -> None:
     if given["diff"]:
         refuse_files(given, "check --diff")
     check_destinations(given, {target.found.path for target in found.targets})
-    formats = {found.settings.output_format, *(report.format for report in to_files(given))}
+    printed = found.settings.output_format
+    for option, asked in (("--show-source", given["show_source"] is not None), ("--show-infos", given["show_infos"])):
+        if asked and (printed != "ranked" or given["statistics"]):
+            other = "--statistics" if given["statistics"] else f"--output-format {printed}"
+            raise UsageError(f"{option} and {other} cannot be used together")
+    formats = {printed, *(report.format for report in to_files(given))}
     if given["report_suppressed"] and "sarif" not in formats:
         raise UsageError("--report-suppressed needs a report that can tell: --output-format sarif or sarif:FILE")
     if "html" in formats:
@@ -179,6 +191,9 @@ def _session(part: Part, catalog: Catalog, given: Given, remembered: Remembered 
         formats=frozenset(report.format for report in to_files(given)),
         keep=part.keep if part.baselines is not None or part.since is not None else None,
         suppressed=given["report_suppressed"],
+        width=terminal_width(sys.stdout if given["output_file"] is None else None),
+        show_source=given["show_source"],
+        show_infos=given["show_infos"],
     )
 
 
@@ -199,7 +214,7 @@ def _words(session: Session, run: RunReport, given: Given) -> tuple[str, str]:
     if given["quiet"]:
         aside = undone(run, NoteKind.FAILED, NoteKind.UNWRITTEN)
     elif format_ in TEXT_FORMATS:
-        text += summary(run)
+        text += summary(run) + (next_steps(run) if format_ == "ranked" and not given["statistics"] else "")
     else:
         aside = undone(run)
     if given["fix"] and STDIN in given["paths"]:  # then standard output holds the source

@@ -57,7 +57,8 @@ _COMMON: tuple[Callable[[Any], Any], ...] = (
         type=AskedType(),
         multiple=True,
         metavar="FORMAT[:FILE]",
-        help=f"How to print findings (default: full), or a report to write. Repeatable. Formats: {', '.join(FORMATS)}.",
+        help="How to print findings (default: ranked), or a report to write. Repeatable. "
+        f"Formats: {', '.join(FORMATS)}.",
     ),
     click.option("-o", "--output-file", metavar="FILE", help="Write the report to FILE instead of standard output."),
     click.option(

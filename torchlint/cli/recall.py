@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from torchlint import __version__
 from torchlint.base.places import CACHE_NAME
+from torchlint.cli.terminal import terminal_width
 from torchlint.engine.cache_folder import CacheFolder, identity_of, on_ci, owned
 
 if TYPE_CHECKING:
@@ -93,7 +94,8 @@ def _name(arguments: Sequence[str]) -> str:
         here = ""
     terminal = sys.stdout is not None and not sys.stdout.closed and sys.stdout.isatty()
     user = os.geteuid() if hasattr(os, "geteuid") else 0
-    values = [__version__, sys.version, sys.prefix, sys.path, here, terminal, user, *arguments]
+    width = terminal_width(sys.stdout)
+    values = [__version__, sys.version, sys.prefix, sys.path, here, terminal, width, user, *arguments]
     values += [os.environ.get(variable) for variable in _ENVIRONMENT]
     return f"run-{hashlib.sha256(json.dumps(values).encode()).hexdigest()[:32]}.json"
 

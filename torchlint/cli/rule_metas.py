@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from torchlint.base.finding import Finding
 from torchlint.base.places import rule_page
@@ -13,7 +13,7 @@ from torchlint.report.run_report import RuleMeta
 
 
 def rule_metas(
-    settings: Settings, catalog: Catalog, found: Mapping[str, Finding], *, manual: bool
+    settings: Settings, catalog: Catalog, found: Mapping[str, Finding], *, manual: bool, weights: bool = False
 ) -> dict[str, RuleMeta]:
     """Return the rules that are on, by code.
 
@@ -22,6 +22,7 @@ def rule_metas(
         catalog: the rules.
         found: a finding of each code that occurs; of the engine's own codes only these are described.
         manual: whether to give manual pages and costs too, and the engine's own codes.
+        weights: whether to give what was measured of each rule that occurs.
     """
     grades = severities(settings, catalog)
     codes = catalog.enabled(settings.select, settings.ignore, settings.extend_select)
@@ -38,7 +39,17 @@ def rule_metas(
         for info in catalog.rules
         if info.code in codes
     }
+    if weights and found:
+        metas.update(_with_weights(metas, found))
     return _with_manual(metas, catalog, found) if manual else metas
+
+
+def _with_weights(metas: dict[str, RuleMeta], found: Mapping[str, Finding]) -> Iterator[tuple[str, RuleMeta]]:
+    from torchlint.manual.pages import weights
+
+    for code in metas.keys() & found.keys() & weights().keys():
+        waits, faster = weights()[code]
+        yield code, dataclasses.replace(metas[code], waits=waits, faster=faster)
 
 
 def _with_manual(metas: dict[str, RuleMeta], catalog: Catalog, found: Mapping[str, Finding]) -> dict[str, RuleMeta]:

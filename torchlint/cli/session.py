@@ -28,7 +28,7 @@ from torchlint.cli.scope import Scope, Target, read_target
 from torchlint.engine.catalog import Catalog
 from torchlint.engine.config import Settings, codes_for, severities
 from torchlint.engine.job import Job, Silence
-from torchlint.report.formats import WITH_MANUAL, WITH_SOURCE
+from torchlint.report.formats import WITH_MANUAL, WITH_SOURCE, WITH_WEIGHTS
 from torchlint.report.run_report import RunReport
 from torchlint.source.discover import SkipKind
 from torchlint.source.document import Document
@@ -58,6 +58,9 @@ class Session:
         keep: what takes findings out of the reports that shall not be seen.
         silences: by file name, what to silence by comments.
         suppressed: whether to report suppressed findings, as such.
+        width: columns of the terminal.
+        show_source: see `RunReport`.
+        show_infos: whether to list infos although they do not fail the run.
 
     `files`, `documents` and the counters are filled by `execute`. `documents` holds the changed files, by name;
     for standard input its one document always.
@@ -74,6 +77,9 @@ class Session:
     keep: Keep | None = None
     silences: Mapping[str, Silence] = field(default_factory=dict)
     suppressed: bool = False
+    width: int = 100
+    show_source: bool | None = None
+    show_infos: bool = False
     files: list[FileReport] = field(default_factory=list)
     documents: dict[str, Document] = field(default_factory=dict)
     checked: int = 0
@@ -134,13 +140,22 @@ class Session:
         return RunReport(
             files=tuple(sorted(self.files, key=lambda file: file.filename)),
             version=__version__,
-            rules=rule_metas(settings, self.catalog, found, manual=bool(self._formats() & WITH_MANUAL)),
+            rules=rule_metas(
+                settings,
+                self.catalog,
+                found,
+                manual=bool(self._formats() & WITH_MANUAL),
+                weights=bool(self._formats() & WITH_WEIGHTS),
+            ),
             root=settings.root,
             files_checked=self.checked,
             fix_applied=sum(file.applied for file in self.files),
             color=self.color,
             unsafe_fixes=settings.unsafe_fixes,
             cwd=_cwd(),
+            width=self.width,
+            show_source=self.show_source,
+            show_infos=self.show_infos or settings.fail_on is Severity.INFO,
         )
 
     def _formats(self) -> frozenset[str]:

@@ -82,7 +82,7 @@ class Settings:
     accelerator: str = "auto"
     assume_hot: tuple[str, ...] = ()
     fail_on: Severity = Severity.WARNING
-    output_format: str = "full"
+    output_format: str = "ranked"
     max_file_size: int = 1_000_000
     timeout: float = 30.0
     jobs: int = 0

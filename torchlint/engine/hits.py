@@ -12,7 +12,7 @@ from pathlib import PurePath
 
 import libcst as cst
 
-from torchlint.base.finding import Finding, Note, NoteKind, Reason, TextFix
+from torchlint.base.finding import Finding, Frequency, Note, NoteKind, Reason, TextFix
 from torchlint.base.span import LineIndex, Span
 from torchlint.engine.catalog import load_catalog
 from torchlint.engine.edits import EditContext, text_fix
@@ -22,8 +22,16 @@ from torchlint.engine.projects import outside_of
 from torchlint.engine.rule_file import OURS
 from torchlint.engine.shown import shown
 from torchlint.engine.units import Units
-from torchlint.rule import Hit, Module, Rule, Why
+from torchlint.rule import Grade, Hit, Module, Rule, Why
 
+_FREQUENCIES = {
+    Grade.COLD: Frequency.NOT_HOT,
+    Grade.EPOCH: Frequency.EPOCH,
+    Grade.SAMPLE: Frequency.SAMPLE,
+    Grade.FORWARD: Frequency.FORWARD,
+    Grade.EVAL: Frequency.EVALUATION,
+    Grade.TRAIN: Frequency.TRAINING,
+}
 _COMPOUND = (cst.BaseCompoundStatement, cst.Else, cst.Finally, cst.ExceptHandler)
 
 
@@ -201,6 +209,7 @@ class Collected:
             statement_end=last,
             fix=self._fix(rule, hit),
             why_hot=tuple(self.reason(why) for why in hit.why_hot),
+            frequency=_FREQUENCIES[self.module.heat(hit.node).grade],
         )
 
     def reason(self, why: Why) -> Reason:

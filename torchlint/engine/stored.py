@@ -9,6 +9,7 @@ from torchlint.base.finding import (
     Edit,
     FileReport,
     Finding,
+    Frequency,
     Note,
     NoteKind,
     Reason,
@@ -78,12 +79,13 @@ def _packed_finding(finding: Finding, name: Name) -> list[Any]:
         finding.help,
         finding.file_row,
         finding.content,
+        int(finding.frequency),
     ]
 
 
 def _finding(value: Any, name: Name) -> Finding:
     code, title, message, severity, filename, place, statement, fingerprint, fix, reasons, cell, words, *more = value
-    stored, content = more
+    stored, content, frequency = more
     start_row, start_column, end_row, end_column = place
     first, last = statement
     return Finding(
@@ -103,6 +105,7 @@ def _finding(value: Any, name: Name) -> Finding:
         _text(words),
         _cell(stored),
         _text(content),
+        Frequency(_int(frequency)),
     )
 
 

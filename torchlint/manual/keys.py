@@ -123,7 +123,7 @@ KEYS: Mapping[str, Key] = MappingProxyType(
             'cache-dir = ".torchlint_cache"',
             "`torchlint clean` removes the folder.",
         ),
-        "output-format": Key("name of a format", "How findings are printed.", 'output-format = "full"'),
+        "output-format": Key("name of a format", "How findings are printed.", 'output-format = "ranked"'),
         "required-version": Key(
             "version specifier",
             "Which torchlint this file is made for.",

@@ -45,6 +45,18 @@ def read_costs(path: Path) -> Mapping[str, str]:
     return _told(path, cost)
 
 
+def read_weights(path: Path) -> Mapping[str, tuple[float, float]]:
+    """Return by code which share of its waits for the device a rule's example saves, and how much faster it is.
+
+    Args:
+        path: as for `read`.
+
+    Raises:
+        CatalogError: the file is damaged.
+    """
+    return _told(path, weight)
+
+
 def _told(path: Path, words: Callable[[Sequence[Mapping[str, Any]]], T]) -> dict[str, T]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -78,6 +90,21 @@ def cost(entries: Sequence[Mapping[str, Any]]) -> str:
         basis = "predicted" if counts["basis"] == "virtual-cuda" else "observed"
         return f"saves {_number(syncs[0] - syncs[1])} of {_number(syncs[0])} waits for the device, {basis}"
     return ""
+
+
+def weight(entries: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+    """Return the share of waits for the device that is saved, 0 where that is not known, and the ratio of times.
+
+    The ratio is that of a GPU where it was measured, else of a CPU; 1 where no difference was shown.
+    """
+    syncs = next((entry["counts"]["syncs"] for entry in entries if (entry.get("counts") or {}).get("syncs")), None)
+    saved = (syncs[0] - syncs[1]) / syncs[0] if syncs and syncs[0] else 0.0
+    ratios = {
+        entry["device"]: entry["ratio"]
+        for entry in entries
+        if entry["verdict"] == "faster" and entry["ratio"] is not None
+    }
+    return max(saved, 0.0), ratios.get("cuda", ratios.get("cpu", 1.0))
 
 
 def _on_device(entry: Mapping[str, Any]) -> str:

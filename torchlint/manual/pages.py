@@ -10,7 +10,7 @@ from pathlib import Path
 from torchlint.base.finding import Safety
 from torchlint.engine.catalog import Catalog, RuleInfo
 from torchlint.engine.manual_sections import HEADINGS
-from torchlint.manual.measurements import read, read_costs
+from torchlint.manual.measurements import read, read_costs, read_weights
 
 MEASURED = Path(__file__).parent / "measured.json"
 """Rule code → what was measured, with machine and versions; written by ``torchlint verify rules``, not by hand."""
@@ -40,6 +40,16 @@ def costs() -> Mapping[str, str]:
         CatalogError: `MEASURED` is damaged.
     """
     return read_costs(MEASURED)
+
+
+@lru_cache(maxsize=1)
+def weights() -> Mapping[str, tuple[float, float]]:
+    """Return what was measured of each rule's example as numbers by code, see `RuleMeta`.
+
+    Raises:
+        CatalogError: `MEASURED` is damaged.
+    """
+    return read_weights(MEASURED)
 
 
 def fix_words(info: RuleInfo) -> str:

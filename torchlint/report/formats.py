@@ -9,14 +9,17 @@ from types import MappingProxyType
 
 from torchlint.report.run_report import RunReport
 
-DEFAULT = "full"
-TEXT_FORMATS = frozenset({"full", "concise", "grouped"})
+DEFAULT = "ranked"
+TEXT_FORMATS = frozenset({"ranked", "full", "concise", "grouped"})
 """The formats for people: the summary follows them on standard output."""
-WITH_SOURCE = frozenset({"full", "html", "rdjson"})
+WITH_SOURCE = frozenset({"ranked", "full", "html", "rdjson"})
 """The formats that need the source around findings."""
 WITH_MANUAL = frozenset({"html", "sarif"})
 """The formats that hold the manual pages of rules."""
+WITH_WEIGHTS = frozenset({"ranked"})
+"""The formats that need to know what was measured of rules."""
 _MODULES = {
+    "ranked": "ranked",
     "full": "full",
     "concise": "concise",
     "grouped": "grouped",

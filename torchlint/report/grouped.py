@@ -7,7 +7,7 @@ from itertools import groupby
 from torchlint.base.finding import Finding
 from torchlint.report.run_report import RunReport
 from torchlint.report.style import BOLD, CYAN, SEVERITY, paint
-from torchlint.report.text import marker, shown_code, visible, visible_path
+from torchlint.report.text import in_file, marker, shown_code, visible, visible_path
 
 
 def render(run: RunReport) -> str:
@@ -19,7 +19,7 @@ def render(run: RunReport) -> str:
 
 
 def _block(filename: str, findings: list[Finding], color: bool) -> str:
-    places = [_place(finding) for finding in findings]
+    places = [in_file(finding) for finding in findings]
     width = max(map(len, places))
     lines = [paint(visible_path(filename), BOLD, color) + ":"]
     for place, finding in zip(places, findings, strict=True):
@@ -30,8 +30,3 @@ def _block(filename: str, findings: list[Finding], color: bool) -> str:
         ]
         lines.append(f"  {place:<{width}} {' '.join(word for word in words if word)}")
     return "\n".join([*lines, "", ""])
-
-
-def _place(finding: Finding) -> str:
-    cell = "" if finding.cell is None else f"cell {finding.cell}:"
-    return f"{cell}{finding.start.row}:{finding.start.column}"

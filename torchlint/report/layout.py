@@ -54,6 +54,29 @@ def clip(source: str, column: int) -> tuple[str, int]:
     return f"{before}{source[begin:end]}{after}", begin - len(before)
 
 
+def fitted(source: str, at: int, room: int) -> str:
+    """Return a line without its newline in at most `room` columns (8 or more); what is cut leaves dots.
+
+    Args:
+        source: the line.
+        at: the index of a code point that is shown in any case.
+        room: terminal columns.
+    """
+    line = shown_line(source)
+    if line.columns[-1] <= room:
+        return line.text
+    begin = 0 if line.columns[at] < 2 * room // 3 else max(at - room // 4, 0)
+    before = _CUT if begin else ""
+    last = line.columns[begin] + room - len(before)
+    if line.columns[-1] > last:
+        last -= len(_CUT)
+    end = max(end for end in range(begin, len(source) + 1) if line.columns[end] <= last)
+    after = _CUT if end < len(source) else ""
+    while end > begin and shown_line(source[begin:end]).columns[-1] > room - len(before) - len(after):
+        end -= 1  # a tab is wider where it starts elsewhere
+    return f"{before}{shown_line(source[begin:end]).text}{after}"
+
+
 def _width(character: str) -> int:
     """Return 2 for East Asian wide characters, 0 for those that add to the one before, else 1."""
     if unicodedata.category(character) in ("Mn", "Me", "Cf"):

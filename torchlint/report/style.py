@@ -5,6 +5,7 @@ from __future__ import annotations
 from torchlint.base.finding import Severity
 
 BOLD = "\x1b[1m"
+DIM = "\x1b[2m"
 RED = "\x1b[31m"
 GREEN = "\x1b[32m"
 CYAN = "\x1b[36m"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torchlint.base.finding import Finding, Note, NoteKind, Safety, Severity
 from torchlint.report.run_report import UNANALYSED, RunReport, applicable
-from torchlint.report.style import CYAN, paint
+from torchlint.report.style import BOLD, CYAN, paint
 from torchlint.report.text import pluralise, visible, visible_path
 
 _COMMAND = "`torchlint fix --apply`"
@@ -21,6 +21,34 @@ def summary(run: RunReport) -> str:
     """Return the closing lines; what was not analysed, not written or withheld is always among them."""
     lines = [*_fixed(run), _found(run), *_fixable(run), *_undone(run)]
     return "".join(f"{line}\n" for line in lines)
+
+
+def next_steps(run: RunReport) -> str:
+    """Return what a reader of a long list may do next, a command a line; nothing after a report in full."""
+    from torchlint.report.ranked import first_rule, folded, in_full
+
+    first = first_rule(run)
+    if in_full(run) or not (first or folded(run)):
+        return ""
+    steps = [*_fixes(run), ("torchlint check --show-source", "the code, why it runs so often, the repair")]
+    steps.append(("torchlint check --statistics", "how often each rule was broken"))
+    if folded(run):
+        steps.append(("torchlint check --show-infos", "the infos, too"))
+    if first:
+        steps.append((f"torchlint rule {first}", "why it costs, and when it is left alone"))
+    column = max(len(command) for command, _ in steps)
+    beside = column + 4 + max(len(words) for _, words in steps) <= run.width
+    lines = [f"  {command:<{column}}  {words}" if beside else f"  {command}\n    {words}" for command, words in steps]
+    return "".join(f"{line}\n" for line in [paint("Next:", BOLD, run.color), *lines])
+
+
+def _fixes(run: RunReport) -> Iterator[tuple[str, str]]:
+    kinds = [applicable(finding) for finding in run.findings()]
+    safe, unsafe = kinds.count(Safety.SAFE), kinds.count(Safety.UNSAFE)
+    if safe:
+        yield "torchlint fix", f"the {pluralise(safe, 'safe repair')} [*] as a diff; --apply writes them"
+    if unsafe:
+        yield "torchlint fix --unsafe-fixes", f"{pluralise(unsafe, 'repair')} [~] more, and what each may change"
 
 
 def _fixed(run: RunReport) -> Iterator[str]:

@@ -6,7 +6,18 @@ from torchlint.base.finding import INVALID_SYNTAX, NOT_ANALYSED, UNREADABLE, Fin
 from torchlint.report.escapes import path_bytes, visible, visible_path
 from torchlint.report.run_report import applicable
 
-__all__ = ["file_row", "in_cell", "marker", "path_bytes", "place", "pluralise", "shown_code", "visible", "visible_path"]
+__all__ = [
+    "file_row",
+    "in_cell",
+    "in_file",
+    "marker",
+    "path_bytes",
+    "place",
+    "pluralise",
+    "shown_code",
+    "visible",
+    "visible_path",
+]
 
 _MARKERS = {Safety.SAFE: "[*]", Safety.UNSAFE: "[~]"}
 _WORD_CODES = frozenset({INVALID_SYNTAX, UNREADABLE, NOT_ANALYSED})
@@ -16,6 +27,12 @@ def place(finding: Finding) -> str:
     """Return ``path:row:column``, with the cell between path and row in a notebook."""
     cell = "" if finding.cell is None else f":cell {finding.cell}"
     return f"{visible_path(finding.filename)}{cell}:{finding.start.row}:{finding.start.column}"
+
+
+def in_file(finding: Finding) -> str:
+    """Return ``row:column``, with the cell before it in a notebook, for reports that have named the file."""
+    cell = "" if finding.cell is None else f"cell {finding.cell}:"
+    return f"{cell}{finding.start.row}:{finding.start.column}"
 
 
 def in_cell(finding: Finding) -> str:
