@@ -257,6 +257,21 @@ def test_what_a_helper_rests_on_counts_for_its_users(project: Project) -> None:
     assert done.said == project.check("net.py", "--no-cache").said
 
 
+def test_a_file_that_imports_from_an_unchanged_one_counts_for_it(project: Project) -> None:
+    amp = "import torch\nfrom torch.cuda.amp import autocast\ndef f(x):\n    with autocast():\n        return x\n"
+    project.write("steps.py", amp)
+    arguments = ("steps.py", "--output-format", "json")
+    alone = project.check(*arguments)
+    assert '"applicability": "safe"' in alone.out
+    project.check(*arguments)
+    project.write("sub/user.py", "from steps import autocast\n")
+    beside = project.check(*arguments)
+    assert '"applicability": "unsafe"' in beside.out
+    assert beside.said == project.check(*arguments, "--no-cache").said
+    (project.folder / "sub" / "user.py").unlink()
+    assert project.check(*arguments).said == alone.said
+
+
 @pytest.mark.parametrize("changed", ["engine.py", "helpers.py"])
 def test_what_a_worker_remembers_counts_for_every_file(project: Project, changed: str) -> None:
     for name in ("a.py", "b.py", "c.py"):

@@ -614,3 +614,50 @@ def test_texts_that_are_kept_are_bounded(tmp_path: Path, monkeypatch: pytest.Mon
     project.settle()
     assert project.says("a", "")
     assert read == ["a", "b", "c", "a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("from lib import scaler", True),
+        ("from lib import *", True),
+        ("import lib\nlib.scaler", True),
+        ("import lib as other\nother.scaler", True),
+        ("import lib\nsetattr(lib, 'scaler', 1)", True),
+        ("import lib\ngetattr(lib, 'sca' + 'ler')", True),
+        ("import lib\nvars(lib)", True),
+        ("patch('lib.scaler')", True),
+        ("import importlib\nimportlib.import_module('lib').scaler", True),
+        ("def f(:\n    scaler", True),
+        ("import lib\nlib.other", False),
+        ("from lib import other\nscaler = 1", False),
+        ("class A:\n    def f(self):\n        self.scaler = 'scaler'", False),
+        ("import torch\ntorch.scaler", False),
+        ("from deep.lib import scaler", False),
+    ],
+)
+def test_who_may_read_or_replace_a_name(tmp_path: Path, text: str, seen: bool) -> None:
+    files = {"lib.py": "import torch\nscaler = 1\n", "deep/lib.py": "scaler = 2\n", "user.py": text}
+    assert analysed(tmp_path, files, "lib.py").reached("scaler") is seen
+
+
+def test_a_project_of_too_many_files_is_not_read_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torchlint.semantic.project.search._MOST_FILES", 2)
+    files = {f"{name}.py": "import torch\n" for name in "abc"}
+    module = analysed(tmp_path, files, "a.py")
+    assert module.reached("torch") is None
+    assert module.said(lambda text: False)
+
+
+def test_folders_without_code_of_the_project_are_passed_over(tmp_path: Path) -> None:
+    taker = "from lib import scaler\n"
+    files = {"lib.py": "scaler = 1\n", ".venv/a.py": taker, "env/pyvenv.cfg": "", "env/lib/a.py": taker}
+    assert analysed(tmp_path, files, "lib.py").reached("scaler") is False
+
+
+def test_a_default_and_an_annotation_are_read_around_the_function() -> None:
+    text = "import torch\nmake = torch.ones\ndef f(make: make = make, *, other=make):\n    return make(other)\n"
+    module = Module(cst.parse_module(text), text, "main.py")
+    reads = module.reads(module.root, "make")
+    assert [module.name(read) for read in reads] == ["torch.ones", "torch.ones", "torch.ones", None]
+    assert len(module.writes(module.root, "make")) == 2

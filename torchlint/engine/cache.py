@@ -25,7 +25,7 @@ from torchlint.engine.config import Settings
 from torchlint.engine.contents import Contents, State, digest_of
 from torchlint.engine.shown import shown
 from torchlint.engine.stored import StoredError, packed, unpacked
-from torchlint.semantic.trail import IS_FILE, NO_MODULE, NOTHING
+from torchlint.semantic.trail import IS_FILE, LISTING, NO_MODULE, NOTHING, listing
 
 _UNRELATED = frozenset(
     "baseline cache_dir config exclude fail_on force_exclude include jobs max_file_size output_format "
@@ -91,7 +91,7 @@ class Cache:
             return
         self._contents.note(path, content)
         for other, state in report.rests_on:
-            if state not in _WORDS:
+            if state not in _WORDS and not state.startswith(LISTING):
                 self._contents.note(other, state)
         self._fresh[relative] = (content, report.rests_on, packed(report, lambda name: self._kept(name, report)))
 
@@ -146,6 +146,8 @@ class Cache:
                 holds = not os.path.lexists(path)
             elif state == NO_MODULE:
                 holds = not os.path.lexists(path) and not os.path.lexists(f"{path}.py")
+            elif state.startswith(LISTING):
+                holds = listing(path)[2] == state
             else:
                 holds = self._contents.digest(path) == state
             self._holding[index] = holds

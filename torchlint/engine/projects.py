@@ -10,7 +10,7 @@ from torchlint.engine.contents import LARGEST, UNREADABLE, State, digest, state_
 from torchlint.engine.job import Job
 from torchlint.semantic.module import Module
 from torchlint.semantic.project import Outside, Project
-from torchlint.semantic.trail import Trail, states
+from torchlint.semantic.trail import Trail, listing, states
 from torchlint.source.document import decode, read_bytes
 
 _LARGEST = 400_000
@@ -48,7 +48,8 @@ def rests_on(job: Job) -> tuple[tuple[str, str], ...]:
     if trail is None:
         return ()
     (project,) = _projects.values()
-    return tuple(states(project.rests_on(trail), project.search.files, _digests))
+    search = project.search
+    return tuple(states(project.rests_on(trail), search.files, _digests, search.listings))
 
 
 def _place(job: Job) -> str:
@@ -68,8 +69,11 @@ def forget() -> None:
 def refresh() -> None:
     """Forget all projects where a file that was read, or looked for, is not as it was: for a worker that lives long."""
     looked = (item for project in _projects.values() for item in project.search.files.items())
-    if any(_state(path) != state for path, state in _states.items()) or any(
-        os.path.isfile(path) != there for path, there in looked if "\0" not in path
+    listed = (item for project in _projects.values() for item in project.search.listings.items())
+    if (
+        any(_state(path) != state for path, state in _states.items())
+        or any(os.path.isfile(path) != there for path, there in looked if "\0" not in path)
+        or any(listing(folder)[2] != state for folder, state in listed)
     ):
         forget()
 

@@ -140,7 +140,7 @@ class Flow:
     # -- definitions and uses -----------------------------------------------------------------------------------
 
     def is_write(self, node: cst.Name) -> bool:
-        """Say whether a Name node is bound here (assignment, loop target, ``as``), not read."""
+        """Say whether a Name node is bound here (assignment, loop target, ``as``, parameter), not read."""
         child: cst.CSTNode = node
         for above in self.tree.ancestors(node):
             if isinstance(above, (cst.Tuple, cst.List, cst.Element, cst.StarredElement)):
@@ -150,9 +150,9 @@ class Flow:
                 return True
             if isinstance(above, (cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.NamedExpr)):
                 return above.target is child
-            return isinstance(above, (cst.Param, cst.Del)) or (
-                isinstance(above, (cst.FunctionDef, cst.ClassDef)) and above.name is child
-            )
+            if isinstance(above, (cst.Param, cst.FunctionDef, cst.ClassDef)):
+                return above.name is child  # A default, a decorator or a base class is read.
+            return isinstance(above, cst.Del)
         return False
 
     def names_in(self, scope: cst.CSTNode, name: str) -> list[cst.Name]:

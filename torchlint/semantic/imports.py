@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from torchlint.semantic.flow import Flow
@@ -65,14 +67,43 @@ def is_exported(home: cst.Import | cst.ImportFrom, tree: Tree, filename: str) ->
     return filename.endswith("__init__.py") or bool(bound & strings)
 
 
-def stays(call: cst.BaseExpression, names: Names, flow: Flow, tree: Tree) -> bool:
-    """Say whether a new object is only seen by its own function or script: bound to one name, used for its methods."""
+def keeper(call: cst.BaseExpression, names: Names, flow: Flow, tree: Tree) -> str | None:
+    """Return the one name that a new object is bound to, where that is only used to call its methods; else None."""
     home, owner = tree.small_statement(call), tree.owners[call]
     target = home.targets[0].target if isinstance(home, cst.Assign) and len(home.targets) == 1 else None
-    if not isinstance(target, cst.Name) or target.value in names.outer.get(owner, ()):
-        return False
-    reads = flow.reads(owner, target.value)
+    if not isinstance(home, cst.Assign) or not isinstance(target, cst.Name) or not _is_value(call, home, tree):
+        return None
+    if target.value in names.outer.get(owner, ()) or any(isinstance(a, cst.ClassDef) for a in _around(home, tree)):
+        return None
+    reads = flow.reads(tree.root if owner is tree.root else owner, target.value)
     # A global name that only functions read may as well be imported by another file.
     if owner is tree.root and all(tree.owners[read] is not tree.root for read in reads):
-        return False
-    return all(isinstance(tree.parents.get(r), (cst.Attribute, cst.Comparison, cst.If)) for r in reads)
+        return None
+    return target.value if all(_calls_method(read, tree) for read in reads) else None
+
+
+def _is_value(call: cst.BaseExpression, home: cst.Assign, tree: Tree) -> bool:
+    """Say whether a call is what an assignment gives, be it under a condition."""
+    node: cst.CSTNode = call
+    above = tree.parents.get(node)
+    while isinstance(above, cst.IfExp) and above.test is not node:
+        node, above = above, tree.parents.get(above)
+    return above is home
+
+
+def _around(node: cst.CSTNode, tree: Tree) -> Iterator[cst.CSTNode]:
+    """Yield what holds a statement, up to the function that it belongs to."""
+    for above in tree.ancestors(node):
+        if isinstance(above, cst.FunctionDef):
+            return
+        yield above
+
+
+def _calls_method(read: cst.Name, tree: Tree) -> bool:
+    """Say whether a name is read to call a public method of what it holds, or to ask whether it holds something."""
+    above = tree.parents.get(read)
+    if isinstance(above, cst.Attribute):
+        user = tree.parents.get(above)
+        called = isinstance(user, cst.Call) and user.func is above
+        return not above.attr.value.startswith("_") and (called or isinstance(user, cst.Expr))
+    return isinstance(above, (cst.Comparison, cst.If))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import libcst as cst
 
-from torchlint.semantic import compat
+from torchlint.semantic import compat, imports, mixed_precision
 from torchlint.semantic.accumulators import Accumulator, accumulator, gathered
 from torchlint.semantic.autograd import Autograd
 from torchlint.semantic.consumers import Use
@@ -246,6 +246,27 @@ class Module(Pace, DataPath, Elements, Processes, Kernels, Upkeep, Frameworks, S
             if isinstance(call, cst.Call)
             for name in (self.name(call.func),)
         )
+
+    def stays(self, call: cst.BaseExpression) -> bool:
+        """Say whether a new object is only seen by its own function or script, which calls its methods."""
+        name = imports.keeper(call, self._names, self._flow, self.tree)
+        if name is None or mixed_precision.namespace_read(self):
+            return False
+        return self.tree.owners[call] is not self.tree.root or self.reached(name) is False
+
+    def reached(self, name: str) -> bool | None:
+        """Say whether code elsewhere may read or replace a top-level name of this file; None where that is not known.
+
+        That is another file of the project, or this one where it looks itself up as a module or by a string.
+        """
+        return self.outside.reached(name, self.text, self.filename)
+
+    def said(self, test: Callable[[str], bool], *, near: bool = False) -> bool:
+        """Say whether a test holds, or may hold, for the text of this file or of another one of the project.
+
+        `near` are those alone that hold the name of this file's module.
+        """
+        return test(self.text) or self.outside.others_say(test, near=near) is not False
 
     # -- file ---------------------------------------------------------------------------------------------------
 

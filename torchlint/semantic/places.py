@@ -209,10 +209,6 @@ class Places:
         """Say whether other files may use a name that an import binds: an ``__init__.py``, or a name in quotes."""
         return imports.is_exported(home, self.tree, self.filename)
 
-    def stays(self, call: cst.BaseExpression) -> bool:
-        """Say whether a new object is only seen by its own function or script, which calls its methods."""
-        return imports.stays(call, self._names, self._flow, self.tree)
-
     def contexts(self, node: cst.CSTNode) -> Iterator[cst.Call]:
         """Yield the calls that make the ``with`` contexts around `node` in its function, innermost statement first."""
         for above in self.tree.ancestors(node):

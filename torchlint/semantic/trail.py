@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -11,26 +12,74 @@ NOTHING = "none"
 """State of a path at which nothing may be."""
 NO_MODULE = "no-module"
 """State of a path at which, and at which with ``.py``, nothing may be."""
+LISTING = "listing:"
+"""How the state of a folder starts whose Python files were listed; a digest of their names follows, see `listing`."""
+
+_NO_CODE = frozenset(("__pycache__", "node_modules", "site-packages"))
+_MOST_ENTRIES = 10_000
+_TOO_MANY = "\0"
+"""Stands among the files of a folder that has more entries."""
+
+
+def listing(folder: str) -> tuple[list[str], list[str], str]:
+    """Return the folders of a folder that may hold code of the project, its Python files and notebooks, and its state.
+
+    Links to folders are not followed; virtual environments, hidden folders and folders too large hold nothing of ours.
+    """
+    folders: list[str] = []
+    files: list[str] = []
+    try:
+        with os.scandir(folder) as entries:
+            for count, entry in enumerate(entries):
+                if entry.name == "pyvenv.cfg":
+                    folders, files = [], []
+                    break
+                if count >= _MOST_ENTRIES:
+                    files.append(_TOO_MANY)
+                    break
+                if entry.name.endswith((".py", ".ipynb")):
+                    files.append(entry.name)
+                elif _may_hold_code(entry):
+                    folders.append(entry.name)
+    except OSError:
+        folders, files = [], []
+    folders.sort()
+    files.sort()
+    names = "\0".join([*folders, "", *files])
+    return folders, files, LISTING + hashlib.sha256(names.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def _may_hold_code(entry: os.DirEntry[str]) -> bool:
+    if entry.name.startswith(".") or entry.name in _NO_CODE:
+        return False
+    return entry.is_dir(follow_symlinks=False)
+
+
+def complete(files: list[str]) -> bool:
+    """Say whether the files of a `listing` are all that there are."""
+    return _TOO_MANY not in files
 
 
 class Trail:
     """The paths that mattered for one file so far; it only grows.
 
-    `looked` are those that were looked for, there or not, `read` those whose text counted, and `helpers` those whose
-    own trail belongs to this one.
+    `looked` are those that were looked for, there or not, `read` those whose text counted, `listed` the folders whose
+    Python files were listed, and `helpers` those whose own trail belongs to this one.
     """
 
-    __slots__ = ("helpers", "looked", "read")
+    __slots__ = ("helpers", "listed", "looked", "read")
 
     def __init__(self) -> None:
         self.looked: set[str] = set()
         self.read: set[str] = set()
+        self.listed: set[str] = set()
         self.helpers: set[str] = set()
 
     def add(self, other: Trail) -> None:
         """Take over all of another trail."""
         self.looked |= other.looked
         self.read |= other.read
+        self.listed |= other.listed
         self.helpers |= other.helpers
 
 
@@ -47,14 +96,18 @@ def closed(trail: Trail, helpers: Mapping[str, Trail]) -> Trail:
     return whole
 
 
-def states(trail: Trail, files: Mapping[str, bool], digests: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def states(
+    trail: Trail, files: Mapping[str, bool], digests: Mapping[str, str], listings: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
     """Yield each path of a closed trail with its state: the digest of what was read there, or one of this module's.
 
     Args:
         trail: the paths.
         files: which of the paths that were looked for are files.
         digests: those of the files that were read.
+        listings: the states of the folders that were listed.
     """
+    yield from ((path, listings[path]) for path in sorted(trail.listed))
     for path in sorted(trail.read):
         yield path, digests.get(path, IS_FILE)
     yield from ((path, IS_FILE) for path in sorted(trail.looked - trail.read) if files.get(path))

@@ -111,6 +111,12 @@ class Tree:
             if kind in _SCOPES:
                 self._push_scope(node, below, owner, scope, stack)
                 continue
+            if isinstance(node, cst.Param):
+                # Its default and its annotation see the names around the function, not those inside.
+                for child in below:
+                    parents[child] = node
+                    push((child, owner, scope if child is node.name else scopes[scope]))
+                continue
             for child in below:
                 parents[child] = node
                 push((child, owner, scope))

@@ -208,6 +208,7 @@ FACTS: dict[str, Words] = {
     "is_network": Words("the class is an nn.Module", "the class is no nn.Module"),
     "next_layer": Words("the next layer is `{answer}`", "the next layer is not known, or not the only one"),
     "stays": Words("the new object is only used here", "the new object is handed to other code"),
+    "said": Words("a file of the project says so", "no file of the project says so"),
     "is_exported": Words("other files may use the name", "no other file uses the name"),
 }
 """Question → its words. A question of type yes or no may decide alone why a rule is silent."""

@@ -152,10 +152,11 @@ def apex_step(apex, loss, optimizer):
 ```
 
 ## Fix safety
-Safe from torch 2.4 on: same arguments, same values. Where an outer `autocast` may be active, the defaults that the
-new class would take over from it are written out (`dtype=`, `cache_enabled=`). A `GradScaler` that leaves its
-function makes the fix unsafe, for other code may test for the old class, which is a subclass of the new one. An
-import is only changed together with all places that use it.
+Safe from torch 2.4 on: same arguments, same values. The new `autocast` takes its defaults from an outer one or from
+`torch.set_autocast_dtype`; where a file of the project may set them, the old ones are written out (`dtype=`,
+`cache_enabled=`). The fix is unsafe where other code may notice that the class is another one: a scaler or context that
+is handed on, an import that another file uses, a name that is patched, code that collects warnings. The old classes are
+subclasses of the new ones. An import is only changed together with all places that use it.
 
 ## Measure
 Not timed: nothing gets faster, as the new names do the same.
@@ -169,12 +170,24 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, NeedImport, NodeEdit, Replace, Rule, Safety
+from torchlint.semantic import mixed_precision as amp
 
 _OLD = re.compile(r"torch\.(cuda|cpu)\.amp\.(autocast|GradScaler|custom_fwd|custom_bwd)$")
-_AUTOCASTS = ("torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast")
-_PARAMETERS = ("enabled", "dtype", "cache_enabled")
+_PARAMETERS = {
+    "autocast": ("enabled", "dtype", "cache_enabled"),
+    "GradScaler": ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled"),
+    "custom_fwd": ("fwd", "cast_inputs"),
+    "custom_bwd": ("bwd",),
+}
+_POSITIONAL = {"autocast": 3, "GradScaler": 5, "custom_fwd": 1, "custom_bwd": 1}
 _DTYPES = {"cuda": "torch.float16", "cpu": "torch.bfloat16"}
-_NOTE = "The scaler is no longer an instance of the old class, should code elsewhere test for that."
+_SCALER = "The scaler is no longer an instance of the old class, should code elsewhere test for that."
+_CONTEXT = "The context is no longer an instance of the old class, should code elsewhere test for that."
+_IMPORT = "Other code may use this file's import, whose callables take other arguments afterwards."
+_ANNOTATION = "An annotation names another class afterwards, should code read it when the program runs."
+_REPLACED = "Code of the project may put something else in the place of the old name, which is not called any more."
+_WARNING = "Code of the project collects warnings, or makes errors of them; that of the old name is gone."
+_STEPPED = "An optimizer of the project is handed the scaler, which is no longer an instance of the old class."
 _NEW = {
     "autocast": 'autocast("{device}", ...)',
     "GradScaler": 'GradScaler("{device}", ...)',
@@ -220,6 +233,7 @@ def _fix(use: cst.BaseExpression, module: Module) -> Fix | None:
         root = root.value
     start, home, uses, new = module.name(root) or "", module.import_of(root), [use], "torch.amp"
     edits: list[NodeEdit] = []
+    doubt = ""
     if start == "torch" and isinstance(root, cst.Name):
         new = f"{root.value}.amp"
     elif start in ("torch.cuda", "torch.cpu"):
@@ -230,16 +244,16 @@ def _fix(use: cst.BaseExpression, module: Module) -> Fix | None:
         if changed is None or len(uses) < len(found) or module.is_exported(home):
             return None
         edits = [changed]
+        doubt = _doubt_of_import(home, module)
     else:
         return None
     changes = [_change(each, new, module) for each in uses]
     if module.target_torch < (2, 4) or not all(changes):
         return None
-    scalers = [u for u in uses if (module.name(_callee(u)) or "").endswith("GradScaler")]
-    unsafe = not all(module.stays(each) for each in scalers)
-    safety = Safety.SUGGESTION if _tested(module) else Safety.UNSAFE if unsafe else Safety.SAFE
+    doubt = doubt or next((words for each in uses if (words := _doubt(each, module))), "")
+    safety = Safety.SUGGESTION if _tested(module) else Safety.UNSAFE if doubt else Safety.SAFE
     edits += [edit for change in changes for edit in change]
-    return Fix(tuple(dict.fromkeys(edits)), safety, "Use torch.amp", _NOTE if unsafe else "")
+    return Fix(tuple(dict.fromkeys(edits)), safety, "Use torch.amp", doubt)
 
 
 def _import(home: cst.Import | cst.ImportFrom, start: str) -> NodeEdit | None:
@@ -254,18 +268,48 @@ def _import(home: cst.Import | cst.ImportFrom, start: str) -> NodeEdit | None:
     return Replace(home.module, new) if home.module and names <= ({"amp"} if whole else set(_NEW)) else None
 
 
+def _doubt_of_import(home: cst.Import | cst.ImportFrom, module: Module) -> str:
+    """Return why the change of an import may be seen by code that does not change with it."""
+    names = (
+        [] if isinstance(home.names, cst.ImportStar) else [a.evaluated_alias or a.evaluated_name for a in home.names]
+    )
+    if not amp.private(module, home, names):
+        return _IMPORT
+    return _ANNOTATION if amp.annotates(module, home) else ""
+
+
+def _doubt(use: cst.BaseExpression, module: Module) -> str:
+    """Return why one use may not do the same under its new name."""
+    name = _name(use, module)
+    if name == "GradScaler" and not module.stays(use):
+        return _SCALER
+    if name == "GradScaler" and module.said(amp.takes_scaler):
+        return _STEPPED
+    if name == "autocast" and not amp.only_entered(module, use):
+        return _CONTEXT
+    if module.said(amp.replaces_names):
+        return _REPLACED
+    return _WARNING if module.said(amp.minds_warnings, near=True) else ""
+
+
+def _name(use: cst.BaseExpression, module: Module) -> str:
+    return (module.name(_callee(use)) or "").rpartition(".")[2]
+
+
 def _change(use: cst.BaseExpression, new: str, module: Module) -> list[NodeEdit]:
     """Return the edits of one call or decorator; none where its arguments are not understood."""
     found = _old(use, module)
-    given = list(use.args) if isinstance(use, cst.Call) else []
-    plain = [arg for arg in given if arg.keyword is None]
-    if found is None or any(arg.star for arg in plain):
+    if found is None or not _understood(use, found[2]):
         return []
     device, name = found.groups()
+    if device == "cpu" and name.startswith("custom"):  # There is none.
+        return []
+    given = list(use.args) if isinstance(use, cst.Call) else []
+    plain = [arg for arg in given if arg.keyword is None]
     more: dict[str, str] = {}
     if name == "autocast":
-        more = _inherited(use, device, module)
-        names = zip(plain, _PARAMETERS, strict=False)
+        more = _inherited(given, device, module)
+        names = zip(plain, _PARAMETERS[name], strict=False)
         given = [a.with_changes(keyword=cst.Name(n), equal=_EQUAL) for a, n in names] + given[len(plain) :]
     place = len(plain) if name.startswith("custom") else 0
     given.insert(place, _argument("device_type" if name.startswith("custom") else "", f'"{device}"'))
@@ -276,41 +320,37 @@ def _change(use: cst.BaseExpression, new: str, module: Module) -> list[NodeEdit]
     return [Replace(use, call.with_changes(func=func, args=given)), *needs]
 
 
+def _understood(use: cst.BaseExpression, name: str) -> bool:
+    """Say whether the old callable accepts the arguments, and each is one that the new one knows."""
+    if not isinstance(use, cst.Call):
+        return name.startswith("custom")  # A bare ``@autocast`` takes the function for its argument `enabled`.
+    plain = [arg for arg in use.args if arg.keyword is None]
+    words = [arg.keyword.value for arg in use.args if arg.keyword is not None]
+    taken = _PARAMETERS[name][: len(plain)]
+    if any(arg.star for arg in use.args) or len(plain) > _POSITIONAL[name] or (name == "custom_bwd" and not use.args):
+        return False
+    return len({*taken, *words}) == len(use.args) and set(words) <= set(_PARAMETERS[name])
+
+
 def _argument(key: str, value: str) -> cst.Arg:
     expression = cst.parse_expression(value)
     return cst.Arg(expression, cst.Name(key), _EQUAL) if key else cst.Arg(expression)
 
 
-def _inherited(use: cst.BaseExpression, device: str, module: Module) -> dict[str, str]:
-    """Return the old defaults that the new class would take over from an outer autocast instead.
+def _inherited(given: list[cst.Arg], device: str, module: Module) -> dict[str, str]:
+    """Return the old defaults that the new class may take over from elsewhere instead.
 
     Also where it is switched off: an autocast inside of it would take them over in turn.
     """
-    if not isinstance(use, cst.Call):
-        return {}
-    given = module.arguments(use, "torch.cuda.amp.autocast")
-    outer = [c for c in module.contexts(use) if module.name(c.func) in _AUTOCASTS]
-    nested = not _outermost(use, module) or any(_sets_dtype(c) for c in outer) or "set_autocast" in module.text
+    plain = sum(arg.keyword is None for arg in given)
+    words = {*_PARAMETERS["autocast"][:plain], *(arg.keyword.value for arg in given if arg.keyword is not None)}
+    known = amp.only_known_callers(module)
     out = {}
-    if nested and given.value("dtype") is None:
+    if "dtype" not in words and not (known and not module.said(amp.overrides_dtype)):
         out["dtype"] = _DTYPES[device]
-    if given.value("cache_enabled") is None and any(module.keyword(c, "cache_enabled") is not None for c in outer):
+    if "cache_enabled" not in words and not (known and not module.said(amp.overrides_cache)):
         out["cache_enabled"] = "True"
     return out
-
-
-def _outermost(use: cst.CSTNode, module: Module) -> bool:
-    """Say whether no caller can hold an autocast: in a script, in a loop over batches, or in a function that trains."""
-    function, heat = module.function(use), module.heat(use)
-    calls = module.within(function, cst.Call) if function is not None else ()
-    trains = any(isinstance(call, cst.Call) and module.is_step(call) for call in calls)
-    alone = function is None or heat.loop is not None or trains
-    return alone and not isinstance(module.parent(use), cst.Decorator)
-
-
-def _sets_dtype(call: cst.Call) -> bool:
-    plain = [arg for arg in call.args if arg.keyword is None]
-    return len(plain) > 1 or any(arg.star or (arg.keyword and arg.keyword.value == "dtype") for arg in call.args)
 
 
 def _tested(module: Module) -> bool:

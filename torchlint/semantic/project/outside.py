@@ -11,6 +11,7 @@ from torchlint.semantic.project import exports
 from torchlint.semantic.project.exports import ArgumentRead, Caller
 from torchlint.semantic.project.index import CLASS, FUNCTION
 from torchlint.semantic.project.project import Definition, Lineage, Project
+from torchlint.semantic.project.reach import MINE, OUTSIDE, Aim, reaches, stem_of
 from torchlint.semantic.values.value import UNKNOWN, Value
 
 if TYPE_CHECKING:
@@ -103,6 +104,34 @@ class Outside:
             return Value("optimizer")
         module = any(name in torch_api.MODULE_BASES or name.startswith("torch.nn.") for name in bases)
         return Value("module" if module else "object", name=f"{cls.path}:{cls.name}")
+
+    def reached(self, name: str, text: str, filename: str) -> bool | None:
+        """Say whether other code than this file's functions may read or replace a top-level name of it.
+
+        None where the project is too large to tell. A file that stands alone is only asked itself.
+
+        Args:
+            name: the name.
+            text: the file's text as it is now.
+            filename: the file's path where it has none in a project.
+        """
+        path = self.path or filename
+        if self.project is None:
+            stem = stem_of(path)
+            return reaches(text, Aim(name, lambda dotted: MINE if dotted.rpartition(".")[2] == stem else OUTSIDE))
+        return self.project.reaches(path, text, path, name) or self.project.reached(path, name)
+
+    def others_say(self, test: Callable[[str], bool], *, near: bool) -> bool | None:
+        """Say whether a test holds for the text of any other file of the project; None where that is too large.
+
+        `near` are those alone that hold the name of this file's module.
+        """
+        return self.project.others_say(self.path, test, near=near) if self.project is not None else False
+
+    def is_ours(self, dotted: str) -> bool:
+        """Say whether a module that an import statement of this file names lies in the project."""
+        found = self.project.imported(self.path, dotted) if self.project is not None else dotted
+        return not isinstance(found, str)
 
     # -- facts --------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ question came first.
 from __future__ import annotations
 
 import copy
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.semantic import torch_api
 from torchlint.semantic.project.index import ALIAS, CLASS, FUNCTION, IMPORT, Index, index
+from torchlint.semantic.project.reach import MINE, OTHERS, OUTSIDE, Aim, reaches, stem_of
 from torchlint.semantic.project.search import Search
 from torchlint.semantic.trail import Trail, closed
 
@@ -27,6 +29,8 @@ _KEPT = 500_000
 """Characters of source whose analyses are kept from one file that is checked to the next."""
 _TEXTS = 500
 """Texts of files that are kept; one that is wanted again is read again."""
+_PARSED = 4_000_000
+"""Characters of source that one question has parsed; behind that the answer is taken to be yes."""
 _HOPS = 20
 
 
@@ -70,6 +74,8 @@ class Project:
         self._modules: OrderedDict[str, tuple[Module | None, int]] = OrderedDict()
         self._lineages: dict[Definition, tuple[Lineage, Trail]] = {}
         self._helpers: dict[str, Trail] = {}
+        self._reached: dict[tuple[str, str], bool] = {}
+        self._said: dict[tuple[str, Callable[[str], bool]], bool] = {}
         self._trail = self.search.trail
 
     # -- views --------------------------------------------------------------------------------------------------
@@ -108,6 +114,70 @@ class Project:
         """Say whether a file's text holds these characters: a cheap look before its analysis is asked for."""
         self._trail.read.add(path)
         return text in (self._text(path) or "")
+
+    # -- from other files ---------------------------------------------------------------------------------------
+
+    def others_say(self, path: str, test: Callable[[str], bool], *, near: bool) -> bool | None:
+        """Say whether a test holds for the text of any other Python file or notebook; None for too many files.
+
+        `near` are those alone that hold the name of the file's module.
+        """
+        every = self.search.every_file()
+        self._trail.read.update(every or ())
+        if every is None:
+            return None
+        for other in every:
+            if (other, test) not in self._said:
+                text = self._text(other)
+                self._said[other, test] = text is None or test(text)
+        found = [other for other in every if other != path and self._said[other, test]]
+        return any(not near or stem_of(path) in (self._text(other) or stem_of(path)) for other in found)
+
+    def reached(self, path: str, name: str) -> bool | None:
+        """Say whether any other file may read or replace the top-level name `name` of the file `path`.
+
+        None for a project of too many files. A file that cannot be read counts as one that may.
+        """
+        every = self.search.every_file()
+        self._trail.read.update(every or ())
+        if every is None:
+            return None
+        if (path, name) not in self._reached:
+            self._reached[path, name] = self._any_reaches(every, path, name)
+        return self._reached[path, name]
+
+    def _any_reaches(self, every: Iterable[str], path: str, name: str) -> bool:
+        imported = re.compile(rf"^\s*(?:import|from)\b.*\b{re.escape(stem_of(path))}\b", re.MULTILINE)
+        size = 0
+        for other in every:
+            if other == path:
+                continue
+            text = self._text(other)
+            if text is not None and name not in text and not imported.search(text):
+                continue
+            size += len(text or "")
+            if size > _PARSED or self.reaches(other, text, path, name):
+                return True
+        return False
+
+    def reaches(self, other: str, text: str | None, path: str, name: str) -> bool:
+        """Say whether the file `other` with a text may read or replace a top-level name of the module `path`."""
+        stem = stem_of(path)
+        if text is None:
+            return True
+        if other.endswith(".ipynb") and other != path:
+            return name in text and stem in text
+
+        def leads(dotted: str) -> str:
+            found = self.search.module(other, dotted)
+            if found is None:  # The path of modules may have been changed.
+                same = dotted.lstrip(".").rpartition(".")[2] == stem
+                return MINE if same else OTHERS if dotted.startswith(".") else OUTSIDE
+            return MINE if found == path else OTHERS
+
+        return reaches(text, Aim(name, leads))
+
+    # -- names --------------------------------------------------------------------------------------------------
 
     def find(self, importer: str, dotted: str, hops: int = _HOPS) -> Definition | str | None:
         """Return what a dotted name in the file `importer` stands for.

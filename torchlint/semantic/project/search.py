@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import os
 
-from torchlint.semantic.trail import Trail
+from torchlint.semantic.trail import Trail, complete, listing
 
 _NEVER_OURS = frozenset(
     (
@@ -19,6 +19,11 @@ _NEVER_OURS = frozenset(
     ).split()
 )
 
+_MOST_FILES = 3_000
+_MOST_FOLDERS = 3_000
+_MOST_BYTES = 50_000_000
+"""A project with more code than this is not read through for one question."""
+
 
 class Search:
     """Finds the files of modules; what the disk says is remembered, and `trail` notes who wanted to know."""
@@ -27,6 +32,8 @@ class Search:
         self.root = os.path.realpath(root)
         self.trail = Trail()
         self.files: dict[str, bool] = {}
+        self.listings: dict[str, str] = {}
+        self._every: list[tuple[str, ...] | None] = []
         self._tops: dict[str, str] = {}
 
     def view(self, trail: Trail) -> Search:
@@ -51,6 +58,33 @@ class Search:
             if found is not None:
                 return found
         return None
+
+    def every_file(self) -> tuple[str, ...] | None:
+        """Return all Python files and notebooks under the root; None where they are too many to be read through."""
+        if not self._every:
+            self._every.append(self._listed())
+        self.trail.listed.update(self.listings)
+        return self._every[0]
+
+    def _listed(self) -> tuple[str, ...] | None:
+        out: list[str] = []
+        size = 0
+        todo = [self.root]
+        while todo:
+            at = todo.pop()
+            folders, files, self.listings[at] = listing(at)
+            todo += [os.path.join(at, name) for name in folders]
+            if not complete(files) or len(out) + len(files) > _MOST_FILES or len(self.listings) > _MOST_FOLDERS:
+                return None
+            for path in (os.path.join(at, name) for name in files):
+                try:
+                    size += os.stat(path).st_size
+                except (OSError, ValueError):
+                    continue  # A broken link, which nobody can import.
+                out.append(path)
+            if size > _MOST_BYTES:
+                return None
+        return tuple(out)
 
     def _below(self, folder: str, dotted: str) -> str | None:
         path = os.path.join(folder, *dotted.split(".")) if dotted else folder

@@ -1,0 +1,242 @@
+"""TL408's safe fixes are executed in small projects whose other code would notice a new class or other defaults."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import runpy
+import sys
+import textwrap
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.checking import job
+from torchlint.base.finding import FileReport
+from torchlint.engine.check import analyse
+from torchlint.engine.projects import forget
+
+torch = pytest.importorskip("torch")
+
+CODES = frozenset(("TL408",))
+HEAD = """
+import torch
+layer = torch.nn.Linear(4, 2)
+x = torch.ones(1, 4)
+"""
+RUN = """
+def run():
+    with torch.cpu.amp.autocast():
+        print(layer(x).dtype, torch.get_autocast_dtype("cpu"), torch.is_autocast_cache_enabled())
+"""
+HALF = 'torch.autocast("cpu", dtype=torch.float16, cache_enabled=False)'
+IMPORT = """
+import torch
+from torch.cpu.amp import autocast
+
+def run():
+    with autocast(False):
+        print(torch.ones(1, 2).mm(torch.ones(2, 1)).dtype)
+"""
+
+# Each is what `main.py` holds, and what the other files do.
+WRITTEN_OUT: dict[str, Mapping[str, str]] = {
+    "an outer autocast of the caller": {"main.py": f"{HEAD}{RUN}\nwith {HALF}:\n    run()"},
+    "an outer autocast in a variable": {"main.py": f"{HEAD}{RUN}\ncontext = {HALF}\nwith context:\n    run()"},
+    "an outer decorator": {"main.py": f"{HEAD}{RUN}\n@{HALF}\ndef main():\n    run()\nmain()"},
+    "an outer context that is only entered": {"main.py": f"{HEAD}{RUN}\n{HALF}.__enter__()\nrun()"},
+    "an outer exit stack": {
+        "main.py": f"{HEAD}{RUN}\nimport contextlib\nwith contextlib.ExitStack() as stack:\n"
+        f"    stack.enter_context({HALF})\n    run()"
+    },
+    "an outer partial": {
+        "main.py": f"{HEAD}{RUN}\nimport functools\nmake = functools.partial(torch.autocast, 'cpu', dtype=torch.half)\n"
+        "with make():\n    run()"
+    },
+    "an outer alias": {
+        "main.py": f"{HEAD}{RUN}\nfrom torch import autocast as outer\nwith outer('cpu', torch.half, True, False):\n"
+        "    run()"
+    },
+    "an outer autocast in another file": {
+        "main.py": f"import torch, steps\nwith {HALF}:\n    steps.run()",
+        "steps.py": HEAD + RUN,
+    },
+    "a default set in another file": {
+        "main.py": "import torch, steps\ntorch.set_autocast_dtype('cpu', torch.half)\n"
+        "torch.set_autocast_cache_enabled(False)\nsteps.run()",
+        "steps.py": HEAD + RUN,
+    },
+    "a setter found by name": {
+        "main.py": f"{HEAD}{RUN}\nset_it = getattr(torch, 'set_auto' + 'cast_dtype')\nset_it('cpu', torch.half)\nrun()"
+    },
+    "an old autocast with other defaults": {
+        "main.py": f"{HEAD}{RUN}\nwith torch.cpu.amp.autocast(True, torch.float16, False):\n    run()"
+    },
+}
+NOT_SAFE: dict[str, Mapping[str, str]] = {
+    "a name that another file imports": {
+        "main.py": "from steps import run, autocast\nrun()\nwith autocast(False):\n    print('ok')",
+        "steps.py": IMPORT,
+    },
+    "a name that a star import takes": {
+        "main.py": "from steps import *\nrun()\nwith autocast(False):\n    print('ok')",
+        "steps.py": IMPORT,
+    },
+    "a module's attribute": {
+        "main.py": "import steps\nsteps.run()\nwith steps.autocast(False):\n    print('ok')",
+        "steps.py": IMPORT,
+    },
+    "a module of modules": {
+        "main.py": "import steps\nsteps.run()\nwith steps.amp.autocast(False):\n    print('ok')",
+        "steps.py": "import torch.cpu.amp as amp\ndef run():\n    with amp.autocast():\n        print('run')",
+    },
+    "a re-export of a package": {
+        "main.py": "from pack import autocast\nwith autocast(False):\n    print('ok')",
+        "pack/__init__.py": "from .steps import *\n",
+        "pack/steps.py": IMPORT,
+    },
+    "a module imported at run time": {
+        "main.py": "import importlib\nsteps = importlib.import_module('steps')\nprint(steps.autocast.__module__)",
+        "steps.py": IMPORT,
+    },
+    "a computed attribute": {
+        "main.py": "import steps\nprint(getattr(steps, 'auto' + 'cast').__module__)",
+        "steps.py": IMPORT,
+    },
+    "a name that is put into the module": {
+        "main.py": "import contextlib, steps\nsteps.autocast = lambda on: print(on) or contextlib.nullcontext()\n"
+        "steps.run()",
+        "steps.py": IMPORT,
+    },
+    "a patched name of torch": {
+        "main.py": "from unittest import mock\nimport steps\nwith mock.patch('torch.cpu.amp.autocast') as fake:\n"
+        "    steps.run()\nprint(fake.call_args)",
+        "steps.py": HEAD + RUN,
+    },
+    "a name read from globals": {"main.py": f"{IMPORT}\nrun()\nprint(globals()['autocast'].__module__)"},
+    "a name of a class": {
+        "main.py": f"{HEAD}\nclass Steps:\n    from torch.cpu.amp import autocast\n    with autocast():\n"
+        "        y = layer(x).dtype\nwith Steps.autocast(False):\n    print(Steps.y)"
+    },
+    "an annotation that is read": {
+        "main.py": f"{IMPORT}\nimport typing\ndef f(c: autocast):\n    pass\nrun()\n"
+        "print(typing.get_type_hints(f)['c'].__module__)"
+    },
+    "the type of a scaler": {
+        "main.py": "import torch\nscaler = torch.cuda.amp.GradScaler(enabled=False)\n"
+        "print(scaler.is_enabled(), scaler.__class__.__module__)"
+    },
+    "a scaler that another file imports": {
+        "main.py": "import steps\nprint(type(steps.scaler).__module__)",
+        "steps.py": "import torch\nscaler = torch.cuda.amp.GradScaler(enabled=False)\nprint(scaler.is_enabled())",
+    },
+    "a scaler that its method gives back": {
+        "main.py": "import torch\ndef f():\n    scaler = torch.cuda.amp.GradScaler(enabled=False)\n"
+        "    update = scaler.update\n    print(type(update.__self__).__module__)\nf()"
+    },
+    "a context under a name": {
+        "main.py": f"{HEAD}\nwith torch.cpu.amp.autocast() as context:\n    print(type(context).__module__)"
+    },
+    "warnings that are counted": {
+        "main.py": f"{HEAD}{RUN}\nimport warnings\nwith warnings.catch_warnings(record=True) as seen:\n"
+        "    warnings.simplefilter('always')\n    run()\nprint(len(seen))"
+    },
+    "a decorator without a call": {
+        "main.py": "import torch\n@torch.cpu.amp.autocast\ndef f():\n    pass\nprint(type(f).__name__)"
+    },
+    "a default argument": {
+        "main.py": f"{IMPORT}\ndef f(context=autocast):\n    with context(False):\n        print('ok')\nrun()\nf()"
+    },
+    "a default argument of the same name": {
+        "main.py": f"{IMPORT}\ndef f(autocast=autocast):\n    with autocast(False):\n        print('ok')\nrun()\nf()"
+    },
+}
+PLAIN: dict[str, Mapping[str, str]] = {
+    "a script": {"main.py": f"{HEAD}{RUN}\nrun()"},
+    "a script with an import": {"main.py": f"{IMPORT}\nrun()"},
+    "an import that no other file uses": {"main.py": "import steps\nsteps.run()", "steps.py": IMPORT},
+    "a name that another file has from torch": {
+        "main.py": "import steps\nfrom torch.cpu.amp import autocast\nsteps.run()\nwith autocast(False):\n    pass",
+        "steps.py": IMPORT,
+    },
+}
+
+
+def fixes(folder: Path, files: Mapping[str, str]) -> dict[str, FileReport]:
+    """Write a project and return the report of each file with its safe fixes applied."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+    forget()
+    return {
+        name: analyse(job((folder / name).read_text(), name=name, root=str(folder), fix="safe", codes=CODES))
+        for name in files
+    }
+
+
+def printed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run `main.py` of a folder and return what it prints; no module and no setting of torch stays."""
+    modules = dict(sys.modules)
+    before = torch.get_autocast_dtype("cpu"), torch.is_autocast_cache_enabled(), torch.is_autocast_enabled("cpu")
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    out = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.manual_seed(0)
+            runpy.run_path(str(folder / "main.py"), run_name="__main__")
+    finally:
+        for name in sys.modules.keys() - modules.keys():
+            if os.fspath(folder) in (getattr(sys.modules[name], "__file__", None) or ""):
+                del sys.modules[name]
+        torch.set_autocast_dtype("cpu", before[0])
+        torch.set_autocast_cache_enabled(before[1])
+        torch.set_autocast_enabled("cpu", before[2])
+    return out.getvalue()
+
+
+def runs_alike(tmp_path: Path, files: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Say whether anything was fixed; the program prints the same before and after."""
+    reports = fixes(tmp_path / "before", files)
+    changed = False
+    for name, text in files.items():
+        path = tmp_path / "after" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        report = reports[name]
+        changed = changed or report.before != report.after
+        path.write_text(report.after if report.before != report.after else textwrap.dedent(text))
+    assert printed(tmp_path / "before", monkeypatch) == printed(tmp_path / "after", monkeypatch)
+    return changed
+
+
+@pytest.mark.parametrize("name", WRITTEN_OUT)
+def test_defaults_are_written_out_where_something_may_set_others(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert runs_alike(tmp_path, WRITTEN_OUT[name], monkeypatch)
+
+
+@pytest.mark.parametrize("name", NOT_SAFE)
+def test_a_change_that_other_code_would_notice_is_not_safe(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not runs_alike(tmp_path, NOT_SAFE[name], monkeypatch)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_ordinary_code_is_fixed_and_stays_short(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert runs_alike(tmp_path, PLAIN[name], monkeypatch)
+    texts = [path.read_text() for path in (tmp_path / "after").rglob("*.py")]
+    assert not any("dtype=" in text for text in texts)
+
+
+def test_a_new_file_that_imports_the_name_is_seen(tmp_path: Path) -> None:
+    alone = fixes(tmp_path, {"steps.py": IMPORT})["steps.py"]
+    assert alone.before != alone.after
+    beside = fixes(tmp_path, {"steps.py": IMPORT, "deep/main.py": "from steps import autocast\n"})["steps.py"]
+    assert beside.before == beside.after
