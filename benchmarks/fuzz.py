@@ -2,13 +2,16 @@
 
     python benchmarks/fuzz.py [FOLDER] [--seconds N] [--seed S] [--jobs N] [--only GENERATOR] [--keep NAME]
     python benchmarks/fuzz.py --target guard|edits|suppress|decode|globs [--seconds N] [--seed S]
+    python benchmarks/fuzz.py --target fixes [--programs N] [--seed S] [--jobs N] [--only RULE] [FOLDER]
     python benchmarks/fuzz.py --program GENERATOR:SEED [FOLDER]
 
 Three generators take turns (``fuzz_programs.py``); each program is checked and fixed inside a worker with the usual
 limits, and the invariants of ``fuzz_trial.py`` must hold. A file that libcst alone cannot take (it crashes, hangs or
 runs out of memory there too) counts as not analysed, not as a failure. FOLDER holds real torch files to mutate.
 Failures are cut down and printed. ``--target`` runs the byte-level parts under atheris (coverage-guided; pip install
-atheris). With --keep, the counts and the failures go to ``benchmarks/results/NAME.json``. Exit code 1 on failures.
+atheris). ``--target fixes`` makes programs that try to make a safe fix unsafe and executes them before and after it
+(``fuzz_fixes.py``; needs torch and numpy); ``--program RULE:SEED`` makes one again, and FOLDER gets those that differ.
+With --keep, the counts and the failures go to ``benchmarks/results/NAME.json``. Exit code 1 on failures.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import fuzz_bytes  # noqa: E402
+from benchmarks import fuzz_bytes, fuzz_fixes  # noqa: E402
 from benchmarks.fuzz_programs import (  # noqa: E402
     Material,
     Program,
@@ -260,20 +263,41 @@ def one(name: str, stuff: Material) -> int:
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=Path, help="real torch files to mutate (default: fixtures only)")
+    parser.add_argument(
+        "folder",
+        nargs="?",
+        type=Path,
+        help="real torch files to mutate (default: fixtures only); for --target fixes, where failures are written",
+    )
     parser.add_argument("--seconds", type=float, default=60.0, metavar="N")
     parser.add_argument("--seed", type=int, default=0, metavar="S")
     parser.add_argument("--jobs", type=int, default=1, metavar="N")
-    parser.add_argument("--only", choices=[*MAKERS], default="", help="use one generator")
-    parser.add_argument("--target", choices=[*fuzz_bytes.TARGETS], help="fuzz one byte-level part with atheris")
+    parser.add_argument("--only", choices=[*MAKERS, *fuzz_fixes.SHAPES], default="", help="use one generator")
+    targets = [*fuzz_bytes.TARGETS, "fixes"]
+    parser.add_argument("--target", choices=targets, help="fuzz one byte-level part with atheris, or execute fixes")
+    parser.add_argument("--programs", type=int, default=1000, metavar="N", help="with --target fixes: how many")
     parser.add_argument("--program", metavar="GENERATOR:SEED", help="make one program again and try it")
     parser.add_argument("--keep", metavar="NAME", help="write benchmarks/results/NAME.json")
     return parser.parse_args()
 
 
+def fixes(args: argparse.Namespace) -> int:
+    """Execute programs before and after their safe fixes; print and keep the counts."""
+    counts = fuzz_fixes.fuzz(args.seed, args.programs, args.jobs, args.only, args.folder)
+    kept = {"date": datetime.datetime.now(tz=datetime.timezone.utc).date().isoformat(), **counts}
+    print(json.dumps({key: value for key, value in kept.items() if key != "causes"}, indent=1))
+    if args.keep:
+        keep(args.keep, kept)
+    return 1 if counts["differing"] or counts["timed_out"] or counts["without_a_safe_fix"] else 0
+
+
 def main() -> int:
     """Fuzz, print and keep."""
     args = arguments()
+    if args.target == "fixes":
+        return fixes(args)
+    if args.program and args.program.partition(":")[0] in fuzz_fixes.SHAPES:
+        return fuzz_fixes.again(args.program)
     if args.target:
         return fuzz_bytes.guided(args.target, args.seconds, args.seed)
     load_rules(sorted(info.code for info in load_catalog().rules))  # here, so that no worker has to

@@ -10,13 +10,15 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import pytest
 
-from benchmarks import fuzz, fuzz_bytes, fuzz_edits, fuzz_trial
+from benchmarks import fuzz, fuzz_bytes, fuzz_edits, fuzz_fixes, fuzz_shapes, fuzz_trial
+from benchmarks.fuzz_fixes import Executors, Verdict
 from benchmarks.fuzz_programs import Material, Program, hypothesmith_programs, material
-from tests.checking import every_code, job
-from torchlint.base.finding import UNUSED_SUPPRESSION, FileReport, Note, NoteKind
+from tests.checking import every_code, job, rules
+from torchlint.base.finding import UNUSED_SUPPRESSION, FileReport, Note, NoteKind, Safety
 from torchlint.base.span import Position
 from torchlint.engine.catalog import load_rules
 from torchlint.engine.check import analyse
@@ -211,3 +213,92 @@ def test_what_the_parser_alone_cannot_take_is_no_failure(
 def test_failures_are_cut_down() -> None:
     lines = b"".join(b"x%d = 1\n" % number for number in range(9))
     assert fuzz.fewer_lines(lines, lambda data: b"x3" in data and b"x7" in data) == b"x3 = 1\nx7 = 1\n"
+
+
+# Programs that try to make a safe fix unsafe.
+
+
+@pytest.mark.parametrize("shape", fuzz_shapes.SHAPES)
+def test_shapes_give_valid_programs_and_the_same_ones_again(shape: str) -> None:
+    programs = [fuzz_shapes.make(shape, f"valid:{number}") for number in range(60)]
+    assert [program for program in programs if not fuzz_fixes.parses(program)] == []
+    assert programs == [fuzz_shapes.make(shape, program.seed) for program in programs]
+    assert len({program.files["main.py"] for program in programs}) > 55
+
+
+@pytest.mark.parametrize("shape", fuzz_shapes.SHAPES)
+def test_a_program_whose_choices_are_all_plain_has_nothing_strange(shape: str) -> None:
+    strange = fuzz_shapes.make(shape, "plain").strange
+    plain = fuzz_shapes.make(shape, "plain", frozenset(strange))
+    assert not plain.strange or not strange.keys() & plain.strange.keys()
+
+
+PINNED = "import torch\nx = torch.ones(2).pin_memory()\n"
+EXECUTED_ALONE = {
+    "an exception": ("cpu", "print(1)\nraise ValueError('two')", "1\nEXC ValueError two\n"),
+    "an exit": ("cpu", "import sys\nsys.exit(3)", "SystemExit 3\n"),
+    "what is left to the end": (
+        "cpu",
+        "import atexit\natexit.register(print, 'late')\nprint('early')",
+        "early\nlate\n",
+    ),
+    "a pinned source that changes too early": (
+        "cuda",
+        f"{PINNED}y = x.to('cuda', non_blocking=True)\nx += 1\nprint(y.sum().item())",
+        "a copy to the device was under way when its source changed\n2.0\n",
+    ),
+    "a pinned source that changes in time": (
+        "cuda",
+        f"{PINNED}y = x.to('cuda', non_blocking=True)\nprint(y.sum().item())\nx += 1",
+        "2.0\n",
+    ),
+    "a source in pageable memory": (
+        "cuda",
+        "import torch\nx = torch.ones(2)\ny = x.to('cuda', non_blocking=True)\nx += 1\nprint(y, x.is_pinned())",
+        "tensor([1., 1.]) False\n",
+    ),
+    "a copy to the host": (
+        "cuda",
+        "import torch\nx = torch.ones(2, device='cuda')\ny = x.cpu()\nx += 1\nprint(y.sum().item())",
+        "2.0\n",
+    ),
+}
+
+
+@pytest.mark.slow
+def test_programs_are_executed_with_all_that_they_do(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    tasks = []
+    for number, (mode, source, _) in enumerate(EXECUTED_ALONE.values()):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "main.py").write_text(source)
+        tasks.append((str(tmp_path / str(number)), mode))
+    with Executors(2) as executors:
+        outputs = [output for _, output in executors.run(tasks)]
+    assert dict(zip(EXECUTED_ALONE, outputs, strict=True)) == {k: out for k, (_, _, out) in EXECUTED_ALONE.items()}
+
+
+def test_differences_are_cut_down_and_grouped_by_their_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    def judged(programs: list[fuzz_shapes.Made], *others: object) -> list[Verdict]:
+        return [
+            Verdict(each, ("TL112",), "patch", "other" if "inf" in each.strange.get("data", "") else "")
+            for each in programs
+        ]
+
+    monkeypatch.setattr(fuzz_fixes, "judged", judged)
+    programs = fuzz_fixes.drawn(0, 300, "TL112")
+    tally = fuzz_fixes.try_all(programs, executors=None)  # type: ignore[arg-type]
+    assert len(tally.differing) > len(tally.causes) > 1
+    assert all(set(each.program.strange) == {"data"} for each, _ in tally.causes)
+    assert sum(count for _, count in tally.causes) == len(tally.differing)
+
+
+def test_a_shape_that_no_rule_fixes_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzz_fixes, "judged", lambda programs, *others: [Verdict(each) for each in programs])
+    tally = fuzz_fixes.try_all(fuzz_fixes.drawn(0, 22), executors=None)  # type: ignore[arg-type]
+    assert tally.dead == list(fuzz_shapes.SHAPES)
+
+
+def test_each_rule_with_a_safe_fix_has_a_shape() -> None:
+    safe = [info.code for info in rules() if Safety.SAFE in info.fixes]
+    assert sorted(safe) == sorted(fuzz_shapes.SHAPES)
