@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint.semantic import torch_api
 from torchlint.semantic.object_uses import ObjectUse, Way, back_door, binding_uses, shared_loop
 from torchlint.semantic.part import Part
+from torchlint.semantic.tensor_origins import made_by_torch
 from torchlint.semantic.values.value import ACCEL, CUDA
 
 if TYPE_CHECKING:
@@ -137,28 +138,52 @@ def keeps_its_shape(module: Module, node: cst.BaseExpression, until: cst.CSTNode
 
     ``unsqueeze_`` and ``.data = …`` change it, under any name; so may code that is not known.
     """
-    if isinstance(node, cst.Call):
-        return True
-    if not isinstance(node, cst.Name) or back_door(module):
+    return isinstance(node, cst.Call) or _keeps_its_shape(module, node, until, _DEPTH)
+
+
+def _keeps_its_shape(module: Module, node: cst.BaseExpression, until: cst.CSTNode, depth: int) -> bool:
+    if not isinstance(node, cst.Name) or not depth or back_door(module):
         return False
     definitions = module.definitions(node)
-    if len(definitions) != 1 or not isinstance(definitions[0], (cst.Assign, cst.AnnAssign)):
+    origin = definitions[0] if len(definitions) == 1 else None
+    if not isinstance(origin, (cst.Assign, cst.AnnAssign)) or origin.value is None:
         return False
-    origin = definitions[0]
     for use in binding_uses(module, origin, node.value):
         reshapes = use.way is Way.WRITTEN and (
             use.name in torch_api.RESHAPING_METHODS or not (use.name.endswith("_") or use.name in ("[]", "augmented"))
         )
         if (reshapes or use.way is Way.ESCAPES) and not _certainly_later(module, use, until, origin):
             return False
-    return True
+    made = _behind_views(module, origin.value)
+    if isinstance(made, cst.Name):  # ``flatten()`` of what is flat already gives the tensor itself.
+        return _keeps_its_shape(module, made, until, depth - 1)
+    is_new = isinstance(made, (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)) or made_by_torch(module, made)
+    return is_new or (isinstance(made, cst.Call) and module.value(made.func).kind == "module")
+
+
+def _behind_views(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return the expression of which one is a view or a part, or may be the tensor itself."""
+    while True:
+        match node:
+            case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=name))) if module.name(node.func) is None:
+                if name not in torch_api.ALIASING_METHODS:
+                    return node
+                node = inner
+            case cst.Call(func=func, args=[cst.Arg(value=inner), *_]) if (
+                module.name(func) in torch_api.ALIASING_FUNCTIONS
+            ):
+                node = inner
+            case cst.Subscript(value=inner):
+                node = inner
+            case _:
+                return node
 
 
 def _certainly_later(module: Module, use: ObjectUse, node: cst.CSTNode, origin: cst.CSTNode) -> bool:
     """Say whether a use comes only after `node` has run, for the object that `origin` makes."""
-    if not module.before(node, use.node) or module.is_within(use.node, node) or use.name in ("closure", "global"):
+    if not module.before(node, use.at) or module.is_within(use.at, node) or use.name in ("closure", "global"):
         return False
-    return not shared_loop(module, use.node, node, origin)
+    return not shared_loop(module, use.at, node, origin)
 
 
 def runs_at_once(module: Module, node: cst.CSTNode, found: ElementReads) -> bool:

@@ -114,7 +114,7 @@ def _is_false(args: object) -> bool:
 
 # -- accumulated values without their graph ---------------------------------------------------------------------------
 
-_FACTS = frozenset("shape ndim dtype device size dim numel nelement len isinstance type".split())
+_FACTS = frozenset("shape ndim dtype device size dim numel nelement len isinstance type detach data".split())
 _HOST_READS = frozenset("item tolist float int bool test index".split())
 _LAYERS_DEEP = 4
 _WARNINGS = re.compile(r"catch_warnings|showwarning|(simplefilter|filterwarnings)\(\s*[\"'](error|always)")
@@ -140,7 +140,7 @@ def detaching_unnoticed(module: Module, place: cst.Name, value: cst.BaseExpressi
         return False
     definitions = [module.small_statement(start) for start in starts]
     for definition in [*definitions, *([] if is_list else [own])]:
-        uses = binding_uses(module, definition, place.value) if definition is not None else []
+        uses = binding_uses(module, definition, place.value, "graph") if definition is not None else []
         if definition is None or not all(_blind(module, use, own, _LAYERS_DEEP) for use in uses):
             return False
     return True
@@ -185,7 +185,7 @@ def _appended(use: ObjectUse, name: str, module: Module, value: cst.BaseExpressi
 
 def _blind(module: Module, use: ObjectUse, own: cst.CSTNode | None, depth: int) -> bool:
     """Say whether a use, and all that is computed from it, is the same for a tensor without its graph."""
-    if own is not None and module.is_within(use.node, own):
+    if own is not None and module.is_within(use.at, own):
         return True
     if use.way is Way.LOOKED:
         return use.name in _FACTS
@@ -196,5 +196,7 @@ def _blind(module: Module, use: ObjectUse, own: cst.CSTNode | None, depth: int) 
     if use.way is Way.WRITTEN:
         return use.name in ("augmented", "[]") and isinstance(use.node, (cst.AugAssign, cst.Subscript))
     if use.way is Way.COMPUTED and use.name != "compare":
-        return depth > 0 and all(_blind(module, each, own, depth - 1) for each in object_uses(module, use.node))
+        return depth > 0 and all(
+            _blind(module, each, own, depth - 1) for each in object_uses(module, use.node, "graph")
+        )
     return use.way is Way.COMPUTED

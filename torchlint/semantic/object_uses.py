@@ -39,6 +39,7 @@ _HOLDERS = (
     cst.Dict,
     *COMPREHENSIONS,
 )
+_OF_THE_GRAPH = frozenset(("detach", "detach_", "requires_grad_", "numpy"))
 # Through these, or by the collector, anything can be reached without its name.
 _BACK_DOORS = frozenset(
     "builtins.locals builtins.globals builtins.eval builtins.exec sys._getframe inspect.currentframe inspect.stack "
@@ -70,6 +71,7 @@ class ObjectUse:
         name: the attribute, method, function or operator by which it is done; empty where there is none.
         reached: the last binding by which the object came there, or None for the very expression asked for.
         read: the name by which that binding is read, or None.
+        at: where that happens in the function that is asked about: `node`, or the call that leads to it.
     """
 
     way: Way
@@ -77,13 +79,15 @@ class ObjectUse:
     name: str
     reached: cst.CSTNode | None
     read: cst.Name | None
+    at: cst.CSTNode
 
 
 def object_uses(module: Module, node: cst.CSTNode, lives: str = "") -> list[ObjectUse]:
     """Return all uses of the object that an expression evaluates to, or that ``x += …`` leaves in `x`.
 
     Where the tensor `lives` on the ``host`` a move to CUDA makes another object, and on the ``device`` one to the host
-    does; otherwise ``.to()`` may give the tensor itself.
+    does; otherwise ``.to()`` may give the tensor itself. In a ``graph`` the search ends where the graph is dropped,
+    and what raises for a tensor with a graph (``numpy()``, ``requires_grad_()``) is an escape.
     """
     search = _Search(module, lives)
     if isinstance(node, cst.AugAssign):
@@ -112,13 +116,13 @@ def back_door(module: Module) -> bool:
 
 def may_follow(module: Module, use: ObjectUse, node: cst.CSTNode, origin: cst.CSTNode) -> bool:
     """Say whether a use of the object that `origin` gives may run after `node` has, while it is the same object."""
-    if module.before(node, use.node) or module.is_within(use.node, node):
+    if module.before(node, use.at) or module.is_within(use.at, node):
         return True
-    if any(isinstance(above, cst.GeneratorExp) for above in module.ancestors(use.node)):
+    if any(isinstance(above, cst.GeneratorExp) for above in module.ancestors(use.at)):
         return True
     # A name that is read above its binding holds the object of the turn before.
-    carried = use.reached is not None and module.before(use.node, use.reached)
-    return carried or shared_loop(module, use.node, node, origin)
+    carried = use.reached is not None and module.before(use.at, use.reached)
+    return carried or shared_loop(module, use.at, node, origin)
 
 
 def shared_loop(module: Module, a: cst.CSTNode, b: cst.CSTNode, origin: cst.CSTNode) -> bool:
@@ -147,12 +151,21 @@ class _Search:
         self.module = module
         self._lives = lives
         self.found: list[ObjectUse] = []
-        self._seen: set[tuple[cst.CSTNode, str]] = set()
+        self._seen: set[tuple[cst.CSTNode, str, cst.CSTNode | None]] = set()
         self._fuel = _FUEL
         self._read: cst.Name | None = None
+        self._entry: tuple[cst.Call, cst.CSTNode | None, cst.Name | None] | None = None
 
     def _end(self, way: Way, node: cst.CSTNode, name: str, reached: cst.CSTNode | None) -> None:
-        self.found.append(ObjectUse(way, node, name, reached, self._read))
+        at, reached, read = self._entry or (node, reached, self._read)
+        self.found.append(ObjectUse(way, node, name, reached, read, at))
+
+    def _known(self, node: cst.CSTNode, name: str) -> bool:
+        """Say whether a place has been searched before, on the way through the same call."""
+        key = (node, name, self._entry[0] if self._entry is not None else None)
+        known = key in self._seen
+        self._seen.add(key)
+        return known
 
     # -- names --------------------------------------------------------------------------------------------------
 
@@ -168,9 +181,8 @@ class _Search:
 
     def name(self, name: str, definition: cst.CSTNode) -> None:
         """Follow the reads that may find what a definition binds to a name."""
-        if (definition, name) in self._seen:
+        if self._known(definition, name):
             return
-        self._seen.add((definition, name))
         module = self.module
         owner = definition if isinstance(definition, cst.FunctionDef) else module.tree.owners[definition]
         if module.binds_globally(owner, name):
@@ -203,9 +215,8 @@ class _Search:
 
     def climb(self, node: cst.CSTNode, reached: cst.CSTNode | None) -> None:
         """Follow the object that an expression evaluates to, by what stands around it."""
-        if (node, "") in self._seen:
+        if self._known(node, ""):
             return
-        self._seen.add((node, ""))
         self._fuel -= 1
         above = self.module.parent(node)
         if above is None or self._fuel < 0:
@@ -310,6 +321,8 @@ class _Search:
             self._method(above, name, reached)
         elif _is_target(self.module, node):
             self._end(Way.WRITTEN, node, name, reached)
+        elif name == "data" and self._lives == "graph":
+            self._end(Way.LOOKED, node, name, reached)
         elif name in torch_api.ALIASING_ATTRIBUTES:
             self.climb(node, reached)
         elif name in torch_api.HOST_ATTRIBUTES:
@@ -318,7 +331,9 @@ class _Search:
             self._end(Way.ESCAPES, node, name, reached)
 
     def _method(self, call: cst.Call, name: str, reached: cst.CSTNode | None) -> None:
-        if self._moved(call):
+        if self._lives == "graph" and name in _OF_THE_GRAPH:
+            self._end(Way.LOOKED if name == "detach" else Way.ESCAPES, call, name, reached)
+        elif self._moved(call):
             self._end(Way.COMPUTED, call, name, reached)
         elif name in torch_api.ALIASING_METHODS or name in _HANDS_OUT:
             self.climb(call, reached)
@@ -355,6 +370,8 @@ class _Search:
         name = self.module.name(call.func) or ""
         if any(a.keyword is not None and a.keyword.value in ("out", "inplace") for a in call.args):
             self._end(Way.WRITTEN, call, "out", reached)
+        elif name.startswith("numpy.") and self._lives == "graph":
+            self._end(Way.ESCAPES, call, name, reached)
         elif name.startswith("builtins."):
             self._builtin(call, arg, name.removeprefix("builtins."), reached)
         elif name in torch_api.COMPUTING_FUNCTIONS or name in torch_api.COPYING_NUMPY or self._criterion(call):
@@ -444,4 +461,7 @@ class _Search:
         if len(names) != 1 or yields or any(a.star for a in call.args):
             self._end(Way.ESCAPES, call, "called", reached)
             return
+        before = self._entry
+        self._entry = before or (call, reached, self._read)
         self.name(names[0], function)
+        self._entry = before

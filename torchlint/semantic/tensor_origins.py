@@ -5,6 +5,7 @@ How a value is used proves less: any object may have a ``.backward()``, a ``.to(
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,12 +22,20 @@ if TYPE_CHECKING:
 _DEPTH = 5
 _NUMBERS = ("number", "bool", "tensor", "accumulated")
 _MAKERS = torch_api.FACTORIES | torch_api.DATA_FACTORIES | torch_api.COMPUTING_FUNCTIONS
+# What changes the result of torch's own functions and layers: hooks, another ``forward``, a function put in its place.
+_PATCHES = re.compile(
+    r"register_\w*hook|\.forward\s*=[^=]|__class__|__call__\s*=|\bsetattr\(|"
+    r"\b(torch|F|nn)\.(?!backends\b)[\w.]*\s*=[^=]|monkeypatch|mock"
+)
+_OTHER_COLLATE = re.compile(
+    r"default_collate_fn_map|default_collate\s*=|setattr\([^)\n]*collate_fn|Tensor\.(to|cuda)\s*=|DataLoader\.\w+\s*="
+)
 _WRAPPERS = ("torch.autograd.Variable", "torch.as_tensor")
 
 
 def made_by_torch(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
     """Say whether an expression, or what ``x += …`` leaves in `x`, is certainly a tensor that torch has computed."""
-    if depth == 0:
+    if depth == 0 or module.mentions(_PATCHES):
         return False
     match node:
         case cst.Name():
@@ -236,6 +245,8 @@ def _may_be_none(module: Module, node: cst.BaseExpression) -> bool:
 
 def _own_moves(module: Module) -> bool:
     """Say whether the file has batches with a ``.to`` of their own, or puts a collate function into a loader later."""
+    if module.mentions(_OTHER_COLLATE):
+        return True
     for cls in module.nodes(cst.ClassDef):
         assert isinstance(cls, cst.ClassDef)
         own = any(module.own_method(cls, name) is not None for name in ("to", "cuda", "__torch_function__"))

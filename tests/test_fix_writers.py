@@ -1,0 +1,227 @@
+"""Tensors that are written while a copy is on its way, or after it: TL103 and TL113 offer no safe fix for them.
+
+On a CPU nothing of this shows, as copies end before the host goes on, or are none; so the offered safety is tested.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.checking import check
+
+SETUP = """\
+import torch
+from torch import nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(8, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+criterion = nn.CrossEntropyLoss()
+"""
+LOADER = "loader = DataLoader(dataset, batch_size=4, pin_memory=True)"
+CHANGE = "def change(t):\n    t.zero_()\n"
+OWN = "    def to(self, device):\n        return self\n"
+
+
+def lines(text: str, indent: int) -> str:
+    return "".join(" " * indent + line + "\n" for line in text.splitlines() if line)
+
+
+def copying(
+    after: str = "",
+    before: str = "",
+    copy: str = "moved = x.to(device)",
+    made: str = LOADER,
+    loop: str = "for x, y in loader:",
+    file: str = "",
+) -> str:
+    """Return a program that copies a pinned batch to the GPU, with what it does before and after."""
+    used = (
+        "loss = F.cross_entropy(model(moved.flatten(1)), y.cuda(non_blocking=True))\nloss.backward()\noptimizer.step()"
+    )
+    body = f"{before}\n{copy}\n{after}\n{used}"
+    return f"{SETUP}{file}\n\ndef run(dataset, kept, fn):\n{lines(made, 4)}    {loop}\n{lines(body, 8)}"
+
+
+MAY_OVERLAP = {
+    "nothing else": copying(),
+    "the name means the copy": copying("F.mse_loss(x, x)\nmoved = x", copy="x = x.to(device)"),
+    "facts and reads": copying("print(len(x), x.size(0), x.mean().item(), x.numpy().sum())"),
+    "a write before": copying(before="x.mul_(2)"),
+    "a write through a view before": copying(before="x.view(-1)[0] = 1"),
+    "a function that writes before": copying(before="change(x)", file=CHANGE),
+    "a function that reads": copying("look(x)", file="def look(t):\n    print(t.shape, t.sum().item())\n"),
+    "an unpacked batch": copying(loop="for batch in loader:", before="x, y = batch"),
+    "a batch by key": copying(loop="for batch in loader:", before="x, y = batch['x'], batch['y']"),
+    "a counted batch": copying(loop="for i, (x, y) in enumerate(loader):"),
+    "the branch that does not copy": copying(
+        "fn(y)", loop="for i, (x, y) in enumerate(loader):", copy="if kept:\n    y = y.to(device)\nmoved = x.to(device)"
+    ),
+}
+MAY_BE_WRITTEN = {
+    "x += 1": copying("x += 1"),
+    "an array": copying("x.numpy()[:] = 0"),
+    "an array made before": copying("a[:] = 0", before="a = x.numpy()"),
+    "an array by asarray": copying("import numpy as np\nnp.asarray(x)[:] = 0"),
+    "an array as a target": copying("import numpy as np\nnp.copyto(x.numpy(), 0)"),
+    "the data": copying("x.data.zero_()"),
+    "a detached tensor": copying("x.detach().zero_()"),
+    "another name": copying("other = x\nother.zero_()"),
+    "another name from before": copying("other.zero_()", before="other = x"),
+    "a walrus": copying("(other := x).zero_()"),
+    "one of two": copying("other = x if kept else y\nother.zero_()"),
+    "a view": copying("x.view(-1).zero_()"),
+    "a view from before": copying("v.zero_()", before="v = x.view(-1)"),
+    "a view by a function": copying("torch.flatten(x).zero_()"),
+    "rows": copying("for row in x:\n    row.zero_()"),
+    "rows of a zip": copying("for a, b in zip(x, y):\n    a.zero_()"),
+    "rows of a comprehension": copying("[row.zero_() for row in x]"),
+    "chunks": copying("a, b = x.chunk(2)\na.zero_()"),
+    "an output": copying("torch.add(x, 1, out=x)"),
+    "part of an unpacked target": copying("n, x[0] = 1, 2"),
+    "a loop's target": copying("for x[0] in range(3):\n    pass"),
+    "other storage": copying("x.data = y"),
+    "other storage by setattr": copying("setattr(x, 'data', y)"),
+    "the storage": copying("x.untyped_storage().fill_(0)"),
+    "an activation": copying("F.relu(x, inplace=True)"),
+    "an activation by position": copying("F.relu(x, True)"),
+    "a layer": copying("nn.ReLU(inplace=True)(x)"),
+    "a function of the file": copying("change(x)", file=CHANGE),
+    "a function that is called twice": copying("change(x)", before="change(x)", file=CHANGE),
+    "a function two calls away": copying("first(x)", file=CHANGE + "def first(t):\n    change(t.view(-1))\n"),
+    "an unknown function": copying("fn(x)"),
+    "a list of others": copying("kept.append(x)"),
+    "an attribute": copying("fn.x = x"),
+    "a closure": copying("later()", before="def later():\n    x.zero_()"),
+    "a container": copying("for t in (x, y):\n    t.zero_()"),
+    "nested containers": copying("d = {'a': {'b': x}}\nd['a']['b'].zero_()"),
+    "the batch's part": copying("batch[0].zero_()", loop="for batch in loader:", before="x, y = batch"),
+    "the batch's values": copying(
+        "for v in batch.values():\n    v.zero_()", loop="for batch in loader:", before="x, y = batch['x'], batch['y']"
+    ),
+    "the next turn": copying(
+        "last = x", before="if last is not None:\n    last.zero_()", made=LOADER + "\nlast = None"
+    ),
+    "an inner loop": copying(copy="for _ in range(2):\n    x.mul_(2)\n    moved = x.to(device)"),
+    "what was pinned by hand": copying("p.zero_()", copy="p = x.pin_memory()\nmoved = p.to(device)"),
+    "a buffer of all turns": copying(
+        "buffer.copy_(y)", made=LOADER + "\nbuffer = torch.zeros(4, 8).pin_memory()", copy="moved = buffer.to(device)"
+    ),
+    "locals()": copying("locals()['x'].zero_()"),
+    "a generator that is the caller": copying("yield x"),
+    "another stream": copying(copy="with torch.cuda.stream(kept):\n    moved = x.to(device)"),
+}
+MAY_BE_OTHER_OBJECTS = {
+    "a collate function": copying(made="loader = DataLoader(dataset, batch_size=4, collate_fn=fn)"),
+    "a collate function set later": copying(made=LOADER + "\nloader.collate_fn = fn"),
+    "unknown options": copying(made="loader = DataLoader(dataset, **fn)"),
+    "no batches": copying(made="loader = DataLoader(dataset, batch_size=None)"),
+    "no batches by name": copying(made="size = None\nloader = DataLoader(dataset, batch_size=size)"),
+    "a generator": copying(
+        loop="for x, y in batches():",
+        file="def batches():\n    b = torch.empty(4, 8).pin_memory()\n    for i in range(9):\n"
+        "        yield b.fill_(i), torch.zeros(4).long()\n",
+    ),
+    "a list": copying(loop="for x, y in [(torch.zeros(4, 8).pin_memory(), torch.zeros(4).long())]:"),
+    "a loader of the caller": copying(loop="for x, y in kept:"),
+    "a loader in another one": copying(loop="for x, y in fn(loader):"),
+    "perhaps another loader": copying(made=LOADER + "\nif kept:\n    loader = fn(loader)"),
+    "a subclass of Tensor": copying(file="class Image(torch.Tensor):\n" + OWN),
+    "a mapping with its own move": copying(file="class Encoding(dict):\n" + OWN),
+}
+NOT_OVERLAPPING = {**MAY_BE_WRITTEN, **MAY_BE_OTHER_OBJECTS}
+
+
+def keeping(
+    after: str = "",
+    loss: str = "loss = criterion(model(x.to(device)), y.to(device))",
+    step: str = "loss.backward()\noptimizer.step()",
+    kept: str = "losses.append(loss.detach().cpu())",
+    start: str = "losses = []",
+    end: str = "return torch.stack(losses).mean()",
+    file: str = "",
+    parameters: str = "loader, fn",
+) -> str:
+    """Return a program that copies the loss of each step to the host, and stacks the copies after the loop."""
+    body = f"{loss}\n{step}\n{kept}\n{after}"
+    run = f"{lines(start, 4)}    for x, y in loader:\n{lines(body, 8)}{lines(end, 4)}"
+    return f"{SETUP}{file}\n\ndef run({parameters}):\n{run}"
+
+
+STAYS = {
+    "nothing else": keeping(),
+    "reads": keeping("print(loss, loss.item())"),
+    "two stacks": keeping(end="first = torch.stack(losses)\nreturn first.mean(), torch.stack(losses, dim=0)"),
+    "a scaler": keeping(
+        start="losses = []\nscaler = torch.cuda.amp.GradScaler()",
+        step="scaler.scale(loss).backward()\nscaler.step(optimizer)",
+    ),
+}
+IS_CHANGED = {
+    "in place": keeping("loss.mul_(0)"),
+    "by a function that averages": keeping("average_(loss)", file="def average_(t):\n    t.div_(2)\n"),
+    "by all processes": keeping("torch.distributed.all_reduce(loss)"),
+    "by a function that is not known": keeping("fn(loss)"),
+    "by an augmented assignment": keeping("loss += 1"),
+    "as an output": keeping("torch.mul(loss, 0, out=loss)"),
+    "by another name": keeping("other = loss\nother.zero_()"),
+    "by the detached tensor": keeping(kept="d = loss.detach()\nlosses.append(d.cpu())", after="d.zero_()"),
+    "by its data": keeping("loss.data.zero_()"),
+    "by a view": keeping("loss.view(1)[0] = 0"),
+    "in a container": keeping("for t in [loss]:\n    t.zero_()"),
+    "in the next turn": keeping(
+        "last = loss", start="losses = []\nlast = None", step="if last is not None:\n    last.zero_()\nloss.backward()"
+    ),
+    "by the next turn's graph": keeping(
+        start="losses = []\nloss = criterion(model(torch.zeros(4, 8)), torch.zeros(4).long())", loss="fn.replay()"
+    ),
+    "by a criterion of the caller": keeping(parameters="loader, fn, criterion"),
+    "by a criterion with a buffer": keeping(
+        file="class Kept(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.b = torch.zeros(())\n    def forward(self, a, b):\n        return self.b.copy_(F.cross_entropy(a, b))\ncriterion = Kept()\n"
+    ),
+}
+LIST_IS_SEEN = {
+    "an output on the host": keeping(end="buffer = torch.zeros(5)\ntorch.stack(losses, out=buffer)\nreturn buffer"),
+    "a place that is asked for": keeping(end="print(losses[0].device)\nreturn torch.stack(losses)"),
+    "a second name": keeping(start="fn.kept = losses = []"),
+    "a second name later": keeping(start="losses = []\nfn.kept = losses"),
+    "a closure": keeping(end="def kept():\n    return losses\nreturn kept, torch.stack(losses)"),
+    "other tensors in it": keeping(end="losses.append(torch.zeros(()))\nreturn torch.stack(losses)"),
+}
+NOT_KEPT = {**IS_CHANGED, **LIST_IS_SEEN}
+
+
+def offered(source: str, code: str) -> list[str | None]:
+    """Return the safety of each finding's fix; that of a copy which waits for nothing has no finding."""
+    compile(source, "main.py", "exec")
+    findings = check(source, codes=frozenset({code}), name="src/train.py").findings
+    return [finding.fix.safety.value if finding.fix is not None else None for finding in findings]
+
+
+@pytest.mark.parametrize("source", MAY_OVERLAP.values(), ids=MAY_OVERLAP.keys())
+def test_copy_of_a_batch_that_nothing_writes_is_safe(source: str) -> None:
+    assert "safe" in offered(source, "TL103")
+
+
+@pytest.mark.parametrize("source", NOT_OVERLAPPING.values(), ids=NOT_OVERLAPPING.keys())
+def test_copy_of_a_batch_that_may_be_written_is_not_safe(source: str) -> None:
+    assert "safe" not in offered(source, "TL103")
+
+
+@pytest.mark.parametrize("source", STAYS.values(), ids=STAYS.keys())
+def test_losses_that_nothing_changes_stay_on_the_device_safely(source: str) -> None:
+    assert offered(source, "TL113") == ["safe"]
+
+
+@pytest.mark.parametrize("source", NOT_KEPT.values(), ids=NOT_KEPT.keys())
+def test_losses_that_may_change_are_copied(source: str) -> None:
+    assert "safe" not in offered(source, "TL113")
+
+
+def test_a_mapping_is_not_detached() -> None:
+    used = "for batch in loader:\n    batch = fn(batch)\n    loss = model(**batch).loss\n    loss.backward()\n"
+    body = f"data = []\n{used}    optimizer.step()\n    data.append(batch.cpu())\nreturn data"
+    assert offered(f"{SETUP}\n\ndef run(loader, fn):\n{lines(body, 4)}", "TL113") == [None]
