@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,6 +23,31 @@ def switches(torch: Any) -> list[tuple[Callable[[], Any], Callable[[Any], object
         (lambda: torch.backends.cudnn.deterministic, lambda on: setattr(torch.backends.cudnn, "deterministic", on)),
         (torch.get_num_threads, torch.set_num_threads),
     ]
+
+
+@pytest.fixture(autouse=True)
+def cpu_limit(request: pytest.FixtureRequest) -> Iterator[None]:
+    """End a test that is marked with ``cpu(seconds)`` when it has taken so much, where the system can."""
+    marker = request.node.get_closest_marker("cpu")
+    if marker is None:
+        yield
+        return
+    limit, before = marker.args[0], time.process_time()
+
+    def late(*_: object) -> None:
+        pytest.fail(f"took more than {limit} s of CPU time")
+
+    if not hasattr(signal, "setitimer"):
+        yield
+        assert time.process_time() - before < limit
+        return
+    old = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, limit)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, old)
 
 
 @pytest.fixture(autouse=True)

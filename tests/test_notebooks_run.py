@@ -16,6 +16,7 @@ import torch
 from nbformat.v4 import new_code_cell, new_notebook
 
 from tests.checking import every_code
+from tests.patience import PATIENCE
 from torchlint.engine.check import analyse
 from torchlint.engine.job import Job
 from torchlint.source.document import Document, encode, loaded
@@ -69,7 +70,9 @@ def test_names_across_cells_and_the_same_results() -> None:
 def test_a_kernel_gives_the_same_outputs() -> None:
     """The fixture holds what IPython's kernel gave before the fixes; magics, commands and await run here as well."""
     pytest.importorskip("ipykernel")
-    executed = pytest.importorskip("nbconvert.preprocessors").ExecutePreprocessor(timeout=120)
+    executed = pytest.importorskip("nbconvert.preprocessors").ExecutePreprocessor(
+        timeout=int(PATIENCE), startup_timeout=int(PATIENCE)
+    )
     data = (FIXTURES / "training.ipynb").read_bytes()
     after = fixed(loaded(data, "/p/training.ipynb", "training.ipynb", 0))
     before, again = nbformat.reads(data.decode(), as_version=4), nbformat.reads(after.decode(), as_version=4)

@@ -68,7 +68,6 @@ def try_repo(project: Path, hooks: Path, hook: str, cache: Path) -> subprocess.C
     return subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.timeout(600)
 def test_check_blocks_and_fix_repairs(project: Path, hook_repository: Path, tmp_path: Path) -> None:
     pytest.importorskip("pre_commit")
     checked = try_repo(project, hook_repository, "torchlint", tmp_path / "cache")

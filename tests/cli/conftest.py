@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import torchlint
+from tests.patience import PATIENCE
 from tests.small_plugin import fix, rule_text
 
 RULES = (
@@ -70,7 +71,7 @@ class Cli:
             capture_output=True,
             cwd=self.cwd,
             env=self.variables(),
-            timeout=120,
+            timeout=PATIENCE,
             check=False,
         )
         result = subprocess.CompletedProcess(

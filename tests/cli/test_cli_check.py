@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 Source = Callable[..., str]
 POSIX = pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
 
@@ -312,12 +314,12 @@ def test_interrupt_with_a_stuck_worker(cli, source: Source, signal_number: int) 
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         workers: list[str] = []
         while not workers:
-            assert time.monotonic() - started < 30
+            assert time.monotonic() - started < PATIENCE
             time.sleep(0.05)
             workers = children.read_text().split() if children.exists() else ["unknown"]
         time.sleep(0.5)
         process.send_signal(signal_number)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert errors.strip() == b"torchlint: interrupted"
     assert not any(Path(f"/proc/{worker}").exists() for worker in workers)

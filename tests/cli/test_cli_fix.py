@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 Source = Callable[..., str]
 POSIX = pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
 
@@ -157,6 +159,6 @@ def test_two_at_once(cli, source: Source) -> None:
         )
         for _ in range(2)
     ]
-    assert all(process.wait(timeout=60) in (0, 1) for process in running)
+    assert all(process.wait(timeout=PATIENCE) in (0, 1) for process in running)
     assert {path.read_text() for path in paths} == {source(*["fine"] * 50)}
     assert not list(Path(cli.cwd).glob(".torchlint*"))

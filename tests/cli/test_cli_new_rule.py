@@ -14,6 +14,7 @@ import tomli
 from click.testing import CliRunner, Result
 
 import torchlint
+from tests.patience import PATIENCE
 from torchlint.base.errors import ConfigError, UsageError
 from torchlint.cli.rule import rule_command
 from torchlint.engine.catalog import load_catalog
@@ -184,7 +185,7 @@ def run(folder: Path, *arguments: str) -> str:
         env={**os.environ, "PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -194,7 +195,7 @@ def run(folder: Path, *arguments: str) -> str:
 def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment of its own that sees the packages of this one, so that only the plugin has to be installed."""
     folder = tmp_path_factory.mktemp("environment") / "venv"
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=280)
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=PATIENCE)
     (library,) = folder.glob("lib/python3*/site-packages")
     outer = [str(ROOT), *(entry for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages"))]
     (library / "outer.pth").write_text("\n".join(outer) + "\n")
@@ -218,7 +219,7 @@ def test_a_plugin_works_where_it_is_installed(here: Path, venv: Path, editable: 
 
     def tool(*arguments: str, code: int = 0, cwd: Path = folder) -> str:
         done = subprocess.run(
-            [str(venv), "-m", *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=280
+            [str(venv), "-m", *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=PATIENCE
         )
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout

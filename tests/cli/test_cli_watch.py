@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE
+
 Cli = Any
 Source = Callable[..., str]
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
-PATIENCE = 120
-"""Seconds until a word that is waited for has to be there."""
 WAITS = "torchlint: watching for changes (Ctrl-C ends)"
 
 

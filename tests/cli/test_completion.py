@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE
+
 Cli = Any
 SCRIPTS = {
     "bash": """
@@ -34,7 +36,13 @@ def run(shell: str, line: str, folder: Path) -> str:
     path = f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "HOME": str(folder), "ZDOTDIR": str(folder)}
     done = subprocess.run(
-        [shell, "-c", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+        [shell, "-c", script],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -12,6 +12,7 @@ import click
 import pytest
 
 import torchlint
+from tests.patience import PATIENCE
 from torchlint import __version__
 from torchlint.cli.commands import COMMANDS, main
 
@@ -56,7 +57,7 @@ def loaded(folder: Path, *arguments: str, code: int = 0, before: str = "") -> tu
         env=ENVIRONMENT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert run.returncode == code, run.stderr
     return set(run.stderr.rpartition("loaded ")[2].split()), run.stdout

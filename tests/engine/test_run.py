@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
 from torchlint.base.finding import INVALID_SYNTAX, FileReport, Note, NoteKind
 from torchlint.engine import limits, worker
 from torchlint.engine import run as run_module
@@ -343,7 +344,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def wait_for(condition: object, seconds: float = 120) -> None:
+def wait_for(condition: object, seconds: float = PATIENCE) -> None:
     end = time.monotonic() + seconds
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < end, "timed out"
@@ -360,7 +361,7 @@ def test_ctrl_c_leaves_no_process(tmp_path: Path, pool: bool) -> None:
         workers = children(process.pid)
         assert workers
         process.send_signal(signal.SIGINT)
-        process.wait(timeout=120)
+        process.wait(timeout=PATIENCE)
     assert not any(map(alive, workers))
 
 
@@ -372,13 +373,13 @@ def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path, pool: bool) -> N
         workers = children(process.pid)
         assert workers
         process.kill()
-        process.wait(timeout=120)
+        process.wait(timeout=PATIENCE)
     wait_for(lambda: not any(map(alive, workers)))
 
 
 @BOTH
 def test_nothing_leaks_from_a_worker(tmp_path: Path, pool: bool) -> None:
-    done = subprocess.run(script(tmp_path, "noise", pool=pool), capture_output=True, timeout=240, check=True)
+    done = subprocess.run(script(tmp_path, "noise", pool=pool), capture_output=True, timeout=PATIENCE, check=True)
     assert (done.stdout, done.stderr) == (b"0.py\n", b"")
 
 
@@ -405,7 +406,7 @@ def test_a_small_run_needs_no_pebble(tmp_path: Path) -> None:
     Path(program[1]).write_text(
         Path(program[1]).read_text() + "sys.exit(bool({'pebble', 'multiprocessing', 'libcst'} & sys.modules.keys()))\n"
     )
-    assert subprocess.run(program, timeout=240, capture_output=True).returncode == 0
+    assert subprocess.run(program, timeout=PATIENCE, capture_output=True).returncode == 0
 
 
 @pytest.mark.parametrize(("limit", "count"), [(400 << 20, 1), (2 << 30, 2), (-1, 2)])

@@ -16,6 +16,7 @@ import pytest
 
 import torchlint
 from tests.faults.harness import GOOD, GOOD_CODE, Done, Fault
+from tests.patience import PATIENCE
 from torchlint.engine.cache_folder import FORMAT, TAG
 
 BAD = GOOD.replace("mask", "cover")
@@ -274,7 +275,7 @@ def test_c10_eight_processes(fault: Fault) -> None:
         if round_:
             cache(fault).joinpath("results-" + "0" * 32 + ".json").write_bytes(b"in between")
         for process in started:
-            out, err = process.communicate(timeout=120)
+            out, err = process.communicate(timeout=PATIENCE)
             done = Done(process.returncode, out, err, 0.0)
             fault.contained(done)
             fault.holds("I3", err == b"", err)

@@ -18,6 +18,7 @@ import pytest
 
 from tests.faults.harness import GOOD, GOOD_FIXED, Done, Fault
 from tests.faults.plugin import install
+from tests.patience import PATIENCE
 
 TORCHLINT = os.path.join(os.path.dirname(sys.executable), "torchlint")
 POSIX = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals and modes")
@@ -474,7 +475,7 @@ def test_e10_killed_while_writing_each_file_is_old_or_new(fault: Fault) -> None:
     no order of system calls makes safe against kill -9.
     """
     program = [sys.executable, "-c", textwrap.dedent(KILLED), str(KILLS_OF_WRITES)]
-    done = subprocess.run(program, cwd=fault.folder, capture_output=True, check=True, timeout=240)
+    done = subprocess.run(program, cwd=fault.folder, capture_output=True, check=True, timeout=PATIENCE)
     counts = json.loads(done.stdout)
     fault.holds("I4", counts["torn"] == [], counts)
     fault.holds("I3", counts["mixed"] > KILLS_OF_WRITES / 10, f"the kills hit a run that was writing: {counts}")

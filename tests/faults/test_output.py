@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import array
+import fcntl
 import json
 import os
 import re
@@ -9,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -21,7 +24,8 @@ import junitparser
 import pytest
 
 from tests.faults.harness import GOOD, GOOD_FIXED, Done, Fault
-from tests.faults.test_processes import heed_signals
+from tests.faults.test_processes import heed_signals, until
+from tests.patience import PATIENCE
 from tests.report.test_sarif import schema_path
 from torchlint.base.finding import FileReport, Finding, Severity
 from torchlint.base.span import Position
@@ -393,6 +397,14 @@ def test_n04_endless(fault: Fault) -> None:
     fault.holds("I3", b"code 0" in done.out and b"is larger than" in done.out, done.text)
 
 
+def unread(process: subprocess.Popen[bytes]) -> int:
+    """Return how many bytes a process has not read yet of its standard input."""
+    assert process.stdin is not None
+    count = array.array("i", [0])
+    fcntl.ioctl(process.stdin, termios.FIONREAD, count)
+    return count[0]
+
+
 @pytest.mark.fault("N04")
 @pytest.mark.parametrize("number", [None, signal.SIGINT])
 def test_n04_waits_for_the_end_only(fault: Fault, number: int | None) -> None:
@@ -407,11 +419,12 @@ def test_n04_waits_for_the_end_only(fault: Fault, number: int | None) -> None:
         assert process.stdin is not None
         process.stdin.write(GOOD.encode())
         process.stdin.flush()
-        time.sleep(1.5)  # while it is open, whether the rest comes is not known
+        fault.holds("I3", until(lambda: not unread(process), PATIENCE), "it does not read")
+        time.sleep(0.5)  # while it is open, whether the rest comes is not known
         fault.holds("I3", process.poll() is None, "it did not wait")
         if number is not None:
             process.send_signal(number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=PATIENCE)
     done = Done(process.returncode, out, err, 0)
     fault.contained(done)
     if number is None:

@@ -19,10 +19,10 @@ import pytest
 from tests.faults.harness import GOOD, GOOD_CODE, Fault
 from tests.faults.test_hostile import MODULES
 from tests.faults.test_processes import STUCK, TORCHLINT, cpu_seconds, tag, tagged, until
+from tests.patience import PATIENCE
 
 __all__ = ["tag"]
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes")
-PATIENCE = 60.0
 ALIVE = "textDocument/publishDiagnostics"
 
 
@@ -143,7 +143,7 @@ def client(fault: Fault, tag: str) -> Iterator[Raw]:
     raw = Raw(fault, tag)
     yield raw
     raw.end()
-    fault.holds("I5", until(lambda: not tagged(tag), 30), "a worker is left")
+    fault.holds("I5", until(lambda: not tagged(tag), PATIENCE), "a worker is left")
 
 
 @pytest.mark.fault("N05")
@@ -305,7 +305,7 @@ def test_n06_signals(client: Raw, fault: Fault, tag: str, number: signal.Signals
     client.process.send_signal(number)
     if number is signal.SIGKILL:
         client.process.wait(PATIENCE)
-        fault.holds("I5", until(lambda: not tagged(tag), 30), "a worker outlives the server")
+        fault.holds("I5", until(lambda: not tagged(tag), PATIENCE), "a worker outlives the server")
     else:
         fault.holds("I1", client.left() == 130)
         fault.holds("I5", not tagged(tag), "a worker is left")

@@ -12,9 +12,9 @@ from typing import Any
 from lsprotocol import types as lsp
 from pytest_lsp import LanguageClient, make_test_lsp_client
 
+from tests.patience import PATIENCE
+
 TORCHLINT = os.path.join(os.path.dirname(sys.executable), "torchlint")
-PATIENCE = 60.0
-"""Seconds after which a test gives up; nothing is measured by it."""
 HOT = """import torch
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.checking import job
 from tests.lsp.editor import HOT
+from tests.patience import PATIENCE
 from torchlint.lsp.pool import Pool, Worker
 
 pytestmark = pytest.mark.asyncio
@@ -24,7 +25,7 @@ async def test_where_no_worker_can_be_started_all_are_told_and_later_ones_work(m
 
     monkeypatch.setattr(Worker, "start", refused)
     pool.warm()
-    found = await asyncio.wait_for(asyncio.gather(*(pool.analyse(job(HOT)) for _ in range(3))), 30)
+    found = await asyncio.wait_for(asyncio.gather(*(pool.analyse(job(HOT)) for _ in range(3))), PATIENCE)
     assert [[note.message for note in report.notes] for report in found] == [["no room for a process"]] * 3
     assert set(told) == {"no room for a process"}
     monkeypatch.setattr(Worker, "start", start)

@@ -72,7 +72,7 @@ def test_the_plain_scan_knows_what_stands_alone() -> None:
     ]
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.cpu(60)
 @pytest.mark.parametrize(
     "text", ["(" * 5000, "x\0# a", "\tx\n  y # a", "if x:\n\ty\n    z", "'''", "f'{", "\\", "$ # a"]
 )

@@ -209,7 +209,6 @@ def test_hard_links_are_two_files(here: Path) -> None:
     assert names(look(".")) == ["a.py", "b.py"]
 
 
-@pytest.mark.timeout(20)
 def test_special_files(here: Path) -> None:
     os.mkfifo("fifo.py")
     with socket.socket(socket.AF_UNIX) as server:

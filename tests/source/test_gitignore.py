@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
 from torchlint.source.discover import DiscoverOptions, SkipKind, discover
 from torchlint.source.gitignore import IgnoreFile, reason_to_ignore
 from torchlint.source.globs import GlobList
@@ -27,7 +28,9 @@ def git(directory: Path, *arguments: str, stdin: str = "") -> str:
         "HOME": "/",
     }
     command = ["git", "-c", "core.quotePath=false", *arguments]
-    done = subprocess.run(command, cwd=directory, env=env, input=stdin, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        command, cwd=directory, env=env, input=stdin, capture_output=True, text=True, timeout=PATIENCE
+    )
     assert done.returncode in (0, 1), done.stderr
     return done.stdout
 
@@ -134,7 +137,7 @@ def test_can_be_switched_off(tmp_path: Path) -> None:
     assert len(discover([str(tmp_path)], options).files) == 1
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.cpu(60)
 @pytest.mark.parametrize(
     ("text", "word"),
     [
@@ -153,7 +156,7 @@ def test_unusable_ignore_files_are_noted(tmp_path: Path, text: str, word: str) -
     assert len(discovery.skipped) <= 4
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.cpu(20)
 def test_an_ignore_file_is_never_waited_for(tmp_path: Path) -> None:
     tree(tmp_path, ["a.py", "b/b.py", "c/c.py"])
     os.mkfifo(tmp_path / ".gitignore")

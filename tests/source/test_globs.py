@@ -109,7 +109,7 @@ def test_bad_patterns_are_named(pattern: str, word: str) -> None:
     assert not matches("a", [pattern])
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.cpu(20)
 @pytest.mark.parametrize(
     ("pattern", "path"),
     [

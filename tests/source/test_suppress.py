@@ -288,7 +288,7 @@ def test_the_edit_knows_its_positions() -> None:
     assert (edit.start, edit.end) == (Position(2, 2), Position(2, 17))
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.cpu(60)
 @pytest.mark.parametrize(
     "text",
     [
