@@ -238,7 +238,7 @@ def test_revisions_that_are_none(repo: Cli, revision: str, words: str) -> None:
 
 def test_no_repository_and_no_git(repo: Cli, source: Source, tmp_path: Path) -> None:
     repo.environment["PATH"] = str(tmp_path)
-    assert "--since needs git, which is not installed" in repo("check", "--since", "HEAD", code=2).stderr
+    assert "--since HEAD needs git, which is not installed" in repo("check", "--since", "HEAD", code=2).stderr
     del repo.environment["PATH"]
     repo.cwd = tmp_path / "plain"
     repo.write("a.py", source("slow"))

@@ -1,0 +1,148 @@
+"""Calls git in a working tree that belongs to a stranger: the one place that does.
+
+A repository comes with the code that is checked, and its configuration can name programs for git to run. Git is called
+so that it runs none, and reaches no other machine: no shell, no file system monitor, no hooks, no external diff, no
+text conversion, no filters, no pager, no fetching of what a partial clone lacks.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+
+from torchlint.base.errors import UsageError
+
+_TIMEOUT = 60
+"""Seconds for one call of git."""
+_PLACES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_NAMESPACE")
+"""Variables that git sets for hooks, and that would lead it to another place than the one named."""
+_SETTINGS = {
+    "core.alternateRefsCommand": "",
+    "core.askPass": "",
+    "core.attributesFile": os.devnull,
+    "core.editor": "false",
+    "core.excludesFile": os.devnull,
+    "core.fsmonitor": "false",
+    "core.gitProxy": "none",
+    "core.hooksPath": os.devnull,
+    "core.pager": "cat",
+    "core.quotePath": "false",
+    "core.sshCommand": "false",
+    "credential.helper": "",
+    "diff.external": "",
+    "diff.ignoreSubmodules": "all",
+    "diff.orderFile": os.devnull,
+    "gc.auto": "0",
+    "gpg.program": "false",
+    "log.showSignature": "false",
+    "maintenance.auto": "false",
+    "protocol.allow": "never",
+    "submodule.recurse": "false",
+}
+"""What holds instead of the repository's word."""
+_ENVIRONMENT = {
+    "GIT_ALLOW_PROTOCOL": "none",  # also where git is too old to know the next one
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "",
+    "SSH_ASKPASS": "",
+    "LC_ALL": "C",
+}
+_DRIVERS = {"clean": "", "smudge": "", "process": "", "required": "false"}
+"""What each filter of the configuration is set to."""
+_LACKING = ("unable to read", "could not fetch", "lazy fetching disabled", "bad object", "missing blob", "promisor")
+"""Words of git where an object is not there."""
+
+
+class GitError(UsageError):
+    """Git cannot be run, or cannot answer; the message is one line that starts with what was asked for."""
+
+
+class Git:
+    """Calls git in one working tree.
+
+    Args:
+        root: the top folder of the working tree, absolute, links resolved.
+        what: what the user asked for, which messages start with.
+
+    Raises:
+        GitError: a filter that cannot be switched off.
+    """
+
+    def __init__(self, root: str, what: str) -> None:
+        self.root = root
+        self.what = what
+        self._settings = dict(_SETTINGS)
+        filters = self.run("config", "-z", "--name-only", "--get-regexp", r"^filter\.", codes=(0, 1))
+        for name in filters.split(b"\0"):
+            # Taken apart at the last dot: what stands before it may hold anything.
+            driver, _, last = os.fsdecode(name).rpartition(".")
+            if "=" in driver:  # -c would take it for another name, and the filter would run
+                raise GitError(f"{what}: git would run the filter {driver!r}, which cannot be switched off")
+            if last in _DRIVERS:
+                self._settings[f"{driver}.{last}"] = _DRIVERS[last]
+
+    def run(self, *words: str, codes: tuple[int, ...] = (0,), missing: bool = False) -> bytes:
+        """Return what git prints; nothing where it fails and may, as what it is asked for is `missing`.
+
+        Raises:
+            GitError: there is no git, or it fails, takes too long, or would have to fetch what is missing.
+        """
+        try:
+            done = subprocess.run(
+                command(self.root, self._settings, *words),
+                env=environment(self.root),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_TIMEOUT,
+                check=False,
+            )
+        except FileNotFoundError:
+            raise GitError(f"{self.what} needs git, which is not installed") from None
+        except subprocess.TimeoutExpired:
+            raise GitError(f"{self.what}: git {words[0]} took longer than {_TIMEOUT} s") from None
+        except OSError as error:
+            raise GitError(f"{self.what}: git cannot be run: {error.strerror or error}") from None
+        if done.returncode in codes:
+            return done.stdout
+        reason = " ".join(done.stderr.decode("utf-8", "backslashreplace").split())
+        if missing and not any(word in reason for word in ("ambiguous", "dubious", "not a git repository")):
+            return b""
+        if any(word in reason for word in _LACKING):
+            raise GitError(
+                f"{self.what}: this clone lacks objects that git {words[0]} needs, and they are not fetched, as that "
+                f"can start programs that the repository names; fetch them yourself first ({reason[:200]})"
+            )
+        raise GitError(f"{self.what}: git {words[0]} failed: {reason[:300]}")
+
+
+def command(root: str, settings: Mapping[str, str], *words: str) -> list[str]:
+    """Return the command line of one call.
+
+    Raises:
+        FileNotFoundError: there is no git.
+    """
+    program = shutil.which("git", path=_absolute(os.environ.get("PATH", os.defpath)))
+    if program is None or not os.path.isabs(program):
+        raise FileNotFoundError("git")
+    options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
+    # core.worktree of the repository would have another folder compared.
+    places = ["-C", root, "--work-tree", root]
+    return [program, *options, "--no-pager", "--no-optional-locks", *places, *words]
+
+
+def environment(root: str) -> dict[str, str]:
+    """Return the variables of one call."""
+    kept = {name: value for name, value in os.environ.items() if name not in _PLACES}
+    if "PATH" in kept:
+        kept["PATH"] = _absolute(kept["PATH"])
+    return {**kept, **_ENVIRONMENT, "GIT_CEILING_DIRECTORIES": os.path.dirname(root)}
+
+
+def _absolute(path: str) -> str:
+    """Return a search path without its relative entries: these would be folders of what is checked."""
+    return os.pathsep.join(entry for entry in path.split(os.pathsep) if os.path.isabs(entry))
