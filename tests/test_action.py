@@ -29,9 +29,10 @@ def train(model, loader):
 """
 # Stands in for a Python: makes an environment whose pip notes what it is asked for, and whose torchlint is this one.
 PYTHON = """#!/bin/sh
-case "$2" in
-  venv) mkdir -p "$3/bin"; cp "$0" "$3/bin/python"; ln -s "{torchlint}" "$3/bin/torchlint";;
-  pip) shift 2; echo "$@" > "$RUNNER_TEMP/pip.txt";;
+[ "$1 $2" = "-I -m" ] || exit 3
+case "$3" in
+  venv) mkdir -p "$4/bin"; cp "$0" "$4/bin/python"; ln -s "{torchlint}" "$4/bin/torchlint";;
+  pip) shift 3; echo "$@" > "$RUNNER_TEMP/pip.txt";;
 esac
 """
 pytestmark = pytest.mark.skipif(BASH is None or os.name == "nt", reason="needs bash")
@@ -153,6 +154,26 @@ def test_wrong_usage_is_told(runner: Runner) -> None:
 
 def test_no_python(runner: Runner) -> None:
     assert runner.run(python="/none/python3").returncode == 127
+
+
+def test_modules_of_the_folder_are_not_run(runner: Runner) -> None:
+    """Python looks for the modules of ``-m`` where it is started, and venv starts Python once more."""
+    marker = runner.folder.parent / "marker"
+    for name in ("venv", "pip", "ensurepip", "torchlint", "sitecustomize", "click", "subprocess", "logging"):
+        (runner.folder / f"{name}.py").write_text(f"open({str(marker)!r}, 'a').write({name!r})\n")
+    python = Path(runner.python)
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@" --without-pip\n')
+    done = runner.run()
+    assert "No module named pip" in done.stderr, done.stderr
+    assert not marker.exists(), marker.read_text()
+    assert (runner.folder.parent / "temp" / "torchlint" / "pyvenv.cfg").exists()
+
+
+@pytest.mark.parametrize("python", ["bin/python", "./bin/python"])
+def test_a_python_of_the_folder_that_the_workflow_names(runner: Runner, python: str) -> None:
+    (runner.folder / "bin").mkdir()
+    Path(runner.python).rename(runner.folder / "bin" / "python")
+    assert runner.run(python=python, paths="train.py").returncode == 1
 
 
 @pytest.mark.slow

@@ -223,7 +223,8 @@ TL101 = "info"
 """
 
 
-def check_full(settings: Settings, config: str) -> None:
+def check_full(config: str) -> None:
+    settings = load_settings(config, catalog=CATALOG, trusted=True)
     root = os.path.realpath(os.path.dirname(config))
     assert settings == Settings(
         root=root,
@@ -253,12 +254,41 @@ def check_full(settings: Settings, config: str) -> None:
 
 def test_every_key_in_a_file_of_our_own(write: Write) -> None:
     config = write("torchlint.toml", FULL)
-    check_full(load(config), config)
+    check_full(config)
 
 
 def test_every_key_in_a_pyproject(write: Write) -> None:
     config = write("pyproject.toml", HEADER + FULL.replace("\n[", "\n[tool.torchlint."))
-    check_full(load(config), config)
+    check_full(config)
+
+
+@pytest.mark.parametrize("place", ["/elsewhere", "../beside", "~/.cache", "~", "link/cache", "a/../../b"])
+def test_a_configuration_that_was_found_cannot_ask_for_files_elsewhere(
+    write: Write, place: str, tmp_path: Path
+) -> None:
+    config = write("project/torchlint.toml", f"fail-on = 'info'\ncache-dir = {place!r}\n")
+    if os.name != "nt":
+        (tmp_path / "project" / "link").symlink_to(tmp_path)
+    root = os.path.realpath(tmp_path / "project")
+    settings = load(config)
+    assert settings.cache_dir == os.path.join(root, ".torchlint_cache")
+    reason = "only --cache-dir in the command can allow a cache outside of the project"
+    assert settings.refused == (f"{config}:2: cache-dir is ignored: {reason}",)
+    assert load(config, cache_dir="/mine").refused == ()
+    assert load(config, cache_dir="/mine").cache_dir == os.path.abspath("/mine")
+    assert load_settings(config, catalog=CATALOG, trusted=True).cache_dir != settings.cache_dir
+
+
+def test_a_configuration_that_was_found_cannot_allow_unsafe_fixes(write: Write) -> None:
+    far = write("far.toml", "\n\nunsafe-fixes = true\n")
+    config = write("torchlint.toml", "extend = 'far.toml'\n")
+    settings = load(config)
+    assert not settings.unsafe_fixes
+    (words,) = settings.refused
+    assert words.startswith(f"{far}:3: unsafe-fixes is ignored: ")
+    assert load(config, unsafe_fixes=True).unsafe_fixes
+    assert load(config, unsafe_fixes=True).refused == ()
+    assert load(write("off.toml", "unsafe-fixes = false\n")).refused == ()
 
 
 def test_every_key_is_tried_above() -> None:

@@ -244,3 +244,86 @@ def test_stale_temporary_files_are_removed_and_others_are_not(tmp_path: Path) ->
 
 def test_remove_stale_in_no_folder(tmp_path: Path) -> None:
     remove_stale(str(tmp_path / "none"))
+
+
+LEFT = """
+import sys, time
+sys.path.insert(0, {root!r})
+from torchlint.engine.write import atomically
+with atomically({path!r}):
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is not known whose process it was")
+def test_what_a_killed_run_left_is_removed_at_once_and_what_is_being_written_is_not(file: Path) -> None:
+    program = LEFT.format(root=str(ROOT), path=str(file))
+    runs = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) for _ in range(2)]
+    try:
+        for run in runs:
+            assert run.stdout is not None
+            run.stdout.readline()
+        assert len(names(file.parent)) == 3
+        runs[0].kill()
+        runs[0].wait()
+        remove_stale(str(file.parent))
+        assert len(names(file.parent)) == 2
+    finally:
+        for run in runs:
+            run.kill()
+            run.communicate()
+    remove_stale(str(file.parent))
+    assert names(file.parent) == [file.name]
+
+
+@POSIX
+def test_stale_means_a_regular_file_of_this_user(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("mine")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / ".torchlint-link.tmp").symlink_to(outside)
+    os.utime(folder / ".torchlint-link.tmp", (0, 0), follow_symlinks=False)
+    os.mkfifo(folder / ".torchlint-pipe.tmp")
+    os.utime(folder / ".torchlint-pipe.tmp", (0, 0))
+    remove_stale(str(folder))
+    assert names(folder) == [".torchlint-link.tmp", ".torchlint-pipe.tmp"]
+    assert outside.read_text() == "mine"
+
+
+@POSIX
+def test_a_link_out_of_its_folder_is_not_followed(file: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    link = folder / "b.py"
+    link.symlink_to(file)
+    before = file.read_bytes()
+    with pytest.raises(WriteError, match="is a link out of its folder"):
+        write(document(link), "new")
+    assert file.read_bytes() == before
+
+
+@POSIX
+def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at a path and the write, somebody swaps one of its folders."""
+    real, other = tmp_path / "real", tmp_path / "other"
+    for folder in (real / "sub", other / "sub"):
+        folder.mkdir(parents=True)
+        (folder / "a.py").write_text("old")
+    found = document(real / "sub" / "a.py")
+    resolve = os.path.realpath
+
+    def swapped(path: str, **more: bool) -> str:
+        result = resolve(path, **more)
+        if real.is_dir() and not real.is_symlink():
+            real.rename(tmp_path / "moved")
+            real.symlink_to(other)
+        return result
+
+    monkeypatch.setattr(os.path, "realpath", swapped)
+    with pytest.raises(WriteError, match="moved while fixing"):
+        write(found, "new")
+    assert (other / "sub" / "a.py").read_text() == "old"

@@ -93,13 +93,21 @@ async def test_all_safe_fixes_for_a_client_that_resolves_nothing(bare: Editor) -
     assert applied(TWO, fix.edit, uri).count('device="cuda"') == 2
 
 
-async def test_unsafe_fixes_are_for_those_who_allow_them(editor: Editor) -> None:
+async def test_a_configuration_does_not_allow_unsafe_fixes(editor: Editor) -> None:
     uri = editor.write("a.py", UNSAFE)
     await editor.shown(uri, UNSAFE)
     assert await editor.actions(uri, 0, only=[FIX_ALL]) == []
     editor.write("torchlint.toml", "unsafe-fixes = true\n")
     editor.change(uri, 2, UNSAFE)
     await editor.diagnostics(uri, 2)
+    assert await editor.actions(uri, 0, only=[FIX_ALL]) == [], "the project is not the user"
+
+
+async def test_unsafe_fixes_are_for_those_who_allow_them(bare: Editor) -> None:
+    await bare.initialize(options={"unsafe-fixes": True})
+    editor = bare
+    uri = editor.write("a.py", UNSAFE)
+    await editor.shown(uri, UNSAFE)
     (fix,) = await editor.actions(uri, 0, only=[FIX_ALL])
     assert "set_detect_anomaly(True)" not in applied(UNSAFE, await editor.edit(fix), uri)
 

@@ -179,7 +179,8 @@ class FileReport:
     number (see `Edit`), its source before and its source after.
     `suppressed` holds the findings that comments and baselines keep out of `findings`; those of comments have neither
     fixes nor reasons why they are hot.
-    `applied` counts the fixes applied; `source` holds excerpt lines for reports: cell, row, text.
+    `applied` counts the fixes applied, and `unsafe` those among them that are not safe; `source` holds excerpt lines
+    for reports: cell, row, text.
     `rests_on` holds the other paths that decided on the report, each with its state, see `torchlint.semantic.trail`;
     None where that is not known.
     """
@@ -194,6 +195,7 @@ class FileReport:
     rests_on: tuple[tuple[str, str], ...] | None = None
     cells: tuple[tuple[int, str, str], ...] = ()
     suppressed: tuple[Suppressed, ...] = ()
+    unsafe: int = 0
 
 
 def normalised(statement: str) -> str:

@@ -13,7 +13,7 @@ from torchlint.cli.options import Given
 from torchlint.cli.scope import Scope, Target, place_under
 from torchlint.engine.baseline import Entries, Holding, Key, key, read_baseline, write_baseline
 from torchlint.engine.catalog import Catalog
-from torchlint.engine.config import codes_for
+from torchlint.engine.config import Settings, codes_for, lies_in
 from torchlint.engine.shown import shown
 from torchlint.report.run_report import UNANALYSED
 from torchlint.report.text import pluralise, visible, visible_path
@@ -43,6 +43,7 @@ class Baselines:
         self.catalog = catalog
         self.writes: bool = given["write_baseline"]
         self.part: bool = given["since"] is not None or given["shard"] is not None
+        self.named = bool(given["baseline"])
         self._holdings: dict[str, Holding] = {}
         self._codes: dict[tuple[str, str], frozenset[str]] = {}
         self._known: dict[str, set[str]] = {}
@@ -50,6 +51,7 @@ class Baselines:
             return
         for settings in {scope.settings: None, **{target.settings: None for target in scope.targets}}:
             if settings.baseline and settings.baseline not in self._holdings:
+                self._refuse_outside(settings)
                 self._holdings[settings.baseline] = self._opened(settings.baseline)
         if self.writes and not self._holdings:
             raise UsageError("--write-baseline needs --baseline FILE, or the key 'baseline' in the configuration")
@@ -59,6 +61,18 @@ class Baselines:
                 self._known.setdefault(target.settings.baseline, set()).add(
                     place_under(holding.base, target.found.filename)
                 )
+
+    def _refuse_outside(self, settings: Settings) -> None:
+        """Refuse to write where only the configuration says so, and that is not in the project.
+
+        Raises:
+            UsageError: that is so.
+        """
+        if self.writes and not self.named and not lies_in(settings.baseline, settings.root):
+            raise UsageError(
+                f"--write-baseline: the configuration names {visible_path(settings.baseline)}, which is outside of the "
+                "project; to write there, name it yourself with --baseline"
+            )
 
     def _opened(self, path: str) -> Holding:
         baseline = read_baseline(path, visible_path(shown(path)), may_be_new=self.writes)

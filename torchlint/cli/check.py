@@ -147,6 +147,8 @@ def _keep(part: Part, remembered: Remembered, given: Given, outcome: Outcome) ->
     arguments = click.get_current_context().obj
     if remembered.warning and not given["quiet"]:
         complain(f"torchlint: warning: {visible(remembered.warning)}")
+    if part.scope.refused():  # which is said before anything is looked up
+        return
     whole = given["output_file"] is None and not to_files(given) and not given["verbose"] and part.scope.targets
     same_again = given["since"] is None and not (given["write_baseline"] or given["watch"] or add_ignore.wanted(given))
     if whole and same_again and arguments is not None and outcome[2] in (0, 1):
@@ -174,6 +176,8 @@ def announce(found: Scope, given: Given, nothing: str = "") -> None:
         complain(f"configuration: {found.settings.config or 'none'}")
         complain(f"files to check: {len(found.targets)}")
         complain(show.left_out(found, SkipKind.EXCLUDED))
+    if not given["quiet"]:
+        complain("".join(f"torchlint: warning: {visible(words)}\n" for words in found.refused()))
     if not found.targets and not any(skip.kind is SkipKind.ERROR for skip in found.skipped):
         complain(f"torchlint: {nothing or 'no Python files found'}")
 

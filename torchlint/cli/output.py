@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from torchlint.base.errors import OutputError
 from torchlint.report.escapes import visible, visible_path
+from torchlint.source.document import kind_of, leads_out
 
 if TYPE_CHECKING:
     from torchlint.base.finding import NoteKind
@@ -92,8 +93,24 @@ def check_output_file(path: str, inputs: Iterable[str], option: str = "") -> Non
         raise OutputError(f"{option}: is one of the files to check")
     if os.path.isdir(real):
         raise OutputError(f"{option}: is a directory")
+    if _is_stream(path):
+        return
     if not os.path.isdir(os.path.dirname(real)):
         raise OutputError(f"{option}: its directory does not exist")
+    try:
+        mode = os.stat(real).st_mode
+    except OSError:  # there is none yet
+        mode = stat.S_IFREG
+    if not stat.S_ISREG(mode) and not stat.S_ISCHR(mode):
+        raise OutputError(f"{option}: is {kind_of(mode)}, not a regular file")
+    if leads_out(path) and stat.S_ISREG(mode):
+        raise OutputError(f"{option}: is a link to {visible(real)}, out of its folder; name that file itself")
+
+
+def _is_stream(path: str) -> bool:
+    """Say whether a path names something that is open already: ``/dev/stdout``, or ``>(gzip)`` of a shell."""
+    name = os.path.abspath(path)
+    return name in ("/dev/stdout", "/dev/stderr") or name.startswith(("/dev/fd/", "/proc/self/fd/"))
 
 
 def write_output_file(path: str, data: bytes, option: str = "") -> None:
@@ -102,16 +119,18 @@ def write_output_file(path: str, data: bytes, option: str = "") -> None:
     Raises:
         OutputError: the file cannot be written.
     """
-    from pathlib import Path
+    from torchlint.engine.write import atomically, remove_stale, write_all
 
-    from torchlint.engine.write import atomically, write_all
-
+    check_output_file(path, (), option)  # once more: it may have become something else
     real = os.path.realpath(path)
     try:
-        state = os.stat(real) if os.path.exists(real) else None
-        if state is not None and not stat.S_ISREG(state.st_mode):
-            Path(real).write_bytes(data)
+        if _is_stream(path) or _is_device(real):
+            descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NOCTTY", 0))
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(data)
             return
+        remove_stale(os.path.dirname(real))
+        state = os.stat(real) if os.path.exists(real) else None
         with atomically(real, state) as descriptor:
             write_all(descriptor, data)
     except BrokenPipeError:
@@ -119,6 +138,10 @@ def write_output_file(path: str, data: bytes, option: str = "") -> None:
     except OSError as error:
         named = option or f"--output-file {visible(path)}"
         raise OutputError(f"{named}: {error.strerror or error}") from error
+
+
+def _is_device(path: str) -> bool:
+    return os.path.exists(path) and stat.S_ISCHR(os.stat(path).st_mode)
 
 
 def undone(run: RunReport, *kinds: NoteKind) -> str:

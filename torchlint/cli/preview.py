@@ -15,6 +15,7 @@ from torchlint.engine.catalog import Catalog
 from torchlint.report.concise import render
 from torchlint.report.diff import render_diff
 from torchlint.report.run_report import RunReport, applicable
+from torchlint.report.summary import applied
 from torchlint.report.text import pluralise
 from torchlint.source.document import encode
 
@@ -42,10 +43,9 @@ def preview(found: Scope, catalog: Catalog, given: Given) -> int:
 
 def told(run: RunReport, verb: str) -> str:
     """Return the closing line of `fix`: what was done, and what only unsafe fixes would do."""
-    files = sum(1 for file in run.files if file.applied)
     line = "Nothing was fixed." if any(run.notes(NoteKind.UNWRITTEN)) else "Nothing to fix."
     if run.fix_applied:
-        line = f"{verb} {pluralise(run.fix_applied, 'finding')} in {pluralise(files, 'file')}."
+        line = f"{verb} {applied(run)}."
     unsafe = sum(1 for finding in run.findings() if applicable(finding) is Safety.UNSAFE)
     if unsafe and not run.unsafe_fixes:
         line += f" {pluralise(unsafe, 'more fix')} with `--unsafe-fixes`."

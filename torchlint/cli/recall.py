@@ -162,10 +162,11 @@ def _watched(found: Scope, remembered: Remembered) -> Iterator[str]:
 
 def _read_early(found: Scope) -> Iterator[str]:
     """Yield the paths that were looked at before the folder of the cache was known, and so before the run's time."""
+    from torchlint.cli.scope import PROJECT_MARKS
     from torchlint.engine.config_file import NAMES, read_chain
 
     for above in set(_above(found.named)) - found.folders:
-        yield from (os.path.join(above, name) for name in (*NAMES, *_GIT))
+        yield from (os.path.join(above, name) for name in (*NAMES, *_GIT, *PROJECT_MARKS))
     for settings in {found.settings, *(target.settings for target in found.targets)}:
         yield os.path.join(settings.root, "pyproject.toml")
         if settings.config:

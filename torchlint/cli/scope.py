@@ -31,6 +31,36 @@ class Target:
         """The posix path under the project root; of a link, the place of the link counts."""
         return place_under(self.settings.root, self.found.filename)
 
+    @property
+    def identity(self) -> str:
+        """The path in fingerprints: the same whatever was named in the command, and from wherever.
+
+        It is the path under the folder of the file's own configuration; where there is none, under the git root above
+        the file, else under the nearest folder with a mark of a project, else the absolute one.
+        """
+        if self.settings.config and os.path.dirname(os.path.realpath(self.settings.config)) == self.settings.root:
+            return self.relative
+        folder = os.path.realpath(os.path.dirname(self.found.filename) or os.curdir)
+        return place_under(_project(folder) or os.path.abspath(os.sep), self.found.filename)
+
+
+PROJECT_MARKS = (".hg", ".svn", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
+"""What shows that a folder is the top of a project that git does not know of."""
+
+
+@lru_cache(maxsize=4096)
+def _project(folder: str) -> str:
+    """Return the git root above a folder, else the nearest one with a mark of a project, else an empty string."""
+    return _above(folder, (".git",)) or _above(folder, PROJECT_MARKS)
+
+
+def _above(folder: str, names: tuple[str, ...]) -> str:
+    while not any(os.path.lexists(os.path.join(folder, name)) for name in names):
+        if os.path.dirname(folder) == folder:
+            return ""
+        folder = os.path.dirname(folder)
+    return folder
+
 
 def place_under(root: str, filename: str) -> str:
     """Return the posix path under a folder of a file as the user named it; of a link, the place of the link counts."""
@@ -69,6 +99,23 @@ class Scope:
     folders: frozenset[str] = frozenset()
     marks: frozenset[str] = frozenset()
 
+    def holds(self, target: Target) -> bool:
+        """Say whether a file may be written: it is no link, or one to a file of the project or of a named folder.
+
+        Folders on the way to it are followed, as the user named them: discovery follows no link to a folder.
+        """
+        folder, name = os.path.split(target.found.filename)
+        path = target.found.path
+        if os.path.join(os.path.realpath(folder or os.curdir), name) == path:
+            return True
+        places = {target.settings.root, *(os.path.realpath(each) for each in self.named if os.path.isdir(each))}
+        return any(path.startswith(os.path.join(place, "")) for place in places)
+
+    def refused(self) -> tuple[str, ...]:
+        """Return what configurations ask for that only the user may, a line each."""
+        every = (self.settings, *(target.settings for target in self.targets))
+        return tuple(dict.fromkeys(words for settings in dict.fromkeys(every) for words in settings.refused))
+
 
 class _Configured:
     """Finds the settings of arguments and files; each configuration file is read once."""
@@ -95,7 +142,7 @@ class _Configured:
         """Return the settings that hold where `path` is: a file or folder, which need not exist."""
         if self.named is not None or self.isolated:
             root = find_root(None, path)
-            return load_settings(self.named, self.overrides, root=root, catalog=self.catalog)
+            return load_settings(self.named, self.overrides, root=root, catalog=self.catalog, trusted=True)
         config = find_config(path, self.memo)
         if config is None:
             return load_settings(None, self.overrides, start=path, catalog=self.catalog)

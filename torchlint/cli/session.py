@@ -85,8 +85,7 @@ class Session:
     checked: int = 0
     gated: bool = False
     _pending: deque[tuple[Document, Target]] = field(default_factory=deque)
-    _changed: dict[int, Document] = field(default_factory=dict)
-    _tidied: set[str] = field(default_factory=set)
+    _changed: dict[int, tuple[Document, Target]] = field(default_factory=dict)
     _severities: dict[Settings, dict[str, Severity]] = field(default_factory=dict)
 
     def execute(self) -> RunReport:
@@ -105,15 +104,17 @@ class Session:
         if self.remembered is not None:
             self.remembered.save()
         # Nothing is written before all files are read: what a file imports must not change under its analysis.
-        for index, document in self._changed.items():
-            self.files[index] = self._written(self.files[index], document)
+        for index, (document, target) in self._changed.items():
+            self.files[index] = self._written(self.files[index], document, target)
+        if self.apply:
+            self._tidy()
         return self.report()
 
     def _recalled(self, target: Target) -> bool:
         """Take the report of an earlier run on a file that says the same again; say whether there is one."""
         cache = self.remembered.cache(target.settings) if self.remembered is not None else None
         path, name, limit = target.found.path, target.found.filename, target.settings.max_file_size
-        report = cache.recall(target.relative, path, name, limit) if cache is not None else None
+        report = cache.recall(target.relative, path, name, limit, target.identity) if cache is not None else None
         if report is not None:
             self._take(report, target)
         return report is not None
@@ -192,6 +193,7 @@ class Session:
                 settings.root,
                 self.remembered is not None,
                 self.silences.get(name),
+                identity=target.identity,
             )
 
     def _done(self, report: FileReport, document: Document, target: Target) -> None:
@@ -200,13 +202,13 @@ class Session:
         if cache is not None:
             from torchlint.engine.contents import digest
 
-            cache.store(target.relative, target.found.path, digest(document.data), report)
+            cache.store(target.relative, target.found.path, digest(document.data), report, target.identity)
         changed = report.before != report.after
         if changed or not document.path:
             self.documents[document.filename] = document
         self._take(report, target)
         if self.apply and document.path and changed:
-            self._changed[len(self.files) - 1] = document
+            self._changed[len(self.files) - 1] = document, target
 
     def _take(self, report: FileReport, target: Target) -> None:
         """Take a file's report."""
@@ -237,19 +239,27 @@ class Session:
         suppressed = tuple(dataclasses.replace(held, finding=graded(held.finding)) for held in report.suppressed)
         return dataclasses.replace(report, findings=findings, suppressed=suppressed)
 
-    def _written(self, report: FileReport, document: Document) -> FileReport:
-        from torchlint.engine.write import remove_stale, write
+    def _written(self, report: FileReport, document: Document, target: Target) -> FileReport:
+        from torchlint.engine.write import write
 
-        directory = os.path.dirname(document.path)
-        if directory not in self._tidied:
-            self._tidied.add(directory)
-            remove_stale(directory)
         try:
+            if os.path.realpath(document.path) != document.path:
+                raise WriteError(f"{document.filename}: moved while fixing, not written")
+            if not self.scope.holds(target):
+                place = f"a link to {document.path}, outside of what is fixed"
+                raise WriteError(f"{document.filename}: is {place}; name that file itself")
             write(document, report.after)
         except WriteError as error:
             note = Note(NoteKind.UNWRITTEN, document.filename, _bare(error, document.filename))
-            return dataclasses.replace(report, notes=(*report.notes, note), applied=0)
+            return dataclasses.replace(report, notes=(*report.notes, note), applied=0, unsafe=0)
         return report
+
+    def _tidy(self) -> None:
+        """Remove the temporary files that killed runs left beside the files of this one."""
+        from torchlint.engine.write import remove_stale
+
+        for directory in {os.path.dirname(target.found.path) for target in self.scope.targets if target.found.path}:
+            remove_stale(directory)
 
     def _note(self, filename: str, message: str) -> None:
         self.files.append(FileReport(filename, notes=(Note(NoteKind.SKIPPED, filename, message),)))

@@ -28,7 +28,9 @@ def left_out(scope: Scope, *kinds: SkipKind) -> str:
 def settings(found: Settings) -> str:
     """Return settings as ``key = value`` lines in the words of the configuration."""
     lines = [
-        f"{spec.name.replace('_', '-')} = {_shown(getattr(found, spec.name))}\n" for spec in dataclasses.fields(found)
+        f"{spec.name.replace('_', '-')} = {_shown(getattr(found, spec.name))}\n"
+        for spec in dataclasses.fields(found)
+        if spec.name != "refused"
     ]
     return "".join(lines)
 

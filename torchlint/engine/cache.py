@@ -29,7 +29,7 @@ from torchlint.semantic.trail import IS_FILE, LISTING, NO_MODULE, NOTHING, listi
 
 _UNRELATED = frozenset(
     "baseline cache_dir config exclude fail_on force_exclude include jobs max_file_size output_format "
-    "respect_gitignore severity timeout unsafe_fixes".split()
+    "refused respect_gitignore severity timeout unsafe_fixes".split()
 )
 """Settings that decide which files are checked or how findings are shown, and not what is found in a file."""
 PARTS = ("base", "engine", "rules", "semantic", "source", "rule.py")
@@ -60,7 +60,7 @@ class Cache:
         self._seen: set[str] = set()
         self._fresh: dict[str, tuple[str, tuple[Fact, ...], list[Any]]] = {}
 
-    def recall(self, relative: str, path: str, filename: str, max_size: int) -> FileReport | None:
+    def recall(self, relative: str, path: str, filename: str, max_size: int, identity: str = "") -> FileReport | None:
         """Return the report of a file, or None where none is known that holds.
 
         Args:
@@ -68,12 +68,13 @@ class Cache:
             path: its real path.
             filename: the name that the user sees.
             max_size: the largest size of a file that is looked into; 0 for no limit.
+            identity: the path in its fingerprints.
         """
         self._seen.add(relative)
         entry = self._value.files.get(relative)
-        if not isinstance(entry, list) or len(entry) != 6 or self._contents.digest(path) != entry[0]:
+        if not isinstance(entry, list) or len(entry) != 6 or f"{self._contents.digest(path)} {identity}" != entry[0]:
             return None
-        if not entry[0] or (max_size and self._contents.sizes.get(path, 0) > max_size):
+        if not self._contents.digest(path) or (max_size and self._contents.sizes.get(path, 0) > max_size):
             return None
         try:
             if not all(map(self._holds, entry[1])):
@@ -84,7 +85,7 @@ class Cache:
         self._hits.add(relative)
         return report
 
-    def store(self, relative: str, path: str, content: str, report: FileReport) -> None:
+    def store(self, relative: str, path: str, content: str, report: FileReport, identity: str = "") -> None:
         """Keep the report of a file whose content has the digest `content`; not where torchlint itself failed."""
         failed = any(note.kind is not NoteKind.SKIPPED or note.filename != report.filename for note in report.notes)
         if report.rests_on is None or failed:
@@ -93,7 +94,8 @@ class Cache:
         for other, state in report.rests_on:
             if state not in _WORDS and not state.startswith(LISTING):
                 self._contents.note(other, state)
-        self._fresh[relative] = (content, report.rests_on, packed(report, lambda name: self._kept(name, report)))
+        kept = packed(report, lambda name: self._kept(name, report))
+        self._fresh[relative] = (f"{content} {identity}", report.rests_on, kept)
 
     def facts(self) -> Iterator[Fact]:
         """Yield the other paths that the reports of this run depend on, some more than once."""

@@ -71,7 +71,7 @@ def analyse(job: Job) -> FileReport:
         report = checker.report(checker.check(document.text), document.text)
         return replace(report, notes=(*report.notes, Note(NoteKind.FAILED, document.filename, unsound)))
     notes = tuple(_named(note, document.filename) for note in outcome.notes)
-    return checker.report(outcome.findings, outcome.text, notes, outcome.count)
+    return checker.report(outcome.findings, outcome.text, notes, outcome.count, outcome.unsafe)
 
 
 def concerns_us(data: bytes) -> bool:
@@ -226,14 +226,15 @@ class _Checker:
             first = index.starts[min(finding.statement, len(index)) - 1]
             statement = text[first : index.line_end(min(finding.statement_end, len(index)))]
             cell = self.cells.key(text, finding.statement) if self.cells is not None else None
-            key = fingerprint(finding.code, self.job.relative, cell, statement, 0)
-            identity = fingerprint(finding.code, self.job.relative, cell, statement, seen[key])
+            place = self.job.identity or self.job.relative
+            key = fingerprint(finding.code, place, cell, statement, 0)
+            identity = fingerprint(finding.code, place, cell, statement, seen[key])
             seen[key] += 1
             content = content_digest(finding.code, statement)
             yield replace(finding, fingerprint=identity, content=content)
 
     def report(
-        self, findings: tuple[Finding, ...], text: str, notes: tuple[Note, ...] = (), applied: int = 0
+        self, findings: tuple[Finding, ...], text: str, notes: tuple[Note, ...] = (), applied: int = 0, unsafe: int = 0
     ) -> FileReport:
         """Return the report on a text that was checked, with `notes` on its fixes and the rows that reports show."""
         if text != self._checked:  # a later one was given up
@@ -257,6 +258,7 @@ class _Checker:
             after,
             source,
             suppressed=self.suppressed,
+            unsafe=unsafe,
         )
         return report if self.cells is None else self.cells.told(report, text)
 

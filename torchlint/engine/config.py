@@ -6,7 +6,7 @@ The nearest configuration file alone holds for a file, together with what that o
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +15,7 @@ from torchlint.base.errors import ConfigError, TorchlintError, UsageError
 from torchlint.base.finding import Severity
 from torchlint.base.places import CACHE_NAME
 from torchlint.engine.catalog import Catalog, load_catalog
-from torchlint.engine.config_file import find_config, read_chain, read_toml
+from torchlint.engine.config_file import Layer, find_config, read_chain, read_toml
 from torchlint.engine.options import OPTIONS, check_option
 from torchlint.engine.versions import lowest_torch
 from torchlint.source.discover import DEFAULT_EXCLUDE, DEFAULT_INCLUDE
@@ -27,6 +27,7 @@ __all__ = [
     "codes_for",
     "find_config",
     "find_root",
+    "lies_in",
     "load_settings",
     "parse_inline",
     "severities",
@@ -66,6 +67,7 @@ class Settings:
         severity: (selector, severity) that replace the rules' own; see `severities`.
         cache_dir: the folder of the cache, absolute.
         baseline: the file with the findings that are not reported, absolute, or empty.
+        refused: what a configuration asks for that only the user may, in words for the user.
     """
 
     root: str
@@ -90,6 +92,7 @@ class Settings:
     severity: tuple[tuple[str, Severity], ...] = ()
     cache_dir: str = ""
     baseline: str = ""
+    refused: tuple[str, ...] = ()
 
 
 def find_root(config: str | None, start: str) -> str:
@@ -120,8 +123,12 @@ def load_settings(
     start: str = os.curdir,
     root: str | None = None,
     catalog: Catalog | None = None,
+    trusted: bool = False,
 ) -> Settings:
     """Read a configuration file with what it extends, and put the options on top.
+
+    A configuration that was found comes with the code, maybe from a stranger: it cannot allow unsafe fixes, nor have
+    files made outside of the project.
 
     Args:
         config: the file, from `find_config` or named by the user; None for defaults and options only.
@@ -129,6 +136,7 @@ def load_settings(
         start: the path that is checked, for the root where there is no file.
         root: the root where it is not the folder of `config`, as for a file that the user named.
         catalog: for the names of rules; by default that of all installed rules.
+        trusted: whether the user named the file in the command.
 
     Raises:
         ConfigError: the file, or one that it extends, cannot be used; the message names file, line and key.
@@ -140,10 +148,12 @@ def load_settings(
     for layer in layers:
         _check_rules(layer.values, layer.place, catalog, ConfigError)
         merged = _merged(merged, layer.values)
+    root = os.path.realpath(root) if root else find_root(config, start)
+    refused = {} if trusted else _refused(merged, layers, root)
     given = {key: _checked_override(key, value) for key, value in overrides.items() if value is not None}
     _check_rules(given, lambda key: "--", catalog, UsageError)
     merged = _merged(merged, given)
-    root = os.path.realpath(root) if root else find_root(config, start)
+    merged["refused"] = tuple(words for key, words in refused.items() if key not in given)
     if "target-torch" not in merged:
         merged["target-torch"] = _declared_torch(config, root) or DEFAULT_TORCH
     merged["exclude"] = (*_items(merged, "exclude", DEFAULT_EXCLUDE), *_items(merged, "extend-exclude"))
@@ -154,6 +164,27 @@ def load_settings(
     known = Settings.__dataclass_fields__.keys()
     values = {field: value for key, value in merged.items() if (field := key.replace("-", "_")) in known}
     return Settings(root=root, config=os.path.abspath(config) if config else "", **values)  # type: ignore[arg-type]
+
+
+def _refused(merged: dict[str, object], layers: Sequence[Layer], root: str) -> dict[str, str]:
+    """Take out of `merged` what only the user may ask for; return the keys with what to say of each."""
+    refused = {}
+    if merged.get("unsafe-fixes"):
+        refused["unsafe-fixes"] = "unsafe fixes"
+    if "cache-dir" in merged and not lies_in(str(merged["cache-dir"]), root):
+        refused["cache-dir"] = "a cache outside of the project"
+    for key in refused:
+        del merged[key]
+        place = next(layer.place(key) for layer in reversed(layers) if key in layer.values)
+        refused[key] = f"{place}{key} is ignored: only --{key} in the command can allow {refused[key]}"
+    return refused
+
+
+def lies_in(path: str, root: str) -> bool:
+    """Say whether a path of the configuration leads to a place under the root, links and all."""
+    if path.startswith("~"):
+        return False
+    return os.path.join(os.path.realpath(os.path.join(root, path)), "").startswith(os.path.join(root, ""))
 
 
 def _checked_override(key: str, value: object) -> object:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from torchlint.base.finding import Finding, Note, NoteKind, TextFix
+from torchlint.base.finding import Finding, Note, NoteKind, Safety, TextFix
 from torchlint.engine.overlaps import edits_of, independent
 from torchlint.engine.sound import Verdict
 
@@ -25,14 +25,15 @@ Check = Callable[[str], tuple[Finding, ...]]
 class FixOutcome:
     """What came of fixing one text.
 
-    `applied` counts the fixes applied per rule code; `findings` are those of the final `text`; `notes` say
-    what was not applied and why. A note of kind FAILED is our bug.
+    `applied` counts the fixes applied per rule code, `unsafe` those among them that are not safe; `findings` are those
+    of the final `text`; `notes` say what was not applied and why. A note of kind FAILED is our bug.
     """
 
     text: str
     applied: tuple[tuple[str, int], ...]
     findings: tuple[Finding, ...]
     notes: tuple[Note, ...]
+    unsafe: int = 0
 
     @property
     def count(self) -> int:
@@ -48,6 +49,7 @@ class _Run:
     verdict: Verdict
     encoding: str
     applied: Counter[str] = field(default_factory=Counter)
+    unsafe: int = 0
     refused: set[tuple[str, ...]] = field(default_factory=set)
     notes: list[Note] = field(default_factory=list)
 
@@ -94,6 +96,7 @@ class _Run:
                 self.refused.add(_key(found))
                 self.notes.append(_bug(found, "its fix would break the file; please report this"))
         self.applied.update(found.code for found in kept)
+        self.unsafe += sum(found.fix is not None and found.fix.safety is not Safety.SAFE for found in kept)
         return _spliced(text, kept)
 
     def _sound(self, text: str, kept: list[Finding], more: list[Finding]) -> list[Finding]:
@@ -132,7 +135,7 @@ def apply_fixes(text: str, check: Check, allowed: Callable[[TextFix], bool], enc
         bugs = [_bug(found, "its fixes do not come to rest; please report this") for found in _one_per_code(left)]
         return FixOutcome(text, (), first, (*run.notes, *bugs))
     notes = (*run.notes, *run.withheld(findings), *run.checked_less())
-    return FixOutcome(now, tuple(sorted(run.applied.items())), findings, notes)
+    return FixOutcome(now, tuple(sorted(run.applied.items())), findings, notes, run.unsafe)
 
 
 def _bug(found: Finding, words: str) -> Note:

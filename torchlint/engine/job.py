@@ -28,7 +28,7 @@ class Job:
 
     Args:
         document: the file.
-        relative: its posix path under the project root, for fingerprints.
+        relative: its posix path under the project root, with forward slashes.
         codes: the rule codes that are on for this file, per-file ignores applied; may hold engine codes.
         target_torch: the lowest torch version that fixes must work on, as (major, minor).
         accelerator: ``"auto"``, ``"cuda"``, ``"mps"`` or ``"cpu"``: what the code is known to run on.
@@ -38,6 +38,7 @@ class Job:
         root: the project root, absolute, in which imports of the file are followed; empty for a file that stands alone.
         traced: whether the report shall say on what else it rests, for the cache.
         silence: what to silence by comments; None where the job is another.
+        identity: the path that fingerprints are made from; `relative` where empty.
     """
 
     document: Document
@@ -51,3 +52,4 @@ class Job:
     root: str = ""
     traced: bool = False
     silence: Silence | None = None
+    identity: str = ""

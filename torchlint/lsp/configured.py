@@ -121,7 +121,10 @@ class Configured:
                     self._tell(f"{error}; the last good settings are kept")
                 self._told[folder] = str(error)
             return self._good.get(folder) or load_settings(None, start=folder, catalog=self.catalog)
-        self._told.pop(folder, None)
+        said = "; ".join(found.refused)
+        if said and said not in self._told.values():
+            self._tell(said)
+        self._told[folder] = said
         self._good[folder] = found
         return found
 

@@ -62,6 +62,8 @@ KEYS: Mapping[str, Key] = MappingProxyType(
             "true or false",
             "Whether to count and apply fixes that may change rounding, random numbers and the like.",
             "unsafe-fixes = false",
+            "A configuration that lies with the code may be a stranger's, so `true` counts only in a file that "
+            "`--config` names; it is ignored elsewhere, with a line that says so. Use `--unsafe-fixes`.",
         ),
         "target-torch": Key(
             "version in quotes",
@@ -121,7 +123,8 @@ KEYS: Mapping[str, Key] = MappingProxyType(
             "path, relative to the project's root",
             "Where results are kept.",
             'cache-dir = ".torchlint_cache"',
-            "`torchlint clean` removes the folder.",
+            "`torchlint clean` removes the folder. A place outside of the project counts only in a file that "
+            "`--config` names; it is ignored elsewhere, with a line that says so. Use `--cache-dir`.",
         ),
         "output-format": Key("name of a format", "How findings are printed.", 'output-format = "ranked"'),
         "required-version": Key(

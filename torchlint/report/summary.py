@@ -53,8 +53,15 @@ def _fixes(run: RunReport) -> Iterator[tuple[str, str]]:
 
 def _fixed(run: RunReport) -> Iterator[str]:
     if run.fix_applied:
-        files = sum(1 for file in run.files if file.applied)
-        yield f"Fixed {pluralise(run.fix_applied, 'finding')} in {pluralise(files, 'file')}."
+        yield f"Fixed {applied(run)}."
+
+
+def applied(run: RunReport) -> str:
+    """Return how many findings were fixed in how many files, and how many of the fixes were unsafe."""
+    files = sum(1 for file in run.files if file.applied)
+    unsafe = sum(file.unsafe for file in run.files)
+    kinds = f" ({run.fix_applied - unsafe} safe, {unsafe} unsafe)" if unsafe else ""
+    return f"{pluralise(run.fix_applied, 'finding')} in {pluralise(files, 'file')}{kinds}"
 
 
 def _found(run: RunReport) -> str:

@@ -49,6 +49,7 @@ class Loops:
         self.values = values
         self._kinds: dict[cst.CSTNode, LoopKind] = {}
         self._collections: dict[cst.CSTNode, bool] = {}
+        self._holders: dict[cst.CSTNode, cst.CSTNode] = {}
         self._step_functions: dict[tuple[cst.CSTNode, int], bool] = {}
         self._trainers: dict[tuple[cst.CSTNode, int], bool] = {}
         self._steps: dict[cst.CSTNode, list[cst.Call]] | None = None
@@ -79,16 +80,27 @@ class Loops:
 
     def _loop_of(self, node: cst.CSTNode) -> cst.CSTNode:
         """Return the loop that a step belongs to, or the function when it is in none."""
-        parents = self.tree.parents
+        parents, known = self.tree.parents, self._holders
+        passed: list[cst.CSTNode] = []
         child, above = node, parents.get(node)
+        found: cst.CSTNode = self.tree.root
         while above is not None:
             kind = type(above)
             if kind in FUNCTIONS or kind is cst.Module:
-                return above
-            if isinstance(above, LOOPS) and child is above.body and not self._is_collection(above):
-                return above
+                found = above
+                break
+            if isinstance(above, LOOPS):
+                if child is above.body and not self._is_collection(above):
+                    found = above
+                    break
+            elif above in known:
+                found = known[above]
+                break
+            else:
+                passed.append(above)  # what lies in it has the same holder: a chain of 3,000 calls is climbed once
             child, above = above, parents.get(above)
-        return self.tree.root
+        known.update(dict.fromkeys(passed, found))
+        return found
 
     def _is_collection(self, loop: cst.CSTNode) -> bool:
         if loop not in self._collections:

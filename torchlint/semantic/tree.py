@@ -85,6 +85,7 @@ class Tree:
         self.ends: dict[cst.CSTNode, int]
         self._named: dict[str, list[cst.Name]] | None = None
         self._named_orders: dict[str, list[int]] = {}
+        self._small: dict[cst.CSTNode, cst.CSTNode | None] = {}
         self._orders: dict[type, list[int]] = {}
         self._walk(root)
 
@@ -176,12 +177,20 @@ class Tree:
         """Return the small statement (``x = 1`` of ``x = 1; y = 2``) that holds `node`, if any."""
         if isinstance(node, cst.BaseSmallStatement):
             return node
+        passed: list[cst.CSTNode] = []
+        found: cst.CSTNode | None = None
         for above in self.ancestors(node):
+            if above in self._small:
+                found = self._small[above]
+                break
             if isinstance(above, cst.BaseSmallStatement):
-                return above
+                found = above
+                break
             if isinstance(above, (cst.BaseCompoundStatement, cst.Module)):
-                return None
-        return None
+                break
+            passed.append(above)
+        self._small.update(dict.fromkeys(passed, found))
+        return found
 
     def nodes(self, *types: type[cst.CSTNode]) -> list[cst.CSTNode]:
         """Return all nodes of exactly these types in source order."""

@@ -109,6 +109,14 @@ def reason_of(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
+def leads_out(path: str) -> bool:
+    """Say whether a path is a link to something outside of the folder it lies in: a stranger may have put it there."""
+    if not os.path.islink(path):
+        return False
+    folder = os.path.realpath(os.path.dirname(path) or os.curdir)
+    return not os.path.realpath(path).startswith(os.path.join(folder, ""))
+
+
 def kind_of(mode: int) -> str:
     """Return what sort of thing a file mode (`os.stat_result.st_mode`) stands for, with its article."""
     if stat.S_ISDIR(mode):
