@@ -543,7 +543,7 @@ def test_the_most_specific_severity_holds(order: int) -> None:
             [
                 "torch",
                 "torch<3",
-                "torch @ https://example.org/torch-2.9.whl",
+                "torch @ https://example.org/newest.whl",
                 "torchvision>=1",
                 3,
                 "torch>=x",

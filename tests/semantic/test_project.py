@@ -634,6 +634,7 @@ def test_texts_that_are_kept_are_bounded(tmp_path: Path, monkeypatch: pytest.Mon
         ("class A:\n    def f(self):\n        self.scaler = 'scaler'", False),
         ("import torch\ntorch.scaler", False),
         ("from deep.lib import scaler", False),
+        ("from lib import Net\nvars(Net)\nx.__dict__['scaler']", False),
     ],
 )
 def test_who_may_read_or_replace_a_name(tmp_path: Path, text: str, seen: bool) -> None:

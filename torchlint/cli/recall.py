@@ -164,13 +164,17 @@ def _read_early(found: Scope) -> Iterator[str]:
     """Yield the paths that were looked at before the folder of the cache was known, and so before the run's time."""
     from torchlint.cli.scope import PROJECT_MARKS
     from torchlint.engine.config_file import NAMES, read_chain
+    from torchlint.engine.dependencies import lists_in, watched
 
     for above in set(_above(found.named)) - found.folders:
         yield from (os.path.join(above, name) for name in (*NAMES, *_GIT, *PROJECT_MARKS))
     for settings in {found.settings, *(target.settings for target in found.targets)}:
-        yield os.path.join(settings.root, "pyproject.toml")
+        yield from watched(settings.root)
         if settings.config:
+            yield from watched(os.path.dirname(os.path.realpath(settings.config)))
             yield from (layer.path for layer in read_chain(settings.config))
+    for folder in found.declaring:  # What is new in a watched folder needs no word of its own.
+        yield from lists_in(folder) if folder in found.folders else watched(folder)
 
 
 def _modules(found: Scope, remembered: Remembered) -> Iterator[str]:

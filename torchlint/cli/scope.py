@@ -11,7 +11,8 @@ from functools import lru_cache
 from torchlint.base.errors import TooLargeError, UsageError
 from torchlint.cli.options import Given, overrides
 from torchlint.engine.catalog import Catalog
-from torchlint.engine.config import Settings, find_config, find_root, load_settings, parse_inline
+from torchlint.engine.config import Settings, find_config, find_root, in_folder, load_settings, parse_inline
+from torchlint.engine.dependencies import Declared
 from torchlint.source.discover import DiscoverOptions, Found, SkipKind, Skipped, discover
 from torchlint.source.document import Document, byte_limit, loaded, read
 from torchlint.source.globs import matches
@@ -90,6 +91,7 @@ class Scope:
         named: the paths as the user gave them.
         folders: the real paths of the directories that were listed.
         marks: what lies in there and can decide on more than itself, see `Discovery`.
+        declaring: the folders whose lists of dependencies were asked which torch the files are for.
     """
 
     settings: Settings
@@ -98,6 +100,7 @@ class Scope:
     named: tuple[str, ...] = ()
     folders: frozenset[str] = frozenset()
     marks: frozenset[str] = frozenset()
+    declaring: frozenset[str] = frozenset()
 
     def holds(self, target: Target) -> bool:
         """Say whether a file may be written: it is no link, or one to a file of the project or of a named folder.
@@ -127,6 +130,7 @@ class _Configured:
         self.overrides: dict[str, object] = {}
         self.memo: dict[str, str | None] = {}
         self.by_config: dict[str, Settings] = {}
+        self.declared: dict[str, Declared | None] = {}
         for config in given["configs"]:
             if "=" in config and not os.path.exists(config):
                 self.overrides.update(parse_inline(config))
@@ -140,6 +144,10 @@ class _Configured:
 
     def of_argument(self, path: str) -> Settings:
         """Return the settings that hold where `path` is: a file or folder, which need not exist."""
+        folder = path if os.path.isdir(path) else os.path.dirname(path)
+        return in_folder(self._of_project(path), folder, self.declared)
+
+    def _of_project(self, path: str) -> Settings:
         if self.named is not None or self.isolated:
             root = find_root(None, path)
             return load_settings(self.named, self.overrides, root=root, catalog=self.catalog, trusted=True)
@@ -152,11 +160,9 @@ class _Configured:
 
     def of_file(self, filename: str, argument: Settings) -> Settings:
         """Return the settings of a file that was found by an argument with the settings `argument`."""
-        if self.named is not None or self.isolated:
-            return argument
-        config = find_config(filename, self.memo)
+        config = None if self.named is not None or self.isolated else find_config(filename, self.memo)
         if config is None or os.path.abspath(config) == argument.config:
-            return argument
+            return in_folder(argument, os.path.dirname(filename), self.declared)
         return self.of_argument(filename)
 
 
@@ -206,6 +212,7 @@ def scope(given: Given, catalog: Catalog, before: Callable[[Settings], object] |
         tuple(paths),
         frozenset(folders),
         frozenset(marks),
+        frozenset(configured.declared),
     )
 
 

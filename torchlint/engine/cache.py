@@ -29,7 +29,7 @@ from torchlint.semantic.trail import IS_FILE, LISTING, NO_MODULE, NOTHING, listi
 
 _UNRELATED = frozenset(
     "baseline cache_dir config exclude fail_on force_exclude include jobs max_file_size output_format "
-    "refused respect_gitignore severity timeout unsafe_fixes".split()
+    "refused respect_gitignore severity target_torch_from timeout unsafe_fixes".split()
 )
 """Settings that decide which files are checked or how findings are shown, and not what is found in a file."""
 PARTS = ("base", "engine", "rules", "semantic", "source", "rule.py")

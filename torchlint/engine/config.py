@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -15,9 +15,10 @@ from torchlint.base.errors import ConfigError, TorchlintError, UsageError
 from torchlint.base.finding import Severity
 from torchlint.base.places import CACHE_NAME
 from torchlint.engine.catalog import Catalog, load_catalog
-from torchlint.engine.config_file import Layer, find_config, read_chain, read_toml
+from torchlint.engine.config_file import Layer, find_config, read_chain
+from torchlint.engine.dependencies import Declared, declared_above, declared_in
 from torchlint.engine.options import OPTIONS, check_option
-from torchlint.engine.versions import lowest_torch
+from torchlint.engine.versions import DEFAULT_TORCH
 from torchlint.source.discover import DEFAULT_EXCLUDE, DEFAULT_INCLUDE
 from torchlint.source.globs import bad_globs, matches
 
@@ -27,6 +28,7 @@ __all__ = [
     "codes_for",
     "find_config",
     "find_root",
+    "in_folder",
     "lies_in",
     "load_settings",
     "parse_inline",
@@ -35,7 +37,8 @@ __all__ = [
 
 Overrides = Mapping[str, object]
 """Options of the command line by their kebab-case keys; None stands for one that was not given."""
-DEFAULT_TORCH = (2, 4)
+CONFIGURED = "configuration"
+"""Where ``target-torch`` comes from if a configuration or an option sets it."""
 _FILES_ONLY = ("extend", "required-version")
 _SELECTORS = ("select", "extend-select", "ignore")
 
@@ -56,6 +59,7 @@ class Settings:
         respect_gitignore: whether git's ignore files count.
         force_exclude: whether excludes also hold for paths that are named.
         target_torch: the lowest torch that fixes must work on, as (major, minor).
+        target_torch_from: the file of dependencies that says so, `CONFIGURED`, or empty where nothing does.
         accelerator: ``"auto"``, ``"cuda"``, ``"mps"`` or ``"cpu"``.
         assume_hot: globs of the names of functions that are hot.
         fail_on: the lowest severity that makes a run fail.
@@ -81,6 +85,7 @@ class Settings:
     respect_gitignore: bool = True
     force_exclude: bool = False
     target_torch: tuple[int, int] = DEFAULT_TORCH
+    target_torch_from: str = field(default="", compare=False)
     accelerator: str = "auto"
     assume_hot: tuple[str, ...] = ()
     fail_on: Severity = Severity.WARNING
@@ -154,8 +159,10 @@ def load_settings(
     _check_rules(given, lambda key: "--", catalog, UsageError)
     merged = _merged(merged, given)
     merged["refused"] = tuple(words for key, words in refused.items() if key not in given)
+    merged["target-torch-from"] = CONFIGURED
     if "target-torch" not in merged:
-        merged["target-torch"] = _declared_torch(config, root) or DEFAULT_TORCH
+        declared = _declared_torch(config, root) or (DEFAULT_TORCH, "")
+        merged["target-torch"], merged["target-torch-from"] = declared
     merged["exclude"] = (*_items(merged, "exclude", DEFAULT_EXCLUDE), *_items(merged, "extend-exclude"))
     merged.setdefault("cache-dir", CACHE_NAME)
     for key in ("cache-dir", "baseline"):
@@ -243,16 +250,29 @@ def _check_rules(
             raise error(f"{where}: the glob {glob!r} can match nothing: {reason}")
 
 
-def _declared_torch(config: str | None, root: str) -> tuple[int, int] | None:
-    """Return the lower bound of torch in the dependencies of our pyproject.toml, or of the one in the root."""
-    own = config if config and os.path.basename(config) == "pyproject.toml" else None
+def _declared_torch(config: str | None, root: str) -> Declared | None:
+    """Return the lower bound of torch in our pyproject.toml where it lies elsewhere, or in the root's dependencies."""
+    folder = os.path.dirname(os.path.realpath(config)) if config else root
+    elsewhere = declared_in(folder) if folder != root and os.path.basename(config or "") == "pyproject.toml" else None
+    return elsewhere or declared_in(root)
+
+
+def in_folder(settings: Settings, folder: str, memo: dict[str, Declared | None]) -> Settings:
+    """Return the settings for the files of a folder: a torch that nothing sets is that of the nearest dependencies.
+
+    Args:
+        settings: those of the project.
+        folder: where the files lie.
+        memo: as of `torchlint.engine.dependencies.declared_above`.
+    """
+    if settings.target_torch_from == CONFIGURED:
+        return settings
     try:
-        data, _ = read_toml(own or os.path.join(root, "pyproject.toml"))
-    except ConfigError:  # there is none, or it is broken; as it does not configure us, that is not ours to say
-        return None
-    project = data.get("project")
-    requirements = project.get("dependencies") if isinstance(project, Mapping) else None
-    return lowest_torch(requirements) if isinstance(requirements, list) else None
+        folder = os.path.realpath(folder)
+    except (OSError, ValueError):  # the current directory was deleted
+        return settings
+    found = declared_above(folder, settings.root, memo)
+    return replace(settings, target_torch=found[0], target_torch_from=found[1]) if found is not None else settings
 
 
 def codes_for(settings: Settings, catalog: Catalog, relative_path: str) -> frozenset[str]:

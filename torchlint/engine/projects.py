@@ -30,7 +30,7 @@ def outside_of(job: Job) -> Outside:
     """Return what the file of a job may ask about its project; nothing where the job names no root."""
     if not job.root:
         return Outside()
-    key = (job.root, job.target_torch, job.accelerator, job.assume_hot)
+    key = (job.root, job.accelerator, job.assume_hot)  # The torch that fixes are for decides on no fact.
     if key not in _projects:
         forget()  # A run is about one project at a time.
         _projects[key] = Project(job.root, _text, _Analyst(job).module)
@@ -127,7 +127,6 @@ class _Analyst:
             tree,
             text,
             os.path.relpath(path, self._job.root).replace(os.sep, "/"),
-            target_torch=self._job.target_torch,
             accelerator=self._job.accelerator,
             assume_hot=self._job.assume_hot,
             outside=Outside(project.helper(path), path, deep=False),

@@ -12,6 +12,14 @@ _NUMBER = re.compile(
 )
 _CLAUSE = re.compile(r"(===?|>=|<=|~=|!=|>|<|)\s*(\S+)")
 _REQUIREMENT = re.compile(r"([\w.-]+)\s*(?:\[[^]]*\])?(.*)", re.DOTALL)
+_WHEEL = re.compile(r"[/\\]torch-(\d{1,4}(?:\.\d{1,4}){1,3})")
+"""The name of a wheel in an address: ``torch @ https://…/torch-1.13.1%2Bcu117-cp310-….whl``."""
+_LONGEST = 2_000
+_LAST_MINOR = {0: 4, 1: 13}
+"""The last minor version of each major one of torch that is complete."""
+_NO_LAST = 99
+DEFAULT_TORCH = (2, 4)
+"""The lowest torch where nothing says which."""
 _LOWER = (">=", ">", "~=", "==", "===")
 _COMPARE: Mapping[str, Callable[[Version, Version], bool]] = {
     ">=": operator.ge,
@@ -65,27 +73,53 @@ def _meets_clause(own: Version, clause: str) -> bool:
 def lowest_torch(requirements: Iterable[object]) -> tuple[int, int] | None:
     """Return the (major, minor) that is the lower bound of torch in a list of requirements, or None.
 
-    Of several requirements on torch (for several platforms, say) the lowest bound counts; a requirement without
-    a lower bound, and what is no requirement, counts for nothing.
+    Of several requirements on torch (for several platforms, say) the lowest bound counts; what is no requirement
+    counts for nothing, and neither does one without a lower bound, unless it only allows versions before
+    `DEFAULT_TORCH`: then the last of these counts.
     """
-    bounds = []
-    for requirement in requirements:
-        found = _REQUIREMENT.fullmatch(requirement.strip()) if isinstance(requirement, str) else None
-        if found and found[1].lower() == "torch":
-            clauses = found[2].partition(";")[0].strip(" ()").split(",")
-            lower = [bound for clause in clauses if (bound := _lower(clause))]
-            bounds += [max(lower)] if lower else []
+    bounds = [bound for requirement in requirements if (bound := _bound(requirement)) is not None]
     if not bounds:
         return None
     major, minor, *_ = (*min(bounds), 0)
     return major, minor
 
 
+def _bound(requirement: object) -> Version | None:
+    """Return the lowest version of torch that a requirement is about."""
+    text = requirement.strip() if isinstance(requirement, str) and len(requirement) <= _LONGEST else ""
+    wheel = _WHEEL.search(text)
+    if wheel:
+        return _version(wheel[1])
+    found = _REQUIREMENT.fullmatch(text)
+    if not found or found[1].lower() != "torch":
+        return None
+    clauses = found[2].partition(";")[0].strip(" ()").split(",")
+    lower = [bound for clause in clauses if (bound := _lower(clause))]
+    if lower:
+        return max(lower)
+    upper = [bound for clause in clauses if (bound := _upper(clause))]
+    return min(upper) if upper and min(upper) < DEFAULT_TORCH else None
+
+
 def _lower(clause: str) -> Version | None:
     found = _CLAUSE.fullmatch(clause.strip())
-    if not found or found[1] not in _LOWER:
+    return _version(found[2].removesuffix(".*")) if found and found[1] in _LOWER else None
+
+
+def _upper(clause: str) -> Version | None:
+    """Return the (major, minor) of the last version that ``<`` or ``<=`` allows."""
+    found = _CLAUSE.fullmatch(clause.strip())
+    bound = _version(found[2]) if found and found[1] in ("<", "<=") else None
+    if found is None or bound is None:
         return None
+    major, minor, *rest = (*bound, 0)
+    if found[1] == "<=" or any(rest):
+        return major, minor
+    return (major, minor - 1) if minor else (major - 1, _LAST_MINOR.get(major - 1, _NO_LAST))
+
+
+def _version(text: str) -> Version | None:
     try:
-        return parse_version(found[2].removesuffix(".*"))
+        return parse_version(text)
     except ValueError:
         return None

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from torchlint.base.errors import TorchlintError
 from torchlint.base.finding import FileReport, Note, NoteKind, Severity
 from torchlint.engine.catalog import Catalog
-from torchlint.engine.config import Overrides, Settings, codes_for, find_config, load_settings, severities
+from torchlint.engine.config import Overrides, Settings, codes_for, find_config, in_folder, load_settings, severities
 from torchlint.engine.job import Job
 from torchlint.lsp.uris import UNTITLED, path_of, scheme_of
 from torchlint.source.discover import DiscoverOptions, SkipKind, discover
@@ -115,6 +115,7 @@ class Configured:
         folder = os.path.dirname(path)
         try:
             found = load_settings(find_config(folder), self._overrides, start=folder, catalog=self.catalog)
+            found = in_folder(found, folder, {})
         except TorchlintError as error:
             if self._told.get(folder) != str(error):
                 if str(error) not in self._told.values():

@@ -69,7 +69,10 @@ KEYS: Mapping[str, Key] = MappingProxyType(
             "version in quotes",
             "The oldest torch that fixes must work on; else read from your dependencies.",
             'target-torch = "2.4"',
-            "That is the lower bound of torch in `pyproject.toml`; 2.4 where there is none.",
+            "That is the lower bound of torch in the nearest folder, from the file's own up to the root, where "
+            "`pyproject.toml`, `setup.py`, `setup.cfg`, `requirements*.txt`, `requirements/*.txt` or `environment.yml` "
+            "has one; the lowest of several, and 2.4 where there is none. Of `torch<2` it is 1.13. Nothing of these "
+            "files is run. `--show-settings` prints the file under `target-torch-from`.",
         ),
         "accelerator": Key(
             '`"auto"`, `"cuda"`, `"mps"` or `"cpu"`',

@@ -74,7 +74,8 @@ def _imported(node: ast.Import | ast.ImportFrom, aim: Aim) -> Iterator[tuple[str
         if where == MINE and item.name in ("*", aim.name):
             yield "", MINE
         below = aim.leads(f"{base}{item.name}" if base.endswith(".") else f"{base}.{item.name}")
-        yield item.asname or item.name, below if below == MINE or where == OUTSIDE else where
+        # What is defined in the module is not the module.
+        yield item.asname or item.name, below if below == MINE or where == OUTSIDE else OTHERS
 
 
 def _computed(node: ast.AST) -> bool:

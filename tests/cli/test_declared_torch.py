@@ -1,0 +1,47 @@
+"""The lists of dependencies decide which torch fixes are for, whatever is named on the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+OLD = """
+import torch
+
+
+def f(loss):
+    scaler = torch.cuda.amp.GradScaler()
+    scaler.scale(loss).backward()
+"""
+
+
+def said(folder: Path, *arguments: str) -> str:
+    command = [sys.executable, "-m", "torchlint", "check", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+def found(folder: Path, *arguments: str) -> list[Any]:
+    return list(json.loads(said(folder, "--select", "TL408", "--output-format", "json", *arguments)))
+
+
+def test_the_nearest_list_decides_on_a_fix(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.py").write_text(OLD)
+    requirements = tmp_path / "old" / "requirements.txt"
+    requirements.write_text("torch>=1.8\n")
+    (tmp_path / "new" / "setup.py").write_text("setup(install_requires=['torch>=2.4'])\n")
+    both = found(tmp_path, ".")
+    fixes = [(Path(finding["filename"]).parent.name, finding["fix"] is not None) for finding in both]
+    assert fixes == [("new", True), ("old", False)]
+    assert found(tmp_path, "old/train.py") == [finding for finding in both if "old" in finding["filename"]]
+    assert found(tmp_path, ".") == both
+    requirements.write_text("torch>=2.6\n")
+    assert all(finding["fix"] is not None for finding in found(tmp_path, "."))
+    shown = said(tmp_path, "--show-settings", "old")
+    assert 'target-torch = "2.6"' in shown
+    assert f'target-torch-from = "{requirements}"' in shown

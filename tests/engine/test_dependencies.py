@@ -1,0 +1,145 @@
+"""The torch that a project is for is read from its lists of dependencies, which are text from a stranger."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from torchlint.engine.config import CONFIGURED, find_config, in_folder, load_settings
+from torchlint.engine.dependencies import declared_in
+
+SETUP = """
+from setuptools import setup
+# "torch>=1.1" was enough once
+NEEDED = ['numpy', "torch >= 1.8"]
+setup(name="x", install_requires=NEEDED, long_description='''
+    torch is needed''')
+"""
+CONDA = """
+name: x
+channels: [pytorch]
+dependencies:
+  - python=3.9
+  - pytorch::pytorch=1.12=py3.9_cuda11.6
+  - pip:
+    - einops
+"""
+POETRY = '[tool.poetry.dependencies]\ntorch = {version = "^1.13", source = "pytorch"}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "bound"),
+    [
+        ("requirements.txt", "numpy\ntorch>=1.8  # at least\n", (1, 8)),
+        ("requirements.txt", "torch==1.13.1+cu117 ; python_version < '3.11'\n", (1, 13)),
+        ("requirements.txt", "torch[opt]~=2.1.0\n", (2, 1)),
+        ("requirements.txt", "torch==2.0.1 \\\n    --hash=sha256:00\n", (2, 0)),
+        ("requirements.txt", "torch @ https://example.org/whl/torch-1.13.1%2Bcu117-cp310-linux.whl\n", (1, 13)),
+        ("requirements.txt", "https://example.org/whl/torch-2.0.1-cp310-linux.whl\n", (2, 0)),
+        ("requirements.txt", "torch<2\n", (1, 13)),
+        ("requirements.txt", "torch<2.4\n", (2, 3)),
+        ("requirements.txt", "torch<=2.2.1\n", (2, 2)),
+        ("requirements.txt", "torch<3\n", None),
+        ("requirements.txt", "torch\ntorchvision>=0.9\npytorch-lightning>=1.5\n", None),
+        ("requirements.txt", "-r other.txt\n-e .\n==\ntorch>=\n", None),
+        ("requirements-dev.txt", "torch>=2.2", (2, 2)),
+        ("dev_requirements.txt", "torch>=2.2", (2, 2)),
+        ("requirements/base.txt", "torch>=1.9", (1, 9)),
+        ("setup.py", SETUP, (1, 8)),
+        ("setup.py", "setup(install_requires='''\nnumpy\ntorch==1.10.0\n'''.split())", (1, 10)),
+        ("setup.cfg", "[options]\ninstall_requires =\n    numpy\n    torch>=1.7\n", (1, 7)),
+        ("setup.cfg", "[options]\ninstall_requires = torch>=1.7\n", (1, 7)),
+        ("environment.yml", CONDA, (1, 12)),
+        ("environment.yaml", "dependencies:\n- pytorch>=1.10\n- pip:\n  - torch==1.9.0\n", (1, 9)),
+        ("pyproject.toml", "[project.optional-dependencies]\ntrain = ['torch>=2.1']\n", (2, 1)),
+        ("pyproject.toml", "[dependency-groups]\ndev = ['torch>=2.1', {include-group = 'x'}]\n", (2, 1)),
+        ("pyproject.toml", POETRY, (1, 13)),
+        ("pyproject.toml", "[tool.poetry.dependencies]\ntorch = '2.0.1'\n", (2, 0)),
+        ("notes.txt", "torch>=1.8", None),
+    ],
+)
+def test_a_bound_is_read(tmp_path: Path, name: str, text: str, bound: tuple[int, int] | None) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(textwrap.dedent(text))
+    assert declared_in(str(tmp_path)) == (None if bound is None else (bound, str(path)))
+
+
+def test_the_lowest_of_several_counts(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("torch==2.5.1\n")
+    (tmp_path / "setup.py").write_text(SETUP)
+    (tmp_path / "requirements-gpu.txt").write_text("torch>=2.0\n")
+    assert declared_in(str(tmp_path)) == ((1, 8), str(tmp_path / "setup.py"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_a_list_with_a_byte_order_mark_is_read(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "requirements.txt").write_bytes("torch==1.13.1\r\n".encode(encoding))
+    assert declared_in(str(tmp_path)) == ((1, 13), str(tmp_path / "requirements.txt"))
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("requirements.txt", b"torch>=1.8\n" + b"#" * 1_000_000),
+        ("requirements.txt", b"torch" + b" " * 900_000 + b">=x"),
+        ("requirements.txt", b"torch" + b"(" * 900_000),
+        ("setup.py", b"'torch" + b"\\\\'" * 300_000),
+        ("setup.py", b"'''torch " + b"'' " * 300_000),
+        ("setup.py", b'"torch\n' * 140_000),
+        ("setup.py", b"(" * 900_000),
+        ("setup.cfg", b"torch=" * 160_000),
+        ("environment.yml", b"- " + b"a" * 900_000 + b"torch"),
+        ("environment.yml", b"- " + b"a/" * 450_000),
+        ("pyproject.toml", b"[project]\ndependencies = ['torch>=1.8'\n" * 20_000),
+        ("pyproject.toml", b"\xff\xfe\x00"),
+    ],
+    ids=range(12),
+)
+def test_a_hostile_list_says_nothing_and_takes_no_time(tmp_path: Path, name: str, data: bytes) -> None:
+    (tmp_path / name).write_bytes(data)
+    start = time.process_time()
+    assert declared_in(str(tmp_path)) is None
+    assert time.process_time() - start < 5
+
+
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "requirements.txt")
+    os.mkfifo(tmp_path / "requirements-x.txt")
+    (tmp_path / "setup.py").mkdir()
+    (tmp_path / "setup.cfg").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "requirements").write_text("torch>=1.8")
+    assert declared_in(str(tmp_path)) is None
+
+
+def test_setup_is_not_run(tmp_path: Path) -> None:
+    (tmp_path / "setup.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nx = 'torch>=1.8'\n")
+    assert declared_in(str(tmp_path)) is not None
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_nearest_list_holds_for_a_file(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "requirements.txt").write_text("torch>=2.5")
+    (tmp_path / "old" / "deep").mkdir(parents=True)
+    (tmp_path / "old" / "pyproject.toml").write_text("[project]\ndependencies = ['torch>=1.8']\n")
+    (tmp_path / "new").mkdir()
+    settings = load_settings(None, start=str(tmp_path))
+    assert (settings.target_torch, settings.target_torch_from) == ((2, 5), str(tmp_path / "requirements.txt"))
+    deep = in_folder(settings, str(tmp_path / "old" / "deep"), {})
+    assert (deep.target_torch, deep.target_torch_from) == ((1, 8), str(tmp_path / "old" / "pyproject.toml"))
+    assert in_folder(settings, str(tmp_path / "new"), {}) is settings
+    assert in_folder(settings, str(tmp_path.parent), {}) is settings
+
+
+def test_what_is_configured_holds_everywhere(tmp_path: Path) -> None:
+    (tmp_path / "torchlint.toml").write_text("target-torch = '2.6'\n")
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "requirements.txt").write_text("torch>=1.8")
+    settings = load_settings(find_config(str(tmp_path)))
+    assert settings.target_torch_from == CONFIGURED
+    assert in_folder(settings, str(tmp_path / "old"), {}).target_torch == (2, 6)

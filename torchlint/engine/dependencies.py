@@ -1,0 +1,166 @@
+"""Which torch a project is for, where only its lists of dependencies say so.
+
+They come with the code that is checked, so they are read as text from a stranger: only regular files of at most
+`MAX_BYTES`, nothing is run, parsed as Python, or fetched, and what cannot be read says nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from torchlint.base.errors import ConfigError, SourceError
+from torchlint.engine.config_file import MAX_BYTES, read_toml
+from torchlint.engine.versions import lowest_torch
+from torchlint.source.document import read_bytes
+
+Declared = tuple[tuple[int, int], str]
+"""The lowest torch as (major, minor), and the file that says so."""
+
+_MOST_ENTRIES = 20_000
+_MOST_FILES = 20
+_NAMES = ("pyproject.toml", "setup.py", "setup.cfg", "environment.yml", "environment.yaml", "requirements.txt")
+_LISTS = re.compile(r"[\w.-]*requirements[\w.-]*\.txt")
+_FOLDER = "requirements"
+_BOMS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig"))
+_STRING = re.compile(
+    r"#[^\n]*|'''((?:[^'\\]|\\.|'(?!''))*)'''|\"\"\"((?:[^\"\\]|\\.|\"(?!\"\"))*)\"\"\""
+    r"|'((?:[^'\\\n]|\\.)*)'|\"((?:[^\"\\\n]|\\.)*)\"",
+    re.DOTALL,
+)
+_COMMENT = re.compile(r"(?:^|\s)#.*$")
+_HASH = re.compile(r"\s--\w.*$")
+_CONDA = re.compile(r"-\s*[\"']?(?:[\w./-]+::)?(py)?torch\s*([<>=!~][^\"'\s#]*)")
+_POETRY = re.compile(r"\^\s*(?=\d)|~\s*(?=\d)")
+_KEY = re.compile(r"^\s*install_requires\s*[=:]")
+
+
+def declared_in(folder: str) -> Declared | None:
+    """Return what the lists of dependencies in one folder say: of several the lowest bound counts."""
+    found = []
+    for path in lists_in(folder):
+        bound = lowest_torch(_requirements(path))
+        if bound is not None:
+            found.append((bound, path))
+    return min(found, default=None)
+
+
+def declared_above(folder: str, root: str, memo: dict[str, Declared | None]) -> Declared | None:
+    """Return what the nearest list of dependencies says, in a folder or in one above it, but below `root`.
+
+    Args:
+        folder: absolute, links resolved.
+        root: the same; nothing is looked for outside of it.
+        memo: what is known by folder; pass the same dict to look each folder up once.
+    """
+    if not folder.startswith(os.path.join(root, "")):
+        return None
+    if folder not in memo:
+        memo[folder] = declared_in(folder) or declared_above(os.path.dirname(folder), root, memo)
+    return memo[folder]
+
+
+def lists_in(folder: str) -> list[str]:
+    """Return the lists of dependencies in a folder and in its folder ``requirements``, no more than `_MOST_FILES`."""
+    named = {os.path.join(folder, name) for name in _NAMES}
+    listed = {path for path in _entries(folder) if _LISTS.fullmatch(os.path.basename(path))}
+    below = {path for path in _entries(os.path.join(folder, _FOLDER)) if path.endswith(".txt")}
+    return sorted(path for path in named if os.path.isfile(path)) + sorted({*listed, *below} - named)[:_MOST_FILES]
+
+
+def watched(folder: str) -> Iterator[str]:
+    """Yield the paths that decide on `declared_in`, those that may come included, but for new lists of other names."""
+    yield from (os.path.join(folder, name) for name in (*_NAMES, _FOLDER))
+    yield from lists_in(folder)
+
+
+def _entries(folder: str) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            for count, entry in enumerate(entries):
+                if count >= _MOST_ENTRIES:
+                    return
+                if entry.name.endswith(".txt"):
+                    yield entry.path
+    except (OSError, ValueError):
+        return
+
+
+def _requirements(path: str) -> list[str]:
+    """Return the requirements that a file lists; some of the lines may be none."""
+    name = os.path.basename(path)
+    if name == "pyproject.toml":
+        return list(_of_pyproject(path))
+    text = _text(path)
+    reader = _READERS.get(name, _of_list)
+    return list(reader(text))
+
+
+def _text(path: str) -> str:
+    try:
+        data = read_bytes(path, path, MAX_BYTES)
+    except SourceError:
+        return ""
+    encoding = next((name for mark, name in _BOMS if data.startswith(mark)), "utf-8")
+    return data.decode(encoding, "replace")
+
+
+def _of_pyproject(path: str) -> Iterator[str]:
+    try:
+        data, _ = read_toml(path)
+    except ConfigError:  # It is broken; as it need not configure us, that is not ours to say.
+        return
+    project, groups = _table(data.get("project")), _table(data.get("dependency-groups"))
+    lists = [project.get("dependencies"), *_table(project.get("optional-dependencies")).values(), *groups.values()]
+    for each in lists:
+        yield from (item for item in (each if isinstance(each, list) else ()) if isinstance(item, str))
+    poetry = _table(_table(_table(data.get("tool")).get("poetry")).get("dependencies"))
+    wanted = poetry.get("torch")
+    for one in wanted if isinstance(wanted, list) else [wanted]:
+        version = _table(one).get("version") if isinstance(one, Mapping) else one
+        if isinstance(version, str):
+            bounds = _POETRY.sub(">=", version)
+            yield f"torch=={bounds}" if bounds[:1].isdigit() else f"torch{bounds}"
+
+
+def _table(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _of_setup(text: str) -> Iterator[str]:
+    """Yield the lines of the strings in Python code."""
+    for found in _STRING.finditer(text):
+        body = next((group for group in found.groups() if group), "")
+        if "torch" in body:
+            yield from (line.strip() for line in body.split("\n"))
+
+
+def _of_list(text: str) -> Iterator[str]:
+    """Yield the requirements of a list for pip."""
+    for line in text.replace("\\\r\n", " ").replace("\\\n", " ").splitlines():
+        if "torch" in line:
+            yield _HASH.sub("", _COMMENT.sub("", line)).strip()
+
+
+def _of_setup_cfg(text: str) -> Iterator[str]:
+    yield from (_KEY.sub("", line) for line in _of_list(text))
+
+
+def _of_environment(text: str) -> Iterator[str]:
+    """Yield the requirements of an environment for conda, in the words of pip."""
+    for line in text.splitlines():
+        found = _CONDA.match(line.strip())
+        if found:
+            version = found[2]
+            if re.match(r"=[^=]", version):  # ``pytorch=1.10=py3.9_cuda11``
+                version = "==" + version[1:].partition("=")[0]
+            yield f"torch{version}"
+
+
+_READERS: Mapping[str, Callable[[str], Iterator[str]]] = {
+    "setup.py": _of_setup,
+    "setup.cfg": _of_setup_cfg,
+    "environment.yml": _of_environment,
+    "environment.yaml": _of_environment,
+}
