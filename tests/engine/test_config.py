@@ -319,7 +319,7 @@ def test_every_key_is_tried_above() -> None:
         ("severity = { TL9 = 'error' }", "severity: unknown rule 'TL9'"),
         ("fail-on = 'never'", "fail-on must be one of error, warning, info, not 'never'"),
         ("accelerator = 1", "accelerator must be one of auto, cuda, mps, cpu, not 1"),
-        ("output-format = 'yaml'", "output-format must be one of full, "),
+        ("output-format = 'yaml'", "output-format must be one of ranked, "),
         ("target-torch = 2.4", 'target-torch must be a version in quotes such as "2.4"'),
         ("target-torch = '2'", "target-torch must be a version"),
         ("respect-gitignore = 1", "respect-gitignore must be true or false"),
