@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import sys
 
 import pytest
 
 from tests.checking import job
 from tests.lsp.editor import HOT
 from tests.patience import PATIENCE
+from torchlint.base.finding import FileReport
 from torchlint.lsp.pool import Pool, Worker
 
 pytestmark = pytest.mark.asyncio
+POSIX = pytest.mark.skipif(sys.platform != "linux", reason="needs a worker that can be stopped, and its CPU time")
 
 
 async def test_where_no_worker_can_be_started_all_are_told_and_later_ones_work(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,4 +47,41 @@ async def test_one_worker_is_enough_until_it_is_busy() -> None:
     assert len(pool._workers) == 1
     await asyncio.gather(*(pool.analyse(job(HOT)) for _ in range(6)))
     assert len(pool._workers) <= 2
+    await pool.close()
+
+
+async def stopped(told: list[str]) -> tuple[Pool, int, asyncio.Future[FileReport]]:
+    """Return a pool with a limit of one second, its one worker, which is stopped, and an analysis that it is at."""
+    pool = Pool(told.append, timeout=1.0)
+    await pool.analyse(job(HOT))
+    (worker,) = pool._workers
+    process = worker._process.pid
+    os.kill(process, signal.SIGSTOP)
+    asked = asyncio.ensure_future(pool.analyse(job(HOT)))
+    return pool, process, asked
+
+
+@POSIX
+async def test_a_worker_that_was_stopped_for_longer_than_its_limit_answers() -> None:
+    told: list[str] = []
+    pool, process, asked = await stopped(told)
+    await asyncio.sleep(2.5)
+    assert not asked.done()
+    os.kill(process, signal.SIGCONT)
+    report = await asked
+    assert (report.notes, [finding.code for finding in report.findings], told) == ((), ["TL102"], [])
+    await pool.close()
+
+
+@POSIX
+async def test_an_analysis_that_nobody_wants_costs_its_worker_only_when_it_has_worked_on_it() -> None:
+    told: list[str] = []
+    pool, process, asked = await stopped(told)
+    await asyncio.sleep(0.1)
+    asked.cancel()
+    await asyncio.sleep(2.5)
+    os.kill(process, signal.SIGCONT)
+    while not (pool._workers and pool._idle.qsize()):
+        await asyncio.sleep(0.05)
+    assert ([worker._process.pid for worker in pool._workers], told) == ([process], [])
     await pool.close()
