@@ -19,13 +19,14 @@ class Choices:
 
     def __init__(self, shape: str, seed: str, plain: frozenset[str] = frozenset()) -> None:
         self.shape, self.seed, self.plain = shape, f"{shape}:{seed}", plain
+        self.boldness = random.Random(self.seed).choice((0.25, 0.5, 1.0))
         self.taken: dict[str, int] = {}
         self.words: dict[str, str] = {}
 
     def pick(self, site: str, options: Sequence[str], rate: float = 0.5) -> str:
-        """Return one of the options, a plain one in `1 - rate` of all cases."""
+        """Return one of the options, a plain one in at least `1 - rate` of all cases."""
         chance = random.Random(f"{self.seed}:{site}")
-        number = chance.randrange(len(options)) if chance.random() < rate else 0
+        number = chance.randrange(len(options)) if chance.random() < rate * self.boldness else 0
         if site in self.plain:
             number = 0
         self.taken[site] = number
@@ -1642,24 +1643,12 @@ def elements(c: Choices) -> Core:
         ],
         0.3,
     )
-    head = [
-        "names = ['left', 'right']",
-        "seen = []",
-        "s = None",
-        "t = None",
-        "",
-        "",
-        "def upd(v):",
-        "    global s",
-        "    if s is not None: s = s.mul(2)",
-        "    return v",
-        "",
-        "",
-        "def resize(t):",
-        "    t.unsqueeze_(0)",
-    ]
-    if c.pick("upd", ["global", "inplace"], 0.5) == "inplace":
-        head = [line.replace("s = s.mul(2)", "s.add_(1)") for line in head]
+    head = ["names = ['left', 'right']", "seen = []", "t = None"]
+    if "upd(" in read + form:
+        written = c.pick("written", ["s = s.mul(2)", "s.add_(1)"], 1.0)
+        head += ["s = None", "", "", "def upd(v):", "    global s", f"    if s is not None: {written}", "    return v"]
+    if "resize(" in change:
+        head += ["", "", "def resize(t):", "    t.unsqueeze_(0)"]
     body = [f"s = {made}", change, *form.format(r=read).split("\n"), later, consume, "#in"]
     loop = c.pick(
         "loop",
