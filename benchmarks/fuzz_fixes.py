@@ -19,12 +19,14 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from benchmarks.fuzz_shapes import SHAPES, Made, make
+from torchlint.base.finding import Safety
+from torchlint.engine.catalog import load_catalog
 
 _BATCH = 300
 _ROUNDS = 12
@@ -41,6 +43,8 @@ class Verdict:
     patch: str = ""
     difference: str = ""
     timed_out: bool = False
+    guarded: bool = False
+    """Whether the rule of the shape offers a fix that is not safe."""
 
 
 @dataclass(slots=True)
@@ -51,6 +55,7 @@ class Tally:
     fixed: Counter[str] = field(default_factory=Counter)
     exercised: Counter[str] = field(default_factory=Counter)
     """Safe fixes by the code of the rule, whatever the shape of their program."""
+    guarded: Counter[str] = field(default_factory=Counter)
     invalid: int = 0
     timed_out: int = 0
     differing: list[Verdict] = field(default_factory=list)
@@ -59,8 +64,9 @@ class Tally:
 
     @property
     def dead(self) -> list[str]:
-        """Return the shapes that were made and never got a safe fix of their own rule."""
-        return [shape for shape in SHAPES if self.programs[shape] and not self.exercised[shape]]
+        """Return the shapes that were made and never got a safe fix of their own rule, though it has one."""
+        safe = {info.code for info in load_catalog().rules if Safety.SAFE in info.fixes}
+        return [code for code in SHAPES if self.programs[code] and not self.exercised[code] and code in safe]
 
 
 class Executors:
@@ -124,18 +130,21 @@ def judged(programs: Sequence[Made], executors: Executors, jobs: int = 1) -> lis
                 path = before / str(number) / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
-        codes = _safe(before, jobs)
+        offers = _offers(before, jobs)
+        codes = {number: safe for number, (safe, _) in offers.items() if safe}
         for number in codes:
             shutil.copytree(before / str(number), after / str(number))
         refused = _refusals(_torchlint("fix", "--apply", "--jobs", str(jobs), cwd=after)[1]) if codes else {}
         tasks = [(str(folder / str(number)), programs[number].mode) for number in codes for folder in (before, after)]
         results = dict(zip(tasks, executors.run(tasks), strict=True)) if tasks else {}
-        return [
+        verdicts = [
             Verdict(program, codes[number], difference=refused[number])
             if number in refused
             else _verdict(program, number, codes.get(number, ()), (before, after), results)
             for number, program in enumerate(programs)
         ]
+        others = [offers.get(number, ((), ()))[1] for number in range(len(programs))]
+        return [replace(one, guarded=one.program.shape in rest) for one, rest in zip(verdicts, others, strict=True)]
 
 
 def _verdict(
@@ -173,16 +182,21 @@ def _torchlint(*arguments: str, cwd: Path) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
-def _safe(folder: Path, jobs: int) -> dict[int, tuple[str, ...]]:
-    """Return the codes of the safe fixes that are offered for each program that gets one."""
-    found: dict[int, list[str]] = defaultdict(list)
+def _offers(folder: Path, jobs: int) -> dict[int, tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Return the codes of the safe fixes and those of the other fixes that are offered for each program."""
+    safe: dict[int, set[str]] = defaultdict(set)
+    others: dict[int, set[str]] = defaultdict(set)
     report, _ = _torchlint("check", "--output-format", "json", "--jobs", str(jobs), "--no-cache", cwd=folder)
     for finding in json.loads(report):
         fix = finding["fix"]
-        if fix and fix["applicability"] == "safe" and fix["edits"]:
+        if fix and fix["edits"]:
             relative = Path(finding["filename"]).resolve().relative_to(folder.resolve())
-            found[int(relative.parts[0])].append(finding["code"])
-    return {number: tuple(sorted(set(codes))) for number, codes in sorted(found.items())}
+            kind = safe if fix["applicability"] == "safe" else others
+            kind[int(relative.parts[0])].add(finding["code"])
+    return {
+        number: (tuple(sorted(safe[number])), tuple(sorted(others[number])))
+        for number in sorted(safe.keys() | others.keys())
+    }
 
 
 def _patch(old: Path, new: Path, program: Made) -> str:
@@ -211,6 +225,7 @@ def try_all(
             tally.programs[verdict.program.shape] += 1
             tally.fixed[verdict.program.shape] += bool(verdict.patch)
             tally.exercised.update(verdict.codes if verdict.patch else ())
+            tally.guarded[verdict.program.shape] += verdict.guarded and not verdict.patch
             tally.timed_out += verdict.timed_out
             if verdict.difference:
                 tally.differing.append(verdict)
@@ -278,7 +293,15 @@ def result(tally: Tally, seconds: float, seed: int) -> dict[str, Any]:
         "differing": len(tally.differing),
         "timed_out": tally.timed_out,
         "invalid": tally.invalid,
-        "shapes": {shape: [tally.fixed[shape], tally.programs[shape]] for shape in SHAPES if tally.programs[shape]},
+        "shapes": {
+            shape: {
+                "programs": tally.programs[shape],
+                "with_a_safe_fix": tally.fixed[shape],
+                "guarded": tally.guarded[shape],
+            }
+            for shape in SHAPES
+            if tally.programs[shape]
+        },
         "safe_fixes": dict(sorted(tally.exercised.items())),
         "without_a_safe_fix": tally.dead,
         "causes": [

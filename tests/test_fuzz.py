@@ -296,9 +296,9 @@ def test_differences_are_cut_down_and_grouped_by_their_cause(monkeypatch: pytest
 def test_a_shape_that_no_rule_fixes_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fuzz_fixes, "judged", lambda programs, *others: [Verdict(each) for each in programs])
     tally = fuzz_fixes.try_all(fuzz_fixes.drawn(0, 22), executors=None)  # type: ignore[arg-type]
-    assert tally.dead == list(fuzz_shapes.SHAPES)
+    safe = {info.code for info in rules() if Safety.SAFE in info.fixes}
+    assert tally.dead == [code for code in fuzz_shapes.SHAPES if code in safe]
 
 
 def test_each_rule_with_a_safe_fix_has_a_shape() -> None:
-    safe = [info.code for info in rules() if Safety.SAFE in info.fixes]
-    assert sorted(safe) == sorted(fuzz_shapes.SHAPES)
+    assert {info.code for info in rules() if Safety.SAFE in info.fixes} <= fuzz_shapes.SHAPES.keys()
