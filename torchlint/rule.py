@@ -212,6 +212,8 @@ def deletion(node: cst.Call, module: Module, safety: Safety, note: str) -> Fix |
 def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Call:
     """Return a call that passes ``name=value``: in the place of that keyword if it is there, else behind the rest."""
     args = list(call.args)
+    if isinstance(value, cst.NamedExpr) and not value.lpar:
+        value = value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])  # As in ``.to(dev := x.device)``.
     for index, arg in enumerate(args):
         if arg.keyword is not None and arg.keyword.value == name:
             args[index] = arg.with_changes(value=value)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.semantic.object_uses import ObjectUse, Way, back_door, binding_uses
+from torchlint.semantic.observers import says, sees_globals, sees_variables
+from torchlint.semantic.swallowing import may_be_swallowed
 from torchlint.semantic.tensor_origins import made_by_torch
 from torchlint.semantic.tree import LOOPS, callee
 
@@ -27,11 +30,14 @@ class Accumulator:
         name: the variable.
         loop: the outermost loop between the literal and the ``+=``.
         start: ``int`` or ``float``: the kind of the literal.
+        unseen: whether nothing at all can look at the variable before the line behind the loop: not even after an
+            exception, by its name in a string, or from another file.
     """
 
     name: str
     loop: cst.For | cst.While
     start: str
+    unseen: bool
 
 
 def accumulator(module: Module, step: cst.AugAssign) -> Accumulator | None:
@@ -44,13 +50,64 @@ def accumulator(module: Module, step: cst.AugAssign) -> Accumulator | None:
         return None
     name = step.target.value
     loop, binding = _start(module, step, name)
-    literal = _assigned_by(binding, name)
+    literal = _assigned_by(module, binding, name)
     if loop is None or not isinstance(literal, (cst.Integer, cst.Float)):
         return None
     start = "int" if isinstance(literal, cst.Integer) else "float"
     if module.reads(loop, name) or module.writes(loop, name) != [step.target]:
         return None
-    return None if _seen_elsewhere(module, loop, name) else Accumulator(name, loop, start)
+    if _seen_elsewhere(module, loop, name) or binding is None:
+        return None
+    plain = _is_small(literal) and not _imported_since(module, binding, loop, name)
+    unseen = plain and not _in_changing_mode(module, step, loop) and is_unseen(module, loop, name)
+    return Accumulator(name, loop, start, unseen)
+
+
+_LARGEST_START = 2**53
+_INFERENCE = re.compile("inference_mode|InferenceMode")
+
+
+def _is_small(literal: cst.Integer | cst.Float) -> bool:
+    """Say whether a start value leaves room for every count that a loop can add to it in 64 bits."""
+    return isinstance(literal, cst.Float) or literal.evaluated_value <= _LARGEST_START
+
+
+def is_unseen(module: Module, loop: cst.For | cst.While, name: str) -> bool:
+    """Say whether only the loop's own lines touch a variable until control reaches the line behind the loop.
+
+    That line is always reached, or the variable is gone: no exception is caught in between, no ``else`` of the loop
+    goes elsewhere, no generator is left in the middle of it, and nobody looks into frames or modules.
+    """
+    owner = module.tree.owners[loop]
+    if may_be_swallowed(module, loop) or _leaves_in_else(module, loop):
+        return False
+    if isinstance(owner, cst.Module):
+        return not sees_globals(module, name)
+    yields = any(True for _ in module.within(owner, cst.Yield))
+    return not yields and not sees_variables(module)
+
+
+def _leaves_in_else(module: Module, loop: cst.For | cst.While) -> bool:
+    leaving = (cst.Break, cst.Continue, cst.Return)
+    return loop.orelse is not None and any(True for _ in module.within(loop.orelse, *leaving))
+
+
+def _imported_since(module: Module, binding: cst.BaseStatement, loop: cst.CSTNode, name: str) -> bool:
+    """Say whether an import behind the start value, inside the loop or before it, might bind the name anew."""
+    for each in module.nodes(cst.ImportFrom):
+        if isinstance(each, cst.ImportFrom) and module.before(binding, each):
+            names = () if isinstance(each.names, cst.ImportStar) else each.names
+            bound = {alias.name.value for alias in names if isinstance(alias.name, cst.Name)}
+            inside = module.is_within(each, loop) or module.before(each, loop)
+            if inside and (name in bound or isinstance(each.names, cst.ImportStar)):
+                return True
+    return False
+
+
+def _in_changing_mode(module: Module, step: cst.CSTNode, loop: cst.CSTNode) -> bool:
+    """Say whether a context inside the loop may make the sum an inference tensor, which refuses a later ``+=``."""
+    contexts = any(isinstance(above, cst.With) and module.is_within(above, loop) for above in module.ancestors(step))
+    return contexts and says(module, _INFERENCE)
 
 
 def gathered(module: Module, append: cst.Call) -> list[cst.Name] | None:
@@ -63,7 +120,7 @@ def gathered(module: Module, append: cst.Call) -> list[cst.Name] | None:
         return None
     name = func.value.value
     loop, binding = _start(module, append, name)
-    start = _assigned_by(binding, name)
+    start = _assigned_by(module, binding, name)
     if loop is None or not isinstance(start, cst.List) or start.elements or _seen_elsewhere(module, loop, name):
         return None
     if not _its_own(binding):
@@ -131,9 +188,11 @@ def _start(module: Module, step: cst.CSTNode, name: str) -> tuple[cst.For | cst.
     return None, None
 
 
-def _assigned_by(statement: cst.CSTNode | None, name: str) -> cst.BaseExpression | None:
-    """Return the expression that a plain assignment statement gives to `name`, or None."""
+def _assigned_by(module: Module, statement: cst.CSTNode | None, name: str) -> cst.BaseExpression | None:
+    """Return the expression that a plain assignment statement gives to `name`, or None where it binds it twice."""
     found = None
+    if statement is None or len(module.writes(statement, name)) != 1:
+        return None
     for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
         if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name) and small.target.value == name:
             found = small.value
@@ -148,7 +207,8 @@ def _assigned(target: cst.CSTNode, value: cst.BaseExpression, name: str) -> cst.
         return value if target.value == name else None
     if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple) and len(target.elements) == len(value.elements):
         for left, right in zip(target.elements, value.elements, strict=True):
-            if isinstance(left.value, cst.Name) and left.value.value == name:
+            plain = isinstance(left, cst.Element) and isinstance(right, cst.Element)
+            if plain and isinstance(left.value, cst.Name) and left.value.value == name:
                 return right.value
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -62,7 +63,7 @@ def is_array(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
 
 
 def _numpy_call(module: Module, call: cst.Call, name: str, depth: int) -> bool:
-    if _object_dtype(module, call):
+    if _object_dtype(module, call) or module.keyword(call, "retstep") is not None:
         return False
     first = call.args[0].value if call.args and not call.args[0].star else None
     if name in _ALWAYS:
@@ -188,14 +189,98 @@ def array_dtype(module: Module, node: cst.BaseExpression) -> str | None:
         definition = module.definition(node)
         return array_dtype(module, definition) if definition is not None else None
     name = module.name(node.func) or ""
-    given = module.keyword(node, "dtype")
-    if given is None and isinstance(node.func, cst.Attribute) and node.func.attr.value == "astype" and node.args:
-        given = node.args[0].value
+    given = given_dtype(module, node)
     if given is not None:
         last = (module.name(given) or "").rpartition(".")
         return last[2] if last[0] == "numpy" and last[2] in _DTYPES else None
-    single = name.rpartition(".")[2] not in ("zeros", "ones", "empty") or len(node.args) == 1
-    return "float64" if name.removeprefix("numpy.") in _FLOAT64 and name.startswith("numpy.") and single else None
+    return "float64" if name.removeprefix("numpy.") in _FLOAT64 and name.startswith("numpy.") else None
+
+
+_DTYPE_PLACES = {"zeros": 1, "ones": 1, "empty": 1, "full": 2, "eye": 3, "identity": 1, "linspace": 5, "array": 1}
+"""The position of ``dtype`` in the signatures of NumPy's functions."""
+
+
+def given_dtype(module: Module, call: cst.Call) -> cst.BaseExpression | None:
+    """Return the expression that gives the dtype of a new array: by keyword, by position, or to ``astype``."""
+    given = module.keyword(call, "dtype")
+    if given is not None:
+        return given
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value == "astype" and call.args:
+        return call.args[0].value
+    place = _DTYPE_PLACES.get((module.name(call.func) or "").removeprefix("numpy."))
+    plain = [arg.value for arg in call.args if arg.keyword is None]
+    return plain[place] if place is not None and len(plain) > place else None
+
+
+_ROWS = ("eye", "identity")
+_MAKERS = ("zeros", "ones", "full", "eye", "identity", "linspace", "random.rand", "random.randn")
+_OPTIONS = frozenset(("dtype", "shape", "fill_value", "num", "N", "n", "start", "stop", "endpoint", "k", "M"))
+
+
+def stackable(module: Module, elements: Sequence[cst.BaseExpression]) -> str | None:
+    """Return the dtype of arrays that ``np.stack`` certainly joins to what torch makes of their list, or None.
+
+    That are new arrays in NumPy's own order of memory, of one dtype, and of one shape with a dimension: then neither
+    raises, and nothing is converted.
+    """
+    dtypes = {array_dtype(module, each) for each in elements}
+    shapes = {_shape(module, each) for each in elements}
+    certain = len(dtypes) == len(shapes) == 1 and None not in shapes
+    return dtypes.pop() if certain else None
+
+
+def _shape(module: Module, node: cst.BaseExpression) -> str | None:
+    """Return the shape of a new array as text that is equal for equal shapes; None where it may have no dimension."""
+    if isinstance(node, cst.Name):
+        definition = module.definition(node)
+        found = module.reads(module.root, node.value)
+        alone = all(isinstance(module.parent(read), cst.Element) for read in found)
+        return _shape(module, definition) if isinstance(definition, cst.Call) and alone else None
+    if not isinstance(node, cst.Call) or any(arg.star for arg in node.args):
+        return None
+    name = (module.name(node.func) or "").removeprefix("numpy.")
+    named = {arg.keyword.value for arg in node.args if arg.keyword is not None}
+    if name not in _MAKERS or named - _OPTIONS or not (module.name(node.func) or "").startswith("numpy."):
+        return None
+    return _made_shape(module, node, name)
+
+
+def _made_shape(module: Module, call: cst.Call, name: str) -> str | None:
+    plain = [arg.value for arg in call.args if arg.keyword is None]
+    if name.startswith("random."):
+        return _sizes(module, plain) if len(plain) == len(call.args) else None
+    if name == "linspace":
+        number = module.keyword(call, "num") or (plain[2] if len(plain) > 2 else None)
+        whole = len(plain) <= 4 or (isinstance(plain[4], cst.Name) and plain[4].value == "False")
+        return _sizes(module, [number]) if number is not None and whole else None
+    size = plain[0] if plain else module.keyword(call, "shape")
+    if size is None or len(plain) > (4 if name == "eye" else 3 if name == "full" else 2):
+        return None
+    if name in _ROWS:
+        square = len(plain) < 2 or name == "identity" or _is_none(plain[1])
+        return _sizes(module, [size, size]) if square and not module.keyword(call, "M") else None
+    return _sizes(module, [size])
+
+
+def _is_none(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Name) and node.value == "None"
+
+
+def _sizes(module: Module, sizes: Sequence[cst.BaseExpression]) -> str | None:
+    """Return the text of sizes, at least one, each a number or a tuple of numbers by what the code says."""
+    parts: list[str] = []
+    for size in sizes:
+        known = module.definition(size) if isinstance(size, cst.Name) else size
+        match known:
+            case cst.Integer(value=number):
+                parts.append(number)
+            case cst.Tuple(elements=elements) | cst.List(elements=elements) if elements:
+                if not all(isinstance(e.value, cst.Integer) for e in elements):
+                    return None
+                parts += [e.value.value for e in elements if isinstance(e.value, cst.Integer)]
+            case _:
+                return None
+    return ",".join(parts) or None
 
 
 def joined_afresh(module: Module, node: cst.BaseExpression) -> bool:

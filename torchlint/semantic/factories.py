@@ -18,7 +18,7 @@ _TIED = frozenset(("generator", "out", "pin_memory"))
 _EXACT = frozenset("zeros ones empty eye tril_indices triu_indices zeros_like ones_like empty_like".split())
 _RANDOM = frozenset("rand randn randint randperm rand_like randn_like randint_like normal".split())
 _SIZED = frozenset("zeros ones empty rand randn".split())
-_ANY_DTYPE = frozenset("zeros ones empty eye zeros_like ones_like empty_like".split())
+_ANY_DTYPE = frozenset("zeros ones eye zeros_like ones_like".split())
 _WHOLE = frozenset(("torch.long", "torch.int64", "torch.int32", "torch.int"))
 _SIZES = ("builtins.len", "builtins.isinstance", "builtins.type")
 _ELEMENT_WRITERS = frozenset(("numpy", "tolist", "item", "cpu", "share_memory_", "pin_memory", "data_ptr"))
@@ -150,5 +150,8 @@ def _whole(module: Module, factory: cst.Call) -> bool:
 
 
 def any_dtype(module: Module, factory: cst.Call) -> bool:
-    """Say whether a factory takes every dtype, and its values are exact in each: zeros, ones, an identity."""
+    """Say whether a factory takes every dtype, and its values are exact in each: zeros, ones, an identity.
+
+    Not of what is left empty: in torch's deterministic mode it is filled with NaN, or with the largest integer.
+    """
     return (module.name(factory.func) or "").rpartition(".")[2] in _ANY_DTYPE

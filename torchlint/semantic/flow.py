@@ -150,6 +150,8 @@ class Flow:
                 return True
             if isinstance(above, (cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.NamedExpr)):
                 return above.target is child
+            if isinstance(above, (cst.MatchAs, cst.MatchStar, cst.MatchMapping)):
+                return (above.rest if isinstance(above, cst.MatchMapping) else above.name) is child
             if isinstance(above, (cst.Param, cst.FunctionDef, cst.ClassDef)):
                 return above.name is child  # A default, a decorator or a base class is read.
             return isinstance(above, cst.Del)

@@ -26,8 +26,8 @@ _BUILTINS = frozenset(dir(builtins))
 class Binding:
     """One place that gives a name its value.
 
-    `kind` is import, assign, unpack, param, def, class, loop, with, except, augment, global or comprehension; `value`
-    the expression assigned where there is one, `dotted` the imported name.
+    `kind` is import, assign, unpack, param, def, class, loop, with, except, match, augment, global or comprehension;
+    `value` the expression assigned where there is one, `dotted` the imported name.
     """
 
     kind: str
@@ -121,6 +121,11 @@ class Names:
                 self._target(node.asname.name, Binding("with", node))
             elif isinstance(node, cst.ExceptHandler) and node.name is not None:
                 self._target(node.name.name, Binding("except", node))
+        for node in self.tree.nodes(cst.MatchAs, cst.MatchStar, cst.MatchMapping):
+            assert isinstance(node, (cst.MatchAs, cst.MatchStar, cst.MatchMapping))
+            captured = node.rest if isinstance(node, cst.MatchMapping) else node.name
+            if captured is not None:
+                self._target(captured, Binding("match", node))
 
     def _target(self, target: cst.CSTNode, binding: Binding) -> None:
         if isinstance(target, cst.Name):
@@ -205,10 +210,14 @@ class Names:
             return f"{base}.{node.attr.value}" if base is not None else None
         if not isinstance(node, cst.Name):
             return None
-        scope, bindings = self.bindings(node.value, node)
+        return self.meaning(node.value, node)
+
+    def meaning(self, name: str, at: cst.CSTNode) -> str | None:
+        """Return the one dotted name that a plain name stands for, or would stand for, where `at` stands."""
+        scope, bindings = self.bindings(name, at)
         if scope is None:
-            return self._unbound(node.value)
-        key = (scope, node.value)
+            return self._unbound(name)
+        key = (scope, name)
         if key not in self._origins:
             origins = {self._origin(b) for b in bindings if not self._placeholder(b)}
             self._origins[key] = origins.pop() if len(origins) == 1 else None

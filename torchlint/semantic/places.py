@@ -112,6 +112,10 @@ class Places:
         """Return the one dotted name of an expression (``torch.utils.data.DataLoader``), or None."""
         return self._names.name(node)
 
+    def meaning(self, name: str, at: cst.CSTNode) -> str | None:
+        """Return the one dotted name that a plain name would stand for, were it written where `at` stands."""
+        return self._names.meaning(name, at)
+
     def arguments(self, call: cst.Call, signature: str) -> Arguments:
         """Bind a call's arguments to the parameters of a signature named in `signatures.SIGNATURES`.
 

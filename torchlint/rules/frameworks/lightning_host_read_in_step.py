@@ -207,11 +207,11 @@ def train(model, loader, optimizer):
 ```
 
 ## Fix safety
-Safe as the argument of `self.log` or in the dict of `self.log_dict`, where the tensor has one element and is of a
-floating dtype: the same number is logged, on each step and for the epoch, and so it is in half precision (a half is
-made a float before it is summed). Unsafe there for integers and unknown dtypes: `self.log` warns about an
-integer tensor and converts it, and keeps a double. Elsewhere, `.detach()` is a suggestion: what reads the value later
-then finds a tensor.
+Unsafe as the argument of `self.log` or in the dict of `self.log_dict`. For a float32 tensor of one element the same
+number is logged, on each step and for the epoch, and so it is in half precision (a half is made a float before it is
+summed). But a double, as `precision="64-true"` gives, is logged as a double where the number became a float, an integer
+is converted with a warning, and a `log` of the class's own, in whatever file, is handed a tensor instead of a number.
+Elsewhere, `.detach()` is a suggestion: what reads the value later then finds a tensor.
 
 ## Measure
 Not timed: the example needs Lightning and a Trainer that runs it.
@@ -227,7 +227,7 @@ import libcst as cst
 from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety
 
 _LOGGED = "`{expr}` in {step}() waits for the GPU and is copied back to it; pass the tensor (self.log detaches it)."
-_NOTE = "self.log converts an integer tensor with a warning, and keeps a double, where it made a float of the number."
+_NOTE = "A double stays one, an integer is converted with a warning, and an own log() is given a tensor."
 _READS = frozenset(("item", "float", "int"))
 
 rule = Rule(
@@ -250,7 +250,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if module.error_path(node) or module.steers(node):
         return
     log, heat = module.logged_by(node), module.heat(node)
-    fix = _logged(node, tensor, module) if log is not None else _kept(node, tensor, module)
+    fix = _logged(node, tensor) if log is not None else _kept(node, tensor, module)
     words = {"expr": module.code(node), "step": step}
     yield Hit(node, words, fix, message=_LOGGED if log is not None else None, why_hot=heat.why)
 
@@ -268,12 +268,8 @@ def _tensor(node: cst.Call, module: Module) -> cst.BaseExpression | None:
     return copy.tensor
 
 
-def _logged(node: cst.Call, tensor: cst.BaseExpression, module: Module) -> Fix:
-    value = module.value(tensor)
-    same = value.rank == 0 and value.dtype == "float"
-    return Fix(
-        (Replace(node, tensor),), Safety.SAFE if same else Safety.UNSAFE, "Log the tensor", "" if same else _NOTE
-    )
+def _logged(node: cst.Call, tensor: cst.BaseExpression) -> Fix:
+    return Fix((Replace(node, tensor),), Safety.UNSAFE, "Log the tensor", _NOTE)
 
 
 def _kept(node: cst.Call, tensor: cst.BaseExpression, module: Module) -> Fix | None:

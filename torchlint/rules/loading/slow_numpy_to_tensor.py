@@ -104,11 +104,14 @@ def test_frames():
 ```
 
 ## Fix safety
-Safe for a list written out whose arrays are all of one dtype: values, dtype and the private copy stay the same.
-Unsafe for other lists, because `np.stack` raises where they are empty and gives arrays of different dtypes their
-common one, or, in the place of an old constructor, converts as NumPy does. Unsafe for `.tolist()` with a `dtype`, because
-the conversion is NumPy's; without one it is a suggestion only, because a list of Python floats becomes float32 while
-an array of float64 stays float64. Unsafe for `from_numpy`, because the tensor shares the array's memory.
+Safe for a list written out whose arrays are new, of one dtype and of one shape by what the code says: values, dtype
+and the private copy stay the same, also with a `dtype` of 32 or 64 floating bits. Unsafe for other lists, because
+`np.stack` raises where they are empty or their shapes differ and gives arrays of different dtypes their common one, or,
+with a `dtype` of integers or in the place of an old constructor, converts as NumPy does: what raised is cut off. Unsafe
+for `as_tensor`, whose tensor could be resized, and where the code catches warnings, as torch warns of such lists. Unsafe
+for `.tolist()` with a `dtype`, because the conversion is NumPy's; without one it is a suggestion only, because a list of
+Python floats becomes float32 while an array of float64 stays float64. Unsafe for `from_numpy`, because the tensor shares
+the array's memory.
 
 ## Measure
 One tensor of two images. A gain can be expected on a CPU, too.
@@ -119,12 +122,16 @@ shape = (3, 64, 64)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity, with_keyword
+from torchlint.semantic.arrays import stackable
+from torchlint.semantic.exact_dtypes import named_dtype
 from torchlint.semantic.module import Grade
+from torchlint.semantic.observers import hooks_operations, replaced, says
 
 _DTYPES = {
     "FloatTensor": "float32",
@@ -136,8 +143,13 @@ _DTYPES = {
     "BoolTensor": "bool",
 }
 _EMPTY = "np.stack raises for an empty list, where torch gives an empty tensor."
-_MIXED = "np.stack joins arrays of different dtypes in their common one, which need not be the one that torch infers."
+_MIXED = "np.stack raises where the shapes differ or have no dimension, and joins different dtypes in their common one."
 _CAST = "NumPy's own conversion to the dtype takes the place of Python's, which raises on overflow."
+_RESIZED = "The tensor takes over the memory of the joined array, which torch cannot resize."
+_SEEN = "The code replaces np.stack, or minds torch's warning that a list of arrays is slow, which is no longer given."
+_WARNINGS = re.compile(
+    r"catch_warnings|showwarning|captureWarnings|formatwarning|(simplefilter|filterwarnings)\(\s*(action=)?[\"'](?!ignore)"
+)
 _KINDS = "A list of Python floats becomes float32, an array of float64 stays float64: give the dtype."
 _SHARED = "The tensor shares the array's memory, so a later change of one shows in the other."
 _MESSAGE = "torch.tensor copies the joined array once more; torch.from_numpy takes it as it is."
@@ -216,12 +228,35 @@ def _fix_listed(node: cst.Call, array: cst.BaseExpression, legacy: str | None, m
 
 def _fix_stack(node: cst.Call, legacy: str | None, module: Module) -> Fix:
     data = node.args[0].value
-    dtypes = {module.array_dtype(each) for each in module.arrays(data)}
-    literal = isinstance(data, cst.List) and legacy is None
     numpy = module.called("numpy", "np")
     stacked = cst.Call(cst.parse_expression(f"{numpy}.stack"), [cst.Arg(data)])
     edits = (Replace(node, _tensor(node, stacked, legacy)), NeedImport("numpy", numpy))
-    if literal and len(dtypes) == 1 and None not in dtypes:
-        return Fix(edits, Safety.SAFE, "Join the arrays first")
-    note = _EMPTY if not isinstance(data, cst.List) else _MIXED if literal else _CAST
-    return Fix(edits, Safety.UNSAFE, "Join the arrays first", note)
+    note = _changed(node, data, legacy, module)
+    if not note and (module.meaning(numpy, node) not in ("numpy", None) or _is_told(module)):
+        note = _SEEN
+    return Fix(edits, Safety.UNSAFE if note else Safety.SAFE, "Join the arrays first", note)
+
+
+def _changed(node: cst.Call, data: cst.BaseExpression, legacy: str | None, module: Module) -> str:
+    """Return in words what joining the arrays first may change; empty for nothing."""
+    if not isinstance(data, cst.List):
+        return _EMPTY
+    if legacy is not None:
+        return _CAST
+    dtype = stackable(module, [element.value for element in data.elements])
+    if dtype is None:
+        return _MIXED
+    if (module.name(node.func) or "").endswith("as_tensor"):
+        return _RESIZED
+    given = module.keyword(node, "dtype")
+    if given is None:
+        return ""
+    target = named_dtype(module, given) or ""
+    # From a list, what does not fit an integer raises; into floats of 32 and 64 bits both convert alike.
+    small = dtype in ("float32", "float64", "uint8", "int8", "int16", "int32")
+    return "" if target == dtype or (small and target in ("float32", "float64")) else _CAST
+
+
+def _is_told(module: Module) -> bool:
+    """Say whether code replaces NumPy's or torch's functions, or minds the warning that a list of arrays is slow."""
+    return replaced(module, "stack", "tensor", "concatenate") or hooks_operations(module) or says(module, _WARNINGS)

@@ -146,7 +146,9 @@ def loss_fn(x, target):
 Safe for zeros, ones, empty, eye, a full of a literal and ranges of integers: the same bits, dtype and strides.
 Unsafe for random numbers, as the CPU's generator is no longer advanced: the values change, and so do later draws
 on the CPU, the next shuffle of a DataLoader among them. Unsafe for inexact ranges, for `requires_grad=True`, for
-`.cuda(n)` of a variable that may be None, and where `.to(other)` evaluates more than a name.
+`.cuda(n)` of a variable that may be None, where `.to(other)` evaluates more than a name or is given what may be no
+tensor, and where `.to` casts to a dtype that is not spelled out: None keeps the factory's. Unsafe where the device is
+computed by code that may do more, as that runs earlier, and where code replaces or watches functions of torch.
 
 ## Measure
 One call of the module. On a CPU no gain is expected, as `.to` returns the same tensor: what is saved is the filling
@@ -167,8 +169,18 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity, Transfer, with_keyword
+from torchlint.semantic.observers import free_of_effects, hooks_operations, replaced
+from torchlint.semantic.transfers import certainly_tensor
 
 _STEPS = frozenset("unsqueeze squeeze view reshape flatten t transpose permute repeat long float bool".split())
+_EYE_DTYPES = frozenset(
+    (
+        "float float16 float32 float64 double half bfloat16 int int8 int16 int32 int64 long short bool uint8 complex64 "
+        "complex128 cfloat cdouble"
+    ).split()
+)
+"""Dtypes for which every factory of zeros and ones exists; torch.eye has no others."""
+_FILLED_DTYPES = frozenset("uint16 uint32 uint64 float8_e4m3fn float8_e5m2".split())
 _STRANGE = frozenset("layout memory_format names".split())
 _COPIES = "`{expr}` was built on the CPU by {factory} and is copied; build it with device={dev}."
 _HOIST = "`{expr}` is the same in every step and copied in each; move it to the device once."
@@ -179,8 +191,12 @@ _NOTES = {
     "fill": "The fill value is not known to be a plain number.",
     "grad": "The tensor on the device becomes the leaf that gets .grad.",
     "cuda": "Where the argument is None, .cuda(None) means the current GPU, but device=None the CPU.",
-    "other": "The expression that gives the device is evaluated twice.",
+    "other": "What gives the device may be no tensor, or is evaluated twice.",
     "cast": "The values are made in the other dtype at once instead of being converted to it.",
+    "dtype": "Where the dtype given to .to is None, the tensor keeps its own, and gets the default one from the factory.",
+    "order": "The expression that gives the device is evaluated before the tensor is made, not behind it.",
+    "lost": "What the factory was given for this is no longer evaluated.",
+    "patched": "The code replaces functions of torch, or looks at each of its operations.",
 }
 
 rule = Rule(
@@ -268,7 +284,7 @@ def _fix(transfer: Transfer, factory: cst.Call, module: Module) -> Fix | None:
     for name, value in options.items():
         new = with_keyword(new, name, value)
     edit = Replace(transfer.call, new if transfer.source is factory else transfer.source.deep_replace(factory, new))
-    why = module.device_effect(factory) or _effect(transfer, factory, module)
+    why = module.device_effect(factory) or _effect(transfer, factory, module) or _seen(transfer, factory, module)
     return Fix((edit,), Safety.UNSAFE if why else Safety.SAFE, "Pass device= to the factory", _NOTES.get(why, ""))
 
 
@@ -286,10 +302,75 @@ def _chain(transfer: Transfer, factory: cst.Call) -> bool:
 
 def _effect(transfer: Transfer, factory: cst.Call, module: Module) -> str:
     """Return the key of the note on what it changes that the transfer goes; empty for nothing."""
-    if (transfer.like or transfer.dtype is not None) and not module.any_dtype(factory):
-        return "cast"
+    if transfer.like or transfer.dtype is not None:
+        if not module.any_dtype(factory) or _may_be_complex(factory, module):
+            return "cast"
+        if transfer.dtype is not None and not _is_dtype(transfer.dtype, factory, module):
+            return "dtype"
     if transfer.like:
-        return "" if isinstance(transfer.target, cst.Name) else "other"
+        typed = isinstance(transfer.call.func, cst.Attribute) and transfer.call.func.attr.value == "type_as"
+        plain = isinstance(transfer.target, cst.Name) and (typed or certainly_tensor(module, transfer.target))
+        return "" if plain else "other"
+    if transfer.source is not factory and _casts(transfer) and not module.any_dtype(factory):
+        whole = module.name(factory.func) == "torch.arange"
+        if not whole:
+            return "cast"
     method = transfer.call.func.attr.value if isinstance(transfer.call.func, cst.Attribute) else ""
     literal = transfer.target is None or isinstance(transfer.target, (cst.Integer, cst.SimpleString))
     return "cuda" if method == "cuda" and not literal else ""
+
+
+def _casts(transfer: Transfer) -> bool:
+    """Say whether a cast stands between the factory and the move."""
+    at: cst.BaseExpression = transfer.source
+    while isinstance(at, cst.Call) and isinstance(at.func, cst.Attribute):
+        if at.func.attr.value in ("long", "float", "bool"):
+            return True
+        at = at.func.value
+    return False
+
+
+def _is_dtype(node: cst.BaseExpression, factory: cst.Call, module: Module) -> bool:
+    """Say whether an expression is certainly a dtype that the factory can fill: one of torch's, or a tensor's own."""
+    name = module.name(node) or ""
+    if name.startswith("torch."):
+        kinds = _EYE_DTYPES if module.name(factory.func) == "torch.eye" else _EYE_DTYPES | _FILLED_DTYPES
+        return name.removeprefix("torch.") in kinds
+    match node:
+        case cst.Attribute(value=cst.Name() as tensor, attr=cst.Name(value="dtype")):
+            return certainly_tensor(module, tensor) or _has_sizes(tensor, module)
+        case cst.Attribute(value=cst.Attribute() as tensor, attr=cst.Name(value="dtype")):
+            return module.value(tensor).tensor
+    return False
+
+
+def _has_sizes(tensor: cst.Name, module: Module) -> bool:
+    """Say whether the function asks a named object for ``.size(…)``, which of all things with a dtype tensors have."""
+    for read in module.reads(module.function(tensor) or module.root, tensor.value):
+        above = module.parent(read)
+        if isinstance(above, cst.Attribute) and above.attr.value == "size" and module.value(read).tensor:
+            return isinstance(module.parent(above), cst.Call)
+    return False
+
+
+def _may_be_complex(factory: cst.Call, module: Module) -> bool:
+    """Say whether the factory's own dtype may be complex, of which a cast to a real one warns."""
+    given = module.keyword(factory, "dtype")
+    name = module.name(given) or ""
+    real = name.removeprefix("torch.") in _EYE_DTYPES - {"complex64", "complex128", "cfloat", "cdouble"}
+    return given is not None and not (name.startswith("torch.") and real)
+
+
+def _seen(transfer: Transfer, factory: cst.Call, module: Module) -> str:
+    """Return the key of the note on what code could tell from the order of evaluation, or from torch's own functions."""
+    if transfer.target is not None and not free_of_effects(module, transfer.target):
+        return "order"
+    dropped = ["device"] + ["dtype"] * (transfer.like or transfer.dtype is not None)
+    given = [module.keyword(factory, name) for name in dropped]
+    if any(each is not None and not free_of_effects(module, each) for each in given):
+        return "lost"
+    if transfer.dtype is not None and not free_of_effects(module, transfer.dtype):
+        return "order"
+    called = factory.func.attr.value if isinstance(factory.func, cst.Attribute) else "torch"
+    own = (module.name(factory.func) or "").rpartition(".")[2]
+    return "patched" if replaced(module, *{called, own, "to", "cuda", "type_as"}) or hooks_operations(module) else ""

@@ -24,7 +24,7 @@ model = nn.Linear(8, 4).to(device)
 class Margin(nn.Module):
     def forward(self, x):
         weight = torch.tensor(0.5, device=x.device)
-        floor = torch.tensor(float("-inf"), device=x.device, dtype=x.dtype)
+        floor = torch.tensor(float("-inf"), device=x.device)
         zero = torch.tensor(0.0).to(device)
         return torch.where(x > floor, x * weight, zero)
 
@@ -44,7 +44,7 @@ class Normalize(nn.Module):
 class Margin(nn.Module):
     def forward(self, x):
         weight = torch.full((), 0.5, device=x.device)
-        floor = torch.full((), float("-inf"), device=x.device, dtype=x.dtype)
+        floor = torch.full((), float("-inf"), device=x.device)
         zero = torch.full((), 0.0, device=device)
         return torch.where(x > floor, x * weight, zero)
 
@@ -130,9 +130,10 @@ def benchmark_scale(x):
 ```
 
 ## Fix safety
-Safe for one real number or bool in the range of every floating dtype: dtype, shape, strides and value are equal
-(checked by running for all dtypes). A larger number may raise where `torch.tensor` gave infinity: there the rewrite
-is a suggestion. Lists have no rewrite.
+Safe for one real number or bool in the range of its dtype: dtype, shape, strides and value are equal (checked by
+running for all dtypes). Where the dtype is a variable, the number has to be an integer that every dtype holds. Unsafe for others: out
+of range, `torch.full` raises with other words, or raises where `torch.tensor` gave infinity. Unsafe too where the code
+replaces or watches functions of torch, or uses TorchScript, which knows no `()` as a size. Lists have no rewrite.
 
 ## Measure
 A hundred calls of the module. A CPU gains a little, as `torch.full` is the simpler call; on a GPU a copy over the bus
@@ -149,19 +150,36 @@ for _ in range(100):
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
 from torchlint.semantic.module import ACCEL, CUDA
+from torchlint.semantic.observers import free_of_effects, hooks_operations, replaced, scripted
 
 _FACTORIES = ("torch.tensor", "torch.as_tensor")
-_CONSTANTS = frozenset(
-    "math.pi math.e math.tau math.inf math.nan torch.pi torch.e torch.inf torch.nan numpy.pi numpy.e numpy.inf".split()
-)
+_CONSTANTS = {
+    **{f"{library}.pi": math.pi for library in ("math", "torch", "numpy")},
+    **{f"{library}.e": math.e for library in ("math", "torch", "numpy")},
+    **{f"{library}.inf": math.inf for library in ("math", "torch", "numpy")},
+    **{f"{library}.nan": math.nan for library in ("math", "torch", "numpy")},
+    "math.tau": math.tau,
+}
 _LARGEST = 65504.0
 """The largest number that all floating dtypes but the 8-bit ones hold."""
+_FLOATING = frozenset("float float16 float32 float64 double half bfloat16 complex64 complex128".split())
+_RANGES = {
+    "uint8": (0, 2**8 - 1),
+    "int8": (-(2**7), 2**7 - 1),
+    **dict.fromkeys(("int16", "short"), (-(2**15), 2**15 - 1)),
+    **dict.fromkeys(("int32", "int"), (-(2**31), 2**31 - 1)),
+    **dict.fromkeys(("int64", "long"), (-(2**53), 2**53)),
+    "bool": (0, 1),
+}
+_ODD = "The code replaces functions of torch, watches or compiles its operations, or computes the device while moving."
+_NOTE = "Where the number does not fit the dtype, torch.full raises another error, or one where torch.tensor gives infinity."
 _LIST = "`{expr}` copies the same numbers from the host in every step; make it once, and register it as a buffer."
 _KEPT = frozenset(("device", "dtype"))
 
@@ -211,17 +229,49 @@ def _numbers(node: cst.BaseExpression, module: Module) -> Iterator[float | None]
             for element in elements:
                 yield from _numbers(element.value, module)
         case cst.Integer() | cst.Float():
-            yield float(node.evaluated_value)
+            yield _as_float(node.evaluated_value)
         case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
-            yield from _numbers(inner, module)
+            yield from (number if number is None else -number for number in _numbers(inner, module))
         case cst.Name(value="True" | "False"):
-            yield 0.0
-        case cst.Call(args=[cst.Arg(value=cst.SimpleString())]) if module.name(node.func) == "builtins.float":
-            yield 0.0
+            yield float(node.value == "True")
+        case cst.Call(args=[cst.Arg(value=cst.SimpleString() as text)]) if module.name(node.func) == "builtins.float":
+            yield _spelled(text)
         case cst.Attribute() | cst.Name() if module.name(node) in _CONSTANTS:
-            yield 0.0
+            yield _CONSTANTS[module.name(node) or ""]
         case _:
             yield None
+
+
+def _as_float(number: float) -> float:
+    """Return a number as a float; infinity for an integer that none can hold."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf
+
+
+def _spelled(text: cst.SimpleString) -> float:
+    """Return the number in a string that is given to ``float``; a NaN where there is none, as it is a finding still."""
+    try:
+        return float(str(text.evaluated_value))
+    except ValueError:
+        return math.nan
+
+
+def _fits(data: cst.BaseExpression, dtype: cst.BaseExpression | None, module: Module) -> bool:
+    """Say whether a number is in the range of its dtype: then torch.tensor and torch.full give the same."""
+    number = next(_numbers(data, module))
+    if number is None:
+        return False
+    in_floats = math.isnan(number) or math.isinf(number) or abs(number) <= _LARGEST
+    if dtype is None or (isinstance(dtype, cst.Name) and dtype.value == "None"):
+        return in_floats
+    name = (module.name(dtype) or "").removeprefix("torch.")
+    if name in _FLOATING:
+        return in_floats
+    # A dtype that is not known has to hold it whatever it is; torch.tensor makes no uint64 of a float.
+    low, high = _RANGES.get(name, (0, 127))
+    return low <= number <= high and (name in _RANGES or isinstance(data, (cst.Integer, cst.Name)))
 
 
 def _place(node: cst.Call, module: Module) -> tuple[cst.Call | None, cst.BaseExpression | None]:
@@ -251,6 +301,15 @@ def _fix(node: cst.Call, place: cst.Call, target: cst.BaseExpression | None, mod
     new = node.with_changes(func=node.func.with_changes(attr=cst.Name("full")), args=args)
     if place is not node:
         new = with_keyword(new, "device", target)
-    small = all(value is not None and abs(value) <= _LARGEST for value in _numbers(node.args[0].value, module))
-    safety = Safety.SAFE if small else Safety.SUGGESTION
-    return Fix((Replace(place, new),), safety, "Fill the number on the device")
+    fits = _fits(node.args[0].value, module.keyword(node, "dtype"), module)
+    title = "Fill the number on the device"
+    if fits and not _may_differ(place, target, module):
+        return Fix((Replace(place, new),), Safety.SAFE, title)
+    return Fix((Replace(place, new),), Safety.UNSAFE, title, _NOTE if not fits else _ODD)
+
+
+def _may_differ(place: cst.Call, target: cst.BaseExpression, module: Module) -> bool:
+    """Say whether code replaces or watches torch's functions, compiles them, or could tell when the device is asked."""
+    if not free_of_effects(module, target) and module.keyword(place, "device") is not target:
+        return True
+    return hooks_operations(module) or scripted(module) or replaced(module, "tensor", "as_tensor", "full", "to", "cuda")

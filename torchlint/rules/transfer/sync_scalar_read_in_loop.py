@@ -137,11 +137,14 @@ with torch.no_grad():
 
 ## Fix safety
 Safe for `acc += e.item()` and `acc += float(e)` under these conditions, all of them: `acc` starts as a number literal
-in the same function (a float literal for a floating `e`, an int literal for an integer or bool one), nothing reads it before the loop
-has ended (no other line of the loop, no closure, no `try` around it), `e` is a 0-dim tensor by construction and lives
-on CUDA (or, where there is none, on the CPU) by evidence. Sums of doubles in the same order are what Python
-computed: the result is equal bit for bit. Elsewhere the rewrite is a suggestion: on MPS there is no float64, and a list of tensors
-needs another line that reads it.
+in the same function (a float literal for a floating `e`, an int literal for a count of truth values or a position) and
+nothing can see it before the loop has ended: no other line of the loop, no closure, no `try` or unknown `with` around
+it that may swallow an exception, no generator, no notebook cell that may be interrupted, no code of the project that
+reads frames or modules. `e` is one number that a loss or a method of torch certainly gave, and lives on CUDA (or, where
+there is none, on the CPU) by evidence; `float` and `int` are Python's own, and nothing replaces torch's functions or
+watches them. Sums of doubles in the same order are what Python computed: the result is equal bit for bit. Elsewhere the
+rewrite is a suggestion: an integer sum may leave 64 bits, on MPS there is no float64, and a list of tensors needs
+another line that reads it.
 
 ## Measure
 An epoch of 16 small steps, on batches that are on the device beforehand. On a CPU no gain is expected: what is saved
@@ -161,7 +164,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, InsertAfter, Module, Replace, Rule, Safety, Severity
+from torchlint.semantic.certain_tensors import FLOAT, LOSS_NAMES, certain
 from torchlint.semantic.module import CUDA, HostRead
+from torchlint.semantic.observers import hooks_operations, is_builtin, replaced, scripted
 
 rule = Rule(
     __name__,
@@ -174,6 +179,8 @@ rule = Rule(
     yields_to=("TL104", "TL105", "TL505", "TL604", "TL607", "TL901"),
 )
 KIND_OF_DTYPE = {"float": "float", "double": "float", "half": "float", "int": "int", "bool": "int"}
+_RELIED_ON = (*"item detach double long sum forward __call__ __add__ __radd__ __iadd__ __float__".split(), *LOSS_NAMES)
+"""What must be torch's own for the sums to be equal."""
 METHOD_OF_KIND = {"float": "double", "int": "long"}
 
 
@@ -226,7 +233,7 @@ def _accumulated(read: HostRead, step: cst.AugAssign, module: Module) -> Fix | N
         return None
     value = module.value(read.tensor)
     kind = "float" if read.how == "float" else KIND_OF_DTYPE.get(value.dtype or "")
-    proven = kind == found.start and value.rank == 0 and value.device == CUDA
+    proven = found.unseen and value.device == CUDA and _is_exact(read, found.start, step, module)
     if value.grad and kind is None:
         kind = "float"  # nearly always: a complex value has a gradient graph too, so it proves nothing
     total = kind or found.start
@@ -235,6 +242,17 @@ def _accumulated(read: HostRead, step: cst.AugAssign, module: Module) -> Fix | N
     device_sum = _method(_method(read.tensor, "detach"), METHOD_OF_KIND[total])
     edits = (Replace(read.node, device_sum), InsertAfter(found.loop, f"{found.name} = {total}({found.name})"))
     return Fix(edits, Safety.SAFE if proven else Safety.SUGGESTION, "Sum on the device and read once after the loop")
+
+
+def _is_exact(read: HostRead, start: str, step: cst.AugAssign, module: Module) -> bool:
+    """Say whether the device's sum is certainly the one that Python would have computed, of the same type."""
+    tensor = certain(module, read.tensor)
+    if tensor is None or tensor.kind is None or not tensor.scalar:
+        return False
+    kind = "float" if read.how == "float" or tensor.kind == FLOAT else "int"
+    if kind != start or not is_builtin(module, start, step):
+        return False
+    return not (hooks_operations(module) or scripted(module) or replaced(module, *_RELIED_ON))
 
 
 def _method(receiver: cst.BaseExpression, name: str) -> cst.Call:

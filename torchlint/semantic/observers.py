@@ -1,0 +1,233 @@
+"""Who may see or change what the code does not show: names read by a string, patched functions, hooked operations.
+
+A rewrite that is bit for bit the same at the end can still be told apart in between by code that looks at another
+function's frame, at a module's globals or at every operation that torch runs. Such code has to say so somewhere;
+these questions look for the words, in this file and, where they can reach it, in the project's others.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.names import dotted_text
+
+if TYPE_CHECKING:
+    from torchlint.semantic.module import Module
+
+_FRAMES = re.compile(
+    r"_getframe|currentframe|_current_frames|\bf_(locals|globals|back)\b|\b(tb|gi|cr|ag)_frame\b|\bset(trace|profile)\b"
+    r"|\bsys\.monitoring\b|getargvalues|get(generator|coroutine|asyncgen)locals|getclosurevars|capture_locals"
+    r"|show_locals|set_trace|\bbreakpoint\b|\binteract\b|\bembed\(|get_(referrers|objects)|numexpr|snoop|ctypes"
+)
+"""Words without which no code can look into the variables of a running function."""
+_MODULES = re.compile(
+    r"__main__|\bsys\.modules\b|\bfrom\s+sys\s+import\b|\.modules\s*\[|\.modules\.get\b|[\"']modules[\"']"
+    r"|\bimportlib\b|__import__|__globals__|\brunpy\b|\bimp\b"
+)
+"""Words without which no code can look at the variables of a module that it does not import by name."""
+_MAIN_GUARD = re.compile(r"__name__\s*[!=]=\s*[\"']__main__[\"']|[\"']__main__[\"']\s*[!=]=\s*__name__")
+_BUILTINS = re.compile(
+    r"__builtins__|\.(float|int)\s*=(?!=)|(setattr|patch|object|setitem)\([^\n]*[\"'.](float|int)[\"']"
+    r"|builtins?(__)?\W[^\n]*[\"'](float|int)[\"']|\bvars\(\s*_*builtin"
+)
+"""Words without which no code can replace the builtin ``float`` or ``int``."""
+_HOOKS = re.compile(
+    r"__torch_function__|__torch_dispatch__|Torch(Function|Dispatch)Mode|as_subclass|_make_(wrapper_)?subclass"
+    r"|class\s+\w+\([^)]*\bTensor\b|register_module_\w*hook"
+)
+"""Words without which torch runs its operations on its own tensors, unseen."""
+_SCRIPT = re.compile(r"\bjit\b\W*(script|export|trace|ignore)|\bjit\s+import\b|script_method|ScriptModule")
+_DYNAMIC = ("eval", "exec", "globals", "locals", "compile")
+_SETTERS = frozenset(
+    "setattr delattr __setattr__ __delattr__ setitem patch object multiple dict setdefault update pop".split()
+)
+
+
+# -- names ----------------------------------------------------------------------------------------------------------
+
+
+def is_builtin(module: Module, name: str, at: cst.CSTNode) -> bool:
+    """Say whether ``float`` or ``int``, written where `at` stands, would be Python's builtin of that name."""
+    plain = module.meaning(name, at) == f"builtins.{name}"
+    return plain and not says(module, _BUILTINS) and not reads_by_string(module)
+
+
+def reads_by_string(module: Module) -> bool:
+    """Say whether code of this file can reach any variable by a name that it computes: ``eval``, ``globals()``."""
+    if any(module.reads(module.root, name) for name in _DYNAMIC):
+        return True
+    # ``vars(args)`` reads an object; without an argument, or called under another name, the variables around it.
+    for read in module.reads(module.root, "vars"):
+        call = module.parent(read)
+        if not (isinstance(call, cst.Call) and call.func is read and call.args):
+            return True
+    return False
+
+
+def sees_variables(module: Module) -> bool:
+    """Say whether code of the project may look into the variables of a running function."""
+    return reads_by_string(module) or says(module, _FRAMES)
+
+
+def sees_globals(module: Module, name: str) -> bool:
+    """Say whether anything but plain code of this file may see the top-level name `name` while the file runs.
+
+    That is another file of the project, a function that looks into modules or frames, and, in a notebook, the cell
+    that comes next.
+    """
+    if sees_variables(module) or is_interactive(module):
+        return True
+    own = _MAIN_GUARD.sub("", module.text)
+    return _MODULES.search(own) is not None or elsewhere_reached(module, name)
+
+
+def is_interactive(module: Module) -> bool:
+    """Say whether the file runs cell by cell, so that its variables outlive an interrupted loop."""
+    return module.filename.endswith(".ipynb") or re.search(r"^# ?%%", module.text, re.MULTILINE) is not None
+
+
+# -- functions ------------------------------------------------------------------------------------------------------
+
+
+def hooks_operations(module: Module) -> bool:
+    """Say whether code of the project may see, or change, each operation that torch runs on a tensor."""
+    return says(module, _HOOKS)
+
+
+def scripted(module: Module) -> bool:
+    """Say whether code of the project is compiled by TorchScript, in which a variable has one type."""
+    return says(module, _SCRIPT)
+
+
+def replaced(module: Module, *attributes: str) -> bool:
+    """Say whether code of the project may put something of its own in the place of a library's attribute.
+
+    `attributes` are the last parts of their names: ``stack`` for ``numpy.stack``.
+    """
+    return any(_replaced_here(module, each) for each in attributes) or _elsewhere(module, _replacing(attributes))
+
+
+def _replaced_here(module: Module, attribute: str) -> bool:
+    for node in module.tree.named(attribute):
+        above = module.parent(node)
+        if isinstance(above, cst.Attribute) and above.attr is node and is_stored(module, above):
+            holder = dotted_text(above.value)
+            if holder not in ("self", "cls"):
+                return True
+    return any(_sets(module, string, attribute) for string in _strings(module))
+
+
+def is_stored(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether an attribute or an element is written or deleted here, not read."""
+    child = node
+    for above in module.ancestors(node):
+        if isinstance(above, (cst.Tuple, cst.List, cst.Element, cst.StarredElement)):
+            child = above
+            continue
+        if isinstance(above, (cst.AssignTarget, cst.AsName, cst.Del)):
+            return True
+        if isinstance(above, (cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor)):
+            return above.target is child
+        return False
+    return False
+
+
+def _strings(module: Module) -> Iterator[cst.SimpleString]:
+    return (node for node in module.nodes(cst.SimpleString) if isinstance(node, cst.SimpleString))
+
+
+def _sets(module: Module, string: cst.SimpleString, attribute: str) -> bool:
+    """Say whether a string names an attribute for ``setattr``, ``mock.patch`` or an assignment to ``vars(np)[...]``."""
+    if str(string.raw_value).rpartition(".")[2] != attribute:
+        return False
+    for above in module.ancestors(string):
+        if isinstance(above, cst.Call):
+            last = (dotted_text(above.func) or "").rpartition(".")[2]
+            return last in _SETTERS
+        if isinstance(above, cst.Subscript):
+            return is_stored(module, above)
+        if isinstance(above, cst.BaseStatement):
+            return False
+    return False
+
+
+@functools.cache
+def _replacing(attributes: tuple[str, ...]) -> re.Pattern[str]:
+    name = f"({'|'.join(map(re.escape, attributes))})"
+    holder = r"\b(torch|np|numpy|th|F|functional|nn|Tensor|Module)"
+    return re.compile(rf"{holder}\.{name}\s*(:[^=\n]+)?=(?!=)|(setattr|patch|object|setitem)\([^\n]*[\"'.]{name}[\"']")
+
+
+_PLAIN_CALLS = frozenset(("torch.device", "builtins.str", "builtins.int", "torch.cuda.current_device"))
+_READERS = frozenset(("get_device", "size", "dim", "parameters", "buffers"))
+
+
+def free_of_effects(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether it cannot be told when, or how often, an expression is evaluated: names, attributes and literals.
+
+    ``next(model.parameters())`` counts too. An attribute may be a property that does something; where this file
+    defines one of that name, it is not free of effects.
+    """
+    if isinstance(node, (cst.SimpleString, cst.Integer)):
+        return True
+    if any(True for _ in module.within(node, cst.NamedExpr, cst.Await, cst.Yield, nested=True)):
+        return False
+    for call in module.within(node, cst.Call, nested=True):
+        if isinstance(call, cst.Call) and not _only_reads(module, call):
+            return False
+    attributes = {a.attr.value for a in module.within(node, cst.Attribute, nested=True) if isinstance(a, cst.Attribute)}
+    return not any(_is_property(module, name) for name in attributes)
+
+
+def _only_reads(module: Module, call: cst.Call) -> bool:
+    name = module.name(call.func)
+    if name == "builtins.next" and len(call.args) == 1:
+        return isinstance(call.args[0].value, cst.Call)
+    method = call.func.attr.value if isinstance(call.func, cst.Attribute) and name is None else ""
+    return name in _PLAIN_CALLS or method in _READERS
+
+
+def _is_property(module: Module, name: str) -> bool:
+    """Say whether a class of this file computes an attribute of that name by more than returning something."""
+    for node in module.tree.named(name):
+        function = module.parent(node)
+        if isinstance(function, cst.FunctionDef) and function.name is node and function.decorators:
+            body = function.body.body
+            line = body[-1] if len(body) == 1 else None
+            returns = isinstance(line, cst.SimpleStatementLine) and isinstance(line.body[0], cst.Return)
+            if not returns or any(True for _ in module.within(function.body, cst.NamedExpr)):
+                return True
+    return any(module.tree.named(hook) for hook in ("__getattr__", "__getattribute__"))
+
+
+# -- other files ----------------------------------------------------------------------------------------------------
+
+
+def says(module: Module, pattern: re.Pattern[str]) -> bool:
+    """Say whether this file, or any other of the project, holds a pattern."""
+    return module.mentions(pattern) or _elsewhere(module, pattern)
+
+
+def _elsewhere(module: Module, pattern: re.Pattern[str]) -> bool:
+    return module.outside.others_say(_holds(pattern), near=False) is not False
+
+
+@functools.cache
+def _holds(pattern: re.Pattern[str]) -> Callable[[str], bool]:
+    """Return one and the same test for one pattern, whose answers the project remembers."""
+    return lambda text: pattern.search(text) is not None
+
+
+def elsewhere_reached(module: Module, name: str) -> bool:
+    """Say whether another file of the project may read or replace a top-level name of this one."""
+    return module.outside.reached(name, module.text, module.filename) is not False or _elsewhere(
+        module, _LOOKS_AT_MODULES
+    )
+
+
+_LOOKS_AT_MODULES = re.compile(r"import\s+__main__|\bsys\.modules\b|__main__\.|[\"']__main__[\"']\s*[\])]")
