@@ -195,16 +195,15 @@ def test_f05_each_real_file_once_whatever_links_lead_to_it(fault: Fault) -> None
 
 @pytest.mark.fault("F06")
 @POSIX
-def test_f06_of_a_link_the_target_is_fixed_and_the_link_kept(fault: Fault, tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
+def test_f06_of_a_link_the_target_is_fixed_and_the_link_kept(fault: Fault) -> None:
+    plain = fault.folder / "other" / "plain.py.txt"
     links = {
         "relative.py": "data/target.txt",
-        "absolute.py": str(outside / "plain.py"),
+        "absolute.py": str(plain),
         "through.py": "data/link",
         "named/deep.py": "../data/deep.txt",
     }
-    targets = ("data/target.txt", str(outside / "plain.py"), "data/last.txt", "data/deep.txt")
+    targets = ("data/target.txt", str(plain), "data/last.txt", "data/deep.txt")
     fault.write("named/keep", "")
     for name, target in links.items():
         (fault.folder / name).symlink_to(target)
@@ -220,7 +219,20 @@ def test_f06_of_a_link_the_target_is_fixed_and_the_link_kept(fault: Fault, tmp_p
         fault.holds("I4", stat.S_IMODE(path.stat().st_mode) == 0o640, f"mode of {target}")
     for name, target in links.items():
         fault.holds("I4", os.readlink(fault.folder / name) == target, name)
-    fault.holds("I4", os.listdir(outside) == ["plain.py"], os.listdir(outside))
+    fault.holds("I4", os.listdir(plain.parent) == [plain.name], os.listdir(plain.parent))
+
+
+@pytest.mark.fault("F06")
+@POSIX
+def test_f06_a_link_out_of_the_tree_is_checked_and_not_fixed(fault: Fault, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.txt"
+    outside.write_text(GOOD)
+    (fault.folder / "link.py").symlink_to(outside)
+    done = fault.run("fix", ".", "--apply")
+    exits(fault, done, 1)
+    fault.others_fixed()
+    says(fault, done, "outside of what is fixed; name that file itself")
+    fault.holds("I4", outside.read_text() == GOOD, outside)
 
 
 @pytest.mark.fault("F07")
