@@ -27,6 +27,17 @@ SLOW = notebook("%matplotlib inline\nimport torch", "y = 1\ntorch.slow()\ny")
 FIXED = SLOW.replace("torch.slow()", "torch.fine()")
 
 
+def test_fixes_in_an_indented_cell_below_a_magic_keep_its_indentation(cli: Cli) -> None:
+    """IPython takes the indentation off what ``%%time`` runs."""
+    body = "%%time\n\n    import torch\n    for x in y:\n        torch.slow()\n"
+    cells = [{"cell_type": "code", "source": body, "metadata": {}, "outputs": [], "execution_count": None}]
+    cli.write("n.ipynb", json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}))
+    assert "n.ipynb:cell 1:5:9: TL101" in cli("check", "--output-format", "concise", code=1).stdout
+    cli("fix", "--apply", code=0)
+    [cell] = json.loads((cli.cwd / "n.ipynb").read_text())["cells"]
+    assert "".join(cell["source"]) == body.replace("torch.slow()", "torch.fine()")
+
+
 def test_places_are_told_by_cell(cli: Cli) -> None:
     cli.write("n.ipynb", SLOW)
     done = cli("check", ".", "--output-format", "concise", code=1)

@@ -109,6 +109,15 @@ def test_each_change_is_followed_by_a_run(project: Cli, source: Source) -> None:
     assert "\x1b" not in run.text
 
 
+def test_the_first_run_is_one_run_although_it_makes_the_cache(project: Cli) -> None:
+    with watching(project, ".") as run:
+        run.until(WAITS)
+        time.sleep(2.5)  # a run that is not to be cannot be waited for
+        assert (project.cwd / ".torchlint_cache").is_dir()
+        assert run.text.count("Found 1 finding") == run.text.count(WAITS) == 1
+        assert run.interrupt() == 130
+
+
 def test_a_broken_configuration_is_said_and_waited_out(project: Cli) -> None:
     with watching(project) as run:
         run.until(WAITS)

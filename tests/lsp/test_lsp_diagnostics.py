@@ -114,6 +114,36 @@ async def test_what_a_file_imports_counts_and_is_read_again_when_it_is_saved(edi
     assert "TL101" not in {each.code for each in editor.published[-1].diagnostics}
 
 
+async def test_the_unsaved_text_of_what_a_file_imports_counts(editor: Editor) -> None:
+    fine = "import torch\n\n\ndef scalar(x):\n    return x\n"
+    helper = editor.write("helpers.py", fine)
+    uri = editor.write("train.py", IMPORTING)
+
+    def codes() -> set[object]:
+        last = [each for each in editor.published if each.uri == uri][-1]
+        return {each.code for each in last.diagnostics}
+
+    await editor.shown(uri, IMPORTING)
+    assert "TL101" not in codes()
+    await editor.shown(helper, fine)
+    editor.change(helper, 2, fine.replace("return x", "return x.item()"))
+    await editor.until(lambda: "TL101" in codes())
+    editor.change(uri, 2, f"{IMPORTING}\n")
+    await editor.diagnostics(uri, 2)
+    assert "TL101" in codes()
+    editor.close(helper)  # and so its text is that of the disk again
+    await editor.until(lambda: "TL101" not in codes())
+
+
+async def test_a_buffer_that_was_never_saved_counts_when_it_is_opened(editor: Editor) -> None:
+    """An editor that was closed with unsaved text opens with it again."""
+    fine = "import torch\n\n\ndef scalar(x):\n    return x\n"
+    helper = editor.write("helpers.py", fine)
+    await editor.shown(helper, fine.replace("return x", "return x.item()"))
+    uri = editor.write("train.py", IMPORTING)
+    assert "TL101" in {each.code for each in await editor.shown(uri, IMPORTING)}
+
+
 @pytest.mark.parametrize(
     ("encoding", "start", "end"), [("utf-8", 30, 50), ("utf-16", 23, 43), ("utf-32", 20, 40), ("", 23, 43)]
 )

@@ -33,6 +33,10 @@ NOT_PYTHON = [
     ("%%time\nx = 1", [1]),
     ("  %%time", [1]),
     ("  %%time\n  x = 1", [1]),
+    ("%%time\n    x = 1\n    y = 2", [1]),
+    ("%%timeit -n 3 s = 1\n\n\tx = 1\n", [1]),
+    ("%%capture out\n%%time\n  # note\n  for x in y:\n    !ls\n", [1, 2, 5]),
+    ("  %%prun\n      x = 1", [1]),
     ("#@title Form\n\n%%capture out\n%%time\nx = 1", [3, 4]),
     ("%%time?", [1]),
     ("pip install torch", [1]),
@@ -113,6 +117,27 @@ def test_ipython_itself_takes_them(source: str) -> None:
     """Colab's comment above a cell magic aside, and what goes without ``%``, which depends on the names there are."""
     transformer = pytest.importorskip("IPython.core.inputtransformer2").TransformerManager()
     ast.parse(transformer.transform_cell(source))
+
+
+@pytest.mark.parametrize(
+    ("body", "valid"),
+    [
+        ("    x = 1\n    y = 2", True),
+        ("\n  # note\n  x = 1", True),
+        ("# note\n  x = 1", False),
+    ],
+)
+@pytest.mark.parametrize("magic", ["%%time", "%%timeit", "%%capture out", "%%prun"])
+def test_an_indented_body_is_python_where_ipython_dedents_it(magic: str, body: str, valid: bool) -> None:
+    transformer = pytest.importorskip("IPython.core.inputtransformer2").TransformerManager()
+    ours = assembled([Cell(1, "a = 1"), Cell(2, f"{magic}\n{body}"), Cell(3, "b = 1")]).text
+    for text in (transformer.transform_cell(body), ours):
+        try:
+            ast.parse(text)
+        except SyntaxError:
+            assert not valid
+        else:
+            assert valid
 
 
 @pytest.mark.parametrize("source", [*PYTHON, "x = (!ls)", "lambda: !ls", "f(a)?", "x != !ls", "x += !ls", "$x"])

@@ -16,6 +16,7 @@ from torchlint.cli.scope import scope
 from torchlint.engine.catalog import load_catalog
 from torchlint.engine.config import find_config
 from torchlint.report.escapes import visible
+from torchlint.source.discover import SkipKind
 
 _WAITS = "torchlint: watching for changes (Ctrl-C ends)"
 _CLEAR = "\x1b[2J\x1b[3J\x1b[H"
@@ -69,7 +70,9 @@ def _state(given: Given) -> _State:
     for settings in {found.settings, *(target.settings for target in found.targets)}:
         paths.update(path for path in (settings.config, settings.baseline) if path)
     paths.update(config for path in found.named if (config := find_config(path)))
-    return {path: _stamp(path) for path in paths} | {skip.filename: (0, 0, 0) for skip in found.skipped}
+    # What is excluded decides on nothing: the cache, say, which the first run makes.
+    skipped = (skip.filename for skip in found.skipped if skip.kind is not SkipKind.EXCLUDED)
+    return {path: _stamp(path) for path in paths} | dict.fromkeys(skipped, (0, 0, 0))
 
 
 def _stamp(path: str) -> tuple[int, int, int]:

@@ -39,6 +39,7 @@ class Job:
         traced: whether the report shall say on what else it rests, for the cache.
         silence: what to silence by comments; None where the job is another.
         identity: the path that fingerprints are made from; `relative` where empty.
+        unsaved: other files of the project that are open in an editor: path, links of its folder resolved, and text.
     """
 
     document: Document
@@ -53,3 +54,4 @@ class Job:
     traced: bool = False
     silence: Silence | None = None
     identity: str = ""
+    unsaved: tuple[tuple[str, str], ...] = ()

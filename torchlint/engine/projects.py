@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from torchlint.base.errors import SourceError
 from torchlint.engine import syntax
@@ -21,7 +22,8 @@ _CHANGED = "changed"
 """The digest of a file that was read twice and did not hold the same; no content has it."""
 
 _projects: dict[tuple[object, ...], Project] = {}
-_states: dict[str, State | None] = {}
+_states: dict[str, State | str | None] = {}
+_unsaved: dict[str, str] = {}
 _trails: dict[str, Trail] = {}
 _digests: dict[str, str] = {}
 
@@ -66,8 +68,13 @@ def forget() -> None:
     _states.clear()
 
 
-def refresh() -> None:
-    """Forget all projects where a file that was read, or looked for, is not as it was: for a worker that lives long."""
+def refresh(unsaved: Iterable[tuple[str, str]]) -> None:
+    """Forget all projects where a file that was read, or looked for, is not as it was: for a worker that lives long.
+
+    `unsaved` are paths and texts of files that are open in an editor: these texts count, not what the disk holds.
+    """
+    _unsaved.clear()
+    _unsaved.update(unsaved)
     looked = (item for project in _projects.values() for item in project.search.files.items())
     listed = (item for project in _projects.values() for item in project.search.listings.items())
     if (
@@ -78,15 +85,26 @@ def refresh() -> None:
         forget()
 
 
-def _state(path: str) -> State | None:
+def _state(path: str) -> State | str | None:
+    """Return what tells a file's content from any other: its state, or of an unsaved one the digest of its text."""
+    if path in _unsaved:
+        return digest(_bytes(_unsaved[path]))
     try:
         return state_of(os.stat(path))
     except (OSError, ValueError):
         return None
 
 
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
 def _text(path: str) -> str | None:
     _states[path] = _state(path)
+    if path in _unsaved:
+        text = _unsaved[path]
+        _note(path, digest(_bytes(text)))
+        return text if len(text) <= _LARGEST else None
     try:
         data = read_bytes(path, path, LARGEST)
     except SourceError:

@@ -82,6 +82,18 @@ class Analyses:
         for key in list(self._work):
             self.renew(key)
 
+    def renew_resting_on(self, path: str, changed: str) -> bool:
+        """Analyse the documents anew whose analysis rests on a file, or is not done; say whether there are any.
+
+        Args:
+            path: the file.
+            changed: its key, which is left to the caller.
+        """
+        found = [key for key, work in self._work.items() if key != changed and _rests_on(work.task, path)]
+        for key in found:
+            self.renew(key)
+        return bool(found)
+
     def drop(self, key: str) -> None:
         """Forget a document."""
         work = self._work.pop(key, None)
@@ -133,6 +145,15 @@ class Analyses:
             self._failed(f"internal error: {type(error).__name__}: {error}")
         elif key in self._work and self._work[key].task is task:
             self._done(key, task.result())
+
+
+def _rests_on(task: asyncio.Task[Analysis], path: str) -> bool:
+    if not task.done():
+        return True
+    if task.cancelled() or task.exception() is not None:
+        return False
+    rests_on = task.result().report.rests_on
+    return rests_on is not None and any(path == other for other, _ in rests_on)
 
 
 def _graded(task: Task, report: FileReport) -> Iterator[Finding]:

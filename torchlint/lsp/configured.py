@@ -20,6 +20,8 @@ from torchlint.source.discover import DiscoverOptions, SkipKind, discover
 from torchlint.source.document import Document
 from torchlint.source.notebook import Notebook
 
+Texts = tuple[tuple[str, str], ...]
+"""Paths with the texts of the files."""
 ALLOWED = ("select", "extend-select", "ignore", "unsafe-fixes")
 """Keys that a client may set in its initialization options; they win over the configuration files."""
 
@@ -74,7 +76,9 @@ class Configured:
                 self._tell(f"initialization option {str(error).removeprefix('--')}")
         self._overrides = taken
 
-    def task(self, uri: str, text: str, fix: str = "", notebook: Notebook | None = None) -> Task | None:
+    def task(
+        self, uri: str, text: str, fix: str = "", notebook: Notebook | None = None, unsaved: Texts = ()
+    ) -> Task | None:
         """Return what to do for a text, or None for one that is not ours to look at.
 
         Args:
@@ -82,6 +86,7 @@ class Configured:
             text: as the client has it.
             fix: as of `Job`.
             notebook: the cells that the text is made of, where it is a notebook's.
+            unsaved: as of `Job`.
         """
         path = path_of(uri)
         if not path and scheme_of(uri) != UNTITLED:
@@ -107,6 +112,8 @@ class Configured:
             settings.assume_hot,
             fix,
             root=settings.root if path else "",
+            traced=bool(path),
+            unsaved=unsaved if path else (),
         )
         return Task(job, settings, severities(settings, self.catalog))
 

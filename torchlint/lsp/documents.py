@@ -9,8 +9,10 @@ from lsprotocol import types as lsp
 
 from torchlint.lsp.columns import Columns
 from torchlint.lsp.convert import Place, Places
+from torchlint.lsp.uris import path_of, real_place
 from torchlint.source.notebook import Cell, Notebook, assembled
 
+_SUFFIXES = (".py", ".pyi")
 Change = lsp.TextDocumentContentChangePartial | lsp.TextDocumentContentChangeWholeDocument
 
 
@@ -129,6 +131,15 @@ class Documents:
         if book is None:
             return {None: self._place(self.buffers[key])}
         return {number: self._place(buffer) for number, buffer in self._cells(book)}
+
+    def texts(self) -> tuple[tuple[str, str], ...]:
+        """Return the open files of Python by path, links of their folders resolved: other files may import them."""
+        found = {}
+        for uri, buffer in self.buffers.items():
+            path = path_of(uri) if uri.endswith(_SUFFIXES) and uri not in self._owners else ""
+            if path:
+                found[real_place(path)] = buffer.text.removeprefix("\ufeff")
+        return tuple(found.items())
 
     def _place(self, buffer: Buffer) -> Place:
         return Place(buffer.uri, buffer.version, Columns(buffer.text, self.encoding))

@@ -47,6 +47,7 @@ def _initialized(ls: Server, params: lsp.InitializedParams) -> None:
 
 def _opened(ls: Server, params: lsp.DidOpenTextDocumentParams) -> None:
     ls.analyses.renew(ls.documents.open(params.text_document), pause=0)
+    ls.renew_importers(params.text_document.uri)
 
 
 def _changed(ls: Server, params: lsp.DidChangeTextDocumentParams) -> None:
@@ -55,12 +56,14 @@ def _changed(ls: Server, params: lsp.DidChangeTextDocumentParams) -> None:
         ls.log(f"a change of {params.text_document.uri}, which is not open, was passed over")
     else:
         ls.analyses.renew(key)
+        ls.renew_importers(params.text_document.uri)
 
 
 def _closed(ls: Server, params: lsp.DidCloseTextDocumentParams) -> None:
     uri = params.text_document.uri
     if ls.documents.close(uri):
         ls.analyses.drop(uri)
+        ls.renew_importers(uri)  # what the disk holds counts again
         if not ls.client.pulls:
             ls.clear(uri)
 

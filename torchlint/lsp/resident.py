@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import os
 import pickle
-import sys
 from dataclasses import dataclass
 
 from torchlint.base.finding import FileReport
@@ -56,9 +55,9 @@ def analysed(job: Job) -> FileReport:
     guard = inspect(job.document.text.encode("utf-8", "surrogatepass"))
     if guard.refuse:
         return refused(job.document, guard)
-    projects = sys.modules.get("torchlint.engine.projects")
-    if projects is not None:
-        projects.refresh()
+    from torchlint.engine import projects
+
+    projects.refresh(job.unsaved)
     return analyse_job(job)
 
 

@@ -21,6 +21,7 @@ from torchlint.lsp.documents import Documents
 from torchlint.lsp.hover import Page
 from torchlint.lsp.pool import Pool
 from torchlint.lsp.protocol import Protocol
+from torchlint.lsp.uris import path_of, real_place
 
 _SUFFIXES = (".py", ".pyi")
 _NOTEBOOKS = lsp.NotebookDocumentSyncOptions(
@@ -70,11 +71,12 @@ class Server(LanguageServer):
         """Return what is open under a key, with what is to be done for it; `fix` is as of `Job`."""
         places = self.documents.places(key)
         notebook = self.documents.notebook(key)
+        unsaved = self.documents.texts()
         if notebook is not None:
-            return Subject(self.configured.task(key, notebook.text, fix, notebook), places)
+            return Subject(self.configured.task(key, notebook.text, fix, notebook, unsaved), places)
         buffer = self.documents.buffers[key]
         ours = buffer.language == "python" or key.endswith(_SUFFIXES)
-        return Subject(self.configured.task(key, buffer.text, fix) if ours else None, places)
+        return Subject(self.configured.task(key, buffer.text, fix, unsaved=unsaved) if ours else None, places)
 
     def publish(self, key: str, analysis: Analysis) -> None:
         """Send the diagnostics of an analysis, unless the client asks for them; for cells no client does."""
@@ -93,6 +95,12 @@ class Server(LanguageServer):
         """Analyse all open documents anew; a client that asks for diagnostics is told to ask again."""
         self.analyses.renew_all()
         if self.client.refreshes:
+            self.workspace_diagnostic_refresh(None)
+
+    def renew_importers(self, uri: str) -> None:
+        """Analyse the open documents anew that rest on one whose text has changed."""
+        path = path_of(uri)
+        if path and self.analyses.renew_resting_on(real_place(path), self.documents.key(uri)) and self.client.refreshes:
             self.workspace_diagnostic_refresh(None)
 
     async def fix_all(self, key: str) -> lsp.WorkspaceEdit | None:

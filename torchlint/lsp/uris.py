@@ -45,3 +45,9 @@ def uri_of(path: str) -> str:
     if posix.startswith("//"):
         return f"file:{quote(os.fsencode(posix))}"
     return f"file://{'' if posix.startswith('/') else '/'}{quote(os.fsencode(posix))}"
+
+
+def real_place(path: str) -> str:
+    """Return a path with the links of its folder resolved; of a link, the place of the link counts."""
+    folder, name = os.path.split(path)
+    return os.path.join(os.path.realpath(folder), name)

@@ -57,7 +57,7 @@ def covers(source: str) -> tuple[dict[int, Cover], int] | None:
     head = _cell_magics(lines)
     if head is None:
         return None
-    found = {row: _statement(lines[row - 1]) for row in head}
+    found = {row: _statement(_body_like(lines, head)) for row in head}
     row = head[-1] + 1 if head else 1
     while row <= len(lines):
         line = lines[row - 1]
@@ -88,6 +88,11 @@ def _cell_magics(lines: list[str]) -> list[int] | None:
         elif not _COMMENT.fullmatch(line):
             break
     return found
+
+
+def _body_like(lines: list[str], head: list[int]) -> str:
+    """Return a row that is indented like what stands below the cell's magics: IPython dedents that by itself."""
+    return next((line for line in lines[head[-1] :] if line.strip()), lines[head[-1] - 1])
 
 
 def _statement(line: str) -> Cover:

@@ -193,9 +193,7 @@ def assembled(cells: Iterable[Cell]) -> Notebook:
         found = covers(cell.source)
         if found is None:
             continue
-        # An indented cell runs as if it were not; below an ``if`` it keeps its columns.
-        block = "if True:" if _CODE.match(cell.source) else "pass"
-        seam = f"{block}  # {mark}{number}_" if parts or block != "pass" else ""
+        seam_number = number
         rows = _ROW.findall(cell.source)
         covered = []
         for row, (before, after) in found[0].items():
@@ -203,6 +201,11 @@ def assembled(cells: Iterable[Cell]) -> Notebook:
             body = rows[row - 1].rstrip("\r\n")
             covered.append((f"{before}{mark}{number}_{after}", body))
             rows[row - 1] = covered[-1][0] + rows[row - 1][len(body) :]
-        parts.append(Part(cell, seam, "".join(rows), tuple(covered), found[1]))
+        python = "".join(rows)
+        # An indented cell runs as if it were not, and so does what a cell's magic runs; below an ``if`` it keeps its
+        # columns.
+        block = "if True:" if _CODE.match(python) else "pass"
+        seam = f"{block}  # {mark}{seam_number}_" if parts or block != "pass" else ""
+        parts.append(Part(cell, seam, python, tuple(covered), found[1]))
         number += 1
     return Notebook(tuple(parts), mark)
