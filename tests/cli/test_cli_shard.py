@@ -34,8 +34,49 @@ def test_the_parts_merged_are_the_whole(tree: Cli, format_: str) -> None:
         tree("check", "--shard", f"{number}/{PARTS}", *arguments)
     names = [f"{number}.out" for number in range(PARTS, 0, -1)]
     assert tree("merge", *names, code=0).stdout == whole.stdout
-    assert tree("merge", *names, names[0], "-o", "all.out", code=0).stdout == ""
+    assert tree("merge", *names, "-o", "all.out", code=0).stdout == ""
     assert (tree.cwd / "all.out").read_text() == whole.stdout
+
+
+@pytest.mark.parametrize("format_", ["json", "sarif"])
+def test_a_shard_that_is_missing_or_there_twice_or_of_another_run_is_named(tree: Cli, format_: str) -> None:
+    def part(name: str, number: int, total: int, *arguments: str) -> None:
+        tree("check", "--shard", f"{number}/{total}", "--output-format", format_, "-o", name, *arguments)
+
+    for number in range(1, PARTS + 1):
+        part(f"{number}.out", number, PARTS)
+    part("other.out", 2, PARTS, "--ignore", "TL101")
+    part("four.out", 2, 4)
+    tree("check", "--output-format", format_, "-o", "whole.out", code=1)
+    old = (tree.cwd / "2.out").read_text().replace('"version": "0.1.0"', '"version": "0.0.9"')
+    tree.write("old.out", old)
+    for names, words in (
+        (["1.out", "3.out"], "error: no report of shard 2/3\n"),
+        (["1.out"], "error: no report of shards 2/3, 3/3\n"),
+        (["1.out", "2.out", "1.out"], "1.out: is shard 1/3, which is there already\n"),
+        (["1.out", "four.out", "3.out"], "four.out: is shard 2/4, and others are of 3\n"),
+        (["1.out", "other.out", "3.out"], "other.out: was made with other settings or options than the first\n"),
+        (["1.out", "old.out", "3.out"], "old.out: is of torchlint 0.0.9, and others of 0.1.0\n"),
+        (["1.out", "2.out", "3.out", "whole.out"], "whole.out: is the report of no shard, and others are"),
+    ):
+        done = tree("merge", *names, code=2)
+        assert words in done.stderr
+        assert done.stderr.count("\n") == 1
+        assert done.stdout == ""
+
+
+def test_an_empty_report_of_a_shard_stands_for_one_that_is_missing(cli: Cli, source: Source) -> None:
+    """A list without entries cannot say which shard it is of."""
+    cli.write("a.py", source("slow"))
+    for number in (1, 2, 3):
+        cli("check", "--shard", f"{number}/3", "--output-format", "json", "-o", f"{number}.json")
+    whole = cli("check", "--output-format", "json", code=1).stdout
+    assert cli("merge", "1.json", "2.json", "3.json", code=0).stdout == whole
+    [full] = [name for name in ("1.json", "2.json", "3.json") if (cli.cwd / name).read_text() != "[]\n"]
+    [empty, _] = sorted({"1.json", "2.json", "3.json"} - {full})
+    done = cli("merge", full, empty, code=2)
+    assert "/3; 1 empty report may be of 1 of them" in done.stderr
+    assert "one is there twice" in cli("merge", full, empty, empty, empty, code=2).stderr
 
 
 def test_every_file_falls_to_one_part_wherever_the_tree_lies(tree: Cli) -> None:

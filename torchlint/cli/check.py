@@ -198,6 +198,7 @@ def _session(part: Part, catalog: Catalog, given: Given, remembered: Remembered 
         width=terminal_width(sys.stdout if given["output_file"] is None else None),
         show_source=given["show_source"],
         show_infos=given["show_infos"],
+        shard=part.shard,
     )
 
 

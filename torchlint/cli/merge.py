@@ -23,7 +23,10 @@ _LARGEST = 512_000_000
 def merge_command(reports: tuple[str, ...], output_file: str | None) -> int:
     """Join the REPORTs of shards, all json or all sarif, into one. Those of json-lines can be concatenated.
 
-    Exit code: 0, or 2 when a report cannot be used. Whether findings fail a build is said by the shards themselves.
+    Shards know which part of how many they are: all have to be there, once, and be of one run.
+
+    Exit code: 0, or 2 when a report cannot be used or a shard is missing. Whether findings fail a build is said by the
+    shards themselves.
     """
     if output_file is not None:
         check_output_file(output_file, ())
@@ -31,7 +34,8 @@ def merge_command(reports: tuple[str, ...], output_file: str | None) -> int:
     try:
         text = dump(merged(values))
     except MergeError as error:
-        raise UsageError(f"{visible_path(reports[error.at])}: {error}") from None
+        where = "" if error.at is None else f"{visible_path(reports[error.at])}: "
+        raise UsageError(f"{where}{error}") from None
     if output_file is not None:
         write_output_file(output_file, text.encode())
     else:

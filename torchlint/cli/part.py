@@ -9,6 +9,7 @@ from torchlint.base.finding import FileReport
 from torchlint.cli.options import Given
 from torchlint.cli.scope import Scope, Target
 from torchlint.engine.catalog import Catalog
+from torchlint.report.run_report import ShardOf
 
 if TYPE_CHECKING:
     from torchlint.cli.baselines import Baselines
@@ -33,15 +34,18 @@ class Part:
         self.scope = whole
         self.baselines: Baselines | None = None
         self.since: Since | None = None
+        self.shard: ShardOf | None = None
         named = whole.settings.baseline or any(target.settings.baseline for target in whole.targets)
         if given["write_baseline"] or named:
             from torchlint.cli.baselines import Baselines
 
             self.baselines = Baselines(whole, catalog, given)
         if given["shard"] is not None:
-            from torchlint.cli.shard import parsed_shard
+            from torchlint.cli.shard import asked_for, parsed_shard
 
-            self.scope = parsed_shard(given["shard"]).narrowed(self.scope)
+            shard = parsed_shard(given["shard"])
+            self.scope = shard.narrowed(self.scope)
+            self.shard = ShardOf(shard.number, shard.total, asked_for(whole, given))
         if given["since"] is not None:
             from torchlint.cli.since import Since
 

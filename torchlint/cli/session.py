@@ -29,7 +29,7 @@ from torchlint.engine.catalog import Catalog
 from torchlint.engine.config import Settings, codes_for, severities
 from torchlint.engine.job import Job, Silence
 from torchlint.report.formats import WITH_MANUAL, WITH_SOURCE, WITH_WEIGHTS
-from torchlint.report.run_report import RunReport
+from torchlint.report.run_report import RunReport, ShardOf
 from torchlint.source.discover import SkipKind
 from torchlint.source.document import Document
 
@@ -61,6 +61,7 @@ class Session:
         width: columns of the terminal.
         show_source: see `RunReport`.
         show_infos: whether to list infos although they do not fail the run.
+        shard: which part of a run this is.
 
     `files`, `documents` and the counters are filled by `execute`. `documents` holds the changed files, by name;
     for standard input its one document always.
@@ -80,6 +81,7 @@ class Session:
     width: int = 100
     show_source: bool | None = None
     show_infos: bool = False
+    shard: ShardOf | None = None
     files: list[FileReport] = field(default_factory=list)
     documents: dict[str, Document] = field(default_factory=dict)
     checked: int = 0
@@ -157,6 +159,7 @@ class Session:
             width=self.width,
             show_source=self.show_source,
             show_infos=self.show_infos or settings.fail_on is Severity.INFO,
+            shard=self.shard,
         )
 
     def _formats(self) -> frozenset[str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from torchlint.base.errors import UsageError
+from torchlint.cli.options import Given
 from torchlint.cli.scope import Scope, place_under
+from torchlint.engine.config import Settings
 
 _FORM = re.compile(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,5})", re.ASCII)
 
@@ -33,6 +36,22 @@ class Shard:
             targets=tuple(target for target in scope.targets if is_mine(target.found.filename)),
             skipped=tuple(skip for skip in scope.skipped if is_mine(skip.filename)),
         )
+
+
+def asked_for(whole: Scope, given: Given) -> str:
+    """Return a digest of what decides on the findings of a run: all its shards have the same, on every machine."""
+    import hashlib
+
+    used = sorted({_deciding(settings) for settings in (whole.settings, *(each.settings for each in whole.targets))})
+    words = json.dumps([used, given["since"], given["fix"]])
+    return hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _deciding(settings: Settings) -> str:
+    left_out = {"root", "config", "cache_dir", "baseline", "jobs", "timeout", "output_format", "fail_on"}
+    return repr(
+        [(field.name, getattr(settings, field.name)) for field in fields(settings) if field.name not in left_out]
+    )
 
 
 def parsed_shard(text: str) -> Shard:

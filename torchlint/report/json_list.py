@@ -1,7 +1,7 @@
 """The `json` format: a bare list with ruff's keys, so that tools that read ruff's reports can read ours.
 
 Keys that ruff lacks: ``fingerprint`` and ``why_hot`` of an entry, ``note`` of a fix; in notebooks ``cell`` of an edit
-and of a reason, which may lie in other cells.
+and of a reason, which may lie in other cells; ``shard`` where the report is of a part of a run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ _NO_COMMENT_HELPS = frozenset({INVALID_SYNTAX, UNREADABLE, NOT_ANALYSED})
 
 def render(run: RunReport) -> str:
     """Return the list: every finding, then an entry ``not-analysed`` for each file that was left out."""
-    return dump(list(entries(run)))
+    found = list(entries(run))
+    if run.shard is not None:
+        found = [{**entry, "shard": run.shard.as_json(run.version)} for entry in found]
+    return dump(found)
 
 
 def entries(run: RunReport) -> Iterator[dict[str, Any]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 
 class MergeError(ValueError):
-    """A report that cannot be joined with the others; `at` is its index."""
+    """A report that cannot be joined with the others; `at` is its index, None where it is all of them."""
 
-    def __init__(self, at: int, words: str) -> None:
+    def __init__(self, at: int | None, words: str) -> None:
         super().__init__(words)
         self.at = at
 
@@ -24,12 +25,15 @@ def merged(reports: Sequence[Any]) -> Any:
         MergeError: one of them is of another kind.
     """
     if all(isinstance(report, list) for report in reports):
-        return _joined_lists(reports)
+        entries = _joined_lists(reports)
+        check_shards([_shard_of_list(at, report) for at, report in enumerate(reports)])
+        return [{key: value for key, value in entry.items() if key != "shard"} for entry in entries]
     for at, report in enumerate(reports):
         if isinstance(report, list):
             raise MergeError(at, "a report of the json format cannot be joined with one that is not")
     runs = [_run(at, report) for at, report in enumerate(reports)]
-    whole = {**runs[0]}
+    check_shards([_shard(at, run.get("properties", {}).get("shard")) for at, run in enumerate(runs)])
+    whole = {key: value for key, value in runs[0].items() if key != "properties"}
     rules = {rule["id"]: rule for run in runs for rule in run["tool"]["driver"]["rules"]}
     ids = sorted(rules)
     whole["tool"] = {"driver": {**runs[0]["tool"]["driver"], "rules": [rules[name] for name in ids]}}
@@ -39,6 +43,81 @@ def merged(reports: Sequence[Any]) -> Any:
         results = [{**result, "suppressions": result.get("suppressions", [])} for result in results]
     whole["results"] = _unique(sorted(results, key=_result_key))
     return {**reports[0], "runs": [whole]}
+
+
+@dataclass(frozen=True, slots=True)
+class _Shard:
+    """What a report says of itself: its part of a run, and what the run was."""
+
+    number: int
+    total: int
+    version: str
+    settings: str
+
+
+_EMPTY = object()
+"""Stands for a report of the json format without findings: it cannot say which shard it is."""
+
+
+def check_shards(shards: Sequence[_Shard | object | None]) -> None:
+    """Refuse reports that are not all the shards of one run, each once; those of whole runs may be joined as they are.
+
+    Raises:
+        MergeError: a shard is missing or there twice, or is of another run.
+    """
+    known = [shard for shard in shards if isinstance(shard, _Shard)]
+    if not known:
+        return
+    first = known[0]
+    there: dict[int, int] = {}
+    for at, shard in enumerate(shards):
+        if shard is None:
+            raise MergeError(at, f"is the report of no shard, and others are of shards ({first.number}/{first.total})")
+        if not isinstance(shard, _Shard):
+            continue
+        if problem := _difference(first, shard):
+            raise MergeError(at, problem)
+        if shard.number in there:
+            raise MergeError(at, f"is shard {shard.number}/{shard.total}, which is there already")
+        there[shard.number] = at
+    missing = [number for number in range(1, first.total + 1) if number not in there]
+    empty = shards.count(_EMPTY)
+    if len(missing) > empty:
+        names = ", ".join(f"{number}/{first.total}" for number in missing[:_NAMED])
+        names += f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        words = "shard" if len(missing) == 1 else "shards"
+        but = f"; {empty} empty report{'s' * (empty > 1)} may be of {empty} of them" if empty else ""
+        raise MergeError(None, f"no report of {words} {names}{but}")
+    if len(missing) < empty:
+        raise MergeError(None, f"{len(shards)} reports of {first.total} shards: one is there twice")
+
+
+_NAMED = 10
+"""Missing shards that are named."""
+
+
+def _difference(first: _Shard, other: _Shard) -> str:
+    if other.total != first.total:
+        return f"is shard {other.number}/{other.total}, and others are of {first.total}"
+    if other.version != first.version:
+        return f"is of torchlint {other.version}, and others of {first.version}"
+    return "was made with other settings or options than the first" if other.settings != first.settings else ""
+
+
+def _shard_of_list(at: int, report: list[Any]) -> _Shard | object | None:
+    return _shard(at, report[0].get("shard")) if report else _EMPTY
+
+
+def _shard(at: int, said: Any) -> _Shard | None:
+    if said is None:
+        return None
+    try:
+        shard = _Shard(int(said["number"]), int(said["total"]), str(said["version"]), str(said["settings"]))
+    except (KeyError, TypeError, ValueError):
+        raise MergeError(at, "does not say which shard it is in a way that is known") from None
+    if not 1 <= shard.number <= shard.total < 1_000_000:
+        raise MergeError(at, f"says that it is shard {shard.number} of {shard.total}")
+    return shard
 
 
 def _joined_lists(reports: Sequence[Any]) -> list[Any]:

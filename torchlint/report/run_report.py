@@ -38,6 +38,19 @@ class RuleMeta:
 
 
 @dataclass(frozen=True, slots=True)
+class ShardOf:
+    """Which part of a run a report is: `number` (from 1) of `total`; `settings` is a digest of what was asked for."""
+
+    number: int
+    total: int
+    settings: str
+
+    def as_json(self, version: str) -> dict[str, object]:
+        """Return what reports that can be merged say of it."""
+        return {"number": self.number, "total": self.total, "version": version, "settings": self.settings}
+
+
+@dataclass(frozen=True, slots=True)
 class RunReport:
     """The result of one run over many files.
 
@@ -56,6 +69,7 @@ class RunReport:
         width: columns of the terminal that the `ranked` format is for.
         show_source: whether `ranked` shows the source of each finding; None to let their number decide.
         show_infos: whether `ranked` lists what is an info.
+        shard: the part of a run that this is; None for a whole one.
     """
 
     files: tuple[FileReport, ...]
@@ -70,6 +84,7 @@ class RunReport:
     width: int = 100
     show_source: bool | None = None
     show_infos: bool = False
+    shard: ShardOf | None = None
 
     def findings(self) -> list[Finding]:
         """Return all findings in report order: file, notebook cell, row, column, code."""

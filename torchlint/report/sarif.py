@@ -54,6 +54,7 @@ def render(run: RunReport) -> str:
                 "originalUriBaseIds": {_ROOT: {"description": {"text": "The root of the project."}}},
                 "invocations": [_invocation(run, left_out)],
                 "results": results,
+                **({"properties": {"shard": run.shard.as_json(run.version)}} if run.shard is not None else {}),
             }
         ],
     }
