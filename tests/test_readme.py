@@ -77,6 +77,18 @@ def test_pre_commit_sample_names_real_hooks() -> None:
     assert set(hooks) == {"torchlint", "torchlint-fix"}
 
 
+def test_the_first_commands_find_and_repair(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_bytes((ROOT / "fixtures" / "demo" / "train.py").read_bytes())
+    codes = []
+    for line in blocks("console")[0].splitlines():
+        words = shlex.split(line.removeprefix("$ "))
+        assert words[0] == "torchlint"
+        done = subprocess.run([sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+        codes.append(done.returncode)
+    assert codes == [1, 0]
+    assert "loss.item()" not in (tmp_path / "train.py").read_text(encoding="utf-8")
+
+
 def test_the_test_command_is_what_ci_runs() -> None:
     commands = " ".join(blocks("console"))
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
@@ -85,7 +97,7 @@ def test_the_test_command_is_what_ci_runs() -> None:
         assert piece in ci
 
 
-@pytest.mark.parametrize("command", ["check", "fix", "rule", "rules", "verify"])
+@pytest.mark.parametrize("command", ["check", "fix", "rule", "rules", "docs", "verify"])
 def test_commands_named_exist(command: str) -> None:
     assert f"torchlint {command}" in README.read_text(encoding="utf-8")
     done = subprocess.run(

@@ -15,7 +15,7 @@ async def bare(tmp_path: Path) -> AsyncIterator[Editor]:
     """Return an editor that has not said hello to its server yet."""
     folder = tmp_path / "work"
     folder.mkdir()
-    editor = await Editor.start(folder)
+    editor = await Editor.start(folder, env={"XDG_CACHE_HOME": str(tmp_path / "cache")})
     yield editor
     await editor.stop()
 

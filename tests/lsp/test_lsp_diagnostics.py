@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
 import pytest
 from lsprotocol import types as lsp
 
@@ -203,3 +207,14 @@ async def test_a_client_that_asks_for_diagnostics_is_not_sent_them(bare: Editor)
     assert isinstance(report, lsp.RelatedFullDocumentDiagnosticReport)
     assert not report.items
     assert bare.published == []
+
+
+async def test_a_code_leads_to_the_page_on_this_machine_where_the_client_follows(bare: Editor) -> None:
+    can = able()
+    assert can.text_document is not None
+    can.text_document.publish_diagnostics = lsp.PublishDiagnosticsClientCapabilities(code_description_support=True)
+    await bare.initialize(capabilities=can)
+    (found,) = await bare.shown(bare.write("a.py", HOT), HOT)
+    assert found.code_description is not None
+    page = Path(url2pathname(urlsplit(found.code_description.href).path))
+    assert "cpu-create-then-move" in page.read_text(encoding="utf-8")

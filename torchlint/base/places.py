@@ -12,7 +12,8 @@ TEMPORARY_PREFIX, TEMPORARY_SUFFIX = ".torchlint-", ".tmp"
 DOCS_URL = ""
 """Where the documentation site is served, ending with a slash; empty while it has no public host.
 
-All links to rule pages start here: those of JSON, SARIF and the editor. ``torchlint rule CODE`` needs none.
+All links to rule pages start here: those of JSON, SARIF and the editor. ``torchlint rule CODE`` and ``torchlint docs``
+need none; without one, JSON and SARIF name no page, and the editor leads to that of ``torchlint docs``.
 """
 
 

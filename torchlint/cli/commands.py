@@ -15,6 +15,7 @@ COMMANDS = {
     "check": ("check:check_command", "Check PATHS and list what is found."),
     "fix": ("fix:fix_command", "Show the safe fixes for PATHS as a patch."),
     "rule": ("rule:rule_command", "Explain a rule: why it matters, bad and good code, how safe its fix is."),
+    "docs": ("docs:docs_command", "Write the manual as HTML pages on this machine, and print where."),
     "rules": ("rules:rules_command", "List all rules with severity, default and kinds of fix."),
     "clean": ("clean:clean_command", "Remove the cache, and temporary files of killed runs."),
     "server": ("server:server_command", "Serve an editor by the Language Server Protocol."),

@@ -27,6 +27,7 @@ def server_command(stdio: bool, client: int | None) -> int:
     if sys.stdin.isatty():
         complain("torchlint: this is a server for editors, which speaks to them on standard input; Ctrl-C ends it")
     from torchlint.lsp.serve import serve
+    from torchlint.manual.local import local_pages
     from torchlint.manual.pages import page
 
-    return serve(page)
+    return serve(page, local_pages)

@@ -19,6 +19,7 @@ class Client:
         pulls: it asks for diagnostics by itself.
         refreshes: it does so anew when told.
         watches: it can be asked to watch files.
+        links: codes of findings may lead to a page.
     """
 
     versioned: bool = False
@@ -28,6 +29,7 @@ class Client:
     pulls: bool = False
     refreshes: bool = False
     watches: bool = False
+    links: bool = False
 
     @classmethod
     def of(cls, capabilities: lsp.ClientCapabilities) -> Client:
@@ -47,4 +49,5 @@ class Client:
             pulls=pulls,
             refreshes=bool(pulls and refresh and refresh.refresh_support),
             watches=bool(files and files.dynamic_registration),
+            links=bool(published and published.code_description_support),
         )

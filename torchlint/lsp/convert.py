@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 from lsprotocol import types as lsp
@@ -53,18 +54,26 @@ Places = Mapping[int | None, Place]
 """The text of each cell; that of a document that is no notebook is under None."""
 
 
-def diagnostics(report: FileReport, places: Places, *, related: bool) -> dict[str, list[lsp.Diagnostic]]:
+Pages = Mapping[str, str]
+"""The address of the page of each code."""
+_NO_PAGES: Pages = MappingProxyType({})
+
+
+def diagnostics(
+    report: FileReport, places: Places, *, related: bool, pages: Pages = _NO_PAGES
+) -> dict[str, list[lsp.Diagnostic]]:
     """Return the diagnostics of each text of a document, by URI; none of them is missing.
 
     Args:
         report: on the document; what lies in no place of `places` is left out.
         places: its texts.
         related: whether the client shows related information; else the message holds why a line is hot.
+        pages: where the codes of findings lead that have no page on the web.
     """
     found: dict[str, list[lsp.Diagnostic]] = {place.uri: [] for place in places.values()}
     for finding in report.findings:
         if finding.cell in places:
-            found[places[finding.cell].uri].append(diagnostic(finding, places, related=related))
+            found[places[finding.cell].uri].append(diagnostic(finding, places, related=related, pages=pages))
     for note in report.notes:
         place = places.get(note.cell) or next(iter(places.values()), None)
         if note.kind in _UNSEEN and place is not None:
@@ -72,9 +81,9 @@ def diagnostics(report: FileReport, places: Places, *, related: bool) -> dict[st
     return found
 
 
-def diagnostic(finding: Finding, places: Places, *, related: bool) -> lsp.Diagnostic:
+def diagnostic(finding: Finding, places: Places, *, related: bool, pages: Pages = _NO_PAGES) -> lsp.Diagnostic:
     """Return one finding; parameters are as of `diagnostics`."""
-    place, page = places[finding.cell], rule_page(finding.code)
+    place, page = places[finding.cell], rule_page(finding.code) or pages.get(finding.code)
     lines = [finding.message]
     if not related:
         lines += (f"why: {reason.text}" for reason in finding.why_hot)

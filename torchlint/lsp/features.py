@@ -35,6 +35,7 @@ def _initialize(ls: Server, params: lsp.InitializeParams) -> None:
 
 
 def _initialized(ls: Server, params: lsp.InitializedParams) -> None:
+    ls.find_pages()
     options = ls.protocol.options
     if options is not None:
         ls.configured.override(options)
@@ -100,7 +101,7 @@ async def _pulled(ls: Server, params: lsp.DocumentDiagnosticParams) -> lsp.Relat
     analysis = await ls.analyses.latest(uri, hurry=False)
     items: list[lsp.Diagnostic] = []
     if analysis is not None:
-        found = diagnostics(analysis.report, analysis.subject.places, related=ls.client.related)
+        found = diagnostics(analysis.report, analysis.subject.places, related=ls.client.related, pages=ls.pages)
         items = found.get(uri, [])
     return lsp.RelatedFullDocumentDiagnosticReport(items)
 

@@ -11,23 +11,24 @@ import sys
 from torchlint.lsp import stdio
 from torchlint.lsp.features import register
 from torchlint.lsp.hover import Page
-from torchlint.lsp.server import Server
+from torchlint.lsp.server import LocalPages, Server
 
 _LOOK = 2.0
 """Seconds between looks at whether the client's process is alive."""
 
 
-def serve(page: Page) -> int:
+def serve(page: Page, local_pages: LocalPages) -> int:
     """Serve on standard input and output until the client goes; return the exit code.
 
     Args:
         page: gives the manual of a rule as markdown.
+        local_pages: as of `Server`.
 
     Raises:
         KeyboardInterrupt: the server was interrupted or told to end by a signal.
     """
     reader, writer = stdio.taken()
-    return asyncio.run(_Service(reader, writer).run(page))
+    return asyncio.run(_Service(reader, writer).run(page, local_pages))
 
 
 class _Service:
@@ -44,10 +45,10 @@ class _Service:
         self.ended = asyncio.Event()
         self.interrupted = False
 
-    async def run(self, page: Page) -> int:
+    async def run(self, page: Page, local_pages: LocalPages) -> int:
         """Serve; whatever happens, no worker is left behind."""
         loop = asyncio.get_running_loop()
-        server = Server(page)
+        server = Server(page, local_pages)
         register(server)
         protocol = server.protocol
         protocol.set_writer(stdio.Writer(self.writer, self.ended.set))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from lsprotocol import converters
@@ -12,17 +14,19 @@ from pygls.exceptions import JsonRpcContentModified, JsonRpcMethodNotFound
 from pygls.lsp.server import LanguageServer
 
 from torchlint import __version__
-from torchlint.engine.catalog import load_catalog
+from torchlint.base.errors import TorchlintError
+from torchlint.engine.catalog import Catalog, load_catalog
 from torchlint.lsp.analyses import Analyses, Analysis, Subject
 from torchlint.lsp.client import Client
 from torchlint.lsp.configured import Configured
-from torchlint.lsp.convert import diagnostics, difference, workspace_edit
+from torchlint.lsp.convert import Pages, diagnostics, difference, workspace_edit
 from torchlint.lsp.documents import Documents
 from torchlint.lsp.hover import Page
 from torchlint.lsp.pool import Pool
 from torchlint.lsp.protocol import Protocol
-from torchlint.lsp.uris import path_of, real_place
+from torchlint.lsp.uris import path_of, real_place, uri_of
 
+LocalPages = Callable[[Catalog], Mapping[str, Path]]
 _SUFFIXES = (".py", ".pyi")
 _NOTEBOOKS = lsp.NotebookDocumentSyncOptions(
     [lsp.NotebookDocumentFilterWithNotebook("jupyter-notebook", [lsp.NotebookCellLanguage("python")])], save=True
@@ -34,11 +38,12 @@ class Server(LanguageServer):
 
     Args:
         page: gives the manual of a rule as markdown.
+        local_pages: writes the manual to this machine, and gives the file of each code.
     """
 
     protocol: Protocol
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: Page, local_pages: LocalPages) -> None:
         super().__init__(
             "torchlint",
             __version__,
@@ -48,11 +53,22 @@ class Server(LanguageServer):
             converter_factory=converters.get_converter,
         )
         self.page = page
+        self.pages: Pages = {}
+        self._local_pages = local_pages
         self.client = Client()
         self.configured = Configured(load_catalog(), self.tell, os.path.abspath(os.sep))
         self.pool = Pool(self.log)
         self.documents = Documents()
         self.analyses = Analyses(self.pool, self.subject, self.publish, self.log)
+
+    def find_pages(self) -> None:
+        """Find where codes may lead, for a client that shows that; without pages there is the hover all the same."""
+        if not self.client.links:
+            return
+        try:
+            self.pages = {code: uri_of(str(path)) for code, path in self._local_pages(self.configured.catalog).items()}
+        except TorchlintError as error:
+            self.log(str(error))
 
     def log(self, words: str) -> None:
         """Write a line to the client's log."""
@@ -82,7 +98,8 @@ class Server(LanguageServer):
         """Send the diagnostics of an analysis, unless the client asks for them; for cells no client does."""
         if self.client.pulls and key not in self.documents.books:
             return
-        found = diagnostics(analysis.report, analysis.subject.places, related=self.client.related)
+        places = analysis.subject.places
+        found = diagnostics(analysis.report, places, related=self.client.related, pages=self.pages)
         for place in analysis.subject.places.values():
             params = lsp.PublishDiagnosticsParams(place.uri, found[place.uri], place.version)
             self.text_document_publish_diagnostics(params)
