@@ -78,7 +78,7 @@ def svg(lines: list[str]) -> str:
     width, height = int(_COLUMNS * _COLUMN + 2 * _EDGE), _TOP + (len(lines) + sum(wrapped)) * _ROW + 8
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
-        ' role="img" aria-label="A terminal: torchlint check reports a wait for the GPU in every step, and its repair">',
+        ' role="img" aria-label="A terminal: torchlint check reports a wait for the GPU in each step, and a repair">',
         f"<style>\n{_STYLE}\n</style>",
         f'<rect class="f" x=".5" y=".5" width="{width - 1}" height="{height - 1}" rx="8"/>',
         *(f'<circle cx="{_EDGE + 20 * at}" cy="20" r="6" fill="{fill}"/>' for at, fill in enumerate(_LIGHTS)),
