@@ -180,7 +180,8 @@ IS_CHANGED = {
     "by a criterion of the caller": keeping(parameters="loader, fn, criterion"),
     "by a criterion with a buffer": keeping(
         file="class Kept(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        "        self.b = torch.zeros(())\n    def forward(self, a, b):\n        return self.b.copy_(F.cross_entropy(a, b))\ncriterion = Kept()\n"
+        "        self.b = torch.zeros(())\n    def forward(self, a, b):\n"
+        "        return self.b.copy_(F.cross_entropy(a, b))\ncriterion = Kept()\n"
     ),
 }
 LIST_IS_SEEN = {
