@@ -152,6 +152,16 @@ SEES_THE_GRAPH = {
         "return [t.item() for t in kept]",
         before=OWN_LOSS + "raw = criterion.forward\ncriterion.forward = lambda a, b: V(raw(a, b))\n",
     ),
+    "a criterion that a function replaces": collected(
+        "return [t.item() for t in kept]",
+        before=OWN_LOSS + "def swap():\n    global criterion\n    raw = criterion\n"
+        "    criterion = lambda a, b: V(raw(a, b))\nswap()\n",
+    ),
+    "a subclass of Tensor that looks": collected(
+        "return [t.item() for t in kept]",
+        before="class Seeing(torch.Tensor):\n    def detach(self):\n        print('detached')\n"
+        "        return super().detach()\nbatches = [(x.as_subclass(Seeing), y) for x, y in batches]\n",
+    ),
     "a second name of the sum": added("other = total\nreturn other.requires_grad"),
     "the sum of sums": added("return grand.requires_grad", "total, grand = 0.0, 0.0", "total += loss\ngrand += total"),
     "a quotient": added("return (total / 3).grad_fn is None"),
@@ -254,6 +264,14 @@ READ_LATER_OR_CHANGED = {
         "for i in range(2):\n    try:\n        print([v.item() for v in flat])\n    except Exception as e:\n"
         "        print(type(e))\n    flat.unsqueeze_(1)"
     ),
+    "a dimension more by the name beside it": evaluated(
+        "a = b = net(x.to(device)).flatten()\nb.unsqueeze_(1)\nprint([v.item() for v in a])"
+    ),
+    "an item() of one's own": evaluated(
+        "print([v.item() for v in flat.as_subclass(Own).flatten()])",
+        "class Own(torch.Tensor):\n    def item(self): return 'own'\n",
+    ),
+    "sparse elements": evaluated("print([v.item() for v in flat.flatten().to_sparse().flatten()])"),
     "complex numbers": evaluated(
         "z = torch.view_as_complex(net(x.to(device))[:, :2].contiguous()).flatten()\n"
         "try:\n    print([float(v) for v in z])\nexcept Exception as e:\n    print(type(e))"

@@ -128,6 +128,9 @@ MAY_BE_OTHER_OBJECTS = {
     "a loader of the caller": copying(loop="for x, y in kept:"),
     "a loader in another one": copying(loop="for x, y in fn(loader):"),
     "perhaps another loader": copying(made=LOADER + "\nif kept:\n    loader = fn(loader)"),
+    "a loader that a function replaces": copying(
+        made="", file="loader = DataLoader(list(range(9)))\ndef swap(other):\n    global loader\n    loader = other\n"
+    ),
     "a subclass of Tensor": copying(file="class Image(torch.Tensor):\n" + OWN),
     "a mapping with its own move": copying(file="class Encoding(dict):\n" + OWN),
 }
@@ -188,6 +191,7 @@ LIST_IS_SEEN = {
     "an output on the host": keeping(end="buffer = torch.zeros(5)\ntorch.stack(losses, out=buffer)\nreturn buffer"),
     "a place that is asked for": keeping(end="print(losses[0].device)\nreturn torch.stack(losses)"),
     "a second name": keeping(start="fn.kept = losses = []"),
+    "a second name of the loss": keeping(loss="fn.last = loss = criterion(model(x.to(device)), y.to(device))"),
     "a second name later": keeping(start="losses = []\nfn.kept = losses"),
     "a closure": keeping(end="def kept():\n    return losses\nreturn kept, torch.stack(losses)"),
     "other tensors in it": keeping(end="losses.append(torch.zeros(()))\nreturn torch.stack(losses)"),

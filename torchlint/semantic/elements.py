@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.semantic import torch_api
 from torchlint.semantic.object_uses import ObjectUse, Way, back_door, binding_uses, shared_loop
 from torchlint.semantic.part import Part
-from torchlint.semantic.tensor_origins import made_by_torch
+from torchlint.semantic.tensor_origins import has_own_tensors, made_by_torch
 from torchlint.semantic.values.value import ACCEL, CUDA
 
 if TYPE_CHECKING:
@@ -138,6 +138,8 @@ def keeps_its_shape(module: Module, node: cst.BaseExpression, until: cst.CSTNode
 
     ``unsqueeze_`` and ``.data = …`` change it, under any name; so may code that is not known.
     """
+    if has_own_tensors(module):
+        return False
     return isinstance(node, cst.Call) or _keeps_its_shape(module, node, until, _DEPTH)
 
 

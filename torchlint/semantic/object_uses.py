@@ -101,6 +101,9 @@ def binding_uses(module: Module, definition: cst.CSTNode, name: str, lives: str 
     """Return all uses of the object that a definition, as `Module.definitions` tells it, binds to a name."""
     search = _Search(module, lives)
     search.name(name, definition)
+    if isinstance(definition, cst.Assign) and len(definition.targets) > 1:
+        for target in definition.targets:
+            search.bound(target.target, definition)
     return search.found
 
 
@@ -185,7 +188,7 @@ class _Search:
             return
         module = self.module
         owner = definition if isinstance(definition, cst.FunctionDef) else module.tree.owners[definition]
-        if module.binds_globally(owner, name):
+        if any(name in names for names in module.names_of_outer_scopes()):
             self._end(Way.ESCAPES, definition, "global", definition)
             return
         for read in module.readers(definition, name):

@@ -193,6 +193,10 @@ class Places:
         """Say whether a function declares `name` global or nonlocal."""
         return name in self._names.outer.get(function, ())
 
+    def names_of_outer_scopes(self) -> list[set[str]]:
+        """Return, for each function that has any, the names that it declares global or nonlocal."""
+        return list(self._names.outer.values())
+
     def import_of(self, node: cst.CSTNode) -> cst.Import | cst.ImportFrom | None:
         """Return the one import statement that binds the first name of ``a.b.c``, or None."""
         return imports.import_of(node, self._names)

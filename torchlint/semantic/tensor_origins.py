@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 _DEPTH = 5
 _NUMBERS = ("number", "bool", "tensor", "accumulated")
 _MAKERS = torch_api.FACTORIES | torch_api.DATA_FACTORIES | torch_api.COMPUTING_FUNCTIONS
-# What changes the result of torch's own functions and layers: hooks, another ``forward``, a function put in its place.
-_PATCHES = re.compile(
-    r"register_\w*hook|\.forward\s*=[^=]|__class__|__call__\s*=|\bsetattr\(|"
-    r"\b(torch|F|nn)\.(?!backends\b)[\w.]*\s*=[^=]|monkeypatch|mock"
+# What changes the result of torch's own layers: hooks, or another ``forward``.
+_HOOKS = re.compile(r"register_\w*hook|\.forward\s*=[^=]|__class__|__call__\s*=|\bsetattr\(")
+# Tensors with methods of their own, modes that see every call, and functions put in the place of torch's.
+_OWN_TENSORS = re.compile(
+    r"as_subclass|_make_subclass|__torch_(function|dispatch)__|(Function|Dispatch)Mode|^\s*class \w+\([^)]*Tensor\)|"
+    r"^\s*(torch|F|nn|Tensor|functional)\.(?!backends\b)[\w.]+\s*=[^=]|monkeypatch|\bmock\b",
+    re.MULTILINE,
 )
 _OTHER_COLLATE = re.compile(
     r"default_collate_fn_map|default_collate\s*=|setattr\([^)\n]*collate_fn|Tensor\.(to|cuda)\s*=|DataLoader\.\w+\s*="
@@ -35,11 +38,11 @@ _WRAPPERS = ("torch.autograd.Variable", "torch.as_tensor")
 
 def made_by_torch(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
     """Say whether an expression, or what ``x += …`` leaves in `x`, is certainly a tensor that torch has computed."""
-    if depth == 0 or module.mentions(_PATCHES):
+    if depth == 0 or module.mentions(_HOOKS) or has_own_tensors(module):
         return False
     match node:
         case cst.Name():
-            found = module.definitions(node)
+            found = [] if rebound_elsewhere(module, node.value) else module.definitions(node)
             return bool(found) and all(_bound_to_tensor(module, each, node.value, depth) for each in found)
         case cst.Call():
             return _called(module, node, depth)
@@ -52,6 +55,16 @@ def made_by_torch(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> boo
         case cst.Subscript(value=inner):
             return made_by_torch(module, inner, depth - 1)
     return False
+
+
+def has_own_tensors(module: Module) -> bool:
+    """Say whether the file makes tensors that differ from torch's, or replaces or watches torch's functions."""
+    return module.mentions(_OWN_TENSORS)
+
+
+def rebound_elsewhere(module: Module, name: str) -> bool:
+    """Say whether a function of the file may bind a name of the module or of the function around it."""
+    return any(name in names for names in module.names_of_outer_scopes())
 
 
 def _arithmetic(module: Module, left: cst.BaseExpression, right: cst.BaseExpression, depth: int) -> bool:
@@ -76,6 +89,8 @@ def _called(module: Module, call: cst.Call, depth: int) -> bool:
     name = module.name(call.func) or ""
     if name in _MAKERS:
         return True
+    if isinstance(call.func, cst.Name) and rebound_elsewhere(module, call.func.value):
+        return False
     callee = module.value(call.func)
     made = callee.node if callee.kind == "module" and isinstance(callee.node, cst.Call) else None
     if made is not None and (module.name(made.func) or "").startswith("torch.nn."):
@@ -197,6 +212,8 @@ def stacks_batches(module: Module, iterated: cst.BaseExpression, depth: int = 3)
 
     So does the collate function that it has by itself, for batches of whatever size.
     """
+    if isinstance(iterated, cst.Name) and rebound_elsewhere(module, iterated.value):
+        return False
     value = module.value(iterated)
     if value.kind == "loader" and isinstance(value.node, cst.Call):
         return _stacks(module, value.node)
@@ -245,7 +262,7 @@ def _may_be_none(module: Module, node: cst.BaseExpression) -> bool:
 
 def _own_moves(module: Module) -> bool:
     """Say whether the file has batches with a ``.to`` of their own, or puts a collate function into a loader later."""
-    if module.mentions(_OTHER_COLLATE):
+    if module.mentions(_OTHER_COLLATE) or has_own_tensors(module):
         return True
     for cls in module.nodes(cst.ClassDef):
         assert isinstance(cls, cst.ClassDef)

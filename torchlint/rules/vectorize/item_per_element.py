@@ -160,6 +160,7 @@ _PERHAPS_LIST = (
     "`{expr}` reads the device once per element of `{tensor}`; read all at once (stack a list first) by `.tolist()`."
 )
 _COMPLEX = re.compile(r"complex|\bfft|\bstft|cfloat|cdouble|chalf|polar|hilbert")
+_LAYOUTS = re.compile(r"sparse|quantize|mkldnn")  # Such tensors have elements, but no ``tolist()``.
 _SIMPLE = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
 _OWN_KIND = {"float": "float", "double": "float", "half": "float", "int": "int", "bool": "bool"}
 
@@ -205,6 +206,8 @@ def _fix(node: cst.CSTNode, found: ElementReads, module: Module) -> Fix | None:
 def _same(node: cst.CSTNode, found: ElementReads, module: Module) -> bool:
     """Say whether one ``tolist()`` certainly gives the numbers that the single reads give, at the same time."""
     if isinstance(node, cst.For) or not module.one_dimensional(found.tensor):
+        return False
+    if module.mentions(_LAYOUTS):
         return False
     casts = any(read.how in ("float", "int") for read in found.reads)
     if casts and module.mentions(_COMPLEX):
