@@ -117,7 +117,7 @@ def test_a_line_is_as_wide_as_the_terminal_at_most(many: list[Finding], make_run
     for line in render(run).splitlines():
         assert shown_line(line).columns[-1] <= max(20, min(width, 120)) or places.match(line), line
     steps = next_steps(run).splitlines()
-    assert any(line == "  torchlint rule TL102" for line in steps) is (width <= 80)
+    assert any(line == "  torchlint rule TL102" for line in steps) is (width < 80)
 
 
 def test_a_finding_without_source_says_its_message(many: list[Finding], make_run: Runs) -> None:
@@ -152,7 +152,7 @@ def test_of_equally_frequent_rules_that_which_waits_comes_first(make_finding: Fi
 def test_next_steps_name_only_what_there_is(many: list[Finding], make_run: Runs) -> None:
     assert next_steps(make_run(*many)) == (
         "Next:\n"
-        "  torchlint fix                  the 2 safe repairs [*] as a diff; --apply writes them\n"
+        "  torchlint fix                  2 safe repairs [*] as a diff (--apply: write)\n"
         "  torchlint fix --unsafe-fixes   1 repair [~] more, and what each may change\n"
         "  torchlint check --show-source  the code, why it runs so often, the repair\n"
         "  torchlint check --statistics   how often each rule was broken\n"

@@ -46,7 +46,7 @@ def _fixes(run: RunReport) -> Iterator[tuple[str, str]]:
     kinds = [applicable(finding) for finding in run.findings()]
     safe, unsafe = kinds.count(Safety.SAFE), kinds.count(Safety.UNSAFE)
     if safe:
-        yield "torchlint fix", f"the {pluralise(safe, 'safe repair')} [*] as a diff; --apply writes them"
+        yield "torchlint fix", f"{pluralise(safe, 'safe repair')} [*] as a diff (--apply: write)"
     if unsafe:
         yield "torchlint fix --unsafe-fixes", f"{pluralise(unsafe, 'repair')} [~] more, and what each may change"
 
