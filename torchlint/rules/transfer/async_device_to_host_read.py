@@ -81,8 +81,9 @@ def host():
 ```
 
 ## Fix safety
-Safe: without the keyword the copy waits, and the result is what it was meant to be. (It restores a value that was
-left to chance, so there is no bit-for-bit comparison with the code before.)
+Safe for a tensor: without the keyword the copy waits, and the result is what it was meant to be. (It restores a value
+that was left to chance, so there is no bit-for-bit comparison with the code before.) Unsafe where it may be an object
+with a `to` of its own.
 
 ## Measure
 Not timed: what is at stake is a wrong result, and waiting for the right one takes longer than not waiting.
@@ -103,6 +104,7 @@ _WAITS = frozenset(
     "synchronize wait_stream wait_event wait query stream item tolist cpu nonzero barrier record_event".split()
 )
 _ASKS = frozenset("torch.is_tensor torch.numel torch.is_floating_point torch.is_complex".split())
+_NOTE = "An object with a `to` of its own may do something else without that argument."
 _READERS = ("builtins.float", "builtins.int", "builtins.bool", "builtins.print", "builtins.str", "builtins.list")
 
 rule = Rule(
@@ -131,7 +133,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     kept = [arg for arg in node.args if arg.value is not keyword]
     if kept:
         kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-    fix = Fix((Replace(node, node.with_changes(args=kept)),), Safety.SAFE, "Drop non_blocking=True")
+    edits = (Replace(node, node.with_changes(args=kept)),)
+    sure = source.kind == "tensor" or module.certainly_tensor(node.func.value)
+    safety, note = (Safety.SAFE, "") if sure else (Safety.UNSAFE, _NOTE)
+    fix = Fix(edits, safety, "Drop non_blocking=True", note)
     yield Hit(node, {"expr": module.code(node)}, fix)
 
 

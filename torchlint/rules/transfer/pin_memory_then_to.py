@@ -102,8 +102,9 @@ def benchmark_copies(optimizer):
 ```
 
 ## Fix safety
-Safe where the target is spelled as CUDA: values, dtype, device and random numbers stay. Unsafe where the device is a
-variable: if that is the CPU, the tensor was pinned and is no longer. Through a name it is a suggestion.
+Unsafe: values, dtype, device and random numbers of a tensor stay, but a `pin_memory` of another object's own is no
+longer called, and without a GPU another exception is raised. Where the device is a variable and that is the CPU, the
+tensor was pinned and is no longer. Through a name it is a suggestion.
 
 ## Measure
 An epoch of 3 steps. Without a GPU nothing can be pinned and no gain is expected: what is saved is a copy into
@@ -130,6 +131,7 @@ from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety, Trans
 
 _STREAMS = frozenset(("torch.cuda.stream", "torch.cuda.StreamContext", "torch.xpu.stream"))
 _NOTE = "Where the device is the CPU, the tensor was pinned and is no longer."
+_FAILS = "A `pin_memory` of the object's own is no longer called, and without a GPU another exception is raised."
 
 rule = Rule(
     __name__,
@@ -195,6 +197,4 @@ def _fix(transfer: Transfer, pinned: cst.Call) -> Fix | None:
     if transfer.source is not pinned:
         return Fix(edits, Safety.SUGGESTION, title)
     literal = transfer.target is None or isinstance(transfer.target, (cst.SimpleString, cst.Integer))
-    if literal:
-        return Fix(edits, Safety.SAFE, title)
-    return Fix(edits, Safety.UNSAFE, title, _NOTE)
+    return Fix(edits, Safety.UNSAFE, title, _FAILS if literal else f"{_NOTE} {_FAILS}")
