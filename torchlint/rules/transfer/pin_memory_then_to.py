@@ -130,8 +130,11 @@ import libcst as cst
 from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety, Transfer
 
 _STREAMS = frozenset(("torch.cuda.stream", "torch.cuda.StreamContext", "torch.xpu.stream"))
-_NOTE = "Where the device is the CPU, the tensor was pinned and is no longer."
 _FAILS = "A `pin_memory` of the object's own is no longer called, and without a GPU another exception is raised."
+_NOTE = (
+    "Where the device is the CPU, the tensor was pinned and is no longer; "
+    "a `pin_memory` of the object's own is not called, and another exception is raised without a GPU."
+)
 
 rule = Rule(
     __name__,
@@ -197,4 +200,4 @@ def _fix(transfer: Transfer, pinned: cst.Call) -> Fix | None:
     if transfer.source is not pinned:
         return Fix(edits, Safety.SUGGESTION, title)
     literal = transfer.target is None or isinstance(transfer.target, (cst.SimpleString, cst.Integer))
-    return Fix(edits, Safety.UNSAFE, title, _FAILS if literal else f"{_NOTE} {_FAILS}")
+    return Fix(edits, Safety.UNSAFE, title, _FAILS if literal else _NOTE)
