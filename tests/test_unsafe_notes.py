@@ -34,6 +34,8 @@ NOTES = [
     ("TL104", "round differently"),
     ("TL106", "DDP broadcasts it"),
     ("TL108", "was pinned and is no longer"),
+    ("TL108", "is no longer called"),
+    ("TL109", "a `to` of its own"),
     ("TL110", "both the narrow tensor and the wide one"),
     ("TL111", "raised at a later line"),
     ("TL113", "memory grows with the loop"),
