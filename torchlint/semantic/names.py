@@ -36,10 +36,14 @@ class Binding:
     dotted: str = ""
 
 
+_MOST_PARTS = 100
+"""No name of a program has more; each part of a generated one would be read along the whole chain."""
+
+
 def dotted_text(node: cst.CSTNode | None) -> str | None:
     """Return ``a.b.c`` for a chain of plain names, else None."""
     parts: list[str] = []
-    while isinstance(node, cst.Attribute):
+    while isinstance(node, cst.Attribute) and len(parts) < _MOST_PARTS:
         parts.append(node.attr.value)
         node = node.value
     if isinstance(node, cst.Name):

@@ -1,0 +1,49 @@
+"""The analysis of a long chain costs in proportion to its length: counted in calls of Python, not in seconds."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from torchlint.engine.check import analyse
+from torchlint.testing.source import job
+
+HEAD = "import torch\n\n\ndef train(model, loader, opt):\n    for x in loader:\n        loss = model(x.cuda()).sum()\n"
+TAIL = "        loss.backward()\n        opt.step()\n"
+CHAINS = {
+    "sum": lambda count: " + ".join(["loss"] * count),
+    "product of calls": lambda count: " * ".join(["torch.ones(3)"] * count),
+    "and": lambda count: " and ".join(["loss"] * count),
+    "comparison": lambda count: " < ".join(["loss"] * count),
+    "calls": lambda count: "loss" + ".relu()" * count,
+    "attributes": lambda count: "loss" + ".data" * count,
+    "subscripts": lambda count: "loss" + "[0]" * count,
+    "list": lambda count: f"[{', '.join(['torch.ones(3)'] * count)}]",
+    "texts": lambda count: " + ".join(["'a'"] * count),
+}
+
+
+def cost(expression: str) -> int:
+    """Return how many functions are called to analyse a training step with this expression."""
+    task = job(f"{HEAD}        y = {expression}\n{TAIL}")
+    count = 0
+
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event.endswith("call")
+
+    sys.setprofile(note)
+    try:
+        analyse(task)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("kind", CHAINS)
+def test_twice_the_length_is_about_twice_the_work(kind: str) -> None:
+    chain = CHAINS[kind]
+    cost(chain(3))  # what is imported and remembered once
+    empty, short, long = (cost(chain(count)) for count in (3, 150, 300))
+    assert (long - empty) / (short - empty) < 2.4
