@@ -223,7 +223,7 @@ def window(launch: Launch, rounds: int, chance: random.Random) -> Window:
     return original, null, fix
 
 
-def play(windows: Sequence[Window], pairs: int, effect: float) -> Played:
+def play(windows: Sequence[Window], pairs: int, effect: float, level: float = statistics.ALPHA) -> Played:
     """Give the verdict at `pairs` pairs, taken in equal parts from the start of each launch's window."""
     each = pairs // len(windows)
     parts = [tuple(series[:each] for series in one) for one in windows]
@@ -234,7 +234,7 @@ def play(windows: Sequence[Window], pairs: int, effect: float) -> Played:
     if len(parts) > 1:
         launches = [statistics.ratio(part[0], [time / effect for time in part[2]]) for part in parts]
     return Played(
-        found=statistics.verdict(ratio, exercised=True, null=control, launches=launches)[0],
+        found=statistics.verdict(ratio, exercised=True, null=control, launches=launches, level=level)[0],
         null_ok=control.ok,
         without_null=statistics.verdict(ratio, exercised=True, launches=launches)[0],
     )
@@ -251,10 +251,14 @@ def rates(recorded: Sequence[Launch], launches: int, runs: int, seed: int) -> di
     most = max(statistics.LOOKS)
     recorded = [launch for launch in recorded if len(launch[0]) >= most // launches]
     results: dict[float, list[list[Played]]] = {effect: [] for effect in EFFECTS}
+    looks: dict[float, list[Verdict]] = {effect: [] for effect in EFFECTS}
+    levels = statistics.levels(statistics.LOOKS)
     for _ in range(runs):
         windows = [window(launch, most // launches, chance) for launch in chance.sample(recorded, launches)]
         for effect, found in results.items():
             found.append([play(windows, pairs, effect) for pairs in statistics.LOOKS])
+            at = zip(statistics.LOOKS, levels, strict=True)
+            looks[effect].append(by_looks([play(windows, pairs, effect, level) for pairs, level in at]))
     table: dict[str, Any] = {}
     for place, pairs in enumerate(statistics.LOOKS):
         at = {effect: [run[place] for run in found] for effect, found in results.items()}
@@ -266,12 +270,11 @@ def rates(recorded: Sequence[Launch], launches: int, runs: int, seed: int) -> di
             "power_1.10_%": percent([run.found is Verdict.FASTER for run in at[1.10]]),
             "power_1.25_%": percent([run.found is Verdict.FASTER for run in at[1.25]]),
         }
-    looked = {effect: [by_looks(run) for run in found] for effect, found in results.items()}
     table["looks 12, 24, 48"] = {
-        "false_verdicts_%": percent([found in DECIDED for found in looked[1.0]]),
-        "no_change_shown_%": percent([found is Verdict.NO_CHANGE for found in looked[1.0]]),
-        "power_1.10_%": percent([found is Verdict.FASTER for found in looked[1.10]]),
-        "power_1.25_%": percent([found is Verdict.FASTER for found in looked[1.25]]),
+        "false_verdicts_%": percent([found in DECIDED for found in looks[1.0]]),
+        "no_change_shown_%": percent([found is Verdict.NO_CHANGE for found in looks[1.0]]),
+        "power_1.10_%": percent([found is Verdict.FASTER for found in looks[1.10]]),
+        "power_1.25_%": percent([found is Verdict.FASTER for found in looks[1.25]]),
     }
     return table
 

@@ -16,6 +16,7 @@ import pytest
 
 from torchlint.verify import statistics
 from torchlint.verify.model import Verdict
+from torchlint.verify.signed_rank import signed_rank_p
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -40,6 +41,28 @@ def test_equal_programs_are_seldom_told_apart_and_gains_are_found(noise: Any, la
         assert values["false_verdicts_%"] <= 3, cell
         assert values["power_1.25_%"] >= 90, cell
     assert table["n=48"]["power_1.10_%"] >= 90
+
+
+def test_looks_together_err_no_more_often_than_one_test() -> None:
+    levels = statistics.levels(statistics.LOOKS)
+    assert sum(levels) == pytest.approx(statistics.ALPHA)
+    assert all(level > 2 / 2**pairs for level, pairs in zip(levels, statistics.LOOKS, strict=True)), "none is idle"
+    chance = random.Random(7)
+    wrong = 0
+    for _ in range(300):
+        logs = [chance.gauss(0, 0.1) for _ in range(max(statistics.LOOKS))]
+        looks = zip(levels, statistics.LOOKS, strict=True)
+        wrong += any(signed_rank_p(logs[:pairs]) <= level for level, pairs in looks)
+    assert wrong <= 6, "300 runs at 1 % err three times; more than six times in 3 of 100 such tests"
+
+
+def test_looks_err_seldom_on_recorded_noise(noise: Any) -> None:
+    import json
+
+    recording = json.loads((BENCHMARKS / "results" / "aa-noise-2026-11-21.json").read_text(encoding="utf-8"))
+    launches = [tuple(map(tuple, one["ms_per_step"])) for one in recording["recording"]["launches"]]
+    for count, table in noise.all_rates(launches, 30).items():
+        assert table["looks 12, 24, 48"]["false_verdicts_%"] <= 7, count
 
 
 def shifted(noise: Any, role: int, factor: float) -> list[tuple[tuple[float, ...], ...]]:

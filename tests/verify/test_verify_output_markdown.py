@@ -49,7 +49,7 @@ def test_every_row_has_the_columns_of_the_head(name: str) -> None:
 def test_the_comment_begins_with_what_is_known() -> None:
     lines = markdown.render(reports.SCRIPT).splitlines()
     assert lines[0] == "### torchlint verify: <code>train.py --epochs 1</code>"
-    assert html.unescape(lines[2]).startswith("**On this CPU (2 cores, torch 2.13.0): 1 of 3 fixes is faster,")
+    assert html.unescape(lines[2]).startswith("**Predicted for a GPU: 35 -> 1 waits and")
     assert "No GPU used: times are CPU times; syncs and bytes are predicted." in lines[4]
 
 

@@ -60,17 +60,20 @@ def test_the_null_control_is_the_last_row_and_has_no_verdict() -> None:
     [
         (
             reports.SCRIPT,
+            "Predicted for a GPU: 35 -> 1 waits and 8,708 -> 8,448 B copied a step, by 2 of 3 fixes. "
             "On this CPU (2 cores, torch 2.13.0): 1 of 3 fixes is faster, 1 no change, 1 inconclusive; "
             "together 3.09x [2.78, 3.28].",
         ),
         (
             reports.MIXED,
+            "Predicted for a GPU: 35 -> 1 waits and 8,708 -> 8,448 B copied a step, by 2 of 7 fixes. "
             "On this CPU (2 cores, torch 2.13.0): 2 of 7 fixes are faster (1 of them with changed results), 1 slower, "
             "1 no change, 1 inconclusive, 1 not exercised, 1 broken by fix; together 3.09x [2.78, 3.28].",
         ),
         (
             reports.NOISY,
-            "On this CPU (2 cores, torch 2.13.0): nothing is decided. "
+            "Predicted for a GPU: 35 -> 1 waits and 8,708 -> 8,448 B copied a step, by 2 of 3 fixes. "
+            "On this CPU (2 cores, torch 2.13.0): no time is decided. "
             "The machine is too noisy: the null control read 1.08x [1.04, 1.12].",
         ),
         (
@@ -80,6 +83,7 @@ def test_the_null_control_is_the_last_row_and_has_no_verdict() -> None:
         ),
         (
             reports.FEW_PAIRS,
+            "Predicted for a GPU: 35 -> 3 waits and 8,708 -> 8,452 B copied a step. "
             "On this CPU (2 cores, torch 2.13.0): 1 fix: inconclusive, 1.40x (no interval: 5 pairs).",
         ),
         (reports.EMPTY, "On this CPU (2 cores, torch 2.13.0): nothing was compared."),
@@ -89,6 +93,39 @@ def test_the_null_control_is_the_last_row_and_has_no_verdict() -> None:
 def test_the_headline_says_what_is_known(report: Report, sentence: str) -> None:
     assert sentences.headline(report) == sentence
     assert sentence in text.render(report).splitlines()
+
+
+def timed_together(ratio: float, evaluation: Counts | None = None) -> Report:
+    """Return the sample report with no fix timed alone, as the default has it where all together do not move."""
+    found = []
+    for each in reports.SCRIPT.variants:
+        speed = Speed(Verdict.NOT_MEASURED, why="not timed alone")
+        if each.kind == "all":
+            speed = Speed(Verdict.NO_CHANGE, reports.ratio(ratio, 0.99, 1.02), 3.1, 3.1)
+        counts = each.counts and dataclasses.replace(each.counts, evaluation=evaluation)
+        found.append(dataclasses.replace(each, speed=speed, counts=counts))
+    return dataclasses.replace(reports.SCRIPT, variants=tuple(found))
+
+
+def test_the_headline_of_a_cpu_begins_with_what_a_gpu_would_gain() -> None:
+    said = sentences.headline(timed_together(1.0))
+    assert said.startswith("Predicted for a GPU: 35 -> 1 waits and 8,708 -> 8,448 B copied a step, by 2 of 3 fixes. ")
+    assert said.endswith("On this CPU (2 cores, torch 2.13.0): together no change, 1.00x [0.99, 1.02].")
+    assert "none" not in said
+
+
+def test_what_evaluation_would_gain_stands_in_headline_and_table() -> None:
+    counts = Counts("virtual-cuda", 6, (4.0, 3.0), (0.0, 0.0), (8.0, 8.0), (0.0, 0.0))
+    report = timed_together(1.0, counts)
+    assert "a step, 4 -> 3 waits a batch of evaluation, by" in sentences.headline(report)
+    assert "; eval 4 -> 3" in row(report, "all together")
+
+
+def test_nothing_to_gain_is_said() -> None:
+    same = Counts("virtual-cuda", 6, (4.0, 4.0), (0.0, 0.0), (8.0, 8.0), (0.0, 0.0))
+    found = tuple(dataclasses.replace(each, counts=same) for each in reports.SCRIPT.variants)
+    said = sentences.headline(dataclasses.replace(reports.SCRIPT, variants=found))
+    assert said.startswith("Predicted for a GPU: no fewer waits or bytes a step. On this CPU")
 
 
 def test_the_headline_names_the_gpu() -> None:

@@ -16,6 +16,7 @@ from torchlint.base.finding import Edit, Finding, Safety, Severity, TextFix
 from torchlint.base.span import LineIndex, Span
 from torchlint.engine.catalog import load_catalog
 from torchlint.source.document import Document, decode
+from torchlint.verify import statistics
 from torchlint.verify.fixes import FixUnit, Offered, Place, Replacement, applied, diff, joined, offered
 from torchlint.verify.model import CountLine, Equality, Expected, Level, Status, Verdict
 from torchlint.verify.options import Options
@@ -23,6 +24,7 @@ from torchlint.verify.script import baseline, count_pass, judge, time_pass, verd
 from torchlint.verify.script.baseline import Baseline
 from torchlint.verify.script.check_pass import Checked
 from torchlint.verify.script.command import free_port, parse
+from torchlint.verify.script.course import Course, tried
 from torchlint.verify.script.judge import Compared
 from torchlint.verify.script.lockstep import Block
 from torchlint.verify.script.runs import Home, RunRecord, record_in
@@ -439,7 +441,7 @@ def run_record(**more: Any) -> RunRecord:
 
 
 def base_of(ran: bool | None = True) -> Baseline:
-    return Baseline(run_record(), judge.compared(SAME_RAW, {}, {}), {unit().id: ran}, 0, (), ())
+    return Baseline(run_record(), judge.compared(SAME_RAW, {}, {}), {unit().id: ran}, 0, (), (), Course(20, False, {}))
 
 
 def checked(status: Status = Status.OK, error: str = "") -> Checked:
@@ -518,7 +520,38 @@ def test_more_rounds_are_worth_it_only_for_an_open_verdict() -> None:
     assert not verdicts.undecided(timed({FIX.name: 1.0}, rounds=6), [FIX], OPTIONS)  # more will not come either
     wide = timed({FIX.name: 1.0})
     wide.launches[FIX.name] = [[(Block(1e6, 1, 0), Block(1e6 * (0.8 + n / 20), 1, 0)) for n in range(10)]]
-    assert verdicts.undecided(wide, [FIX], OPTIONS)
+    assert verdicts.undecided(wide, [FIX], OPTIONS) == [FIX]
+
+
+def test_last_look_is_taken_only_where_it_may_decide() -> None:
+    wide = timed({FIX.name: 1.0})
+    wide.launches[FIX.name] = [[(Block(1e6, 1, 0), Block(1e6 * (0.9 + n / 50), 1, 0)) for n in range(11)]]
+    assert verdicts.undecided(wide, [FIX], OPTIONS) == [FIX]
+    assert verdicts.undecided(wide, [FIX], OPTIONS, last=True) == []
+
+
+def test_early_look_decides_at_its_own_level() -> None:
+    pairs = [(Block(1e6, 1, 0), Block(1e6 / 1.1 if number > 1 else 1e6 * 1.05, 1, 0)) for number in range(12)]
+    found = Timed({FIX.name: [pairs]})
+    assert not verdicts.undecided(found, [FIX], OPTIONS)
+    assert verdicts.undecided(found, [FIX], OPTIONS, level=statistics.levels(statistics.LOOKS)[0]) == [FIX]
+
+
+def test_looks_follow_the_launches_and_one_more_for_what_is_open() -> None:
+    assert time_pass.rounds_of(Options(pairs=24, launches=2)) == [12, 12, 24]
+    assert time_pass.rounds_of(Options(pairs=24, launches=1)) == [24, 24]
+    assert time_pass.rounds_of(Options(pairs=8, launches=1)) == [8], "too few for more than one look"
+
+
+def test_fix_that_is_not_timed_alone_says_why() -> None:
+    variants = planned([unit(1), unit(2)], "auto")
+    found = timed({ALL: 1.0})
+    base = replace(base_of(), exercised={"TL102@a.py:1": True, "TL102@a.py:2": True})
+    ran = Checked({variant.name: Status.OK for variant in variants})
+    speeds = verdicts.speeds(variants, base, ran, found, OPTIONS)
+    assert speeds[variants[2].name].verdict is Verdict.NOT_MEASURED
+    assert speeds[variants[2].name].why.startswith("not timed alone, as all together change the time by 1.00x")
+    assert speeds[ALL].verdict is Verdict.NO_CHANGE
 
 
 @pytest.mark.parametrize(
@@ -572,7 +605,8 @@ def test_variant_is_exercised_if_one_of_its_fixes_ran() -> None:
 
 
 def test_fix_that_is_not_reached_is_reported_without_being_compared() -> None:
-    (result,) = verdicts.unreached([unit(2)], {"a.py": document(TEXT)}, 20)
+    (result,) = verdicts.unreached([unit(2)], {"a.py": document(TEXT)}, "20 steps")
+    assert result.speed.why.startswith("not reached in 20 steps")
     assert (result.id, result.exercised, result.equality) == ("fix:TL102@a.py:2", False, None)
     assert result.speed.verdict is Verdict.NOT_EXERCISED
     assert "+b = 9" in result.diff
@@ -621,6 +655,41 @@ def test_counts_that_are_not_there_are_no_zeros(after: RunRecord, reason: str) -
     found = count_pass.paired(counted(), after, HOME, HOME, "cpu")
     assert (found.unavailable, found.syncs, found.before) == (reason, None, ())
     assert count_pass.paired(after, counted(), HOME, HOME, "cpu").unavailable == reason
+
+
+def test_counts_of_evaluation_stand_beside_those_of_training() -> None:
+    batch = {"steps": 4, "syncs": 3.0, "h2d_bytes": 0.0, "d2h_bytes": 0.0, "staged": 0.0, "lines": []}
+    found = count_pass.paired(counted(evaluation=batch), counted(evaluation={**batch, "syncs": 2.0}), HOME, HOME, "cpu")
+    assert found.evaluation is not None
+    assert (found.syncs, found.evaluation.steps, found.evaluation.syncs) == ((1.0, 1.0), 4, (3.0, 2.0))
+    assert count_pass.paired(counted(evaluation=batch), counted(), HOME, HOME, "cpu").evaluation is None
+
+
+def test_what_was_cut_is_said() -> None:
+    run = {"steps": 20, "schedule": {"epochs": 1, "evaluations": 1, "batches": 6}}
+    course = replace(next(tried(True, OPTIONS)), until=26).gone(run)
+    assert course.extent == "20 steps and 6 batches of evaluation"
+    (note,) = course.notes
+    assert note.endswith("epochs shortened to 20 steps; evaluation ran 1 x, 6 batches in all")
+    assert course.settings()["until"] == 26
+    assert Course(20, False, {}).notes == ()
+
+
+def test_ways_to_run_the_program_end_with_the_plain_one() -> None:
+    assert [(one.ledger, bool(one.cut)) for one in tried(True, OPTIONS)] == [
+        (True, True),
+        (False, True),
+        (False, False),
+    ]
+    assert [one.ledger for one in tried(False, OPTIONS)] == [False, False]
+
+
+def test_compiled_program_is_compared_as_it_is() -> None:
+    virtual, plain, _ = tried(True, OPTIONS)
+    record = {"counts": {"notes": ["torch.compile: counted in eager mode"]}}
+    assert virtual.unfit(record)
+    assert not plain.unfit(record)
+    assert not virtual.unfit({"counts": {"notes": []}})
 
 
 def test_argument_that_keeps_a_program_on_the_host_is_named() -> None:

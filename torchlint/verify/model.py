@@ -117,6 +117,7 @@ class Counts:
         syncs, h2d_bytes, d2h_bytes, staged: per step, (before, after).
         before, after: by source line, over all counted steps.
         unavailable: why there are no counts; then the pairs are None.
+        evaluation: the same of evaluation, whose steps are batches; None where none was run.
     """
 
     basis: str
@@ -128,6 +129,7 @@ class Counts:
     before: tuple[CountLine, ...] = ()
     after: tuple[CountLine, ...] = ()
     unavailable: str = ""
+    evaluation: Counts | None = None
 
 
 @dataclass(frozen=True, slots=True)

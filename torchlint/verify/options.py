@@ -30,7 +30,7 @@ class Options:
         allow_write: folders outside the copy that the program may write to.
         env: variables passed to the program as they are, credentials too.
         keep: whether the copies stay.
-        ablation: "each", "none" or "leave-one-out".
+        ablation: "auto" (all together, each alone where these are faster or slower), "each", "none" or "leave-one-out".
     """
 
     python: str = sys.executable
@@ -50,4 +50,4 @@ class Options:
     allow_write: tuple[Path, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     keep: bool = False
-    ablation: str = "each"
+    ablation: str = "auto"

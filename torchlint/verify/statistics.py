@@ -20,10 +20,7 @@ from torchlint.verify.model import Interval, NullControl, Ratio, Verdict
 from torchlint.verify.signed_rank import hodges_lehmann, signed_rank_interval, signed_rank_p
 
 LOOKS = (12, 24, 48)
-"""The only numbers of pairs at which a verdict may be taken; the first that is not inconclusive may end the run.
-
-Three looks at 1 % bound the error at 3 %. On recorded and synthetic noise it was less: ``benchmarks/aa_noise.py``.
-"""
+"""The only numbers of pairs at which a verdict may be taken; the first that is not inconclusive may end the run."""
 
 MIN_PAIRS = 8
 """Below this an exact 99 % interval has infinite ends: 2 / 2**7 > 0.01."""
@@ -36,6 +33,11 @@ HOLM_ABOVE = 10
 
 ALPHA = 0.01
 """How often a verdict of ``faster`` or ``slower`` may be an accident: the 99 % interval's remainder."""
+
+SPENDING = 1.5
+"""The error spent by the time that a share t of all pairs is there is ``ALPHA * t ** SPENDING``: little at first, as in
+the power family of Kim and DeMets (1987). What each look may add is its own level, so that all of them together
+err no more often than one test at `ALPHA`, however the looks depend on each other."""
 
 _DIGITS = 12
 """Log ratios are rounded here: far below any clock, and it makes equal ratios equal in spite of rounding in ``log``."""
@@ -94,6 +96,17 @@ def null_control(before: Sequence[float], after: Sequence[float]) -> NullControl
     )
 
 
+def levels(looks: Sequence[int], alpha: float = ALPHA) -> tuple[float, ...]:
+    """Return the level of each look, in order; they add up to `alpha`.
+
+    Args:
+        looks: the numbers of pairs at which a verdict may be taken, ascending.
+        alpha: the error of all looks together.
+    """
+    spent = [alpha * (pairs / looks[-1]) ** SPENDING for pairs in looks]
+    return tuple(now - before for before, now in zip([0.0, *spent], spent, strict=False))
+
+
 def holm(ps: Sequence[float]) -> tuple[float, ...]:
     """Adjusted p-values in the order given (Holm 1979): each the largest (m-i+1) p_(i) up to its rank, at most 1."""
     adjusted = [0.0] * len(ps)
@@ -122,6 +135,7 @@ def verdict(
     adjusted_p: float | None = None,
     cpu: Ratio | None = None,
     launches: Sequence[Ratio] = (),
+    level: float = ALPHA,
     remedy: str = "raise --epochs",
 ) -> tuple[Verdict, str]:
     """What the timing says, and why where that is not plain. Shown is the 95 % interval, decided is on the 99 % one::
@@ -144,6 +158,7 @@ def verdict(
         adjusted_p: from `adjusted_ps`; None with 10 fixes or fewer.
         cpu: the same ratio from process CPU times; only with one thread, as waiting threads burn CPU time.
         launches: the ratio of each launch.
+        level: the error that may be spent here; less than `ALPHA` where it is looked at several times, see `levels`.
         remedy: what gives more rounds.
     """
     if exercised is False:
@@ -154,7 +169,10 @@ def verdict(
     if null is not None and not null.ok:
         return Verdict.INCONCLUSIVE, f"machine too noisy: null control read {_times(null.ratio.estimate)}"
     found, why = _from_intervals(ratio, min_effect)
-    if found in (Verdict.FASTER, Verdict.SLOWER) and adjusted_p is not None and adjusted_p >= ALPHA:
+    decided = found in (Verdict.FASTER, Verdict.SLOWER)
+    if decided and level < ALPHA and ratio.p > level:
+        found, why = Verdict.INCONCLUSIVE, f"p = {ratio.p:.2g}, and {level:.2g} is what this look may decide at"
+    elif decided and adjusted_p is not None and adjusted_p >= level:
         found, why = Verdict.INCONCLUSIVE, f"p = {adjusted_p:.2g} once adjusted for the number of fixes (Holm)"
     reasons = [why] if why else []
     if not _overlap([launch.ci95 for launch in launches]):

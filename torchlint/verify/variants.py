@@ -34,7 +34,7 @@ def planned(units: Sequence[FixUnit], ablation: str) -> list[Variant]:
 
     Args:
         units: the fixes.
-        ablation: "each" (every fix alone), "none" (all together only), "leave-one-out" (also all but one).
+        ablation: "each" or "auto" (every fix alone), "none" (all together only), "leave-one-out" (also all but one).
     """
     base = [Variant(ORIGINAL, "original"), Variant(NULL, "null")]
     if not units:

@@ -59,8 +59,10 @@ class CudaCounts:
         else:
             self._show(message, *rest, **keywords)
 
-    def mark_step(self) -> None:
-        """End a step: what comes next belongs to the following one."""
+    def mark_step(self, kind: str = "train", *, whole: bool = True) -> None:
+        """End a step: what comes next belongs to the following one. Nothing is cut here, so only steps are marked."""
+        if kind != "train":
+            return
         with torch.profiler.record_function(_MARK):
             self._events.mark()
         if self._show is not None:

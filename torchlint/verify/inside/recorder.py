@@ -3,13 +3,15 @@
 It imports no torch by itself and changes nothing that the program can compute with. What it does in which phase:
 
 - ``time``: the optimizer hook alone, and the parent's blocks (`timing`).
-- ``check``: losses, final weights and random streams under deterministic algorithms; stops after a number of steps.
+- ``check``: losses, final weights, outputs of evaluation and random streams under deterministic algorithms, on the
+  ledger's virtual device where the settings ask for it; stops where the settings say.
 - ``count``: the ledger of host-device traffic; stops after a number of steps.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import importlib.abc
 import importlib.util
 import json
@@ -18,10 +20,13 @@ import signal
 import sys
 import threading
 import time
+from types import FrameType
 from typing import Any
 
 from . import record
 from .marks import Marks
+from .schedule import EVALUATION, TRAIN, Schedule
+from .search import Search
 from .steps import Boundary
 from .timing import Timing
 from .writes import Writes
@@ -82,8 +87,9 @@ class Recorder:
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings
         self.phase = settings["phase"]
-        self.budget = int(settings.get("steps", 0))
         self.boundary = Boundary()
+        self.schedule = Schedule(settings.get("cut") or {})
+        self.search = Search(settings)
         self.torch: Any = None
         self.results: Any = None
         self.timing: Timing | None = None
@@ -93,6 +99,8 @@ class Recorder:
         self.reason = "ended"
         self.steps = 0
         self.stops = 0
+        self.calls = 0
+        self.behind = ""
         self.loader_ns = 0
         self.begun = self.first = time.perf_counter()
         self.prefetched = 0
@@ -123,7 +131,7 @@ class Recorder:
         if self.phase == "check":
             torch.use_deterministic_algorithms(True, warn_only=True)
             self.results = Results()
-        if self.phase == "count":
+        if self.phase == "count" or self.settings.get("ledger"):
             self._start_ledger()
         if self.writes is not None:
             self.writes.watch_saves(torch)
@@ -136,6 +144,8 @@ class Recorder:
         register_optimizer_step_post_hook(self._after_optimizer)
         self._wrap_backward()
         self._wrap_loader()
+        if self.timing is None:
+            self._wrap_forward()
         atexit.register(self.dump)
         os.register_at_fork(after_in_child=self._forked)
 
@@ -164,10 +174,13 @@ class Recorder:
 
         def watched(tensors: Any, *args: Any, **kwargs: Any) -> None:
             if self.results is not None and self._ours():
-                self.results.see_loss(tensors)
+                with self._unseen():
+                    self.results.see_loss(tensors)
             backward(tensors, *args, **kwargs)
-            if self._ours() and self.boundary.backward():
-                self.step()
+            if self._ours():
+                self.schedule.backwards += 1
+                if self.boundary.backward():
+                    self.step()
 
         self.torch.autograd.backward = watched
 
@@ -175,17 +188,70 @@ class Recorder:
         from torch.utils.data import dataloader
 
         following = dataloader._BaseDataLoaderIter.__next__
+        reset = dataloader._BaseDataLoaderIter._reset
+
+        def begun(this: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._ours():
+                self.schedule.begin(this)
+            return reset(this, *args, **kwargs)
 
         def watched(this: Any) -> Any:
+            if self.timing is None and self._ours():
+                self._before_batch(this, sys._getframe(1))
             start = time.perf_counter_ns()
-            batch = following(this)
+            try:
+                batch = following(this)
+            except StopIteration:
+                if self.timing is None and self._ours():
+                    self.schedule.end(this)
+                raise
             self.prefetched = getattr(this, "_num_workers", 0) * (getattr(this, "_prefetch_factor", None) or 0)
             self.loader_ns += time.perf_counter_ns() - start
-            if self._ours() and self.boundary.batch():
-                self.step()
+            if self._ours():
+                self.schedule.give(this)
+                if self.boundary.batch():
+                    self.step()
             return batch
 
         dataloader._BaseDataLoaderIter.__next__ = watched
+        dataloader._BaseDataLoaderIter._reset = begun
+
+    def _before_batch(self, iterator: Any, caller: FrameType) -> None:
+        """End what came before a batch is asked for, and the iterator itself where it has given enough."""
+        kind = self.schedule.behind(iterator)
+        if kind:
+            self._mark(kind)
+        if kind == EVALUATION:
+            self._go_on(self.search.tick(self.steps))
+        if self.schedule.enough(iterator, caller):
+            raise StopIteration
+
+    def _wrap_forward(self) -> None:
+        """See calls of modules from outside: they tell evaluation from reading on, and give its outputs."""
+        module = self.torch.nn.Module
+        call = module.__call__
+        compiling = getattr(getattr(self.torch, "compiler", None), "is_compiling", lambda: False)
+
+        def watched(this: Any, *args: Any, **kwargs: Any) -> Any:
+            if self.calls or compiling() or not self._ours():
+                return call(this, *args, **kwargs)
+            self.calls = 1
+            try:
+                found = call(this, *args, **kwargs)
+            finally:
+                self.calls = 0
+            self.schedule.forwards += 1
+            if self.results is not None and not this.training:
+                with self._unseen():
+                    self.results.see_output(found)
+            return found
+
+        module.__call__ = watched
+
+    def _unseen(self) -> Any:
+        """Return a context in which the recorder's own reading is not counted."""
+        silence = getattr(self.ledger, "silence", None)
+        return silence() if silence is not None else contextlib.nullcontext()
 
     def _after_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         compiling = getattr(getattr(self.torch, "compiler", None), "is_compiling", None)
@@ -210,6 +276,7 @@ class Recorder:
         self.steps, self.dumped, self.reason = 0, False, "ended"
         self.main = threading.main_thread()
         self.boundary = Boundary()
+        self.schedule = Schedule({})
         atexit.unregister(self.dump)
 
     # Steps
@@ -219,15 +286,20 @@ class Recorder:
         if self.reason != "ended":
             self._stop()
         self.steps += 1
+        self.schedule.steps = self.steps
         if self.steps == 1:
             self.first = time.perf_counter()
             signal.signal(signal.SIGTERM, self._terminated)
+        self._mark(TRAIN)
+        self._go_on(self.timing.step() if self.timing is not None else self.search.tick(self.steps))
+
+    def _mark(self, kind: str) -> None:
+        """Tell the ledger what ends here; only what also began with a mark of its kind is a whole one."""
         if self.ledger is not None:
-            self.ledger.mark_step()
-        if self.timing is not None:
-            going = self.timing.step()
-        else:
-            going = self.steps < self.budget
+            self.ledger.mark_step(kind, whole=self.behind in ("", kind))
+        self.behind = kind
+
+    def _go_on(self, going: bool) -> None:
         if not going:
             self.reason = "step budget"
             self.dump()
@@ -261,6 +333,8 @@ class Recorder:
         """Write this process' record, once."""
         if not self.dumped:
             self.dumped = True
+            if self.reason == "ended" and self._ours() and self.schedule.behind(None) == EVALUATION:
+                self._mark(EVALUATION)
             if self.ledger is not None:
                 self.ledger.stop()
             record.write(self)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 
 from .snapshot import random_states, snapshot
 
+OUTPUTS = 10_000
+"""The most outputs of evaluation whose sums are kept."""
+
 
 class Results:
-    """Collects losses as they are differentiated, and the weights of every optimizer that has stepped."""
+    """Collects losses as they are differentiated, the weights of every optimizer that has stepped, and what modules in
+    evaluation mode return."""
 
     def __init__(self) -> None:
         self.loss: list[float] = []
+        self.outputs: list[float] = []
         self.optimizers: dict[int, Any] = {}
 
     def see_loss(self, tensors: Any) -> None:
@@ -25,11 +31,18 @@ class Results:
             with torch.no_grad():
                 self.loss.append(float(first.detach().double().sum()))
 
+    def see_output(self, value: Any) -> None:
+        """Keep the sums of the tensors that a module in evaluation mode returned."""
+        for tensor in _tensors(value, 3):
+            if len(self.outputs) < OUTPUTS:
+                with torch.no_grad():
+                    self.outputs.append(float(tensor.detach().double().sum()) if tensor.numel() else 0.0)
+
     @property
     def seen(self) -> int:
         """The number of losses and weights; none are seen of a program that does not train."""
         groups = (group for optimizer in self.optimizers.values() for group in optimizer.param_groups)
-        return len(self.loss) + sum(len(group["params"]) for group in groups)
+        return len(self.loss) + len(self.outputs) + sum(len(group["params"]) for group in groups)
 
     def save(self, path: str) -> None:
         """Write losses, weights and the states of the random streams as a `snapshot`."""
@@ -40,7 +53,22 @@ class Results:
             for index, parameter in enumerate(content["params"])
         }
         loss = torch.tensor(self.loss, dtype=torch.float64)
-        torch.save(snapshot({"loss": loss, "weights": weights}, random_states()), path)
+        values: dict[str, Any] = {"loss": loss, "weights": weights}
+        if self.outputs:
+            values["evaluation"] = torch.tensor(self.outputs, dtype=torch.float64)
+        torch.save(snapshot(values, random_states()), path)
+
+
+def _tensors(value: Any, depth: int) -> Iterator[Any]:
+    if isinstance(value, torch.Tensor):
+        if value.layout is torch.strided and not value.is_complex():
+            yield value
+    elif depth and isinstance(value, Mapping):
+        for item in value.values():
+            yield from _tensors(item, depth - 1)
+    elif depth and isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors(item, depth - 1)
 
 
 def shake(optimizer: Any) -> None:

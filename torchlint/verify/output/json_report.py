@@ -109,6 +109,7 @@ def _counts(counts: Counts) -> dict[str, Any]:
         "before": [dataclasses.asdict(line) for line in counts.before],
         "after": [dataclasses.asdict(line) for line in counts.after],
         "unavailable": counts.unavailable or None,
+        "evaluation": None if counts.evaluation is None else _counts(counts.evaluation),
     }
 
 

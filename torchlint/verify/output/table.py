@@ -99,9 +99,9 @@ def _row(report: Report, variant: VariantResult, arrow: str) -> Row:
         "where": Cell(visible(variant.where)),
         "speed": Cell(words.shown_speed(variant.speed)),
         "verdict": Cell(words.verdict(variant), words.verdict_tone(variant)),
-        "syncs": Cell(words.counts(counts.syncs if counts else None, arrow)),
-        "h2d": Cell(words.sizes(counts.h2d_bytes if counts else None, arrow)),
-        "d2h": Cell(words.sizes(counts.d2h_bytes if counts else None, arrow)),
+        "syncs": Cell(words.with_evaluation(counts, "syncs", arrow)),
+        "h2d": Cell(words.with_evaluation(counts, "h2d_bytes", arrow)),
+        "d2h": Cell(words.with_evaluation(counts, "d2h_bytes", arrow)),
         "peak": Cell(words.sizes(memory.peak_bytes if memory else None, arrow)),
         "results": Cell(words.results(variant, report.mode), words.results_tone(variant)),
     }

@@ -86,6 +86,18 @@ def counts(pair: tuple[float, float] | None, arrow: str) -> str:
     return DASH if pair is None else f"{number(pair[0])} {arrow} {number(pair[1])}"
 
 
+def with_evaluation(found: Counts | None, name: str, arrow: str) -> str:
+    """Return counts or bytes a step before and after, and a batch of evaluation's where these change."""
+    if found is None:
+        return DASH
+    shown = counts if name == "syncs" else sizes
+    text = shown(getattr(found, name), arrow)
+    pair = getattr(found.evaluation, name) if found.evaluation is not None else None
+    if pair is None or pair[0] == pair[1]:
+        return text
+    return f"{text}; eval {shown(pair, arrow)}"
+
+
 def milliseconds(value: float | None) -> str:
     """Return a time: ``3.10 ms``."""
     return DASH if value is None or not math.isfinite(value) else f"{_digits(value)} ms"

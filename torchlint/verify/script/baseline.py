@@ -1,4 +1,4 @@
-"""The original program, run twice before anything else: that it works, what it computes, and which fixes it reaches."""
+"""The original program, run before anything else: that it works, what it computes, and which fixes it reaches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,10 @@ from torchlint.verify.errors import OriginalFailedError
 from torchlint.verify.fixes import FixUnit
 from torchlint.verify.machine.processes import start
 from torchlint.verify.model import Level, Status
-from torchlint.verify.script import judge
-from torchlint.verify.script.runs import Home, Runner, RunRecord, in_words
+from torchlint.verify.script import count_pass, judge
+from torchlint.verify.script import course as course_module
+from torchlint.verify.script.course import Course
+from torchlint.verify.script.runs import STOPPED, Home, Runner, RunRecord, in_words
 
 _COMPARE_TIMEOUT = 300.0
 
@@ -27,12 +29,13 @@ class Baseline:
     """What the original does.
 
     Args:
-        record: its first run; the second was watched by a trace function.
-        itself: the second run against the first; None where no results were recorded.
+        record: the run that variants are compared with.
+        itself: another run against that; None where no results were recorded.
         exercised: by unit id, whether a place that the fix changes ran; None where nobody can tell (compiled code).
         peak: the larger peak of resident memory, in bytes.
         writes: paths outside its copy that it wanted to write.
         warnings: what the reader must know.
+        course: what part of the program every run of a comparison goes through.
     """
 
     record: RunRecord
@@ -41,6 +44,7 @@ class Baseline:
     peak: int
     writes: tuple[str, ...]
     warnings: tuple[str, ...]
+    course: Course
 
     def reached(self, units: Sequence[FixUnit]) -> list[FixUnit]:
         """Return the units that are worth comparing: all but those that are known not to run."""
@@ -54,7 +58,7 @@ def run(
     together: int,
     tick: Callable[[str], None],
 ) -> Baseline:
-    """Run the original twice.
+    """Find out what part of the program to run, and run the original through it twice.
 
     Args:
         runner: starts it.
@@ -66,24 +70,54 @@ def run(
     Raises:
         OriginalFailedError: it does not run, does no step, or is not what runs.
     """
-    steps = {"steps": runner.options.check_steps}
     home, other = homes
-    marks = _marks(units, other)
-    records = runner.all(
-        [(home, "check", {**steps, "writes": True}), (other, "check", {**steps, "marks": marks})], together, tick
-    )
+    watched, course = _explored(runner, other, units, together, tick)
+    wanted = [(home, "check", course.settings())]
+    again = watched.record.get("ticks") != course.until and not (course.until == 0 and _by_itself(watched))
+    if again:  # it was stopped later, in search of places that do not run
+        wanted.append((other, "check", course.settings()))
+    records = runner.all(wanted, together, tick)
     for record in records:
         _demand(record, runner)
-    first, second = records
+    first, second = records[0], records[1] if again else watched
     itself, warnings = _itself(runner, home, first, second)
+    course = course.gone(first.record)
     return Baseline(
         first,
         itself,
-        _exercised(units, second),
-        max(int(record.record.get("peak") or 0) for record in records),
-        first.writes(),
-        warnings,
+        _exercised(units, watched),
+        max(int(record.record.get("peak") or 0) for record in (*records, watched)),
+        watched.writes(),
+        (*warnings, *course.notes),
+        course,
     )
+
+
+def _explored(
+    runner: Runner, home: Home, units: Sequence[FixUnit], together: int, tick: Callable[[str], None]
+) -> tuple[RunRecord, Course]:
+    """Run the original, watched, until the places of all fixes were reached or that takes too long.
+
+    On a CPU it is first tried on the ledger's virtual device: there one run shows what a GPU would do, and the results
+    too. Where it fails so, it is run as it is, and then without any epoch cut short.
+    """
+    virtual = runner.device == "cpu"
+    marks = _marks(units, home)
+    reason = ""
+    for course in course_module.tried(virtual, runner.options):
+        (record,) = runner.all([(home, "check", {**course.looking(runner.options, marks), "writes": True})], 1, tick)
+        hopeless = record.status is Status.TIMEOUT or not record.record
+        if (record.status is Status.OK and record.steps and not course.unfit(record.record)) or hopeless:
+            break
+        if course.ledger:
+            reason = count_pass.gap(record, record.record.get("counts")) or "it compiles its code"
+    _demand(record, runner)
+    until = int(record.record.get("horizon", 0))
+    return record, replace(course, until=until, gap=reason if virtual and not course.ledger else "")
+
+
+def _by_itself(record: RunRecord) -> bool:
+    return record.record.get("reason") != STOPPED
 
 
 def _itself(

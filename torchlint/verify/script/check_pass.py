@@ -20,12 +20,14 @@ class Checked:
         status, errors: how the variants ended.
         equality: of the variants that ran.
         peak: the largest peak of resident memory of any run, in bytes.
+        records: of all of them.
     """
 
     status: dict[str, Status] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
     equality: dict[str, Equality] = field(default_factory=dict)
     peak: int = 0
+    records: dict[str, RunRecord] = field(default_factory=dict)
 
     def kept(self, name: str) -> bool:
         """Say whether a variant ran and kept its promise."""
@@ -45,6 +47,7 @@ class Checked:
         self.status.update(other.status)
         self.errors.update(other.errors)
         self.equality.update(other.equality)
+        self.records.update(other.records)
         self.peak = max(self.peak, other.peak)
 
 
@@ -57,18 +60,19 @@ def run(
     tick: Callable[[str], None],
 ) -> Checked:
     """Run every variant once, and compare it with the original."""
-    steps = {"steps": runner.options.check_steps}
     others = [variant for variant in variants if variant.unit is not None]
-    records = runner.all([(homes[variant.name], "check", steps) for variant in others], together, tick)
+    settings = baseline.course.settings()
+    records = runner.all([(homes[variant.name], "check", settings) for variant in others], together, tick)
     checked = Checked(peak=max((int(record.record.get("peak") or 0) for record in records), default=0))
     checked.peak = max(checked.peak, baseline.peak)
     for variant, record in zip(others, records, strict=True):
         checked.status[variant.name] = record.status
+        checked.records[variant.name] = record
         if record.status is not Status.OK:
             checked.errors[variant.name] = failure(record, runner)
     ran = [(v, r) for v, r in zip(others, records, strict=True) if r.status is Status.OK]
     if baseline.itself is not None and ran:
-        _compare(runner, homes[ORIGINAL], checked, baseline.record, baseline.itself, ran, tick)
+        _compare(runner, homes[ORIGINAL], checked, baseline, baseline.itself, ran, tick)
     return checked
 
 
@@ -76,12 +80,13 @@ def _compare(
     runner: Runner,
     home: Home,
     checked: Checked,
-    first: RunRecord,
+    base: Baseline,
     itself: judge.Compared,
     ran: Sequence[tuple[Variant, RunRecord]],
     tick: Callable[[str], None],
 ) -> None:
     """Fill in `Checked.equality`."""
+    first = base.record
     path = str(first.record["results"])
     redrawn = [variant.unit is not None and variant.unit.expected is Expected.RNG for variant, _ in ran]
     pairs = [(path, record.record.get("results"), other) for (_, record), other in zip(ran, redrawn, strict=True)]
@@ -91,7 +96,7 @@ def _compare(
     ]
     shaken = None
     if any(_needs_band(v, one) for one, (v, _) in zip(found, ran, strict=True)):
-        shaken = _shaken(runner, home, first, tick)
+        shaken = _shaken(runner, home, base, tick)
     for one, (variant, _) in zip(found, ran, strict=True):
         assert variant.unit is not None
         checked.equality[variant.name] = judge.judged(one, itself, variant.unit.expected, shaken)
@@ -102,9 +107,10 @@ def _needs_band(variant: Variant, found: judge.Compared) -> bool:
     return close and found.level is Level.DIFFERENT and found.max_abs is not None
 
 
-def _shaken(runner: Runner, home: Home, first: RunRecord, tick: Callable[[str], None]) -> judge.Compared | None:
+def _shaken(runner: Runner, home: Home, base: Baseline, tick: Callable[[str], None]) -> judge.Compared | None:
     """Run the original with initial weights times 1 + 2**-20: training amplifies rounding, and this says how much."""
-    (record,) = runner.all([(home, "check", {"steps": runner.options.check_steps, "shake": True})], 1, tick)
+    first = base.record
+    (record,) = runner.all([(home, "check", {**base.course.settings(), "shake": True})], 1, tick)
     results = record.record.get("results")
     if record.status is not Status.OK or not results:
         return None

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torchlint.report.text import visible
 from torchlint.verify.model import CountLine, Counts, Status
+from torchlint.verify.script.course import SKIPPED_STEPS
 from torchlint.verify.script.runs import Home, Runner, RunRecord
 from torchlint.verify.variants import ORIGINAL, Variant
 
-SKIPPED_STEPS = 2
-"""Steps before counting begins: lazy initialisation is not what a step costs."""
 UNUSED = (
     "nothing was predicted, as the program put no tensor on the CUDA device that the ledger offers: it chooses its "
     "device by something else than torch.cuda (a default of its own, a setting, another process)"
@@ -34,13 +34,34 @@ def run(
     }
 
 
+def taken(
+    before: RunRecord, records: Mapping[str, RunRecord], homes: Mapping[str, Home], gap: str, device: str
+) -> dict[str, Counts]:
+    """Return the counts by variant from runs that were made for something else too, or why there are none."""
+    if gap:
+        return {name: Counts("cuda" if device == "cuda" else "virtual-cuda", unavailable=gap) for name in records}
+    return {
+        name: paired(before, record, homes[ORIGINAL], homes[name], device)
+        for name, record in records.items()
+        if record.status is Status.OK
+    }
+
+
 def paired(before: RunRecord, after: RunRecord, home: Home, other: Home, device: str) -> Counts:
     """Return the counts of the original and a variant as one value, or why there are none."""
     basis = "cuda" if device == "cuda" else "virtual-cuda"
     one, two = before.record.get("counts"), after.record.get("counts")
-    reason = _gap(before, one) or _gap(after, two)
+    reason = gap(before, one) or gap(after, two)
     if reason or not one or not two:
         return Counts(basis, unavailable=reason or "nothing was counted")
+    evaluated = one.get("evaluation"), two.get("evaluation")
+    return replace(
+        _side_by_side(basis, one, two, home, other),
+        evaluation=_side_by_side(basis, *evaluated, home, other) if evaluated[0] and evaluated[1] else None,
+    )
+
+
+def _side_by_side(basis: str, one: Mapping[str, Any], two: Mapping[str, Any], home: Home, other: Home) -> Counts:
     steps = min(int(one["steps"]), int(two["steps"]))
     return Counts(
         basis=basis,
@@ -54,7 +75,7 @@ def paired(before: RunRecord, after: RunRecord, home: Home, other: Home, device:
     )
 
 
-def _gap(record: RunRecord, counts: Mapping[str, Any] | None) -> str:
+def gap(record: RunRecord, counts: Mapping[str, Any] | None) -> str:
     """Return why a run gives no counts: the ledger met something that it does not know, or the program failed."""
     if counts and counts.get("unavailable"):
         return str(counts["unavailable"])

@@ -136,13 +136,13 @@ class Runner:
         child = start(
             [self.options.python, *self.command.in_copy(self.original, home.copy, free_port())],
             cwd=home.copy / self.cwd.relative_to(self.original),
-            env=self._environment(home, path, phase),
+            env=self._environment(home, path, phase, bool(more.get("ledger"))),
             log=out / "output.txt",
             writable=allowed if self.landlock else None,
         )
         return child, out
 
-    def _environment(self, home: Home, settings: Path, phase: str) -> dict[str, str]:
+    def _environment(self, home: Home, settings: Path, phase: str, ledger: bool) -> dict[str, str]:
         own = [str(self.inject), str(home.copy)]
         if (home.copy / "src").is_dir():
             own.append(str(home.copy / "src"))
@@ -157,7 +157,7 @@ class Runner:
             extra["MASTER_PORT"] = str(free_port())
         if phase == "check":
             extra["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # cuBLAS' condition for reproducible results
-        if phase == "count":
+        if phase == "count" or ledger:
             extra["TORCHDYNAMO_DISABLE"] = "1"
         threads = self.options.threads if self.device == "cpu" else None
         return self.environment(home, threads, {**extra, **self.options.env})

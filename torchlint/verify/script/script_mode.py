@@ -6,6 +6,7 @@ Four kinds of evidence, each from runs of its own, as each recorder disturbs the
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ from datetime import date
 
 from torchlint import __version__
 from torchlint.verify.fixes import applied, diff
+from torchlint.verify.machine import unrest
 from torchlint.verify.machine.manifest import manifest, warnings
 from torchlint.verify.machine.pristine import Pristine
 from torchlint.verify.machine.workspace import Workspace, replace_file
@@ -22,7 +24,7 @@ from torchlint.verify.script.baseline import Baseline
 from torchlint.verify.script.check_pass import Checked
 from torchlint.verify.script.request import Request, machine, plan
 from torchlint.verify.script.runs import Home, Runner, in_words
-from torchlint.verify.script.time_pass import Stopwatch, Timed, TimePass, capacity, expected_seconds
+from torchlint.verify.script.time_pass import Stopwatch, Timed, TimePass, capacity, expected_seconds, rounds_of
 from torchlint.verify.script.verdicts import (
     interactions,
     moved,
@@ -32,6 +34,7 @@ from torchlint.verify.script.verdicts import (
     undecided,
     unreached,
 )
+from torchlint.verify.statistics import levels
 from torchlint.verify.variants import NULL, ORIGINAL, Variant, planned, single, sound
 
 START_SHARE = 0.25
@@ -87,6 +90,7 @@ class _Verification:
         self.tick = tick
         self.together = max(1, request.doctor.host.cores)
         self.homes: dict[str, Home] = {}
+        self.timings = 0
         self.notes: list[str] = []
         self.runner = Runner(
             request.command,
@@ -106,10 +110,10 @@ class _Verification:
         base = self._baseline()
         reached = base.reached(self.request.units)
         variants, self.notes = sound(planned(reached, self.options.ablation), self.request.documents)
-        self._announce_variants(len(reached), len(variants))
+        self._announce_variants(len(reached), len(variants), base)
         self._settle(variants[1:] if reached else [])
         checked = self._check(variants, base)
-        counts = self._count(variants, checked)
+        counts = self._count(variants, checked, base)
         timed = self._time(variants, base, checked) if self._timing and reached else Timed()
         more, notes = sound(self._split(variants, timed, checked), self.request.documents)
         self.notes += notes
@@ -117,8 +121,8 @@ class _Verification:
             self._settle(more)
             later = self._check([variants[0], *more], base)
             checked.merge(later)
-            counts.update(self._count([variants[0], *more], later))
-            if self._timing:
+            counts.update(self._count([variants[0], *more], later, base))
+            if self._timing and (self.options.ablation != "auto" or self._moved(variants, timed)):
                 timed.merge(self._time([*variants[:2], *more], base, later))
             variants = [*variants[:-1], *more, variants[-1]]
         return self._report(variants, base, checked, counts, timed)
@@ -127,13 +131,10 @@ class _Verification:
     def _timing(self) -> bool:
         return self.options.device != "virtual-cuda"
 
-    def _announce_variants(self, reached: int, variants: int) -> None:
+    def _announce_variants(self, reached: int, variants: int, base: Baseline) -> None:
         every = len(self.request.units)
         if reached < every:
-            self.say(
-                f"plan: {every - reached} of {every} fixes change lines that do not run in the first "
-                f"{self.options.check_steps} steps (--check-steps)"
-            )
+            self.say(f"plan: {every - reached} of {every} fixes change lines that did not run in {base.course.extent}")
         if reached:
             self.say(f"plan: {variants} variants: the original, a null control, and {variants - 2} with fixes")
 
@@ -156,6 +157,9 @@ class _Verification:
         busy = self.request.doctor.host.busy
         if busy:
             self.say(f"plan: {busy}")
+        if self._timing:
+            width = unrest.half_width(unrest.probe(), options.pairs)
+            self.say(f"plan: {unrest.words(width, options.pairs)}")
 
     def _settle(self, variants: Sequence[Variant]) -> None:
         """Make the copies."""
@@ -183,37 +187,60 @@ class _Verification:
 
         return check_pass.run(self.runner, self.homes, variants, base, self.together, tell)
 
-    def _count(self, variants: Sequence[Variant], checked: Checked) -> dict[str, Counts]:
+    def _count(self, variants: Sequence[Variant], checked: Checked, base: Baseline) -> dict[str, Counts]:
+        course = base.course
+        if course.ledger or course.gap:
+            return count_pass.taken(base.record, checked.records, self.homes, course.gap, self.request.device)
         sound = [variants[0], *(v for v in variants if checked.status.get(v.name) is Status.OK)]
         return count_pass.run(
             self.runner, self.homes, sound, self.together, lambda name: self.tick(f"counting transfers: {name}")
         )
 
     def _time(self, variants: Sequence[Variant], base: Baseline, checked: Checked) -> Timed:
-        """Time the variants that run and are exercised; again where a verdict is open and time is left."""
-        options = self.options
+        """Time the variants that run: all fixes together first, each alone only if these move."""
         wanted = [variant for variant in variants if variant.unit is None or checked.status[variant.name] is Status.OK]
-        sockets = self.workspace.path / f"s{len(self.homes)}"
+        first = [variant for variant in wanted if variant.kind in ("original", "null", "all")]
+        rest = [variant for variant in wanted if variant not in first]
+        if self.options.ablation != "auto" or len(first) < 3 or not rest:
+            return self._timed(wanted, base, checked, self.watch.left)
+        found = self._timed(first, base, checked, self.watch.left / 2)
+        if moved(found, first[-1], self.options):
+            found.merge(self._timed([*first[:2], *rest], base, checked, self.watch.left))
+        return found
+
+    def _timed(self, wanted: Sequence[Variant], base: Baseline, checked: Checked, budget: float) -> Timed:
+        """Time some variants, launch by launch; after each, those with a verdict take no further part."""
+        options = self.options
+        self.timings += 1
+        sockets = self.workspace.path / f"s{self.timings}"
         sockets.mkdir()
         room = capacity(self.request.doctor.host.memory_free, checked.peak)
-        rng = random.Random(options.seed)
-        timing = TimePass(self.runner, self.homes, sockets, self.together, room, rng, self.tick)
-        rounds = max(1, options.pairs // options.launches)
-        seconds = max(LEAST_SECONDS, self.watch.left * (1 - START_SHARE) / options.launches)
+        timing = TimePass(self.runner, self.homes, sockets, self.together, room, random.Random(options.seed), self.tick)
+        rounds = rounds_of(options)
+        looks = list(itertools.accumulate(rounds))
+        seconds = max(LEAST_SECONDS, budget * (1 - START_SHARE) / options.launches)
         most = seconds * options.launches
         about = min(most, expected_seconds(base.record.record, len(wanted), options, self.together))
         blocks = f"{len(wanted)} variants x {options.pairs} blocks"
         self.say(f"plan: {blocks}, about {about:.0f} s, at most {most:.0f} s")
         begun = self.watch.spent
-        for _ in range(options.launches):
-            timing.launch(wanted, rounds, seconds)
-        took = self.watch.spent - begun
-        if undecided(timing.found, wanted, options) and self.watch.left > took:
-            for _ in range(options.launches):
-                timing.launch(wanted, rounds, took / options.launches)
+        going = list(wanted)
+        for number, (count, level) in enumerate(zip(rounds, levels(looks), strict=True)):
+            extra = number >= options.launches
+            if extra and self.watch.left <= self.watch.spent - begun:
+                break
+            timing.launch(going, count, seconds)
+            timing.found.level |= dict.fromkeys((variant.name for variant in going), level)
+            near = number + 1 == options.launches and self.request.device == "cpu"
+            going = [*wanted[:2], *undecided(timing.found, going, options, level=level, last=near)]
+            if len(going) == 2:
+                break
         if not {ORIGINAL, NULL} & timing.found.failed.keys():  # else it is not the fix that is to blame
             checked.blame(timing.found.failed, timing.found.lost)
         return timing.found
+
+    def _moved(self, variants: Sequence[Variant], timed: Timed) -> bool:
+        return any(variant.kind == "all" and moved(timed, variant, self.options) for variant in variants)
 
     def _split(self, variants: Sequence[Variant], timed: Timed, checked: Checked) -> list[Variant]:
         """Return single variants for the groups that moved or compute something else."""
@@ -257,7 +284,7 @@ class _Verification:
             machine=machine(request),
             plan=plan(request.options, timed.block_steps),
             variants=(
-                *unreached(idle, request.documents, request.options.check_steps),
+                *unreached(idle, request.documents, base.course.extent),
                 *results(variants, base, checked, timed, counts, diffs, request.options),
             ),
             null_control=null_control(timed),

@@ -36,6 +36,7 @@ class Timed:
         failed: per variant that crashed or hung, how.
         peaks: per variant, the peaks of memory in bytes, one a launch, with what they were read from.
         block_steps: steps of a block in the last launch.
+        level: per variant, the error that its last look may spend.
     """
 
     launches: dict[str, list[list[Pair]]] = field(default_factory=dict)
@@ -45,6 +46,7 @@ class Timed:
     basis: str = "vmhwm"
     retries: dict[str, int] = field(default_factory=dict)
     block_steps: int = 0
+    level: dict[str, float] = field(default_factory=dict)
 
     def pairs(self, name: str) -> list[Pair]:
         """Return all pairs of a variant."""
@@ -59,6 +61,8 @@ class Timed:
         self.lost.update(other.lost)
         self.failed.update(other.failed)
         self.retries.update(other.retries)
+        self.level.update(other.level)
+        self.block_steps = other.block_steps or self.block_steps
 
     def ratio(self, name: str, clock: str = "wall") -> Ratio | None:
         """Return a variant's ratio by wall or CPU time, or None where there is no pair."""
@@ -184,6 +188,16 @@ class TimePass:
             self.found.basis = str(record.get("peak_basis", "vmhwm"))
         if record.get("alloc_retries") is not None:
             self.found.retries[name] = int(record["alloc_retries"])
+
+
+def rounds_of(options: Options) -> list[int]:
+    """Return the rounds of each launch; after each is a look. The last, of as many as all others, is for what is open.
+
+    Too few pairs to decide anything before the end are one look.
+    """
+    each = max(1, options.pairs // options.launches)
+    planned = [each] * options.launches
+    return [*planned, each * options.launches] if each >= statistics.LOOKS[0] else planned
 
 
 def expected_seconds(record: Mapping[str, float], processes: int, options: Options, together: int) -> float:

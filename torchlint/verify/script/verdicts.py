@@ -65,6 +65,10 @@ def _speed(
         return Speed(Verdict.NOT_MEASURED, why=checked.status[name].value)
     if options.device == "virtual-cuda":
         return Speed(Verdict.NOT_MEASURED, why="--device virtual-cuda takes counts only")
+    if ORIGINAL in timed.failed:
+        return Speed(Verdict.NOT_MEASURED, why=f"not timed, as the program without fixes {timed.lost[ORIGINAL]}")
+    if name not in timed.launches and ALL in timed.launches:
+        return Speed(Verdict.NOT_MEASURED, why=f"not timed alone, as all together {_together(timed)}; see --ablation")
     cpu = timed.ratio(name, "cpu") if timed.basis == "vmhwm" else None
     ratio = timed.ratio(name)
     verdict, why = statistics.verdict(
@@ -75,6 +79,7 @@ def _speed(
         adjusted_p=adjusted,
         cpu=cpu if options.threads == 1 else None,
         launches=timed.each_launch(name),
+        level=timed.level.get(name, statistics.ALPHA),
         remedy="give the program more steps (--epochs), or verify more time (--budget)",
     )
     lost = timed.lost.get(name) or timed.lost.get(ORIGINAL)
@@ -88,6 +93,14 @@ def _speed(
             part for part in (why, f"it {lost}" if lost and (ratio is None or "ended" not in lost) else "") if part
         ),
     )
+
+
+def _together(timed: Timed) -> str:
+    """Say what the timing of all fixes together came to, where that is a reason not to time each."""
+    ratio = timed.ratio(ALL)
+    if ratio is None or not math.isfinite(ratio.ci95[1]):
+        return "could not be timed"
+    return f"change the time by {ratio.ci95[0]:.2f}x to {ratio.ci95[1]:.2f}x"
 
 
 def results(
@@ -149,9 +162,8 @@ def _memory(timed: Timed, name: str) -> Memory | None:
     return Memory(timed.basis, (before, after), timed.retries.get(name))
 
 
-def unreached(units: Sequence[FixUnit], documents: Mapping[str, Document], steps: int) -> tuple[VariantResult, ...]:
-    """Return the results of fixes that were not compared, as no line that they change runs."""
-    why = f"no line that the fix changes ran in the first {steps} steps (--check-steps)"
+def unreached(units: Sequence[FixUnit], documents: Mapping[str, Document], extent: str) -> tuple[VariantResult, ...]:
+    """Return the results of fixes that were not compared, as no line that they change runs; `extent` is how far."""
     return tuple(
         VariantResult(
             id=f"fix:{unit.id}",
@@ -159,7 +171,7 @@ def unreached(units: Sequence[FixUnit], documents: Mapping[str, Document], steps
             fixes=(unit.id,),
             title=unit.title,
             where=unit.where,
-            speed=Speed(Verdict.NOT_EXERCISED, why=why),
+            speed=Speed(Verdict.NOT_EXERCISED, why=f"not reached in {extent} (--check-steps, --budget)"),
             exercised=False,
             diff=diff([unit], documents),
             note=unit.note,
@@ -168,16 +180,29 @@ def unreached(units: Sequence[FixUnit], documents: Mapping[str, Document], steps
     )
 
 
-def undecided(timed: Timed, variants: Sequence[Variant], options: Options) -> bool:
-    """Say whether more rounds could bring a verdict that there is none of yet."""
+def undecided(
+    timed: Timed, variants: Sequence[Variant], options: Options, *, level: float = statistics.ALPHA, last: bool = False
+) -> list[Variant]:
+    """Return the variants for which more rounds could bring a verdict that there is none of yet.
+
+    Args:
+        timed: so far.
+        variants: that were timed; the original and the null control are never among those returned.
+        options: the least effect.
+        level: the error that this look may spend.
+        last: whether the next look is the last: only what lies half way to the least effect is worth that.
+    """
     null = null_control(timed)
-    ratios = [timed.ratio(variant.name) for variant in variants if variant.unit is not None]
-    return any(
-        ratio is not None
-        and ratio.n >= statistics.MIN_PAIRS
-        and statistics.verdict(ratio, min_effect=options.min_effect, null=null)[0] is Verdict.INCONCLUSIVE
-        for ratio in ratios
-    )
+    half = math.log1p(options.min_effect) / 2
+    found = []
+    for variant in variants:
+        ratio = timed.ratio(variant.name) if variant.unit is not None else None
+        if ratio is None or ratio.n < statistics.MIN_PAIRS:
+            continue
+        verdict, _ = statistics.verdict(ratio, min_effect=options.min_effect, null=null, level=level)
+        if verdict is Verdict.INCONCLUSIVE and not (last and abs(math.log(ratio.estimate)) < half):
+            found.append(variant)
+    return found
 
 
 def moved(timed: Timed, variant: Variant, options: Options) -> bool:

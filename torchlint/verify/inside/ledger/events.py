@@ -72,6 +72,8 @@ class Events:
         self._counts: dict[_Key, list[int]] = {}
         self._lock = threading.Lock()
         self._step = 0
+        self._kinds: list[tuple[str, bool]] = []
+        """Of each finished step, its kind and whether it is a whole one."""
         self.active = True
         """Whether events count: not in forked workers, and not after the end."""
         self.stopped = False
@@ -95,10 +97,11 @@ class Events:
         if d2h_bytes:
             self.add("d2h", what, d2h_bytes)
 
-    def mark(self) -> None:
-        """End the current step."""
+    def mark(self, kind: str = "train", *, whole: bool = True) -> None:
+        """End the current step; see `recorder.Ledger.mark_step`."""
         with self._lock:
             self._step += 1
+            self._kinds.append((kind, whole))
 
     def gap(self, reason: str) -> None:
         """Note why the counts cannot be trusted; the first reason stays."""
@@ -139,18 +142,41 @@ class Events:
             "staged": None,
             "lines": [],
         }
-        if self._step and self._step <= first_step:
-            base["unavailable"] = base["unavailable"] or f"only {self._step} steps ran; counting starts at {first_step}"
+        trained = sum(kind == "train" for kind, _ in self._kinds)
+        if self._step and trained <= first_step:
+            base["unavailable"] = base["unavailable"] or f"only {trained} steps ran; counting starts at {first_step}"
         if base["unavailable"]:
             return {**base, **empty}
-        steps = self._step - first_step if self._step else 0
+        if not self._step:
+            return {**base, **self._counted(None, 0)}
+        chosen, steps = self._training(first_step)
+        evaluated = {number for number, (kind, _) in enumerate(self._kinds) if kind == "evaluation"}
+        found = {**base, **self._counted(chosen, steps)}
+        if evaluated:
+            found["evaluation"] = self._counted(evaluated, len(evaluated))
+        return found
+
+    def _training(self, first_step: int) -> tuple[set[int], int]:
+        """Return the marks between which whole steps lie, and their number.
+
+        Where there is none, as each epoch has one batch, all but evaluation, shared out to the steps.
+        """
+        train = [number for number, (kind, _) in enumerate(self._kinds) if kind == "train"][first_step:]
+        whole = {number for number in train if self._kinds[number][1]}
+        if whole:
+            return whole, len(whole)
+        since = train[0]
+        return {number for number in range(since, self._step) if self._kinds[number][0] != "evaluation"}, len(train)
+
+    def _counted(self, chosen: set[int] | None, steps: int) -> dict[str, Any]:
+        """Return the totals and rows of some steps; of everything for None."""
         lines: dict[tuple[str, str, int, str], list[int]] = {}
         for (step, kind, file, line, what), (count, nbytes) in self._counts.items():
-            if not steps or first_step <= step < self._step:
+            if chosen is None or step in chosen:
                 entry = lines.setdefault((kind, file, line, what), [0, 0])
                 entry[0] += count
                 entry[1] += nbytes
-        return {**base, "steps": steps, **_totals(lines, max(steps, 1)), "lines": _rows(lines)}
+        return {"steps": steps, **_totals(lines, max(steps, 1)), "lines": _rows(lines)}
 
 
 def _totals(lines: dict[tuple[str, str, int, str], list[int]], steps: int) -> dict[str, float]:

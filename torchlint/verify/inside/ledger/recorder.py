@@ -7,7 +7,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any
 
 from torch.utils import _device
@@ -69,9 +69,18 @@ class Ledger:
         """A forked worker has no GPU and is not counted."""
         self._events.active = False
 
-    def mark_step(self) -> None:
-        """End a step: what comes next belongs to the following one."""
-        self._events.mark()
+    def mark_step(self, kind: str = "train", *, whole: bool = True) -> None:
+        """End a step: what comes next belongs to the following one.
+
+        Args:
+            kind: "train", "evaluation" (a batch) or "other" (the way from one to the other).
+            whole: whether it also began where one of its kind ended.
+        """
+        self._events.mark(kind, whole=whole)
+
+    def silence(self) -> AbstractContextManager[None]:
+        """Return a context in which nothing is counted: the recorder's own reading."""
+        return self._events.silence()
 
     def stop(self) -> None:
         """Switch everything off again; the counts stay."""
