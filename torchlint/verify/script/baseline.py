@@ -72,6 +72,11 @@ def run(
     """
     home, other = homes
     watched, course = _explored(runner, other, units, together, tick)
+    exercised = _exercised(units, watched)
+    peak = int(watched.record.get("peak") or 0)
+    if units and not any(ran is not False for ran in exercised.values()):  # there is nothing to compare with it
+        course = course.gone(watched.record)
+        return Baseline(watched, None, exercised, peak, watched.writes(), course.notes, course)
     wanted = [(home, "check", course.settings())]
     again = watched.record.get("ticks") != course.until and not (course.until == 0 and _by_itself(watched))
     if again:  # it was stopped later, in search of places that do not run
@@ -85,8 +90,8 @@ def run(
     return Baseline(
         first,
         itself,
-        _exercised(units, watched),
-        max(int(record.record.get("peak") or 0) for record in (*records, watched)),
+        exercised,
+        max(peak, *(int(record.record.get("peak") or 0) for record in records)),
         watched.writes(),
         (*warnings, *course.notes),
         course,
