@@ -38,13 +38,10 @@ def taken(
     before: RunRecord, records: Mapping[str, RunRecord], homes: Mapping[str, Home], gap: str, device: str
 ) -> dict[str, Counts]:
     """Return the counts by variant from runs that were made for something else too, or why there are none."""
+    ok = [(name, record) for name, record in records.items() if record.status is Status.OK]
     if gap:
-        return {name: Counts("cuda" if device == "cuda" else "virtual-cuda", unavailable=gap) for name in records}
-    return {
-        name: paired(before, record, homes[ORIGINAL], homes[name], device)
-        for name, record in records.items()
-        if record.status is Status.OK
-    }
+        return {name: Counts("cuda" if device == "cuda" else "virtual-cuda", unavailable=gap) for name, _ in ok}
+    return {name: paired(before, record, homes[ORIGINAL], homes[name], device) for name, record in ok}
 
 
 def paired(before: RunRecord, after: RunRecord, home: Home, other: Home, device: str) -> Counts:

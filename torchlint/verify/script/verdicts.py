@@ -65,7 +65,7 @@ def _speed(
         return Speed(Verdict.NOT_MEASURED, why=checked.status[name].value)
     if options.device == "virtual-cuda":
         return Speed(Verdict.NOT_MEASURED, why="--device virtual-cuda takes counts only")
-    if ORIGINAL in timed.failed:
+    if ORIGINAL in timed.failed and timed.ratio(ALL) is None and timed.ratio(name) is None:
         return Speed(Verdict.NOT_MEASURED, why=f"not timed, as the program without fixes {timed.lost[ORIGINAL]}")
     if name not in timed.launches and ALL in timed.launches:
         return Speed(Verdict.NOT_MEASURED, why=f"not timed alone, as all together {_together(timed)}; see --ablation")
