@@ -10,23 +10,25 @@ from __future__ import annotations
 import ast
 import difflib
 import json
-import re
-import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from benchmarks.fuzz_shapes import SHAPES, Made, make
-from torchlint.base.finding import Safety
-from torchlint.engine.catalog import load_catalog
+from torchlint.base.finding import FileReport, NoteKind, Safety
+from torchlint.engine.catalog import load_catalog, load_rules
+from torchlint.engine.check import analyse
+from torchlint.engine.job import Job
+from torchlint.engine.run import RunOptions, run
+from torchlint.source.document import decode
 
 _BATCH = 300
 _ROUNDS = 12
@@ -126,77 +128,85 @@ def judged(programs: Sequence[Made], executors: Executors, jobs: int = 1) -> lis
     with tempfile.TemporaryDirectory() as temporary:
         before, after = Path(temporary, "before"), Path(temporary, "after")
         for number, program in enumerate(programs):
-            for name, text in program.files.items():
-                path = before / str(number) / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, encoding="utf-8")
-        offers = _offers(before, jobs)
-        codes = {number: safe for number, (safe, _) in offers.items() if safe}
-        for number in codes:
-            shutil.copytree(before / str(number), after / str(number))
-        refused = _refusals(_torchlint("fix", "--apply", "--jobs", str(jobs), cwd=after)[1]) if codes else {}
-        tasks = [(str(folder / str(number)), programs[number].mode) for number in codes for folder in (before, after)]
+            _write(before / str(number), program.files)
+        reports = _reports(before, programs, jobs)
+        fixed = [number for number, each in reports.items() if any(report.applied for report in each.values())]
+        for number in fixed:
+            texts = {
+                name: report.after if report.applied else report.before for name, report in reports[number].items()
+            }
+            _write(after / str(number), {**programs[number].files, **texts})
+        folders = (before, after)
+        tasks = [(str(folder / str(number)), programs[number].mode) for number in fixed for folder in folders]
         results = dict(zip(tasks, executors.run(tasks), strict=True)) if tasks else {}
-        verdicts = [
-            Verdict(program, codes[number], difference=refused[number])
-            if number in refused
-            else _verdict(program, number, codes.get(number, ()), (before, after), results)
+        return [
+            _verdict(program, number, list(reports.get(number, {}).values()), folders, results)
             for number, program in enumerate(programs)
         ]
-        others = [offers.get(number, ((), ()))[1] for number in range(len(programs))]
-        return [replace(one, guarded=one.program.shape in rest) for one, rest in zip(verdicts, others, strict=True)]
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def checked_and_fixed(job: Job) -> FileReport:
+    """Return the report of a file with its safe fixes applied, but with the findings from before; for a worker."""
+    checked = analyse(replace(job, fix=""))
+    if not any(found.fix is not None and found.fix.safety is Safety.SAFE for found in checked.findings):
+        return replace(checked, before=job.document.text, after=job.document.text)
+    fixed = analyse(replace(job, fix="safe"))
+    return replace(fixed, findings=checked.findings, before=job.document.text)
+
+
+def _reports(folder: Path, programs: Sequence[Made], jobs: int) -> dict[int, dict[str, FileReport]]:
+    """Return the report of each file of each program, which is a project of its own: one may patch what others use."""
+    codes = frozenset(info.code for info in load_catalog().rules)
+    load_rules(sorted(codes))
+    places = [(number, name) for number, program in enumerate(programs) for name in program.files]
+    wanted = []
+    for number, name in places:
+        root = folder / str(number)
+        data = (root / name).read_bytes()
+        wanted.append(Job(decode(data, str(root / name), name), name, codes, root=str(root)))
+    found: dict[int, dict[str, FileReport]] = defaultdict(dict)
+    limits = RunOptions(jobs, timeout=300.0, quarantine_timeout=300.0)
+    for (number, name), report in zip(places, run(wanted, limits, checked_and_fixed), strict=True):
+        found[number][name] = report
+    return found
+
+
+def _offered(reports: Sequence[FileReport], safe: bool) -> tuple[str, ...]:
+    """Return the codes of the fixes that are safe, or of those that are not."""
+    found = [each for report in reports for each in report.findings if each.fix is not None]
+    return tuple(sorted({each.code for each in found if each.fix and (each.fix.safety is Safety.SAFE) is safe}))
 
 
 def _verdict(
     program: Made,
     number: int,
-    codes: tuple[str, ...],
+    reports: Sequence[FileReport],
     folders: tuple[Path, Path],
-    results: dict[tuple[str, str], tuple[int, str]],
+    results: Mapping[tuple[str, str], tuple[int, str]],
 ) -> Verdict:
+    guarded = program.shape in _offered(reports, safe=False)
+    failed = [note.message for report in reports for note in report.notes if note.kind is NoteKind.FAILED]
+    if failed:
+        return Verdict(program, _offered(reports, safe=True), difference=failed[0], guarded=guarded)
     old, new = (folder / str(number) for folder in folders)
-    patch = _patch(old, new, program) if codes else ""
-    if not patch:
-        return Verdict(program)
+    if not new.exists():
+        return Verdict(program, guarded=guarded)
     first, second = (results[(str(folder), program.mode)] for folder in (old, new))
-    if _stopped(first) or _stopped(second):
-        return Verdict(program, codes, patch, timed_out=True)
-    return Verdict(program, codes, patch, _difference(program.mode, first, second) if first != second else "")
+    stopped = _stopped(first) or _stopped(second)
+    difference = _difference(program.mode, first, second) if first != second and not stopped else ""
+    return Verdict(
+        program, _offered(reports, safe=True), _patch(old, new, program), difference, timed_out=stopped, guarded=guarded
+    )
 
 
 def _stopped(result: tuple[int, str]) -> bool:
     return result[0] == 14  # by the alarm
-
-
-def _refusals(messages: str) -> dict[int, str]:
-    """Return the messages on programs whose fix would break the file, by the programs' numbers."""
-    found = re.findall(r"^(\d+)/(\S+ not analysed: .*)$", messages, re.MULTILINE)
-    return {int(number): message for number, message in found}
-
-
-def _torchlint(*arguments: str, cwd: Path) -> tuple[str, str]:
-    command = [sys.executable, "-m", "torchlint", *arguments, "--isolated", "--timeout", "300", "."]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-    if done.returncode not in (0, 1) and "please report this" not in done.stderr:
-        raise RuntimeError(f"torchlint {arguments[0]} ended with {done.returncode}: {done.stderr[-500:]}")
-    return done.stdout, done.stderr
-
-
-def _offers(folder: Path, jobs: int) -> dict[int, tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Return the codes of the safe fixes and those of the other fixes that are offered for each program."""
-    safe: dict[int, set[str]] = defaultdict(set)
-    others: dict[int, set[str]] = defaultdict(set)
-    report, _ = _torchlint("check", "--output-format", "json", "--jobs", str(jobs), "--no-cache", cwd=folder)
-    for finding in json.loads(report):
-        fix = finding["fix"]
-        if fix and fix["edits"]:
-            relative = Path(finding["filename"]).resolve().relative_to(folder.resolve())
-            kind = safe if fix["applicability"] == "safe" else others
-            kind[int(relative.parts[0])].add(finding["code"])
-    return {
-        number: (tuple(sorted(safe[number])), tuple(sorted(others[number])))
-        for number in sorted(safe.keys() | others.keys())
-    }
 
 
 def _patch(old: Path, new: Path, program: Made) -> str:

@@ -266,6 +266,10 @@ def entered():
         return type(v).__name__, [show(one) for one in v]
     return type(v).__name__, repr(v)
 """,
+    "report": """def report(name):
+    frame = sys._getframe(1)
+    print(show(frame.f_locals.get(name, frame.f_globals.get(name))))
+""",
     "wrapped": """def wrapped(function):
     def run(*args, **named):
         print("before", function.__name__)
@@ -530,14 +534,7 @@ def running_value(c: Choices) -> Core:
         f"print(isinstance({name}, torch.Tensor))",
         f"import __main__; print(show(getattr(__main__, '{name}', None)))",
     ]
-    head = [
-        "seen = []",
-        "",
-        "",
-        "def report(name):",
-        "    frame = sys._getframe(1)",
-        "    print(show(frame.f_locals.get(name, frame.f_globals.get(name))))",
-    ]
+    head = ["seen = []"]
     return Core(head, training(c, start, use), {name: "number"}, inside)
 
 
