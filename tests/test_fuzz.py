@@ -31,6 +31,8 @@ HYPOTHESMITH = 20
 CHUNKS = 4
 """The mutations are this many tests, so that they can run side by side."""
 BYTES = 300
+EXECUTED = 154
+"""Programs that are run before and after their safe fixes; `fuzz.py --target fixes` runs as many as one likes."""
 FOUND = {
     "the module torch itself is called": "import torch\ntorch()\n# .cpu .item\n",
     "a class in a training loop": """\
@@ -216,6 +218,20 @@ def test_failures_are_cut_down() -> None:
 
 
 # Programs that try to make a safe fix unsafe.
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_safe_fixes_of_generated_programs_change_nothing() -> None:
+    pytest.importorskip("torch")
+    with Executors(1) as executors:
+        tally = fuzz_fixes.try_all(fuzz_fixes.drawn(0, EXECUTED), executors, cut=False)
+    found = [
+        f"{v.program.shape}:{v.program.seed} {v.program.strange}\n{v.patch}\n{v.difference}" for v in tally.differing
+    ]
+    assert not found, "\n\n".join(found)
+    assert (tally.dead, tally.invalid, tally.timed_out) == ([], 0, 0)
+    assert tally.fixed.total() > EXECUTED / 3
 
 
 @pytest.mark.parametrize("shape", fuzz_shapes.SHAPES)
