@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from torchlint.base.errors import OutputError
 from torchlint.report.escapes import visible, visible_path
-from torchlint.source.document import kind_of, leads_out
+from torchlint.source.paths import kind_of, leads_out
 
 if TYPE_CHECKING:
     from torchlint.base.finding import NoteKind

@@ -17,7 +17,7 @@ from torchlint import __version__
 from torchlint.base.errors import ConfigError
 from torchlint.engine.options import check_option
 from torchlint.engine.versions import meets
-from torchlint.source.document import kind_of
+from torchlint.source.paths import kind_of
 
 if TYPE_CHECKING:
     import tomli

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from torchlint.base.errors import SourceError, WriteError
 from torchlint.base.places import TEMPORARY_PREFIX, TEMPORARY_SUFFIX, is_temporary
-from torchlint.source.document import Document, encode, leads_out
+from torchlint.source.document import Document, encode
+from torchlint.source.paths import leads_out
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _MOVED = (errno.ELOOP, errno.ENOTDIR)

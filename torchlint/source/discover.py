@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from torchlint.base.errors import ConfigError
-from torchlint.source.document import kind_of, reason_of
+from torchlint.source.document import reason_of
 from torchlint.source.gitignore import Chain, GitIgnores, reason_to_ignore
 from torchlint.source.globs import GlobList
+from torchlint.source.paths import kind_of
 
 DEFAULT_INCLUDE = ("*.py", "*.pyi", "*.ipynb")
 DEFAULT_EXCLUDE = tuple(

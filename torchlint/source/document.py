@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.base.errors import SourceError, TooLargeError
 from torchlint.base.span import LineIndex
+from torchlint.source.paths import kind_of
 
 if TYPE_CHECKING:
     from torchlint.source.notebook import Notebook
@@ -107,23 +108,6 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror[0].lower() + error.strerror[1:]
     return str(error) or type(error).__name__
-
-
-def leads_out(path: str) -> bool:
-    """Say whether a path is a link to something outside of the folder it lies in: a stranger may have put it there."""
-    if not os.path.islink(path):
-        return False
-    folder = os.path.realpath(os.path.dirname(path) or os.curdir)
-    return not os.path.realpath(path).startswith(os.path.join(folder, ""))
-
-
-def kind_of(mode: int) -> str:
-    """Return what sort of thing a file mode (`os.stat_result.st_mode`) stands for, with its article."""
-    if stat.S_ISDIR(mode):
-        return "a directory"
-    if stat.S_ISFIFO(mode):
-        return "a FIFO"
-    return "a socket" if stat.S_ISSOCK(mode) else "a device"
 
 
 def read(path: str, filename: str, max_size: int) -> Document:

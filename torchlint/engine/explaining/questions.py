@@ -65,6 +65,7 @@ FACTS: dict[str, Words] = {
     "step_counter": Words("the loop counts its steps in `{answer}`", "the loop does not count its steps"),
     "main_guard": Words('the file has `if __name__ == "__main__":`', 'the file has no `if __name__ == "__main__":`'),
     "mentions": Words("the file mentions what the rule looks for", "the file nowhere mentions what the rule looks for"),
+    "meaning": Words("the name stands for `{answer}` there", "what the name stands for there is not known"),
     # -- values and devices -------------------------------------------------------------------------------------
     "value": Words("`{0}`: {answer}", "`{0}`: {answer}"),
     "on_device": Words("`{0}` is a tensor on the accelerator", "`{0}` is not known to be a tensor on the accelerator"),

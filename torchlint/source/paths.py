@@ -1,0 +1,23 @@
+"""What a path leads to, told without reading it: what every command may ask before it has started anything."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+
+def leads_out(path: str) -> bool:
+    """Say whether a path is a link to something outside of the folder it lies in: a stranger may have put it there."""
+    if not os.path.islink(path):
+        return False
+    folder = os.path.realpath(os.path.dirname(path) or os.curdir)
+    return not os.path.realpath(path).startswith(os.path.join(folder, ""))
+
+
+def kind_of(mode: int) -> str:
+    """Return what sort of thing a file mode (`os.stat_result.st_mode`) stands for, with its article."""
+    if stat.S_ISDIR(mode):
+        return "a directory"
+    if stat.S_ISFIFO(mode):
+        return "a FIFO"
+    return "a socket" if stat.S_ISSOCK(mode) else "a device"
