@@ -47,7 +47,7 @@ def shown() -> list[str]:
     """Return the lines of the terminal, with colours: the prompt and what the command prints."""
     env = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": str(_COLUMNS)}
     env.pop("NO_COLOR", None)
-    words = [sys.executable, "-m", COMMAND[0], COMMAND[1], "--isolated", "--no-cache", *COMMAND[2:]]
+    words = [sys.executable, "-m", COMMAND[0], COMMAND[1], "--no-cache", *COMMAND[2:]]
     done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     if done.returncode != 1 or done.stderr:
         raise RuntimeError(done.stderr or f"exit code {done.returncode}")

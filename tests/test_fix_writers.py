@@ -230,3 +230,12 @@ def test_a_mapping_is_not_detached() -> None:
     used = "for batch in loader:\n    batch = fn(batch)\n    loss = model(**batch).loss\n    loss.backward()\n"
     body = f"data = []\n{used}    optimizer.step()\n    data.append(batch.cpu())\nreturn data"
     assert offered(f"{SETUP}\n\ndef run(loader, fn):\n{lines(body, 4)}", "TL113") == [None]
+
+
+@pytest.mark.parametrize(
+    "copied", ["loss.detach().to('cpu', torch.float64)", "loss.to(device='cpu', dtype=torch.half)"]
+)
+def test_a_copy_that_also_casts_is_not_dropped(copied: str) -> None:
+    used = "for x, y in loader:\n    loss = model(x.cuda(), y.cuda())\n    loss.backward()\n    optimizer.step()\n"
+    body = f"data = []\n{used}    data.append({copied})\nreturn torch.stack(data)"
+    assert offered(f"{SETUP}\n\ndef run(loader):\n{lines(body, 4)}", "TL113") == [None]

@@ -355,6 +355,18 @@ FACTORIES = {
         "torch.zeros(4, device=print('asked') or 'cpu').to(x.device)",
     )
 } | {
+    "a default device without data": """
+        def pad(x):
+            return torch.zeros(4).to(x.device)
+
+        for x, y in loader:
+            STEP
+            with torch.device("meta"):
+                try:
+                    print(pad(x))
+                except NotImplementedError as error:
+                    print(error)
+        """,
     "the device is asked before the size fails": """
         class Settings:
             @property

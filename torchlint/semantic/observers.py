@@ -41,6 +41,10 @@ _HOOKS = re.compile(
     r"|class\s+\w+\([^)]*\bTensor\b|register_module_\w*hook"
 )
 """Words without which torch runs its operations on its own tensors, unseen."""
+_META = re.compile(
+    r"\bdevice\b[^\n]*[\"']meta\b|[\"']meta\b[^\n]*\bdevice\b|init_empty_weights|deferred_init|\bFake(Tensor)?Mode\b"
+)
+"""Words without which tensors without data are made only where a call says so itself."""
 _SCRIPT = re.compile(r"\bjit\b\W*(script|export|trace|ignore)|\bjit\s+import\b|script_method|ScriptModule")
 _DYNAMIC = ("eval", "exec", "globals", "locals", "compile")
 _SETTERS = frozenset(
@@ -97,6 +101,11 @@ def is_interactive(module: Module) -> bool:
 def hooks_operations(module: Module) -> bool:
     """Say whether code of the project may see, or change, each operation that torch runs on a tensor."""
     return says(module, _HOOKS)
+
+
+def defaults_to_meta(module: Module) -> bool:
+    """Say whether code of the project may have a factory make a tensor that has no data, by the default device."""
+    return says(module, _META)
 
 
 def scripted(module: Module) -> bool:

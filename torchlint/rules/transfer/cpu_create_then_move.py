@@ -169,7 +169,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity, Transfer, with_keyword
-from torchlint.semantic.observers import free_of_effects, hooks_operations, replaced
+from torchlint.semantic.observers import defaults_to_meta, free_of_effects, hooks_operations, replaced
 from torchlint.semantic.transfers import certainly_tensor
 
 _STEPS = frozenset("unsqueeze squeeze view reshape flatten t transpose permute repeat long float bool".split())
@@ -196,6 +196,7 @@ _NOTES = {
     "dtype": "Where the dtype given to .to is None, the tensor keeps its own, and gets the default one from the factory.",
     "order": "The expression that gives the device is evaluated before the tensor is made, not behind it.",
     "lost": "What the factory was given for this is no longer evaluated.",
+    "meta": 'Where the default device is "meta", on which tensors have no data, the copy raised.',
     "patched": "The code replaces functions of torch, or looks at each of its operations.",
 }
 
@@ -373,4 +374,6 @@ def _seen(transfer: Transfer, factory: cst.Call, module: Module) -> str:
         return "order"
     called = factory.func.attr.value if isinstance(factory.func, cst.Attribute) else "torch"
     own = (module.name(factory.func) or "").rpartition(".")[2]
+    if defaults_to_meta(module):
+        return "meta"
     return "patched" if replaced(module, *{called, own, "to", "cuda", "type_as"}) or hooks_operations(module) else ""

@@ -264,7 +264,7 @@ def _is_number(copy: HostRead, module: Module) -> bool:
 def _fix(copy: HostRead, whole: cst.CSTNode, module: Module) -> Fix | None:
     above = module.parent(whole)
     outer = module.parent(above) if isinstance(above, cst.Arg) else None
-    if whole is not copy.node or copy.how == "tolist" or used_as_mapping(module, copy.tensor):
+    if whole is not copy.node or not _only_moves(copy) or used_as_mapping(module, copy.tensor):
         return None
     kept = copy.tensor if _detached(copy) else cst.Call(cst.Attribute(copy.tensor, cst.Name("detach")))
     if isinstance(above, cst.AugAssign):
@@ -277,6 +277,16 @@ def _fix(copy: HostRead, whole: cst.CSTNode, module: Module) -> Fix | None:
             whole_stack = [Append(join, ".cpu()") for join in joins]
             return Fix((Replace(copy.node, kept), *whole_stack), Safety.SAFE, "Collect on the device, copy the stack")
     return None
+
+
+def _only_moves(copy: HostRead) -> bool:
+    """Say whether a copy does nothing else: ``.to("cpu", torch.float64)`` would no longer cast."""
+    match copy.node:
+        case cst.Call(args=[]):
+            return copy.how == "cpu"
+        case cst.Call(args=[cst.Arg(star="", keyword=None | cst.Name(value="device"))]):
+            return copy.how == "to"
+    return False
 
 
 def _detached(copy: HostRead) -> bool:
