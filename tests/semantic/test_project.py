@@ -662,3 +662,47 @@ def test_a_default_and_an_annotation_are_read_around_the_function() -> None:
     reads = module.reads(module.root, "make")
     assert [module.name(read) for read in reads] == ["torch.ones", "torch.ones", "torch.ones", None]
     assert len(module.writes(module.root, "make")) == 2
+
+
+LOOKS = "import sys\nframe = sys._getframe\n"
+APART = {
+    "a file that nobody imports": ({"tool.py": LOOKS}, False),
+    "a file that it imports": ({"train.py": "import tool\n", "tool.py": LOOKS}, True),
+    "a file that imports it": ({"tool.py": f"from train import run\n{LOOKS}"}, True),
+    "a file that another imports beside it": (
+        {"main.py": "from train import run\nfrom lib import tool\n", "lib/tool.py": LOOKS},
+        True,
+    ),
+    "a file further on": (
+        {"main.py": "import train, a\n", "a.py": "from b import (\n    tool,\n)\n", "b/tool.py": LOOKS},
+        True,
+    ),
+    "a package whose part it imports": (
+        {"train.py": "import lib.part\n", "lib/__init__.py": LOOKS, "lib/part.py": ""},
+        True,
+    ),
+    "another program that shares a helper": (
+        {"train.py": "import shared\n", "shared.py": "", "other.py": f"import shared\n{LOOKS}"},
+        False,
+    ),
+    "a file that may import anything": ({"plug.py": f"import importlib\nimportlib.import_module(name)\n{LOOKS}"}, True),
+    "a file that something imports by a computed name": (
+        {"plug.py": "__import__(name)\n", "tool.py": LOOKS},
+        True,
+    ),
+    "a test of it": ({"tests/test_train.py": "import train\n", "tests/conftest.py": LOOKS}, True),
+    "a test of something else": ({"tests/test_tool.py": "import tool\n", "tests/conftest.py": LOOKS}, False),
+    "what Python imports first": ({"sitecustomize.py": LOOKS}, True),
+    "a notebook that imports it": (
+        {"look.ipynb": '{"cells": [{"cell_type": "code", "source": ["from train import run\\n", "sys._getframe()"]}]}'},
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "meets"), APART.values(), ids=APART)
+def test_only_files_that_may_run_with_it_say_something_of_a_file(
+    tmp_path: Path, files: dict[str, str], meets: bool
+) -> None:
+    module = analysed(tmp_path, {"train.py": "import torch\n", **files}, "train.py")
+    assert module.said(lambda text: "_getframe" in text) is meets

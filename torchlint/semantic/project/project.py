@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.semantic import torch_api
 from torchlint.semantic.project.index import ALIAS, CLASS, FUNCTION, IMPORT, Index, index
+from torchlint.semantic.project.programs import Imports, imports, program
 from torchlint.semantic.project.reach import MINE, OTHERS, OUTSIDE, Aim, reaches, stem_of
 from torchlint.semantic.project.search import Search
 from torchlint.semantic.trail import Trail, closed
@@ -76,6 +77,8 @@ class Project:
         self._helpers: dict[str, Trail] = {}
         self._reached: dict[tuple[str, str], bool] = {}
         self._said: dict[tuple[str, Callable[[str], bool]], bool] = {}
+        self._imports: dict[str, Imports] = {}
+        self._programs: dict[str, frozenset[str]] = {}
         self._trail = self.search.trail
 
     # -- views --------------------------------------------------------------------------------------------------
@@ -118,7 +121,7 @@ class Project:
     # -- from other files ---------------------------------------------------------------------------------------
 
     def others_say(self, path: str, test: Callable[[str], bool], *, near: bool) -> bool | None:
-        """Say whether a test holds for the text of any other Python file or notebook; None for too many files.
+        """Say whether a test holds for the text of any other file that may run with this one; None for too many files.
 
         `near` are those alone that hold the name of the file's module.
         """
@@ -126,12 +129,23 @@ class Project:
         self._trail.read.update(every or ())
         if every is None:
             return None
-        for other in every:
+        others = self._program(path, every) - {path}
+        for other in others:
             if (other, test) not in self._said:
                 text = self._text(other)
                 self._said[other, test] = text is None or test(text)
-        found = [other for other in every if other != path and self._said[other, test]]
+        found = [other for other in others if self._said[other, test]]
         return any(not near or stem_of(path) in (self._text(other) or stem_of(path)) for other in found)
+
+    def _program(self, path: str, every: Iterable[str]) -> frozenset[str]:
+        if path not in self._programs:
+            self._programs[path] = program(path, every, self._imported_by)
+        return self._programs[path]
+
+    def _imported_by(self, path: str) -> Imports:
+        if path not in self._imports:
+            self._imports[path] = imports(path, self._text(path))
+        return self._imports[path]
 
     def reached(self, path: str, name: str) -> bool | None:
         """Say whether any other file may read or replace the top-level name `name` of the file `path`.

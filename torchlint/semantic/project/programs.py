@@ -1,0 +1,90 @@
+"""Which files of a project may run in one process, by their import statements.
+
+What a file patches or looks into is nothing to a file that never meets it. Two files meet where one imports the
+other, or a third imports both, through any number of files. Names decide, not places: a file counts as imported by
+every file whose import statements hold the name of its module, so that no way to find a module is missed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from torchlint.semantic.project.reach import stem_of
+
+_STATEMENT = re.compile(r"(?:^|[;:\"'])[ \t]*(?:from|import)\b((?:[^;#\n()\\]|\\\r?\n|\\.|\([^)]*\))*)", re.MULTILINE)
+"""The rest of an import statement, also one in a string or in the JSON of a notebook."""
+_WORD = re.compile(r"\w+")
+_DYNAMIC = re.compile(
+    r"\b(import_module|__import__|exec|execfile|runpy|run_path|run_module|spec_from_file_location|SourceFileLoader"
+    r"|import_string|locate|pkgutil|resolve_name|entry_points|hydra|instantiate|LightningCLI|jsonargparse"
+    r"|get_obj_from_str)\b|\bimp\.load"
+)
+"""Words without which a file imports nothing but what its import statements name."""
+_BY_PYTEST = re.compile(r"^(test_.*|.*_test)$")
+_AT_START = frozenset(("sitecustomize", "usercustomize"))
+
+
+@dataclass(frozen=True, slots=True)
+class Imports:
+    """What a file may import.
+
+    Args:
+        words: every name in its import statements.
+        any: whether it may import any file, by a name that it computes.
+    """
+
+    words: frozenset[str]
+    any: bool
+
+
+EVERYTHING = Imports(frozenset(), True)
+
+
+def imports(path: str, text: str | None) -> Imports:
+    """Return what a file may import; anything, where it cannot be read."""
+    if text is None:
+        return EVERYTHING
+    words = {word for rest in _STATEMENT.findall(text) for word in _WORD.findall(rest)}
+    if _BY_PYTEST.match(stem_of(path)):
+        words.add("conftest")
+    return Imports(frozenset(words), _DYNAMIC.search(text) is not None)
+
+
+def program(path: str, every: Iterable[str], read: Callable[[str], Imports]) -> frozenset[str]:
+    """Return the files that may run in one process with the file `path`, itself among them.
+
+    Args:
+        path: the file.
+        every: all files of the project.
+        read: gives what a file may import.
+    """
+    made = {each: read(each) for each in (*every, path)}
+    named: defaultdict[str, set[str]] = defaultdict(set)
+    importers: defaultdict[str, set[str]] = defaultdict(set)
+    for each, found in made.items():
+        named[stem_of(each)].add(each)
+        for word in found.words:
+            importers[word].add(each)
+    free = {each for each, found in made.items() if found.any}
+    above = _closure({path}, lambda each: importers[stem_of(each)] | free)
+    if above & free:
+        return frozenset(made)
+    start = above | {each for each in made if stem_of(each) in _AT_START}
+    return frozenset(_closure(start, lambda each: _named(made[each].words, named)))
+
+
+def _named(words: Iterable[str], named: Mapping[str, set[str]]) -> set[str]:
+    return {each for word in words if word in named for each in named[word]}
+
+
+def _closure(start: set[str], step: Callable[[str], Iterable[str]]) -> set[str]:
+    """Return what can be reached from `start` by any number of steps."""
+    found, todo = set(start), list(start)
+    while todo:
+        fresh = [each for each in step(todo.pop()) if each not in found]
+        found.update(fresh)
+        todo += fresh
+    return found
