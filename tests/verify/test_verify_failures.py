@@ -213,7 +213,7 @@ class TestOriginal:
         lab.write(train=f"open({str(outside / 'note')!r}, 'a').write('x')\nraise SystemExit(7)\n")
         ran = lab.verify(".", "--allow-write", str(outside), "--", "train.py")
         assert (ran.code, ran.message) == (3, "train.py failed with exit code 7 after 0 steps")
-        assert (outside / "note").read_text() == "xx"  # the original runs twice
+        assert (outside / "note").read_text() == "x"
 
     def test_copy_alone_blocks_nothing_and_says_so(self, lab: Lab) -> None:
         outside = lab.root.parent / "note"
@@ -435,7 +435,9 @@ class TestOddProject:
 
     def test_each_run_starts_with_nothing_left_of_the_last(self, odd: Odd) -> None:
         (together,) = [variant for variant in odd.report["variants"] if len(variant["fixes"]) == 2]
-        assert together["counts"]["steps"] > 0, "the run that counts comes after one that has written log.txt"
+        # Each run comes after one that has written log.txt, and would fail where that is still there.
+        assert together["counts"]["unavailable"].startswith("nothing was predicted, as the program put no tensor on")
+        assert together["equivalence"]["level"] == "bitwise"
 
     def test_fix_that_is_never_run(self, odd: Odd) -> None:
         exercised = {fix: variant["exercised"] for variant in odd.report["variants"] for fix in variant["fixes"]}

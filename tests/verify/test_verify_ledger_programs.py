@@ -524,4 +524,5 @@ def test_start_and_stop_without_a_block(tmp_path: Path) -> None:
             {"kind": "d2h", "file": "<library>", "line": 0, "count": 1, "bytes": 4, "what": "item()"},
             {"kind": "sync", "file": "<library>", "line": 0, "count": 1, "bytes": 0, "what": "item()"},
         ],
+        "used": True,
     }

@@ -156,7 +156,8 @@ class _Taker:
         else:
             cells = zip(value.__code__.co_freevars, value.__closure__ or ())  # noqa: B905 - one length
             parts = {name: _content(cell) for name, cell in cells}
-            parts |= {"__defaults__": value.__defaults__, "__kwdefaults__": value.__kwdefaults__, **vars(value)}
+            defaults = {"__defaults__": value.__defaults__, "__kwdefaults__": value.__kwdefaults__}
+            parts |= {name: part for name, part in defaults.items() if part} | vars(value)
         self.leaves[path]["text"] = getattr(value, "__qualname__", "")
         for name, part in parts.items():
             self.take(f"{path}.{name}", part, depth)
