@@ -62,6 +62,9 @@ def added(after: str, start: str = "total = 0.0", grow: str = "total += loss", b
 
 NAN = "loss = loss * float('nan')\nkept.append(loss)"
 SEES_THE_GRAPH = {
+    "several tensors at once": collected(
+        "return [each[0].tolist() for each in kept]", grow="kept.append(torch.median(net(x.to(device)), dim=1))"
+    ),
     "another method back-propagates the list": collected(
         "n = len(kept)\nagent.finish()\nreturn n",
         start="kept = agent.log_probs",
@@ -210,6 +213,22 @@ def evaluated(body: str, before: str = "") -> str:
 
 RESHAPED = "\nprint([v.item() for v in flat])"
 READ_LATER_OR_CHANGED = {
+    "code that TorchScript compiles": f"""{SETUP}
+from typing import List
+
+class Top(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(6, 1)
+
+    def forward(self, x) -> List[float]:
+        t = self.fc(x).flatten()
+        return [float(v) for v in t]
+
+top = torch.jit.script(Top().to(device))
+for x, y in batches:
+    print(top(x.to(device)))
+""",
     "a generator, used later": evaluated("g = (v.item() for v in flat)\nflat.zero_()\nprint(list(g))"),
     "a map, used later": evaluated("g = map(float, flat)\nflat.zero_()\nprint(list(g))"),
     "a map in a for statement": evaluated("for a in map(float, flat):\n    print(a)\n    flat.zero_()"),

@@ -355,6 +355,30 @@ FACTORIES = {
         "torch.zeros(4, device=print('asked') or 'cpu').to(x.device)",
     )
 } | {
+    "a model that is traced": """
+        import torch.fx
+
+        class Net(nn.Module):
+            def forward(self, x):
+                return x * torch.ones(8).to(x.device)
+
+        print(list(torch.fx.symbolic_trace(Net()).state_dict()))
+        """,
+    "functions that are wrapped in a loop": """
+        def count(holder, names):
+            for name in names:
+                real = getattr(holder, name)
+                setattr(holder, name, lambda *a, _real=real, _name=name, **k: print(_name, len(k)) or _real(*a, **k))
+
+        kept = torch.ones
+        count(torch, ["ones"])
+        try:
+            for x, y in loader:
+                STEP
+                print(torch.ones(4).to(x.device))
+        finally:
+            torch.ones = kept
+        """,
     "a default device without data": """
         def pad(x):
             return torch.zeros(4).to(x.device)
@@ -430,6 +454,8 @@ ARRAYS = {
         "[np.zeros((2, 3), np.float64, 'F'), np.ones((2, 3), np.float64, 'F')]",
         "[np.eye(3, 2), np.eye(3)]",
         "[np.linspace(0, 1, 3, True, True), np.linspace(0, 1, 3, True, True)]",
+        "[np.zeros((0, 2)), np.ones((0, 2))]",
+        "[np.zeros(0), np.ones(0)]",
     )
 } | {
     "np.stack is replaced": """

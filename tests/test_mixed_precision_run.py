@@ -140,6 +140,10 @@ NOT_SAFE: dict[str, Mapping[str, str]] = {
     "a context under a name": {
         "main.py": f"{HEAD}\nwith torch.cpu.amp.autocast() as context:\n    print(type(context).__module__)"
     },
+    "warnings under a policy that is computed": {
+        "main.py": f"{HEAD}{RUN}\nimport warnings\nPOLICY = 'error'\nwarnings.simplefilter(POLICY)\n"
+        "try:\n    run()\nexcept FutureWarning as error:\n    print('refused')",
+    },
     "warnings that are counted": {
         "main.py": f"{HEAD}{RUN}\nimport warnings\nwith warnings.catch_warnings(record=True) as seen:\n"
         "    warnings.simplefilter('always')\n    run()\nprint(len(seen))"

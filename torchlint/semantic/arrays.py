@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.tensor_origins import rebound_elsewhere
+
 if TYPE_CHECKING:
     from torchlint.semantic.module import Module
 
@@ -232,6 +234,8 @@ def stackable(module: Module, elements: Sequence[cst.BaseExpression]) -> str | N
 def _shape(module: Module, node: cst.BaseExpression) -> str | None:
     """Return the shape of a new array as text that is equal for equal shapes; None where it may have no dimension."""
     if isinstance(node, cst.Name):
+        if rebound_elsewhere(module, node.value):
+            return None
         definition = module.definition(node)
         found = module.reads(module.root, node.value)
         alone = all(isinstance(module.parent(read), cst.Element) for read in found)
@@ -270,12 +274,14 @@ def _sizes(module: Module, sizes: Sequence[cst.BaseExpression]) -> str | None:
     """Return the text of sizes, at least one, each a number or a tuple of numbers by what the code says."""
     parts: list[str] = []
     for size in sizes:
-        known = module.definition(size) if isinstance(size, cst.Name) else size
+        known: cst.CSTNode | None = size
+        if isinstance(size, cst.Name):
+            known = module.definition(size) if not rebound_elsewhere(module, size.value) else None
         match known:
-            case cst.Integer(value=number):
+            case cst.Integer(value=number) if known.evaluated_value:
                 parts.append(number)
             case cst.Tuple(elements=elements) | cst.List(elements=elements) if elements:
-                if not all(isinstance(e.value, cst.Integer) for e in elements):
+                if not all(isinstance(e.value, cst.Integer) and e.value.evaluated_value for e in elements):
                     return None
                 parts += [e.value.value for e in elements if isinstance(e.value, cst.Integer)]
             case _:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.tensor_origins import rebound_elsewhere
 from torchlint.semantic.tree import COMPREHENSIONS, FUNCTIONS
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def _is_layer(module: Module, call: cst.Call) -> bool:
 
 def _made_by(module: Module, func: cst.BaseExpression, classes: frozenset[str]) -> bool:
     """Say whether what is called is the instance of one of torch's classes, which nothing has altered."""
-    if not isinstance(func, cst.Name):
+    if not isinstance(func, cst.Name) or rebound_elsewhere(module, func.value):
         return False
     made = module.definition(func)
     while isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute) and made.func.attr.value in _MOVES:

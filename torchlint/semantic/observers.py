@@ -39,10 +39,11 @@ _BUILTINS = re.compile(
 _HOOKS = re.compile(
     r"__torch_function__|__torch_dispatch__|Torch(Function|Dispatch)Mode|as_subclass|_make_(wrapper_)?subclass"
     r"|class\s+\w+\([^)]*\bTensor\b|register_module_\w*hook"
+    r"|\bsymbolic_trace\b|\btorch\.(fx|export)\b|\bimport fx\b|\bmake_fx\b|\bjit\.trace\b"
 )
 """Words without which torch runs its operations on its own tensors, unseen."""
 _META = re.compile(
-    r"\bdevice\b[^\n]*[\"']meta\b|[\"']meta\b[^\n]*\bdevice\b|init_empty_weights|deferred_init|\bFake(Tensor)?Mode\b"
+    r"device\b[^\n]*[\"']meta\b|[\"']meta\b[^\n]*\bdevice\b|init_empty_weights|deferred_init|\bFake(Tensor)?Mode\b"
 )
 """Words without which tensors without data are made only where a call says so itself."""
 _SCRIPT = re.compile(r"\bjit\b\W*(script|export|trace|ignore)|\bjit\s+import\b|script_method|ScriptModule")
@@ -118,7 +119,8 @@ def replaced(module: Module, *attributes: str) -> bool:
 
     `attributes` are the last parts of their names: ``stack`` for ``numpy.stack``.
     """
-    return any(_replaced_here(module, each) for each in attributes) or _elsewhere(module, _replacing(attributes))
+    here = any(_replaced_here(module, each) for each in attributes)
+    return here or module.said(_replacing(attributes))
 
 
 def _replaced_here(module: Module, attribute: str) -> bool:
@@ -165,11 +167,34 @@ def _sets(module: Module, string: cst.SimpleString, attribute: str) -> bool:
     return False
 
 
+_LIBRARIES = ("torch", "np", "numpy", "th", "F", "functional", "nn", "Tensor", "Module")
+_ALIASES = re.compile(r"\bimport\s+(?:torch|numpy)[\w.]*\s+as\s+(\w+)|\bfrom\s+(?:torch|numpy)[\w.]*\s+import\s+(.+)")
+
+_WRAPS = re.compile(
+    r"\bgetattr\(\s*((?!self\b|args\b|opt\b|cfg\b|config\b)\w+)\s*,\s*(?![\"'\s])(?s:.*?)\bsetattr\(\s*\1\s*,\s*(?![\"'\s])"
+)
+"""An attribute that is read and written again by a name that is computed: a wrapper of whatever it is given."""
+
+
 @functools.cache
-def _replacing(attributes: tuple[str, ...]) -> re.Pattern[str]:
+def _replacing(attributes: tuple[str, ...]) -> Callable[[str], bool]:
+    """Return the test whether a text may replace one of these attributes of a library, by whatever name it has it."""
     name = f"({'|'.join(map(re.escape, attributes))})"
-    holder = r"\b(torch|np|numpy|th|F|functional|nn|Tensor|Module)"
-    return re.compile(rf"{holder}\.{name}\s*(:[^=\n]+)?=(?!=)|(setattr|patch|object|setitem)\([^\n]*[\"'.]{name}[\"']")
+    by_string = re.compile(
+        rf"(setattr|patch|object|setitem)\([^\n]*[\"'.]{name}[\"']|\bmultiple\([^\n]*\b{name}\s*=(?!=)"
+    )
+
+    def replaces(text: str) -> bool:
+        if by_string.search(text):
+            return True
+        given = [alias or names for alias, names in _ALIASES.findall(text)]
+        held = {*_LIBRARIES, *(word for each in given for word in re.findall(r"\w+", each))}
+        holder = rf"\b({'|'.join(map(re.escape, sorted(held)))})"
+        stored = rf"{holder}\.{name}\s*(:[^=\n]+)?=(?!=)"
+        computed = rf"setattr\(\s*{holder}[\w.]*\s*,\s*(?![\"'\s])"
+        return re.search(f"{stored}|{computed}", text) is not None or _WRAPS.search(text) is not None
+
+    return replaces
 
 
 _PLAIN_CALLS = frozenset(("torch.device", "builtins.str", "builtins.int", "torch.cuda.current_device"))
@@ -219,10 +244,11 @@ def _is_property(module: Module, name: str) -> bool:
 
 def says(module: Module, pattern: re.Pattern[str]) -> bool:
     """Say whether this file, or any other of the project, holds a pattern."""
-    return module.mentions(pattern) or _elsewhere(module, pattern)
+    return module.mentions(pattern) or elsewhere(module, pattern)
 
 
-def _elsewhere(module: Module, pattern: re.Pattern[str]) -> bool:
+def elsewhere(module: Module, pattern: re.Pattern[str]) -> bool:
+    """Say whether another file that may run with this one holds a pattern."""
     return module.outside.others_say(_holds(pattern), near=False) is not False
 
 
@@ -234,7 +260,7 @@ def _holds(pattern: re.Pattern[str]) -> Callable[[str], bool]:
 
 def elsewhere_reached(module: Module, name: str) -> bool:
     """Say whether another file of the project may read or replace a top-level name of this one."""
-    return module.outside.reached(name, module.text, module.filename) is not False or _elsewhere(
+    return module.outside.reached(name, module.text, module.filename) is not False or elsewhere(
         module, _LOOKS_AT_MODULES
     )
 

@@ -13,6 +13,7 @@ import libcst as cst
 
 from torchlint.semantic import torch_api
 from torchlint.semantic.datasets import DATALOADER
+from torchlint.semantic.observers import elsewhere, elsewhere_reached, says
 from torchlint.semantic.relatives import returned
 from torchlint.semantic.values.params import bind
 
@@ -33,12 +34,14 @@ _OWN_TENSORS = re.compile(
 _OTHER_COLLATE = re.compile(
     r"default_collate_fn_map|default_collate\s*=|setattr\([^)\n]*collate_fn|Tensor\.(to|cuda)\s*=|DataLoader\.\w+\s*="
 )
+_MOVERS = re.compile(r"^[ \t]+def (to|cuda)\(", re.MULTILINE)
+"""Classes of another file whose objects have a way of their own to a device."""
 _WRAPPERS = ("torch.autograd.Variable", "torch.as_tensor")
 
 
 def made_by_torch(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
     """Say whether an expression, or what ``x += …`` leaves in `x`, is certainly a tensor that torch has computed."""
-    if depth == 0 or module.mentions(_HOOKS) or has_own_tensors(module):
+    if depth == 0 or says(module, _HOOKS) or has_own_tensors(module):
         return False
     match node:
         case cst.Name():
@@ -58,13 +61,15 @@ def made_by_torch(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> boo
 
 
 def has_own_tensors(module: Module) -> bool:
-    """Say whether the file makes tensors that differ from torch's, or replaces or watches torch's functions."""
-    return module.mentions(_OWN_TENSORS)
+    """Say whether the program makes tensors that differ from torch's, or replaces or watches torch's functions."""
+    return says(module, _OWN_TENSORS)
 
 
 def rebound_elsewhere(module: Module, name: str) -> bool:
-    """Say whether a function of the file may bind a name of the module or of the function around it."""
-    return any(name in names for names in module.names_of_outer_scopes())
+    """Say whether a function of the file, or another file, may bind a name of the module or of the function around."""
+    if any(name in names for names in module.names_of_outer_scopes()):
+        return True
+    return bool(module.writes(module.root, name)) and elsewhere_reached(module, name)
 
 
 def _arithmetic(module: Module, left: cst.BaseExpression, right: cst.BaseExpression, depth: int) -> bool:
@@ -87,6 +92,8 @@ def _bound_to_tensor(module: Module, definition: cst.CSTNode, name: str, depth: 
 
 def _called(module: Module, call: cst.Call, depth: int) -> bool:
     name = module.name(call.func) or ""
+    if _may_be_several(call, name):
+        return False
     if name in _MAKERS:
         return True
     if isinstance(call.func, cst.Name) and rebound_elsewhere(module, call.func.value):
@@ -99,6 +106,26 @@ def _called(module: Module, call: cst.Call, depth: int) -> bool:
         known = call.func.attr.value in (torch_api.COMPUTING_METHODS | torch_api.ALIASING_METHODS) - {"numpy"}
         return known and made_by_torch(module, call.func.value, depth - 1)
     return _returns_tensor(module, call, depth)
+
+
+_SEVERAL = frozenset(
+    "mode kthvalue sort topk unique unique_consecutive cummax cummin aminmax std_mean var_mean frexp qr svd eigh lu "
+    "split chunk unbind tensor_split hsplit vsplit dsplit meshgrid broadcast_tensors nonzero where histogram slogdet "
+    "max min median nanmedian".split()
+)
+"""Functions and methods that give several tensors, at least for some arguments."""
+_OF_ONE = frozenset(("max", "min", "median", "nanmedian"))
+
+
+def _may_be_several(call: cst.Call, name: str) -> bool:
+    """Say whether a call may give several tensors at once: ``torch.median(x, 1)`` does, ``torch.median(x)`` not."""
+    last = name.rpartition(".")[2] if name else call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    if last not in _SEVERAL:
+        return False
+    plain = all(arg.keyword is None and not arg.star for arg in call.args)
+    if last == "where":
+        return not (plain and len(call.args) == 3 - (not name))
+    return not (last in _OF_ONE and plain and len(call.args) == (1 if name else 0))
 
 
 _LAYERS = frozenset(f"torch.nn.{name}" for name in "Linear Conv1d Conv2d Conv3d Embedding LayerNorm".split())
@@ -261,8 +288,8 @@ def _may_be_none(module: Module, node: cst.BaseExpression) -> bool:
 
 
 def _own_moves(module: Module) -> bool:
-    """Say whether the file has batches with a ``.to`` of their own, or puts a collate function into a loader later."""
-    if module.mentions(_OTHER_COLLATE) or has_own_tensors(module):
+    """Say whether the program has batches with a ``.to`` of their own, or gives a loader its collate function later."""
+    if says(module, _OTHER_COLLATE) or has_own_tensors(module) or elsewhere(module, _MOVERS):
         return True
     for cls in module.nodes(cst.ClassDef):
         assert isinstance(cls, cst.ClassDef)

@@ -157,7 +157,7 @@ import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
 from torchlint.semantic.module import ACCEL, CUDA
-from torchlint.semantic.observers import free_of_effects, hooks_operations, replaced, scripted
+from torchlint.semantic.observers import defaults_to_meta, free_of_effects, hooks_operations, replaced, scripted
 
 _FACTORIES = ("torch.tensor", "torch.as_tensor")
 _CONSTANTS = {
@@ -312,4 +312,6 @@ def _may_differ(place: cst.Call, target: cst.BaseExpression, module: Module) -> 
     """Say whether code replaces or watches torch's functions, compiles them, or could tell when the device is asked."""
     if not free_of_effects(module, target) and module.keyword(place, "device") is not target:
         return True
-    return hooks_operations(module) or scripted(module) or replaced(module, "tensor", "as_tensor", "full", "to", "cuda")
+    if hooks_operations(module) or scripted(module) or defaults_to_meta(module):
+        return True
+    return replaced(module, "tensor", "as_tensor", "full", "to", "cuda")

@@ -144,6 +144,7 @@ import libcst as cst
 
 from torchlint.rule import Append, Fix, Hit, Module, Replace, Rule, Safety, Severity
 from torchlint.semantic.elements import ElementReads, keeps_its_shape, runs_at_once
+from torchlint.semantic.observers import replaced, scripted
 
 rule = Rule(
     __name__,
@@ -159,6 +160,7 @@ rule = Rule(
 _PERHAPS_LIST = (
     "`{expr}` reads the device once per element of `{tensor}`; read all at once (stack a list first) by `.tolist()`."
 )
+_READS = ("item", "tolist", "__float__", "__int__", "__bool__", "__index__")
 _COMPLEX = re.compile(r"complex|\bfft|\bstft|cfloat|cdouble|chalf|polar|hilbert")
 _LAYOUTS = re.compile(r"sparse|quantize|mkldnn")  # Such tensors have elements, but no ``tolist()``.
 _SIMPLE = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
@@ -207,7 +209,7 @@ def _same(node: cst.CSTNode, found: ElementReads, module: Module) -> bool:
     """Say whether one ``tolist()`` certainly gives the numbers that the single reads give, at the same time."""
     if isinstance(node, cst.For) or not module.one_dimensional(found.tensor):
         return False
-    if module.mentions(_LAYOUTS):
+    if module.mentions(_LAYOUTS) or scripted(module) or replaced(module, *_READS):
         return False
     casts = any(read.how in ("float", "int") for read in found.reads)
     if casts and module.mentions(_COMPLEX):
