@@ -177,8 +177,8 @@ def test_e03_no_comment_is_lost(fault: Fault) -> None:
         fault.holds("I3", bool(left.of(f"{name}.py")) == (name not in fixed), f"{name}: fixed, or still a finding")
 
 
-USE = "torch.as_tensor([zeros(3), ones(3)])"
-STACKED = "torch.as_tensor(np.stack([zeros(3), ones(3)]))"
+USE = "torch.tensor([zeros(3), ones(3)])"
+STACKED = "torch.tensor(np.stack([zeros(3), ones(3)]))"
 GIVEN = "from numpy import ones, zeros\nimport torch\n"
 IMPORTS = {
     "docstring.py": ('"""Doc."""\n\n', "import numpy as np\n"),
@@ -209,7 +209,7 @@ def test_e04_a_needed_import_goes_to_its_place_once(fault: Fault) -> None:
         fault.write(name, above + GIVEN + tail)
     for name, below in REFUSED.items():
         fault.write(name, GIVEN + below + tail)
-    aliased = "import numpy as numbers\nimport torch\n\na = torch.as_tensor([numbers.zeros(3), numbers.ones(3)])\n"
+    aliased = "import numpy as numbers\nimport torch\n\na = torch.tensor([numbers.zeros(3), numbers.ones(3)])\n"
     fault.write("aliased.py", aliased)
     applied(fault, fault.run("fix", ".", "--apply"))
     for name, (above, added) in IMPORTS.items():

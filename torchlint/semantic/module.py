@@ -102,6 +102,7 @@ class Module(Pace, DataPath, Elements, Processes, Kernels, Upkeep, Frameworks, S
         self._autograd = Autograd(self._scopes, self._flow)
         self._accel: bool | None = None
         self._mentions: dict[re.Pattern[str], bool] = {}
+        self._facts: dict[object, bool] = {}
 
     def close(self) -> None:
         """Forget all answers: the parts know each other, and would wait for the garbage collector to be freed."""
@@ -266,7 +267,13 @@ class Module(Pace, DataPath, Elements, Processes, Kernels, Upkeep, Frameworks, S
 
         `near` are those alone that hold the name of this file's module.
         """
-        return test(self.text) or self.outside.others_say(test, near=near) is not False
+        return self.once((test, near), lambda: test(self.text) or self.outside.others_say(test, near=near) is not False)
+
+    def once(self, key: object, fact: Callable[[], bool]) -> bool:
+        """Return a fact of the whole file, worked out when it is asked for the first time."""
+        if key not in self._facts:
+            self._facts[key] = fact()
+        return self._facts[key]
 
     # -- file ---------------------------------------------------------------------------------------------------
 

@@ -119,7 +119,9 @@ def replaced(module: Module, *attributes: str) -> bool:
 
     `attributes` are the last parts of their names: ``stack`` for ``numpy.stack``.
     """
-    here = any(_replaced_here(module, each) for each in attributes)
+    here = any(
+        module.once((_replaced_here, each), functools.partial(_replaced_here, module, each)) for each in attributes
+    )
     return here or module.said(_replacing(attributes))
 
 
@@ -244,7 +246,7 @@ def _is_property(module: Module, name: str) -> bool:
 
 def says(module: Module, pattern: re.Pattern[str]) -> bool:
     """Say whether this file, or any other of the project, holds a pattern."""
-    return module.mentions(pattern) or elsewhere(module, pattern)
+    return module.said(_holds(pattern))
 
 
 def elsewhere(module: Module, pattern: re.Pattern[str]) -> bool:

@@ -40,13 +40,13 @@ class Imports:
     any: bool
 
 
-EVERYTHING = Imports(frozenset(), True)
+NOTHING = Imports(frozenset(), False)
 
 
 def imports(path: str, text: str | None) -> Imports:
-    """Return what a file may import; anything, where it cannot be read."""
+    """Return what a file may import; nothing, where it cannot be read, as Python can neither."""
     if text is None:
-        return EVERYTHING
+        return NOTHING
     words = {word for rest in _STATEMENT.findall(text) for word in _WORD.findall(rest)}
     if _BY_PYTEST.match(stem_of(path)):
         words.add("conftest")

@@ -133,7 +133,7 @@ class Project:
         for other in others:
             if (other, test) not in self._said:
                 text = self._text(other)
-                self._said[other, test] = text is None or test(text)
+                self._said[other, test] = text is not None and test(text)
         found = [other for other in others if self._said[other, test]]
         return any(not near or stem_of(path) in (self._text(other) or stem_of(path)) for other in found)
 
@@ -150,7 +150,7 @@ class Project:
     def reached(self, path: str, name: str) -> bool | None:
         """Say whether any other file may read or replace the top-level name `name` of the file `path`.
 
-        None for a project of too many files. A file that cannot be read counts as one that may.
+        None for a project of too many files. A file that cannot be read does not: Python cannot run it either.
         """
         every = self.search.every_file()
         self._trail.read.update(every or ())
@@ -178,7 +178,7 @@ class Project:
         """Say whether the file `other` with a text may read or replace a top-level name of the module `path`."""
         stem = stem_of(path)
         if text is None:
-            return True
+            return False  # Python cannot run what cannot be read.
         if other.endswith(".ipynb") and other != path:
             return name in text and stem in text
 
