@@ -39,8 +39,9 @@ def fixtures_run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def planted(folder: Path, text: str) -> dict[str, Any]:
-    """Return a run over one package with one file."""
+    """Return a run over one package with one file; a project's findings have one identity wherever it lies."""
     (folder / "package").mkdir(parents=True)
+    (folder / "package" / "setup.cfg").touch()
     (folder / "package" / "train.py").write_text(text, encoding="utf-8")
     return primer.run([folder], jobs=1)
 
