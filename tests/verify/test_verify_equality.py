@@ -292,6 +292,22 @@ def test_the_tensor_in_a_snapshot_is_a_copy() -> None:
     assert compare(before, snapshot({"out": value}))["level"] == "different"
 
 
+def reader(fill: float, *, decorated: bool) -> Any:
+    kept = torch.full((2,), fill)
+
+    def read() -> Any:
+        return kept
+
+    return torch.no_grad()(read) if decorated else read
+
+
+def test_how_a_library_wraps_a_function_is_not_part_of_it_but_what_it_carries_is() -> None:
+    plain = snapshot({"read": reader(1.0, decorated=False)})
+    assert compare(plain, snapshot({"read": reader(1.0, decorated=True)}))["level"] == "bitwise"
+    other = compare(plain, snapshot({"read": reader(2.0, decorated=True)}))
+    assert (other["level"], other["notes"]) == ("different", ["read.kept: 2 of 2 numbers differ, by up to 1"])
+
+
 def test_files_are_compared_without_running_code_of_theirs(tmp_path: Path) -> None:
     every = {name: pair[0] for name, pair in SAME.items()}
     torch.save(snapshot(every, random_states()), tmp_path / "a.pt")

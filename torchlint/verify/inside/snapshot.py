@@ -149,6 +149,9 @@ class _Taker:
 
     def _function(self, path: str, value: Any, depth: int) -> None:
         """Take apart what a function carries with it; what it does when called is not seen."""
+        while isinstance(value, types.FunctionType) and hasattr(value, "__wrapped__") and not _is_users_code(value):
+            # A decorator of a library's, torch.no_grad() say: how it wraps is not what a caller asks for.
+            value = value.__wrapped__
         if isinstance(value, functools.partial):
             parts: Any = {"func": value.func, "args": value.args, "keywords": value.keywords}
         elif isinstance(value, types.MethodType):
@@ -277,5 +280,14 @@ def _strides(value: torch.Tensor) -> list[int]:
 
 def _is_users(kind: type) -> bool:
     """Say whether a class is neither Python's, torch's nor NumPy's: its attributes are then part of a result."""
-    top = kind.__module__.partition(".")[0]
+    return _is_users_module(kind.__module__)
+
+
+def _is_users_code(function: types.FunctionType) -> bool:
+    """Say whether a function was written by the user; a wrapper's ``__module__`` is that of what it wraps."""
+    return _is_users_module(function.__globals__.get("__name__", ""))
+
+
+def _is_users_module(name: str) -> bool:
+    top = name.partition(".")[0]
     return top not in sys.stdlib_module_names - {"__main__"} and top not in ("torch", "numpy")
