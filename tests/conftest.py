@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+# A shell starts what it puts in the background with Ctrl-C ignored, and children would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def switches(torch: Any) -> list[tuple[Callable[[], Any], Callable[[Any], object]]]:
     """Return how to read and how to set each switch that documentation examples touch."""

@@ -47,3 +47,10 @@ def test_twice_the_length_is_about_twice_the_work(kind: str) -> None:
     cost(chain(3))  # what is imported and remembered once
     empty, short, long = (cost(chain(count)) for count in (3, 150, 300))
     assert (long - empty) / (short - empty) < 2.4
+
+
+@pytest.mark.cpu(20)
+def test_blank_lines_cost_nothing_much() -> None:
+    """Patterns that let white space run over line ends took more than 30 s for these."""
+    report = analyse(job(f"import torch\n{chr(10) * 60_000}{HEAD}        print(loss.item())\n{TAIL}"))
+    assert [finding.code for finding in report.findings] == ["TL103", "TL105"]

@@ -27,8 +27,8 @@ _MAKERS = torch_api.FACTORIES | torch_api.DATA_FACTORIES | torch_api.COMPUTING_F
 _HOOKS = re.compile(r"register_\w*hook|\.forward\s*=[^=]|__class__|__call__\s*=|\bsetattr\(")
 # Tensors with methods of their own, modes that see every call, and functions put in the place of torch's.
 _OWN_TENSORS = re.compile(
-    r"as_subclass|_make_subclass|__torch_(function|dispatch)__|(Function|Dispatch)Mode|^\s*class \w+\([^)]*Tensor\)|"
-    r"^\s*(torch|F|nn|Tensor|functional)\.(?!backends\b)[\w.]+\s*=[^=]|monkeypatch|\bmock\b",
+    r"as_subclass|_make_subclass|__torch_(function|dispatch)__|(Function|Dispatch)Mode|^[ \t]*class \w+\([^)]*Tensor\)|"
+    r"^[ \t]*(torch|F|nn|Tensor|functional)\.(?!backends\b)[\w.]+\s*=[^=]|monkeypatch|\bmock\b",
     re.MULTILINE,
 )
 _OTHER_COLLATE = re.compile(

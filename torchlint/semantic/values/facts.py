@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from torchlint.semantic.project import Definition
 
 FUEL = 3
-_FRAMEWORK = re.compile(r"(^|\n)\s*(import|from) (accelerate|(pytorch_)?lightning(_fabric)?|ignite|fastai|deepspeed)\b")
+_FRAMEWORK = re.compile(
+    r"^[ \t]*(?:import|from) (?:accelerate|(?:pytorch_)?lightning(?:_fabric)?|ignite|fastai|deepspeed)\b", re.MULTILINE
+)
 _DEFAULT_DEVICE = re.compile(r"set_default_device|set_default_tensor_type|with torch\.device\(")
 
 
