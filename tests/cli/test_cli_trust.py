@@ -104,6 +104,29 @@ def test_a_link_out_of_the_project_is_checked_and_not_fixed(
     assert "slow()" not in (cli.cwd / "a.py").read_text()
 
 
+@pytest.mark.parametrize(
+    "command", [("fix", "--apply"), ("check", "--fix"), ("check", "--add-noqa"), ("fix", "--apply", "--isolated")]
+)
+@pytest.mark.parametrize("paths", [("link.py",), ("link.py", "a.py")])
+def test_a_link_that_a_glob_named_first_does_not_make_its_target_the_project(
+    cli: Cli, outside: Outside, command: tuple[str, ...], paths: tuple[str, ...]
+) -> None:
+    """There is neither a configuration nor a repository, which would say where the project ends."""
+    (cli.cwd / "torchlint.toml").unlink()
+    (cli.cwd / ".git").rmdir()
+    done = cli(*command, *paths, code=1)
+    assert "outside of what is fixed; name that file itself" in done.stdout + done.stderr
+    assert outside.same, sorted(outside.folder.iterdir())
+
+
+def test_the_cache_of_a_run_on_a_link_lies_beside_the_link(cli: Cli, outside: Outside) -> None:
+    (cli.cwd / "torchlint.toml").unlink()
+    (cli.cwd / ".git").rmdir()
+    cli("check", "link.py", code=1)
+    assert outside.same, sorted(outside.folder.iterdir())
+    assert (cli.cwd / ".torchlint_cache").is_dir()
+
+
 @pytest.mark.parametrize("path", ["{file}", "folder", "folder/b.py"])
 def test_what_the_user_names_is_fixed_wherever_it_lies(cli: Cli, outside: Outside, path: str) -> None:
     cli("fix", "--apply", path.format(file=outside.file), code=0)

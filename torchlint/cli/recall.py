@@ -110,7 +110,7 @@ def _places(arguments: Sequence[str], name: str) -> Iterator[tuple[str, str]]:
     starts = [argument for argument in arguments[1:] if not argument.startswith("-") and os.path.exists(argument)]
     seen: set[str] = set()
     for start in starts[:4] or [os.curdir]:
-        above = os.path.realpath(start)
+        above = os.path.realpath(start if os.path.isdir(start) else os.path.dirname(start) or os.curdir)
         while above not in seen:
             seen.add(above)
             path = os.path.join(above, CACHE_NAME)

@@ -105,15 +105,14 @@ def find_root(config: str | None, start: str) -> str:
 
     Args:
         config: what `find_config` gave.
-        start: a file or folder; need not exist.
+        start: a file or folder; need not exist. Of a link to a file, the place of the link counts.
     """
     if config:
         return os.path.realpath(os.path.dirname(config))
     try:
-        start = os.path.realpath(start)
-    except OSError:  # the current directory was deleted
+        folder = first = os.path.realpath(start if os.path.isdir(start) else os.path.dirname(start) or os.curdir)
+    except (OSError, ValueError):  # the current directory was deleted, or no path can be like this
         return os.path.abspath(os.sep)
-    folder = first = start if os.path.isdir(start) else os.path.dirname(start)
     while not os.path.lexists(os.path.join(folder, ".git")):  # a file in a worktree or submodule
         if os.path.dirname(folder) == folder:
             return first
