@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -162,3 +164,53 @@ def test_two_at_once(cli, source: Source) -> None:
     assert all(process.wait(timeout=PATIENCE) in (0, 1) for process in running)
     assert {path.read_text() for path in paths} == {source(*["fine"] * 50)}
     assert not list(Path(cli.cwd).glob(".torchlint*"))
+
+
+HALF = """
+import sys, time
+from torchlint.engine import write
+whole = write.write_all
+def half(descriptor, data):
+    whole(descriptor, data if b"slow" in data else data[: len(data) // 2])
+    if b"slow" not in data:
+        print("half", flush=True)
+        time.sleep(600)
+write.write_all = half
+from torchlint.cli.main import run
+run(sys.argv[1:])
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs signals and hard links")
+def test_what_a_killed_run_left_of_a_hard_linked_file_is_told_until_it_is_put_right(cli: Any, source: Source) -> None:
+    cli.write("torchlint.toml", "")
+    cli.write("a.py", source("slow", "slow"))
+    cli.write("other.py", source("slow"))
+    file, kept = cli.cwd / "a.py", cli.cwd / "a.py.torchlint-former"
+    (cli.cwd / "linked").hardlink_to(file)
+    words = [sys.executable, "-c", HALF, "fix", "--apply", "a.py"]
+    with subprocess.Popen(words, cwd=cli.cwd, env=cli.variables(), stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"half\n"
+        process.kill()
+    torn = file.read_bytes()
+    assert kept.read_text() == source("slow", "slow")
+    os.utime(kept, (1, 1))
+    for path in (file, cli.cwd):
+        os.utime(path, (1e9, 1e9))
+    for command in (("check", "a.py"), ("check", "a.py"), ("check",), ("fix", "--apply"), ("fix", "--apply")):
+        done = cli(*command, code=1)
+        said = done.stdout + done.stderr
+        assert "may be half old and half new, as a run that wrote it was killed or goes on; " in said
+        assert f"all of the old is in {kept}: copy that back if it is needed, and remove it" in said
+        assert said.count("may be half old") == 1
+    cli("clean", code=0)
+    assert file.read_bytes() == torn
+    assert kept.read_text() == source("slow", "slow")
+    assert "slow()" not in (cli.cwd / "other.py").read_text(), "the rest is fixed"
+    file.write_bytes(kept.read_bytes())
+    kept.unlink()
+    assert "half old" not in cli("check", "a.py", code=1).stdout
+    cli("fix", "--apply", code=0)
+    assert "slow()" not in file.read_text()
+    assert file.samefile(cli.cwd / "linked")

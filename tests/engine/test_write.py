@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from torchlint.base.errors import WriteError
 from torchlint.engine import write as write_module
+from torchlint.engine.former import former_content
 from torchlint.engine.write import remove_stale, write
 from torchlint.source.document import Document, read
 
@@ -228,6 +230,112 @@ def test_killed_at_any_moment_the_file_is_old_or_new(file: Path) -> None:
             time.sleep(0.011 * attempt)
             process.send_signal(signal.SIGKILL)
         assert file.read_text() in [text * 200_000 for text in texts]
+
+
+IN_PLACE = """
+    import os, sys, time
+    sys.path.insert(0, {root!r})
+    from torchlint.engine import write as module
+    from torchlint.source.document import read
+    {before}
+    found = read({path!r}, "a.py", 0)
+    write_all = module.write_all
+    def slow(descriptor, data):
+        if bytes(data) != {new!r}:
+            return write_all(descriptor, data)
+        write_all(descriptor, data[: len(data) // 2])
+        print("half", flush=True)
+        {then}
+    module.write_all = slow
+    module.write(found, {new!r}.decode())
+"""
+WAIT = "time.sleep(600)"
+FAIL = "raise OSError(5, 'Input/output error')"
+
+
+def written_in_place(path: Path, new: bytes, then: str = WAIT, before: str = "pass") -> None:
+    """Write a file in place in a process of its own, and kill that in the middle unless it ends by itself."""
+    program = textwrap.dedent(IN_PLACE.format(root=str(ROOT), path=str(path), new=new, then=then, before=before))
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"half\n", (process.kill(), process.communicate())[1]
+        if then == WAIT:
+            process.send_signal(signal.SIGKILL)
+
+
+@POSIX
+@pytest.mark.parametrize("name", ["a.py", "\u00e9" * 120 + ".py"])
+@pytest.mark.parametrize("new", [b"fixed and longer than before", b"new"])
+def test_killed_in_the_middle_of_a_hard_linked_file_its_text_is_kept_and_told(
+    tmp_path: Path, new: bytes, name: str
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(b"# what it was\n")
+    other = tmp_path / "b.py"
+    other.hardlink_to(file)
+    written_in_place(file, new)
+    assert file.read_bytes() not in (b"# what it was\n", new), "it is torn"
+    [kept] = set(tmp_path.iterdir()) - {file, other}
+    remove_stale(str(tmp_path))
+    assert kept.read_bytes() == b"# what it was\n"
+    with pytest.raises(WriteError, match=f"may be half old and half new.*{kept}: copy that back if it is needed"):
+        write(document(file), "newer")
+    kept_bytes = kept.read_bytes()
+    file.write_bytes(kept_bytes)
+    kept.unlink()
+    write(document(file), "newer")
+    assert other.read_bytes() == b"newer"
+    assert names(tmp_path) == sorted((file.name, "b.py"))
+
+
+@POSIX
+def test_an_interrupted_or_failing_write_in_place_is_taken_back(file: Path) -> None:
+    (file.parent / "b.py").hardlink_to(file)
+    for then in (FAIL, "raise KeyboardInterrupt"):
+        written_in_place(file, b"something new", then)
+        assert file.read_bytes() == b"old\r\nline"
+        assert names(file.parent) == ["a.py", "b.py"]
+
+
+@POSIX
+def test_killed_in_a_folder_that_takes_no_files_the_text_is_kept_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, temporary = tmp_path / "folder", tmp_path / "temporary"
+    for each in (folder, temporary):
+        each.mkdir()
+        each.chmod(0o777)
+    file = folder / "a.py"
+    file.write_bytes(b"# what it was\n")
+    file.chmod(0o666)
+    folder.chmod(0o555)
+    for above in file.parents:  # pytest's folders are the owner's alone
+        if "pytest" in str(above) and above not in (folder, temporary):
+            above.chmod(above.stat().st_mode | 0o055)
+    before = f"import tempfile; tempfile.tempdir = {str(temporary)!r}; 'x'.encode('ascii')"
+    before += "; module._machine(); os.geteuid() or os.setuid(65534)"
+    try:
+        written_in_place(file, b"new", before=before)
+        assert file.read_bytes() == b"n what it was\n"
+        [kept] = temporary.iterdir()
+        assert kept.read_bytes() == b"# what it was\n"
+        monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+        monkeypatch.setattr(os, "access", lambda *_: False)
+        monkeypatch.setattr(os, "geteuid", lambda: kept.stat().st_uid)
+        assert former_content(str(file)) == str(kept)
+    finally:
+        folder.chmod(0o755)
+
+
+@POSIX
+def test_what_is_kept_of_another_run_is_not_written_over(file: Path) -> None:
+    """It may be that of a run that goes on."""
+    (file.parent / "b.py").hardlink_to(file)
+    kept = file.parent / "a.py.torchlint-former"
+    kept.write_text("mine")
+    with pytest.raises(WriteError, match="may be half old and half new"):
+        write(document(file), "new")
+    assert (file.read_bytes(), kept.read_text()) == (b"old\r\nline", "mine")
 
 
 def test_stale_temporary_files_are_removed_and_others_are_not(tmp_path: Path) -> None:

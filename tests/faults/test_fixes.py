@@ -472,7 +472,7 @@ def test_e10_killed_while_writing_each_file_is_old_or_new(fault: Fault) -> None:
     """Most of the 500 kills hit the writer itself, which is all that a killed run could tear files with.
 
     Files with several hard links are not among them: to keep the links they are written in place (F07), which
-    no order of system calls makes safe against kill -9.
+    no order of system calls makes safe against kill -9; their former text is kept beside them meanwhile.
     """
     program = [sys.executable, "-c", textwrap.dedent(KILLED), str(KILLS_OF_WRITES)]
     done = subprocess.run(program, cwd=fault.folder, capture_output=True, check=True, timeout=PATIENCE)

@@ -151,10 +151,14 @@ def _above(paths: Iterable[str]) -> Iterator[str]:
 
 def _watched(found: Scope, remembered: Remembered) -> Iterator[str]:
     """Yield the paths on whose state a run depends, whether there is something or not."""
+    from torchlint.engine.former import former_content
+
     yield from found.folders
     yield from found.marks
     yield from (os.path.abspath(path) for path in found.named)
-    yield from (target.found.path for target in found.targets)
+    for target in found.targets:
+        yield target.found.path
+        yield from filter(None, [former_content(target.found.path)])
     yield from _read_early(found)
     yield from _modules(found, remembered)
     yield from _own(remembered)

@@ -27,6 +27,7 @@ from torchlint.cli.rule_metas import rule_metas
 from torchlint.cli.scope import Scope, Target, read_target
 from torchlint.engine.catalog import Catalog
 from torchlint.engine.config import Settings, codes_for, severities
+from torchlint.engine.former import former_content, half_written
 from torchlint.engine.job import Job, Silence
 from torchlint.report.formats import WITH_MANUAL, WITH_SOURCE, WITH_WEIGHTS
 from torchlint.report.run_report import RunReport, ShardOf
@@ -108,6 +109,7 @@ class Session:
         # Nothing is written before all files are read: what a file imports must not change under its analysis.
         for index, (document, target) in self._changed.items():
             self.files[index] = self._written(self.files[index], document, target)
+        self._tell_half_written()
         if self.apply:
             self._tidy()
         return self.report()
@@ -256,6 +258,15 @@ class Session:
             note = Note(NoteKind.UNWRITTEN, document.filename, _bare(error, document.filename))
             return dataclasses.replace(report, notes=(*report.notes, note), applied=0, unsafe=0)
         return report
+
+    def _tell_half_written(self) -> None:
+        """Tell of files that a killed run may have left half written, where that was no reason not to write them."""
+        told = {(note.filename, note.message) for file in self.files for note in file.notes}
+        for target in self.scope.targets:
+            former = former_content(target.found.path) if target.found.path else ""
+            note = Note(NoteKind.UNWRITTEN, target.found.filename, half_written(former))
+            if former and (note.filename, note.message) not in told:
+                self.files.append(FileReport(note.filename, notes=(note,)))
 
     def _tidy(self) -> None:
         """Remove the temporary files that killed runs left beside the files of this one."""

@@ -9,11 +9,13 @@ import stat
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from torchlint.base.errors import SourceError, WriteError
 from torchlint.base.places import TEMPORARY_PREFIX, TEMPORARY_SUFFIX, is_temporary
+from torchlint.engine.former import former_content, half_written, place_for_former
 from torchlint.source.document import Document, encode
 from torchlint.source.paths import leads_out
 
@@ -30,7 +32,7 @@ def write(document: Document, new_text: str) -> None:
 
     A link is followed within the folder it lies in; mode and owner stay. The new bytes lie complete on the disk before
     they take the old ones' place. Only where that cannot keep what is there (several hard links, or a folder that takes
-    no new files) is the file written in place.
+    no new files) is the file written in place; meanwhile its former content is kept, see `torchlint.engine.former`.
 
     Raises:
         WriteError: the file changed since it was read, may not be written, or the disk refuses.
@@ -43,7 +45,10 @@ def write(document: Document, new_text: str) -> None:
         return
     if leads_out(document.path):
         raise WriteError(f"{document.filename}: is a link out of its folder, not written; name the file itself")
-    directory, name = os.path.split(os.path.realpath(document.path))
+    path = os.path.realpath(document.path)
+    if former := former_content(path):
+        raise WriteError(f"{document.filename}: {half_written(former)}")
+    directory, name = os.path.split(path)
     try:
         with _Folder(directory) as folder:
             state = folder.state(name)
@@ -172,6 +177,10 @@ class _Folder:
     def replace(self, old: str, new: str) -> None:
         os.replace(self._place(old), self._place(new), src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
 
+    def link(self, old: str, new: str) -> None:
+        """Give a file one more name, which nothing may have yet."""
+        os.link(self._place(old), self._place(new), src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+
     def unlink(self, name: str) -> None:
         os.unlink(self._place(name), dir_fd=self._descriptor)
 
@@ -238,16 +247,72 @@ def _replace(document: Document, folder: _Folder, name: str, data: bytes) -> Non
 
 def _write_in_place(document: Document, folder: _Folder, name: str, data: bytes) -> None:
     descriptor = folder.open(name, os.O_RDWR)
-    with os.fdopen(descriptor, "r+b", buffering=0) as file:
-        now = file.read()
+    with os.fdopen(descriptor, "r+b", buffering=0):
+        now = _content(descriptor)
         if now == data:  # written already, under another of its names
             return
         _compare(document, now)
-        _claim(descriptor, len(document.data), len(data))
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        write_all(descriptor, data)
-        os.ftruncate(descriptor, len(data))
-        os.fsync(descriptor)
+        with _kept(folder, name, now) as former:
+            _compare(document, _content(descriptor))  # to keep it was slow
+            _claim(descriptor, len(now), len(data))
+            former.needed = True
+            try:
+                _overwrite(descriptor, data)
+            except BaseException:
+                _overwrite(descriptor, now)
+                former.needed = False
+                raise
+            former.needed = False
+
+
+def _content(descriptor: int) -> bytes:
+    """Return all of an open file's bytes."""
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    with os.fdopen(descriptor, "rb", closefd=False) as file:
+        return file.read()
+
+
+def _overwrite(descriptor: int, data: bytes) -> None:
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    write_all(descriptor, data)
+    os.ftruncate(descriptor, len(data))
+    os.fsync(descriptor)
+
+
+@dataclass(slots=True)
+class _Former:
+    """What a file held; it stays where it is kept while that is `needed`."""
+
+    needed: bool = False
+
+
+@contextlib.contextmanager
+def _kept(folder: _Folder, name: str, data: bytes) -> Iterator[_Former]:
+    """Keep the content of a file in a file of its own, complete and on the disk, until it is not needed any more.
+
+    Raises:
+        OSError: it cannot be kept.
+    """
+    directory, kept = os.path.split(place_for_former(os.path.join(folder.path, name)))
+    former = _Former()
+    with _Folder(directory) as keeping:
+        descriptor, temporary = keeping.temporary()
+        try:
+            try:
+                _dress(descriptor, folder, name, folder.state(name))
+                write_all(descriptor, data)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            keeping.link(temporary, kept)  # not a renaming: what lies there must not go
+        finally:
+            keeping.unlink(temporary)
+        keeping.sync()
+        try:
+            yield former
+        finally:
+            if not former.needed:
+                keeping.unlink(kept)
 
 
 def _claim(descriptor: int, old: int, new: int) -> None:
