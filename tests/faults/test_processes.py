@@ -71,7 +71,7 @@ def until(condition: Callable[[], object], seconds: float) -> bool:
     return True
 
 
-def started(fault: Fault, tag: str, *arguments: str, cpu: float = 0.9, large: bool = False) -> subprocess.Popen[bytes]:
+def started(fault: Fault, tag: str, *arguments: str, cpu: float = 2.5, large: bool = False) -> subprocess.Popen[bytes]:
     """Start torchlint on `STUCK` in a session of its own; return when a worker has worked for `cpu` seconds."""
     fault.write("good.py", GOOD)
     if large:
@@ -172,7 +172,7 @@ def test_r01_worker_dies_or_hangs(fault: Fault, tag: str, large: bool) -> None:
 @pytest.mark.fault("R01")
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGTERM])
 def test_r01_worker_is_killed_from_outside(fault: Fault, tag: str, number: int) -> None:
-    process = started(fault, tag, "check", "--output-format", "json", "--timeout", "60", cpu=0.8)
+    process = started(fault, tag, "check", "--output-format", "json", "--timeout", "60", cpu=2.5)
     worker = max((child for child in tagged(tag) if child != process.pid), key=cpu_seconds)
     os.kill(worker, number)
     done = ended(process)
