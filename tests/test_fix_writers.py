@@ -127,6 +127,8 @@ MAY_BE_OTHER_OBJECTS = {
     "a list": copying(loop="for x, y in [(torch.zeros(4, 8).pin_memory(), torch.zeros(4).long())]:"),
     "a loader of the caller": copying(loop="for x, y in kept:"),
     "a loader in another one": copying(loop="for x, y in fn(loader):"),
+    "a loader that an import replaces": copying(made="", file="loader = DataLoader([])\nimport json as loader\n"),
+    "a loader that a star import may replace": copying(made="", file="loader = DataLoader([])\nfrom there import *\n"),
     "perhaps another loader": copying(made=LOADER + "\nif kept:\n    loader = fn(loader)"),
     "a loader that a function replaces": copying(
         made="", file="loader = DataLoader(list(range(9)))\ndef swap(other):\n    global loader\n    loader = other\n"

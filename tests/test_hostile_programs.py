@@ -379,6 +379,26 @@ FACTORIES = {
         finally:
             torch.ones = kept
         """,
+    "a star import gives the device another meaning": """
+        def run():
+            for x, y in loader:
+                print(torch.zeros(4).to(device))
+
+        from torch import *
+        for x, y in [(torch.zeros(4, 8), torch.zeros(4).long())]:
+            out = model(x)
+        run()
+        """,
+    "an import gives the device another meaning": """
+        from math import pi as device
+
+        def run():
+            for x, y in loader:
+                criterion(model(x), y).backward()
+                print(torch.zeros(4).to(device))
+                print(torch.tensor(0.5, device=device))
+        run()
+        """,
     "a default device without data": """
         def pad(x):
             return torch.zeros(4).to(x.device)
@@ -473,6 +493,22 @@ ARRAYS = {
             row.dtype = np.int64
             return torch.tensor([row, np.ones(2)])
         print(run())
+        """,
+    "the arrays are replaced": """
+        import numpy as np
+        kept = np.zeros, np.float32
+        np.zeros, np.float32 = (lambda *a, **k: [1.0, 2.0, 3.0]), np.float64
+        try:
+            print(torch.tensor([np.zeros(3), np.zeros(3)]))
+            print(torch.tensor([np.ones(3, dtype=np.float32), np.ones(3, dtype=np.float32)], dtype=torch.float32))
+        finally:
+            np.zeros, np.float32 = kept
+        """,
+    "a maker is patched": """
+        import numpy as np
+        from unittest import mock
+        with mock.patch("numpy.ones", lambda *a: [1, 2]):
+            print(torch.tensor([np.ones(2), np.ones(2)]))
         """,
     "np is a parameter": """
         from numpy import ones, zeros

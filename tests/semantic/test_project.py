@@ -325,6 +325,41 @@ def test_a_helper_that_reads_its_argument_is_seen_from_the_loop(
         assert rest[0].filename == "train.py"
 
 
+PADDED = """\
+import defaults
+import torch
+from torch import nn
+
+
+class Padded(nn.Module):
+    def forward(self, x):
+        return torch.cat([x, torch.zeros(x.size(0), 8).to(x.device)], dim=1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("defaults", "safety"),
+    [
+        ('torch.set_default_device("meta")', "unsafe"),
+        ("torch.set_default_device(sys.argv[1])", "unsafe"),
+        ('name = "meta"\ntorch.set_default_device(name)', "unsafe"),
+        ('from torch import set_default_device as choose\nchoose("me" + "ta")', "unsafe"),
+        ("torch.device(sys.argv[1]).__enter__()", "unsafe"),
+        ("def run(step, dev):\n    with torch.device(dev):\n        step()", "unsafe"),
+        ("def run(step, device):\n    with device:\n        step()", "unsafe"),
+        ('torch.set_default_device("cuda")', "safe"),
+        ('torch.set_default_device(torch.device("cuda:1"))', "safe"),
+        ("def run(step, n):\n    with torch.cuda.device(n):\n        step()", "safe"),
+    ],
+)
+def test_a_default_device_of_another_file_may_have_no_data(tmp_path: Path, defaults: str, safety: str) -> None:
+    write(tmp_path, {"defaults.py": f"import sys\nimport torch\n{defaults}\n", "train.py": PADDED})
+    forget()
+    (found,) = analyse(job(PADDED, codes=frozenset(["TL102"]), root=str(tmp_path))).findings
+    assert found.fix is not None
+    assert found.fix.safety.value == safety
+
+
 # -- bad input ----------------------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ import ast
 import bisect
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePath
 
@@ -22,7 +22,7 @@ from torchlint.engine.projects import outside_of
 from torchlint.engine.rule_file import OURS
 from torchlint.engine.shown import shown
 from torchlint.engine.units import Units
-from torchlint.rule import Grade, Hit, Module, Rule, Why
+from torchlint.rule import Append, Grade, Hit, Module, Prepend, Remove, Replace, Rule, Safety, Why
 
 _FREQUENCIES = {
     Grade.COLD: Frequency.NOT_HOT,
@@ -32,6 +32,7 @@ _FREQUENCIES = {
     Grade.EVAL: Frequency.EVALUATION,
     Grade.TRAIN: Frequency.TRAINING,
 }
+_IMPORTED = "An import gives a name in this code another meaning than it had, so that nothing is proven of it."
 _COMPOUND = (cst.BaseCompoundStatement, cst.Else, cst.Finally, cst.ExceptHandler)
 
 
@@ -53,7 +54,7 @@ def collect(tree: cst.Module, text: str, python: ast.Module | None, job: Job, ru
         for node_type, check in rule.checks:
             for node in module.nodes(node_type):
                 try:
-                    hits.extend((rule, _sound(rule, hit)) for hit in check(node, module))
+                    hits.extend((rule, _proven(_sound(rule, hit), module)) for hit in check(node, module))
                 except (RecursionError, MemoryError):
                     raise
                 except Exception as error:
@@ -67,6 +68,17 @@ def _sound(rule: Rule, hit: Hit) -> Hit:
         raise TypeError(f"a check yields Hit(node, ...), not {type(hit).__name__}")
     _message(rule, hit)
     return hit
+
+
+def _proven(hit: Hit, module: Module) -> Hit:
+    """Return a hit whose fix is not safe where an import may have given a name in it another meaning."""
+    fix = hit.fix
+    if fix is None or fix.safety is not Safety.SAFE:
+        return hit
+    places = [hit.node, *(edit.node for edit in fix.edits if isinstance(edit, (Append, Prepend, Remove, Replace)))]
+    if not any(module.imported_over(place) for place in places):
+        return hit
+    return replace(hit, fix=replace(fix, safety=Safety.UNSAFE, note=_IMPORTED))
 
 
 def _message(rule: Rule, hit: Hit) -> str:

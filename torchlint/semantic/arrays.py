@@ -231,6 +231,15 @@ def stackable(module: Module, elements: Sequence[cst.BaseExpression]) -> str | N
     return dtypes.pop() if certain else None
 
 
+def made_with(module: Module, elements: Sequence[cst.BaseExpression]) -> frozenset[str]:
+    """Return the last parts of all names of NumPy by which arrays are made: ``zeros``, ``float32``."""
+    made = [module.definition(each) or each for each in elements]
+    names = {
+        module.name(part) or "" for each in made for part in module.within(each, cst.Attribute, cst.Name, nested=True)
+    }
+    return frozenset(name.rpartition(".")[2] for name in names if name.startswith("numpy."))
+
+
 def _shape(module: Module, node: cst.BaseExpression) -> str | None:
     """Return the shape of a new array as text that is equal for equal shapes; None where it may have no dimension."""
     if isinstance(node, cst.Name):

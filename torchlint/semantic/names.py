@@ -8,6 +8,7 @@ that they never equal a name of torch; unbound names are ``builtins.*``.
 from __future__ import annotations
 
 import builtins
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,7 @@ class Names:
         self.tables: dict[cst.CSTNode, dict[str, list[Binding]]] = {}
         self.outer: dict[cst.CSTNode, set[str]] = {}
         self.stars: list[str] = []
+        self._star_imports: list[tuple[str, cst.ImportFrom]] = []
         self._origins: dict[tuple[cst.CSTNode, str], str | None] = {}
         self._memo: dict[cst.CSTNode, str | None] = {}
         self._busy: set[cst.CSTNode] = set()
@@ -163,6 +165,7 @@ class Names:
             base = "." * len(node.relative) + (dotted_text(node.module) or "")
             if isinstance(node.names, cst.ImportStar):
                 self.stars.append(base)
+                self._star_imports.append((base, node))
                 return
             for item in node.names:
                 name = dotted_text(item.name) or ""
@@ -226,6 +229,26 @@ class Names:
             origins = {self._origin(b) for b in bindings if not self._placeholder(b)}
             self._origins[key] = origins.pop() if len(origins) == 1 else None
         return self._origins[key]
+
+    def imported_over(self, name: str, at: cst.CSTNode) -> list[cst.CSTNode]:
+        """Return the imports that may give a name, used at `at`, another meaning than a binding above them gave it."""
+        scope, bindings = self.bindings(name, at)
+        others = [self.tree.order[b.node] for b in bindings if b.kind != "import" and not self._placeholder(b)]
+        if not others:
+            return []
+        found = [b.node for b in bindings if b.kind == "import"]
+        if scope is self.tree.root:
+            found += [node for star, node in self._star_imports if self.outside.may_bind([star], name)]
+        return [node for node in found if self.tree.order[node] > min(others)]
+
+    def bound_by_import(self, node: cst.Import | cst.ImportFrom, names: Iterable[str]) -> list[str]:
+        """Return those of some names that an import statement binds, or may bind."""
+        if isinstance(node.names, cst.ImportStar):
+            stars = [star for star, each in self._star_imports if each is node]
+            return [name for name in names if self.outside.may_bind(stars, name)]
+        local = [dotted_text(item.asname.name if item.asname is not None else item.name) or "" for item in node.names]
+        bound = {name.partition(".")[0] for name in local}
+        return [name for name in names if name in bound]
 
     def is_this_module(self, node: cst.CSTNode) -> bool:
         """Say whether an expression is a name for the file's own module.

@@ -42,8 +42,13 @@ _HOOKS = re.compile(
     r"|\bsymbolic_trace\b|\btorch\.(fx|export)\b|\bimport fx\b|\bmake_fx\b|\bjit\.trace\b"
 )
 """Words without which torch runs its operations on its own tensors, unseen."""
+_WITH_DATA = r"(?!\(\s*(?:torch\.device\(\s*)?[\"'](?:cpu|cuda|mps|xpu|hpu)\b)"
 _META = re.compile(
     r"device\b[^\n]*[\"']meta\b|[\"']meta\b[^\n]*\bdevice\b|init_empty_weights|deferred_init|\bFake(Tensor)?Mode\b"
+    rf"|\bset_default_device\b{_WITH_DATA}|\bDeviceContext\b|\bdevice\b[^\n]*__enter__"
+    rf"|^[ \t]*with\s+(?!torch\.cuda\.)(?:\w+\.)*\w*dev(?:ice)?\b{_WITH_DATA}(?=\s*[:(,])"
+    rf"|(?:^[ \t]*with\b|\benter_context\()[^\n]*\b(?:torch|th)\.device\b{_WITH_DATA}",
+    re.MULTILINE,
 )
 """Words without which tensors without data are made only where a call says so itself."""
 _SCRIPT = re.compile(r"\bjit\b\W*(script|export|trace|ignore)|\bjit\s+import\b|script_method|ScriptModule")

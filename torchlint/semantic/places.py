@@ -197,6 +197,16 @@ class Places:
         """Return, for each function that has any, the names that it declares global or nonlocal."""
         return list(self._names.outer.values())
 
+    def imported_over(self, node: cst.CSTNode) -> bool:
+        """Say whether an import may give a name inside `node` another meaning than a binding above it gave it."""
+        names = (each for each in self.tree.within(node, cst.Name, nested=True) if isinstance(each, cst.Name))
+        return any(self._names.imported_over(each.value, each) for each in names if not self._is_label(each))
+
+    def _is_label(self, name: cst.Name) -> bool:
+        """Say whether a name is that of an attribute or of an argument."""
+        above = self.tree.parents.get(name)
+        return above is not None and name in (getattr(above, "attr", None), getattr(above, "keyword", None))
+
     def import_of(self, node: cst.CSTNode) -> cst.Import | cst.ImportFrom | None:
         """Return the one import statement that binds the first name of ``a.b.c``, or None."""
         return imports.import_of(node, self._names)

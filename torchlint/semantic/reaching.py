@@ -44,6 +44,7 @@ class Reaching:
                 found.update(dict.fromkeys(b.node for b in bindings))
             else:
                 self._up(read, read.value, found)
+            found.update(dict.fromkeys(self.names.imported_over(read.value, read)))
             self._memo[read] = found
         return list(self._memo[read])
 

@@ -128,7 +128,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity, with_keyword
-from torchlint.semantic.arrays import stackable
+from torchlint.semantic.arrays import made_with, stackable
 from torchlint.semantic.exact_dtypes import named_dtype
 from torchlint.semantic.module import Grade
 from torchlint.semantic.observers import hooks_operations, replaced, says
@@ -232,7 +232,7 @@ def _fix_stack(node: cst.Call, legacy: str | None, module: Module) -> Fix:
     stacked = cst.Call(cst.parse_expression(f"{numpy}.stack"), [cst.Arg(data)])
     edits = (Replace(node, _tensor(node, stacked, legacy)), NeedImport("numpy", numpy))
     note = _changed(node, data, legacy, module)
-    if not note and (module.meaning(numpy, node) not in ("numpy", None) or _is_told(module)):
+    if not note and (module.meaning(numpy, node) not in ("numpy", None) or _is_told(module, data)):
         note = _SEEN
     return Fix(edits, Safety.UNSAFE if note else Safety.SAFE, "Join the arrays first", note)
 
@@ -257,6 +257,8 @@ def _changed(node: cst.Call, data: cst.BaseExpression, legacy: str | None, modul
     return "" if target == dtype or (small and target in ("float32", "float64")) else _CAST
 
 
-def _is_told(module: Module) -> bool:
+def _is_told(module: Module, data: cst.BaseExpression) -> bool:
     """Say whether code replaces NumPy's or torch's functions, or minds the warning that a list of arrays is slow."""
-    return replaced(module, "stack", "tensor", "concatenate") or hooks_operations(module) or says(module, _WARNINGS)
+    made = made_with(module, [element.value for element in data.elements]) if isinstance(data, cst.List) else ()
+    functions = replaced(module, "stack", "tensor", "concatenate", *sorted(made))
+    return functions or hooks_operations(module) or says(module, _WARNINGS)

@@ -196,6 +196,10 @@ class Interpreter(Expressions):
         if node.msg is not None:
             self.eval(node.msg)
 
+    def _import(self, node: cst.Import | cst.ImportFrom) -> None:
+        for name in self.values.names.bound_by_import(node, list(self.env)):
+            self.env[name] = UNKNOWN
+
     def _function(self, node: cst.FunctionDef) -> None:
         self.env[node.name.value] = Value("function", node=node)
         for decorator in node.decorators:
@@ -258,6 +262,8 @@ _STATEMENTS: dict[type, Callable[[Any, Any], bool | None]] = {
     cst.Break: Interpreter._leave,
     cst.Expr: Interpreter._expr,
     cst.Assert: Interpreter._assert,
+    cst.Import: Interpreter._import,
+    cst.ImportFrom: Interpreter._import,
     cst.FunctionDef: Interpreter._function,
     cst.ClassDef: Interpreter._class,
     cst.Match: Interpreter._match,
