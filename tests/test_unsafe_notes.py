@@ -106,6 +106,52 @@ def test_every_note_is_quoted(code: str) -> None:
     assert not [note for note in notes(code) if not any(phrase in note for phrase in phrases)]
 
 
+@pytest.mark.parametrize(
+    ("line", "code", "phrases"),
+    [
+        (
+            "y = y.to(device, torch.float16)",
+            "TL103",
+            ("takes no non_blocking", "cast then runs", "written"),
+        ),
+        ("y = torch.rand(3, requires_grad=True).to(x.device)", "TL102", ("shuffle change", "becomes the leaf")),
+        ("y = torch.empty(3).to(model(x))", "TL102", ("in the other dtype", "evaluated twice", "before the tensor")),
+        (
+            "y = torch.tensor(300.5, device=x.device, dtype=torch.uint8)",
+            "TL112",
+            ("not fit", "replaces"),
+        ),
+        ("y = torch.FloatTensor([np.zeros(3), np.ones(4)])", "TL207", ("shapes differ", "overflow")),
+    ],
+)
+def test_a_note_says_all_that_may_change(line: str, code: str, phrases: tuple[str, ...]) -> None:
+    source = f"""\
+import numpy as np
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(8, 3).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+torch.full = watched(torch.full)
+
+
+def run(loader, fn):
+    for x, y in loader:
+        x = x.to(device, non_blocking=True)
+        {line}
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+    found = [finding for finding in check(source, codes=frozenset({code})).findings if finding.fix is not None]
+    assert [finding.fix.safety.value for finding in found if finding.fix is not None] == ["unsafe"]
+    for finding in found:
+        note = finding.fix.note if finding.fix is not None else ""
+        assert all(phrase in note for phrase in phrases), note
+
+
 @pytest.mark.parametrize("code", CODES)
 def test_a_note_is_one_sentence(code: str) -> None:
     for note in notes(code):

@@ -10,7 +10,7 @@ literal (design §4).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -38,6 +38,7 @@ __all__ = [
     "Transfer",
     "Why",
     "deletion",
+    "one_sentence",
     "with_keyword",
 ]
 
@@ -207,6 +208,19 @@ def deletion(node: cst.Call, module: Module, safety: Safety, note: str) -> Fix |
     """
     statement = module.spare(node)
     return Fix((Remove(statement),), safety, "Delete the call", note) if statement is not None else None
+
+
+def one_sentence(notes: Iterable[str]) -> str:
+    """Return one sentence that says what all notes say: the note of a fix that several things make unsafe."""
+    parts = [note.removesuffix(".") for note in dict.fromkeys(notes) if note]
+    return "; ".join([*parts[:1], *map(_inside, parts[1:])]) + "." if parts else ""
+
+
+def _inside(sentence: str) -> str:
+    """Return a sentence as it goes on behind a semicolon: names keep their capitals."""
+    first = sentence.partition(" ")[0]
+    plain = first[1:].islower() or len(first) == 1
+    return sentence[0].lower() + sentence[1:] if plain and first.isalpha() else sentence
 
 
 def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Call:

@@ -48,7 +48,7 @@ class DataPath(Part):
         return factories.takes_device(self._module, factory)
 
     def device_effect(self, factory: cst.Call) -> str:
-        """Return what ``device=`` changes beside the place: ``random``, ``grad``, ``fill``, ``range`` or nothing."""
+        """Return what ``device=`` changes beside the place: ``random``, ``grad``, ``fill``, ``range``, with commas."""
         return factories.device_effect(self._module, factory)
 
     def any_dtype(self, factory: cst.Call) -> bool:

@@ -121,17 +121,20 @@ def _without_elements(module: Module, factory: cst.Call) -> bool:
 
 
 def device_effect(module: Module, factory: cst.Call) -> str:
-    """Return what ``device=`` changes beside the place: ``random``, ``grad``, ``fill`` or ``range``; "" for nothing.
+    """Return what ``device=`` changes beside the place: ``random``, ``grad``, ``fill``, ``range``, joined by a comma.
 
     Random numbers come from another generator, ``.grad`` lands on another leaf, a fill value may be a tensor, and a
     range that is not of whole numbers may differ in the last place.
     """
+    grad = module.keyword(factory, "requires_grad")
+    asked = grad is not None and not (isinstance(grad, cst.Name) and grad.value == "False")
+    return ", ".join(each for each in (_effect_on_values(module, factory), "grad" if asked else "") if each)
+
+
+def _effect_on_values(module: Module, factory: cst.Call) -> str:
     name = (module.name(factory.func) or "").rpartition(".")[2]
     if name in _RANDOM:
         return "random"
-    grad = module.keyword(factory, "requires_grad")
-    if grad is not None and not (isinstance(grad, cst.Name) and grad.value == "False"):
-        return "grad"
     if name in _EXACT:
         return ""
     if name == "full":

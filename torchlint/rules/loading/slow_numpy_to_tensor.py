@@ -127,7 +127,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity, with_keyword
+from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity, one_sentence, with_keyword
 from torchlint.semantic.arrays import made_with, stackable
 from torchlint.semantic.exact_dtypes import named_dtype
 from torchlint.semantic.module import Grade
@@ -231,30 +231,26 @@ def _fix_stack(node: cst.Call, legacy: str | None, module: Module) -> Fix:
     numpy = module.called("numpy", "np")
     stacked = cst.Call(cst.parse_expression(f"{numpy}.stack"), [cst.Arg(data)])
     edits = (Replace(node, _tensor(node, stacked, legacy)), NeedImport("numpy", numpy))
-    note = _changed(node, data, legacy, module)
-    if not note and (module.meaning(numpy, node) not in ("numpy", None) or _is_told(module, data)):
-        note = _SEEN
+    told = module.meaning(numpy, node) not in ("numpy", None) or _is_told(module, data)
+    note = one_sentence([*_changed(node, data, legacy, module), _SEEN if told else ""])
     return Fix(edits, Safety.UNSAFE if note else Safety.SAFE, "Join the arrays first", note)
 
 
-def _changed(node: cst.Call, data: cst.BaseExpression, legacy: str | None, module: Module) -> str:
-    """Return in words what joining the arrays first may change; empty for nothing."""
+def _changed(node: cst.Call, data: cst.BaseExpression, legacy: str | None, module: Module) -> Iterator[str]:
+    """Yield in words what joining the arrays first may change."""
+    dtype = stackable(module, [element.value for element in data.elements]) if isinstance(data, cst.List) else None
     if not isinstance(data, cst.List):
-        return _EMPTY
-    if legacy is not None:
-        return _CAST
-    dtype = stackable(module, [element.value for element in data.elements])
+        yield _EMPTY
     if dtype is None:
-        return _MIXED
+        yield _MIXED
     if (module.name(node.func) or "").endswith("as_tensor"):
-        return _RESIZED
+        yield _RESIZED
     given = module.keyword(node, "dtype")
-    if given is None:
-        return ""
-    target = named_dtype(module, given) or ""
+    target = named_dtype(module, given) or "" if given is not None else dtype
     # From a list, what does not fit an integer raises; into floats of 32 and 64 bits both convert alike.
     small = dtype in ("float32", "float64", "uint8", "int8", "int16", "int32")
-    return "" if target == dtype or (small and target in ("float32", "float64")) else _CAST
+    if legacy is not None or not (target == dtype or (small and target in ("float32", "float64"))):
+        yield _CAST
 
 
 def _is_told(module: Module, data: cst.BaseExpression) -> bool:

@@ -169,7 +169,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, NeedImport, NodeEdit, Replace, Rule, Safety
+from torchlint.rule import Fix, Hit, Module, NeedImport, NodeEdit, Replace, Rule, Safety, one_sentence
 from torchlint.semantic import mixed_precision as amp
 
 _OLD = re.compile(r"torch\.(cuda|cpu)\.amp\.(autocast|GradScaler|custom_fwd|custom_bwd)$")
@@ -233,7 +233,7 @@ def _fix(use: cst.BaseExpression, module: Module) -> Fix | None:
         root = root.value
     start, home, uses, new = module.name(root) or "", module.import_of(root), [use], "torch.amp"
     edits: list[NodeEdit] = []
-    doubt = ""
+    doubts: list[str] = []
     if start == "torch" and isinstance(root, cst.Name):
         new = f"{root.value}.amp"
     elif start in ("torch.cuda", "torch.cpu"):
@@ -244,13 +244,13 @@ def _fix(use: cst.BaseExpression, module: Module) -> Fix | None:
         if changed is None or len(uses) < len(found) or module.is_exported(home):
             return None
         edits = [changed]
-        doubt = _doubt_of_import(home, module)
+        doubts += _doubts_of_import(home, module)
     else:
         return None
     changes = [_change(each, new, module) for each in uses]
     if module.target_torch < (2, 4) or not all(changes):
         return None
-    doubt = doubt or next((words for each in uses if (words := _doubt(each, module))), "")
+    doubt = one_sentence([*doubts, *(words for each in uses for words in _doubts(each, module))])
     safety = Safety.SUGGESTION if _tested(module) else Safety.UNSAFE if doubt else Safety.SAFE
     edits += [edit for change in changes for edit in change]
     return Fix(tuple(dict.fromkeys(edits)), safety, "Use torch.amp", doubt)
@@ -268,28 +268,30 @@ def _import(home: cst.Import | cst.ImportFrom, start: str) -> NodeEdit | None:
     return Replace(home.module, new) if home.module and names <= ({"amp"} if whole else set(_NEW)) else None
 
 
-def _doubt_of_import(home: cst.Import | cst.ImportFrom, module: Module) -> str:
-    """Return why the change of an import may be seen by code that does not change with it."""
+def _doubts_of_import(home: cst.Import | cst.ImportFrom, module: Module) -> Iterator[str]:
+    """Yield why the change of an import may be seen by code that does not change with it."""
     names = (
         [] if isinstance(home.names, cst.ImportStar) else [a.evaluated_alias or a.evaluated_name for a in home.names]
     )
     if not amp.private(module, home, names):
-        return _IMPORT
-    return _ANNOTATION if amp.annotates(module, home) else ""
+        yield _IMPORT
+    if amp.annotates(module, home):
+        yield _ANNOTATION
 
 
-def _doubt(use: cst.BaseExpression, module: Module) -> str:
-    """Return why one use may not do the same under its new name."""
+def _doubts(use: cst.BaseExpression, module: Module) -> Iterator[str]:
+    """Yield why one use may not do the same under its new name."""
     name = _name(use, module)
     if name == "GradScaler" and not module.stays(use):
-        return _SCALER
+        yield _SCALER
     if name == "GradScaler" and module.said(amp.takes_scaler):
-        return _STEPPED
+        yield _STEPPED
     if name == "autocast" and not amp.only_entered(module, use):
-        return _CONTEXT
+        yield _CONTEXT
     if module.said(amp.replaces_names):
-        return _REPLACED
-    return _WARNING if module.said(amp.minds_warnings, near=True) else ""
+        yield _REPLACED
+    if module.said(amp.minds_warnings, near=True):
+        yield _WARNING
 
 
 def _name(use: cst.BaseExpression, module: Module) -> str:

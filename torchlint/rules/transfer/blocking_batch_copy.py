@@ -133,16 +133,27 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety, Severity, Transfer, with_keyword
+from torchlint.rule import (
+    Fix,
+    Grade,
+    Hit,
+    Module,
+    Replace,
+    Rule,
+    Safety,
+    Severity,
+    Transfer,
+    one_sentence,
+    with_keyword,
+)
 from torchlint.semantic.transfers import may_overlap
 
 _TITLE = "Copy without waiting"
 _NOTES = {
     "cast": "The cast then runs on the device instead of on the host.",
-    "object": "An object other than a tensor may have a .to() that takes no non_blocking, and raise a TypeError.",
+    "object": "An object other than a tensor may have a .to() that takes no non_blocking.",
     "device": "On a device other than CUDA the copy may not have ended when the host goes on.",
-    "written": "The host's tensor may be written again before the copy has ended, and from pinned memory it would "
-    "bring the new values.",
+    "written": "The host's tensor may be written again before the copy has ended.",
 }
 
 rule = Rule(
@@ -226,14 +237,12 @@ def _fix(transfer: Transfer, module: Module) -> Fix | None:
     edits = (Replace(transfer.call, with_keyword(transfer.call, "non_blocking", cst.Name("True"))),)
     if module.value(transfer.source).kind != "tensor":
         return Fix(edits, Safety.SUGGESTION, _TITLE, _NOTES["object"])
-    why = ""
     overlap = may_overlap(module, transfer)
-    if overlap is None or not module.certainly_tensor(transfer.source):
-        why = "object"
-    elif transfer.dtype is not None:
-        why = "cast"
-    elif transfer.device != "cuda":
-        why = "device"
-    elif not overlap:
-        why = "written"
-    return Fix(edits, Safety.UNSAFE if why else Safety.SAFE, _TITLE, _NOTES.get(why, ""))
+    reasons = {
+        "object": overlap is None or not module.certainly_tensor(transfer.source),
+        "cast": transfer.dtype is not None,
+        "device": transfer.device != "cuda",
+        "written": not overlap,
+    }
+    note = one_sentence(_NOTES[why] for why, holds in reasons.items() if holds)
+    return Fix(edits, Safety.UNSAFE if note else Safety.SAFE, _TITLE, note)

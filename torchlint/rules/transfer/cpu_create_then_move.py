@@ -168,7 +168,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity, Transfer, with_keyword
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity, Transfer, one_sentence, with_keyword
 from torchlint.semantic.observers import defaults_to_meta, free_of_effects, hooks_operations, replaced
 from torchlint.semantic.transfers import certainly_tensor
 
@@ -285,8 +285,14 @@ def _fix(transfer: Transfer, factory: cst.Call, module: Module) -> Fix | None:
     for name, value in options.items():
         new = with_keyword(new, name, value)
     edit = Replace(transfer.call, new if transfer.source is factory else transfer.source.deep_replace(factory, new))
-    why = module.device_effect(factory) or _effect(transfer, factory, module) or _seen(transfer, factory, module)
-    return Fix((edit,), Safety.UNSAFE if why else Safety.SAFE, "Pass device= to the factory", _NOTES.get(why, ""))
+    whys = [*_factory_effects(factory, module), *_effects(transfer, factory, module), *_seen(transfer, factory, module)]
+    note = one_sentence(_NOTES[why] for why in whys)
+    return Fix((edit,), Safety.UNSAFE if note else Safety.SAFE, "Pass device= to the factory", note)
+
+
+def _factory_effects(factory: cst.Call, module: Module) -> list[str]:
+    found = module.device_effect(factory)
+    return found.split(", ") if found else []
 
 
 def _chain(transfer: Transfer, factory: cst.Call) -> bool:
@@ -301,24 +307,26 @@ def _chain(transfer: Transfer, factory: cst.Call) -> bool:
     return True
 
 
-def _effect(transfer: Transfer, factory: cst.Call, module: Module) -> str:
-    """Return the key of the note on what it changes that the transfer goes; empty for nothing."""
+def _effects(transfer: Transfer, factory: cst.Call, module: Module) -> Iterator[str]:
+    """Yield the keys of the notes on what it changes that the transfer goes."""
+    exact = module.any_dtype(factory)
     if transfer.like or transfer.dtype is not None:
-        if not module.any_dtype(factory) or _may_be_complex(factory, module):
-            return "cast"
+        if not exact or _may_be_complex(factory, module):
+            yield "cast"
         if transfer.dtype is not None and not _is_dtype(transfer.dtype, factory, module):
-            return "dtype"
-    if transfer.like:
-        typed = isinstance(transfer.call.func, cst.Attribute) and transfer.call.func.attr.value == "type_as"
-        plain = isinstance(transfer.target, cst.Name) and (typed or certainly_tensor(module, transfer.target))
-        return "" if plain else "other"
-    if transfer.source is not factory and _casts(transfer) and not module.any_dtype(factory):
-        whole = module.name(factory.func) == "torch.arange"
-        if not whole:
-            return "cast"
+            yield "dtype"
+    elif _casts(transfer) and not exact and module.name(factory.func) != "torch.arange":
+        yield "cast"
     method = transfer.call.func.attr.value if isinstance(transfer.call.func, cst.Attribute) else ""
+    if transfer.like:
+        plain = isinstance(transfer.target, cst.Name) and (
+            method == "type_as" or certainly_tensor(module, transfer.target)
+        )
+        if not plain:
+            yield "other"
     literal = transfer.target is None or isinstance(transfer.target, (cst.Integer, cst.SimpleString))
-    return "cuda" if method == "cuda" and not literal else ""
+    if method == "cuda" and not literal:
+        yield "cuda"
 
 
 def _casts(transfer: Transfer) -> bool:
@@ -362,18 +370,18 @@ def _may_be_complex(factory: cst.Call, module: Module) -> bool:
     return given is not None and not (name.startswith("torch.") and real)
 
 
-def _seen(transfer: Transfer, factory: cst.Call, module: Module) -> str:
-    """Return the key of the note on what code could tell from the order of evaluation, or from torch's own functions."""
-    if transfer.target is not None and not free_of_effects(module, transfer.target):
-        return "order"
+def _seen(transfer: Transfer, factory: cst.Call, module: Module) -> Iterator[str]:
+    """Yield the keys of the notes on what code could tell from the order of evaluation, or from torch's functions."""
+    moved = [each for each in (transfer.target, transfer.dtype) if each is not None]
+    if not all(free_of_effects(module, each) for each in moved):
+        yield "order"
     dropped = ["device"] + ["dtype"] * (transfer.like or transfer.dtype is not None)
     given = [module.keyword(factory, name) for name in dropped]
     if any(each is not None and not free_of_effects(module, each) for each in given):
-        return "lost"
-    if transfer.dtype is not None and not free_of_effects(module, transfer.dtype):
-        return "order"
+        yield "lost"
+    if defaults_to_meta(module):
+        yield "meta"
     called = factory.func.attr.value if isinstance(factory.func, cst.Attribute) else "torch"
     own = (module.name(factory.func) or "").rpartition(".")[2]
-    if defaults_to_meta(module):
-        return "meta"
-    return "patched" if replaced(module, *{called, own, "to", "cuda", "type_as"}) or hooks_operations(module) else ""
+    if replaced(module, *{called, own, "to", "cuda", "type_as"}) or hooks_operations(module):
+        yield "patched"

@@ -155,7 +155,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, one_sentence, with_keyword
 from torchlint.semantic.module import ACCEL, CUDA
 from torchlint.semantic.observers import defaults_to_meta, free_of_effects, hooks_operations, replaced, scripted
 
@@ -302,10 +302,9 @@ def _fix(node: cst.Call, place: cst.Call, target: cst.BaseExpression | None, mod
     if place is not node:
         new = with_keyword(new, "device", target)
     fits = _fits(node.args[0].value, module.keyword(node, "dtype"), module)
-    title = "Fill the number on the device"
-    if fits and not _may_differ(place, target, module):
-        return Fix((Replace(place, new),), Safety.SAFE, title)
-    return Fix((Replace(place, new),), Safety.UNSAFE, title, _NOTE if not fits else _ODD)
+    note = one_sentence(["" if fits else _NOTE, _ODD if _may_differ(place, target, module) else ""])
+    safety = Safety.UNSAFE if note else Safety.SAFE
+    return Fix((Replace(place, new),), safety, "Fill the number on the device", note)
 
 
 def _may_differ(place: cst.Call, target: cst.BaseExpression, module: Module) -> bool:
