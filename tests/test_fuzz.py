@@ -239,7 +239,7 @@ def test_shapes_give_valid_programs_and_the_same_ones_again(shape: str) -> None:
     programs = [fuzz_shapes.make(shape, f"valid:{number}") for number in range(60)]
     assert [program for program in programs if not fuzz_fixes.parses(program)] == []
     assert programs == [fuzz_shapes.make(shape, program.seed) for program in programs]
-    assert len({program.files["main.py"] for program in programs}) > 55
+    assert len({program.files["main.py"] for program in programs}) > 50
 
 
 @pytest.mark.parametrize("shape", fuzz_shapes.SHAPES)
