@@ -222,7 +222,7 @@ def test_standard_input_is_held_to_the_baseline(old: Cli, source: Source) -> Non
         (["--write-baseline", "--baseline", "x", "-"], "--write-baseline cannot be used with - (standard input)"),
         (["--baseline", "none.json"], "baseline none.json: there is no such file; --write-baseline makes one"),
         (["--baseline", "."], "baseline .: is a directory"),
-        (["--baseline", ""], "--baseline must be a string"),
+        (["--baseline", ""], "--baseline must not be empty"),
     ],
 )
 def test_what_cannot_be_meant(cli: Cli, arguments: list[str], words: str) -> None:

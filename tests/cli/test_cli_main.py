@@ -121,12 +121,30 @@ def test_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "x").write_text("one\n@x\n")
     assert list(expanded(["@x", "@none", "--", "@x"])) == ["one", "@x", "@none", "--", "@x"]
 
-    def refuse(*_: object) -> str:
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"check\na\0b.py\n", "@x: holds a NUL byte in line 2, which no argument can"),
+        (b"a.py\n" * 20, "@x: is larger than 50 bytes"),
+        (None, "@x: permission denied"),
+    ],
+)
+def test_a_file_of_arguments_that_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes | None, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("torchlint.cli.arguments._LARGEST", 50)
+    (tmp_path / "x").write_bytes(data or b"")
+
+    def refuse(*_: object) -> int:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_text", refuse)
-    with pytest.raises(UsageError, match="@x: Permission denied"):
+    if data is None:
+        monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(UsageError) as told:
         list(expanded(["@x"]))
+    assert str(told.value) == words
 
 
 @pytest.mark.parametrize(

@@ -173,3 +173,21 @@ def test_unreadable_file(tmp_path: Path) -> None:
     path.chmod(0)
     with pytest.raises(SourceError, match=r"^a.py: permission denied$"):
         read(str(path), "a.py", 0)
+
+
+@pytest.mark.parametrize("limit", [5, 6, 10**12, 2**63, 10**30])
+def test_a_limit_that_is_larger_than_the_memory_is_no_buffer(tmp_path: Path, limit: int) -> None:
+    file = tmp_path / "a.py"
+    file.write_bytes(b"x = 1")
+    assert read_bytes(str(file), "a.py", limit) == b"x = 1"
+
+
+def test_a_file_larger_than_a_piece_is_read_whole_and_its_limit_holds(tmp_path: Path) -> None:
+    file = tmp_path / "a.py"
+    data = b"".join(b"x = %d\n" % number for number in range(400_000))
+    file.write_bytes(data)
+    for limit in (len(data), len(data) + 1, 10 * len(data)):
+        assert read_bytes(str(file), "a.py", limit) == data
+    for limit in (len(data) - 1, 1 << 20, 5):
+        with pytest.raises(TooLargeError):
+            read_bytes(str(file), "a.py", limit)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 
-from torchlint.base.errors import UsageError
+from torchlint.base.errors import SourceError, TooLargeError, UsageError
+
+_LARGEST = 100_000_000
+"""Bytes of the largest file of arguments: the names of a million files."""
 
 
 def expanded(arguments: Iterable[str]) -> Iterator[str]:
@@ -23,10 +27,15 @@ def expanded(arguments: Iterable[str]) -> Iterator[str]:
         if literal or not argument.startswith("@") or not os.path.isfile(name):
             yield argument
             continue
-        from pathlib import Path
+        from torchlint.source.document import read_bytes
 
         try:
-            text = Path(name).read_text("utf-8-sig", "surrogateescape")
-        except OSError as error:
-            raise UsageError(f"{argument}: {error.strerror or error}") from error
-        yield from (line for line in text.split("\n") if line.strip())
+            text = read_bytes(name, argument, _LARGEST).decode("utf-8-sig", "surrogateescape")
+        except TooLargeError:
+            raise UsageError(f"{argument}: is larger than {_LARGEST} bytes") from None
+        except SourceError as error:
+            raise UsageError(str(error)) from None
+        if "\0" in text:
+            line = text.count("\n", 0, text.index("\0")) + 1
+            raise UsageError(f"{argument}: holds a NUL byte in line {line}, which no argument can")
+        yield from (line for line in re.split(r"\r\n|\r|\n", text) if line.strip())

@@ -14,7 +14,7 @@ from torchlint.engine.catalog import Catalog
 from torchlint.engine.config import Settings, find_config, find_root, in_folder, load_settings, parse_inline
 from torchlint.engine.dependencies import Declared
 from torchlint.source.discover import DiscoverOptions, Found, SkipKind, Skipped, discover
-from torchlint.source.document import Document, byte_limit, loaded, read
+from torchlint.source.document import Document, byte_limit, loaded, read, read_up_to
 from torchlint.source.globs import matches
 
 STDIN = "-"
@@ -257,7 +257,7 @@ def read_stdin(max_size: int, filename: str) -> bytes:
     """
     if sys.stdin is None:
         raise UsageError("standard input is closed")
-    data = sys.stdin.buffer.read(max_size + 1 if max_size else -1)
+    data = read_up_to(sys.stdin.buffer, max_size)
     if max_size and len(data) > max_size:
         raise TooLargeError(f"{filename}: is larger than {max_size} bytes (--max-file-size)")
     return data

@@ -18,9 +18,17 @@ _MINOR = re.compile(r"(\d{1,3})\.(\d{1,3})(?:\.\d{1,9})?")
 
 
 def _text(value: object) -> str:
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str):
         raise ValueError("must be a string")
+    if not value:
+        raise ValueError("must not be empty")
     return value
+
+
+def _path(value: object) -> str:
+    if "\0" in _text(value):
+        raise ValueError("holds a NUL character, which no path can")
+    return _text(value)
 
 
 def _texts(value: object) -> tuple[str, ...]:
@@ -99,10 +107,10 @@ def _specifier(value: object) -> str:
 OPTIONS: Mapping[str, Callable[[object], Value]] = {
     "accelerator": _choice("auto", "cuda", "mps", "cpu"),
     "assume-hot": _texts,
-    "baseline": _text,
-    "cache-dir": _text,
+    "baseline": _path,
+    "cache-dir": _path,
     "exclude": _texts,
-    "extend": _text,
+    "extend": _path,
     "extend-exclude": _texts,
     "extend-select": _texts,
     "fail-on": _severity,

@@ -10,7 +10,7 @@ import stat
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from torchlint.base.errors import SourceError, TooLargeError
 from torchlint.base.span import LineIndex
@@ -42,6 +42,7 @@ _NEVER_WRITTEN = frozenset(
 LARGEST_NOTEBOOK = 100_000_000
 """Bytes of the largest notebook that is read, outputs and all; `max_size` may allow more."""
 _SHOWN = 64
+_PIECE = 1 << 20
 _CODEC_ERRORS = (UnicodeError, ValueError, LookupError, OverflowError)
 """What the codecs of the standard library raise on bytes that are not theirs."""
 
@@ -93,7 +94,7 @@ def read_bytes(path: str, filename: str, max_size: int, *, follow: bool = True) 
             if not stat.S_ISREG(mode):
                 raise SourceError(f"{filename}: is {kind_of(mode)}, not a regular file")
             with os.fdopen(descriptor, "rb", closefd=False) as stream:
-                data = stream.read(max_size + 1) if max_size else stream.read()
+                data = read_up_to(stream, max_size)
         finally:
             os.close(descriptor)
     except (OSError, ValueError, MemoryError) as error:
@@ -101,6 +102,20 @@ def read_bytes(path: str, filename: str, max_size: int, *, follow: bool = True) 
     if max_size and len(data) > max_size:
         raise TooLargeError(f"{filename}: is larger than {max_size} bytes (--max-file-size)")
     return data
+
+
+def read_up_to(stream: IO[bytes], max_size: int) -> bytes:
+    """Return what a stream holds, and of what is larger than `max_size` (0 for no limit) one byte more than that."""
+    if not max_size:
+        return stream.read()
+    pieces = []
+    left = max_size + 1
+    while left:  # a buffer of the whole size may be more than there is memory for
+        asked = min(left, _PIECE)
+        piece = stream.read(asked)
+        pieces.append(piece)
+        left = left - asked if len(piece) == asked else 0
+    return b"".join(pieces)
 
 
 def reason_of(error: Exception) -> str:
