@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
+from torchlint.report.ascii_json import dump
+from torchlint.report.merging import MergeError, merged
 
 Cli = Any
 Source = Callable[..., str]
@@ -145,7 +148,19 @@ UNKNOWN_RULE = json.loads(json.dumps(SARIF).replace('"results": []', '"results":
         ([json.dumps(SARIF), json.dumps(OTHER_TOOL)], "1.json: is not a report of torchlint's"),
         ([json.dumps(SARIF), json.dumps(UNKNOWN_RULE)], "1.json: is neither"),
         ([json.dumps({"runs": []})], "0.json: holds not one run"),
-        (['{"runs": 3}'], "0.json: is neither"),
+        (
+            ['{"runs": 3}'],
+            "0.json: is neither a report of the json format nor a SARIF log of torchlint's: runs is not a list",
+        ),
+        (['[{"location": {"row": NaN}}]'], "0.json: not JSON: NaN is no number"),
+        (['[{"location": {"row": 1e999}}]'], "0.json: not JSON: 1e999 is no number"),
+        (["\ufeff[\0]"], "0.json: not JSON"),
+        (["[{}"], "0.json: not JSON"),
+        (["[" * 900 + "]" * 900], "0.json: holds what is no finding"),
+        (
+            ["[]", "[" + json.dumps({"location": {"row": 1, "column": True}}) + "]"],
+            "in entry 0, location.column is not a whole",
+        ),
     ],
 )
 def test_reports_that_cannot_be_joined(cli: Cli, values: list[str], words: str) -> None:
@@ -156,6 +171,89 @@ def test_reports_that_cannot_be_joined(cli: Cli, values: list[str], words: str) 
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (cli.cwd / "out.json").exists()
+
+
+ENTRY: dict[str, Any] = {
+    "cell": None,
+    "code": "TL101",
+    "filename": "/a.py",
+    "location": {"row": 1, "column": 1},
+    "shard": {"number": 1, "total": 1, "version": "1", "settings": "x"},
+}
+RESULT: dict[str, Any] = {
+    "ruleId": "TL101",
+    "locations": [
+        {
+            "physicalLocation": {"artifactLocation": {"uri": "a.py"}, "region": {"startLine": 1, "startColumn": 1}},
+            "logicalLocations": [{"name": "cell 1"}],
+        }
+    ],
+    "suppressions": [],
+}
+RUN: dict[str, Any] = {
+    "tool": {"driver": {"name": "torchlint", "rules": [{"id": "TL101"}]}},
+    "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": [{"locations": RESULT["locations"]}]}],
+    "results": [RESULT],
+    "properties": {"shard": ENTRY["shard"]},
+}
+ODD: tuple[Any, ...] = (None, True, 7, -1.5, 10**400, "x", "\ud800", [], [[]], [None], {}, {"x": []})
+
+
+def spoiled(value: Any) -> Iterator[Any]:
+    """Yield a value with one of its parts exchanged for something odd, or left out."""
+    yield from ODD
+    for key, part in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        for other in spoiled(part):
+            copy = value.copy()
+            copy[key] = other
+            yield copy
+        copy = value.copy()
+        del copy[key]
+        yield copy
+
+
+@pytest.mark.parametrize("report", [[ENTRY, {**ENTRY, "cell": 2}], {"version": "2.1.0", "runs": [RUN]}])
+def test_no_malformed_report_is_more_than_one_line(report: Any) -> None:
+    """Each part in turn, at every depth, is something else."""
+    assert merged([report])
+    refused = []
+    for other in spoiled(report):
+        for both in ([other], [report, other], [other, report]):
+            try:
+                dump(merged(both))
+            except MergeError as error:
+                refused.append(str(error))
+    assert len(refused) > 300
+    assert not [words for words in refused if "\n" in words]
+
+
+def test_a_merged_report_does_not_take_the_place_of_one_of_its_parts(cli: Cli) -> None:
+    for name in ("1.json", "2.json"):
+        cli.write(name, "[]\n")
+    (cli.cwd / "link.json").symlink_to("2.json")
+    for name in ("1.json", "./2.json", "link.json"):
+        done = cli("merge", "1.json", "2.json", "-o", name, code=2)
+        assert done.stderr == f"torchlint: error: --output-file {name}: is one of the reports to join\n"
+    assert (cli.cwd / "1.json").read_text() == (cli.cwd / "2.json").read_text() == "[]\n"
+
+
+def test_empty_reports_alone_cannot_say_that_one_is_missing(cli: Cli, source: Source) -> None:
+    cli.write("a.py", source("fine"))
+    for number in (1, 2):
+        cli("check", "--shard", f"{number}/2", "--output-format", "json", "-o", f"{number}.json", code=0)
+    done = cli("merge", "1.json", code=0)
+    assert "all reports are empty, so none says of how many shards it is; --of N makes sure" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "error: 1 empty report, and 2 are asked for" in cli("merge", "--of", "2", "1.json", code=2).stderr
+    done = cli("merge", "--of", "2", "1.json", "2.json", code=0)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+    cli.write("a.py", source("slow"))
+    for number in (1, 2):
+        cli("check", "--shard", f"{number}/2", "--output-format", "json", "-o", f"{number}.json")
+    cli("merge", "--of", "2", "1.json", "2.json", code=0)
+    assert "and those of 3 are asked for" in cli("merge", "--of", "3", "1.json", "2.json", code=2).stderr
+    cli("check", "--output-format", "json", "-o", "all.json", code=1)
+    assert "all.json: is the report of no shard" in cli("merge", "--of", "1", "all.json", code=2).stderr
 
 
 def test_a_missing_report_and_none(cli: Cli) -> None:
