@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 import torchlint
 from torchlint.base.errors import UsageError
 from torchlint.engine.changes import changes_since
-from torchlint.engine.git import GitError
+from torchlint.engine.git import GitError, environment
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs sh")
 
@@ -169,6 +170,106 @@ def test_the_tree_that_is_named_is_compared_wherever_the_configuration_points(la
     lab.clone()
     lab.git("config", "core.worktree", str(lab.origin))
     assert set(changes_since("HEAD", str(lab.tree)).changed) == {"a.py", "b.py"}
+
+
+VARIABLES = {
+    "GIT_DIFF_OPTS": ("-u3", "--unified=30"),
+    "GIT_EXTERNAL_DIFF": ("{program}",),
+    "GIT_CONFIG": ("/dev/null", "{origin}/.git/config"),
+    "GIT_DIR": ("{origin}/.git", "/nowhere"),
+    "GIT_WORK_TREE": ("{origin}",),
+    "GIT_INDEX_FILE": ("/dev/null", "{origin}/none"),
+    "GIT_COMMON_DIR": ("/nowhere",),
+    "GIT_NAMESPACE": ("other",),
+    "GIT_PREFIX": ("sub/",),
+    "GIT_OBJECT_DIRECTORY": ("/nowhere",),
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES": ("/nowhere",),
+    "GIT_SHALLOW_FILE": ("{program}", "/nowhere"),
+    "GIT_GRAFT_FILE": ("{program}",),
+    "GIT_REPLACE_REF_BASE": ("refs/heads/",),
+    "GIT_CEILING_DIRECTORIES": ("/",),
+    "GIT_LITERAL_PATHSPECS": ("1",),
+    "GIT_ICASE_PATHSPECS": ("1",),
+    "GIT_ATTR_SOURCE": ("HEAD~",),
+    "GIT_ATTR_NOSYSTEM": ("1",),
+    "GIT_TRACE": ("1", "2", "{marker}"),
+    "GIT_TRACE_SETUP": ("1",),
+    "GIT_TRACE2": ("{marker}",),
+    "GIT_TRACE2_EVENT": ("1",),
+    "GIT_EXEC_PATH": ("{tree}",),
+    "GIT_PAGER": ("{program}",),
+    "GIT_EDITOR": ("{program}",),
+    "GIT_SSH_COMMAND": ("{program}",),
+    "GIT_PROXY_COMMAND": ("{program}",),
+    "GIT_ASKPASS": ("{program}",),
+    "GIT_DEFAULT_HASH": ("sha256",),
+    "GIT_NO_LAZY_FETCH": ("0",),
+    "GIT_ALLOW_PROTOCOL": ("file:ssh:ext",),
+    "GIT_CONFIG_PARAMETERS": ("'diff.noprefix=true' 'color.diff=always' 'diff.context=9'",),
+    "GIT_CONFIG_GLOBAL": ("{tree}/mine",),
+}
+"""Git's variables, with values that change what it prints, where it looks or what it runs."""
+
+
+def test_no_variable_of_git_changes_the_answer_or_makes_it_run_a_program(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.clone()
+    (lab.tree / "a.py").write_text("x = 3\ny = 1\n")
+    lab.git("config", "filter.evil.clean", str(lab.program))
+    (lab.tree / "mine").write_text(f"[diff]\nnoprefix\ncontext = 9\nexternal = {lab.program}\n[color]\nui = always\n")
+    known = changes_since("HEAD", str(lab.tree))
+    assert known.changed["a.py"].ranges == ((1, 3),)
+    for name, values in VARIABLES.items():
+        for value in values:
+            filled = value.format(program=lab.program, origin=lab.origin, tree=lab.tree, marker=lab.marker)
+            with monkeypatch.context() as patch:
+                patch.setenv(name, filled)
+                assert changes_since("HEAD", str(lab.tree)) == known, (name, filled)
+                assert not lab.ran, name
+
+
+def test_the_users_own_configuration_counts(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may say that the repository of another user is safe to look at."""
+    lab.clone()
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "safe.directory")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", str(lab.tree))
+    kept = environment(str(lab.tree))
+    assert {"GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_0", "GIT_CONFIG_VALUE_0"} <= kept.keys()
+    assert set(changes_since("HEAD", str(lab.tree)).changed) == {"a.py", "b.py"}
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ("[core]\nrepositoryformatversion = 99\n", "Expected git repo version <= 1, found 99"),
+        ("[core]\nrepositoryformatversion = 1\n[extensions]\nfuture = true\n", "unknown repository extension"),
+        ("[core\n", "bad config line"),
+    ],
+)
+def test_what_git_refuses_is_said_in_its_words(lab: Lab, config: str, words: str) -> None:
+    lab.clone()
+    (lab.tree / ".git" / "config").write_text(config)
+    with pytest.raises(GitError) as told:
+        changes_since("HEAD", str(lab.tree))
+    assert words in str(told.value)
+    assert "\n" not in str(told.value)
+    assert "no such revision" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["HEAD", "config", "index", "packed-refs", "info/attributes", "objects/info/alternates"]
+)
+def test_a_pipe_where_git_reads_a_file_is_not_waited_for(lab: Lab, name: str) -> None:
+    lab.clone()
+    place = lab.tree / ".git" / name
+    place.unlink(missing_ok=True)
+    os.mkfifo(place)
+    before = time.monotonic()
+    with pytest.raises(GitError, match=f"{name} is a FIFO, not a regular file"):
+        changes_since("HEAD", str(lab.tree))
+    assert time.monotonic() - before < 10
 
 
 def test_a_git_in_the_folder_that_is_checked_is_not_run(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,21 +7,32 @@ text conversion, no filters, no pager, no fetching of what a partial clone lacks
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shutil
+import stat
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from torchlint.base.errors import UsageError
+from torchlint.source.paths import kind_of
 
 _TIMEOUT = 60
 """Seconds for one call of git."""
-_PLACES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_NAMESPACE")
-"""Variables that git sets for hooks, and that would lead it to another place than the one named."""
+_KEPT = re.compile(
+    r"GIT_CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|PARAMETERS|COUNT|(KEY|VALUE)_\d+)|GIT_ALTERNATE_OBJECT_DIRECTORIES"
+)
+"""Git's variables that stay: where the user's own configuration lies (``safe.directory``, say), and more objects.
+
+All others go. Some lead git to another place than the one that is named (``GIT_DIR`` and its like, which git sets for
+hooks), others change what it prints (``GIT_DIFF_OPTS``), or which configuration ``git config`` reads (``GIT_CONFIG``).
+"""
 _SETTINGS = {
     "core.alternateRefsCommand": "",
     "core.askPass": "",
     "core.attributesFile": os.devnull,
+    "core.checkStat": "default",
     "core.editor": "false",
     "core.excludesFile": os.devnull,
     "core.fsmonitor": "false",
@@ -30,6 +41,7 @@ _SETTINGS = {
     "core.pager": "cat",
     "core.quotePath": "false",
     "core.sshCommand": "false",
+    "core.trustctime": "true",
     "credential.helper": "",
     "diff.external": "",
     "diff.ignoreSubmodules": "all",
@@ -54,6 +66,8 @@ _ENVIRONMENT = {
 }
 _DRIVERS = {"clean": "", "smudge": "", "process": "", "required": "false"}
 """What each filter of the configuration is set to."""
+_UNKNOWN = ("Needed a single revision", "Not a valid object name", "Not a valid commit name", "unknown revision")
+"""Words of git where it knows no such revision."""
 _LACKING = ("unable to read", "could not fetch", "lazy fetching disabled", "bad object", "missing blob", "promisor")
 """Words of git where an object is not there."""
 
@@ -70,12 +84,14 @@ class Git:
         what: what the user asked for, which messages start with.
 
     Raises:
-        GitError: a filter that cannot be switched off.
+        GitError: a filter that cannot be switched off, or a pipe where git reads a file and would wait for ever.
     """
 
     def __init__(self, root: str, what: str) -> None:
         self.root = root
         self.what = what
+        for path, mode in _odd_files(os.path.join(root, ".git")):
+            raise GitError(f"{what}: {os.path.relpath(path, root)} is {kind_of(mode)}, not a regular file")
         self._settings = dict(_SETTINGS)
         filters = self.run("config", "-z", "--name-only", "--get-regexp", r"^filter\.", codes=(0, 1))
         for name in filters.split(b"\0"):
@@ -110,7 +126,7 @@ class Git:
         if done.returncode in codes:
             return done.stdout
         reason = " ".join(done.stderr.decode("utf-8", "backslashreplace").split())
-        if missing and not any(word in reason for word in ("ambiguous", "dubious", "not a git repository")):
+        if missing and "ambiguous" not in reason and (not reason or any(word in reason for word in _UNKNOWN)):
             return b""
         if any(word in reason for word in _LACKING):
             raise GitError(
@@ -118,6 +134,21 @@ class Git:
                 f"can start programs that the repository names; fetch them yourself first ({reason[:200]})"
             )
         raise GitError(f"{self.what}: git {words[0]} failed: {reason[:300]}")
+
+
+def _odd_files(folder: str) -> Iterator[tuple[str, int]]:
+    """Yield what git would open as a file in its folder although it is a pipe, a socket or a device, with its mode."""
+    for path in (os.path.join(folder, *names) for names in ((), ("info",), ("objects", "info"))):
+        try:
+            mode = os.stat(path).st_mode
+            inside = [entry.path for entry in os.scandir(path)] if stat.S_ISDIR(mode) else [path]
+        except OSError:  # what is wrong with it, git says
+            continue
+        for each in inside:
+            with contextlib.suppress(OSError):
+                mode = os.stat(each).st_mode
+                if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                    yield each, mode
 
 
 def command(root: str, settings: Mapping[str, str], *words: str) -> list[str]:
@@ -137,7 +168,11 @@ def command(root: str, settings: Mapping[str, str], *words: str) -> list[str]:
 
 def environment(root: str) -> dict[str, str]:
     """Return the variables of one call."""
-    kept = {name: value for name, value in os.environ.items() if name not in _PLACES}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.upper().startswith("GIT_") or _KEPT.fullmatch(name)
+    }
     if "PATH" in kept:
         kept["PATH"] = _absolute(kept["PATH"])
     return {**kept, **_ENVIRONMENT, "GIT_CEILING_DIRECTORIES": os.path.dirname(root)}
