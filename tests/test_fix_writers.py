@@ -60,7 +60,52 @@ MAY_OVERLAP = {
         "fn(y)", loop="for i, (x, y) in enumerate(loader):", copy="if kept:\n    y = y.to(device)\nmoved = x.to(device)"
     ),
 }
+PARTS = {
+    "the other part of a batch": copying(
+        "fn(x)", loop="for batch in loader:", before="x, y = batch", copy="moved = y.cuda()"
+    ),
+    "the other part by its number": copying(
+        "fn(batch[0])", loop="for batch in loader:", before="y = batch[1]", copy="moved = y.cuda()"
+    ),
+    "the other part by its key": copying(
+        "fn(x)", loop="for b in loader:", before="x, y = b['x'].flatten(1), b['y'].float()", copy="moved = y.cuda()"
+    ),
+    "parts that are copied under one condition": copying(
+        "fn(x, y)",
+        loop="for batch in loader:",
+        before="x, y = batch[0], batch[1]",
+        copy="if kept:\n    x = x.cuda()\n    y = y.cuda()\nmoved = F.relu(y)",
+    ),
+    "the branch of an expression that does not copy": copying(
+        "fn(y)", copy="y = y.cuda() if kept else y.to(kept)\nmoved = F.relu(y)"
+    ),
+}
 MAY_BE_WRITTEN = {
+    "the same part by its number": copying(
+        "fn(batch[1])", loop="for batch in loader:", before="x, y = batch", copy="moved = y.cuda()"
+    ),
+    "the same part by another number": copying(
+        "fn(batch[-1])", loop="for batch in loader:", before="y = batch[1]", copy="moved = y.cuda()"
+    ),
+    "the same part of another order": copying(
+        "fn(batch['y'])", loop="for batch in loader:", before="x, y = batch.values()", copy="moved = y.cuda()"
+    ),
+    "the same part by another name": copying(
+        "fn(z)", loop="for batch in loader:", before="x, y = batch\nz, w = y, x", copy="moved = y.cuda()"
+    ),
+    "the whole batch": copying(
+        "fn(batch)", loop="for batch in loader:", before="x, y = batch", copy="moved = y.cuda()"
+    ),
+    "a part that goes elsewhere": copying(
+        "fn(batch[0])", loop="for batch in loader:", before="y = batch[1]\nbatch[0] = y", copy="moved = y.cuda()"
+    ),
+    "parts in another order": copying(
+        "fn(batch[0])", loop="for batch in loader:", before="y = batch[1]\ndel batch[0]", copy="moved = y.cuda()"
+    ),
+    "parts after one is taken out": copying(
+        "fn(batch[0])", loop="for batch in loader:", before="y = batch[1]\nbatch.pop(0)", copy="moved = y.cuda()"
+    ),
+    "both the copy and its source": copying("fn(y)", copy="y = (y.cuda(), y)[1]\nmoved = F.relu(y)"),
     "x += 1": copying("x += 1"),
     "an array": copying("x.numpy()[:] = 0"),
     "an array made before": copying("a[:] = 0", before="a = x.numpy()"),
@@ -136,6 +181,7 @@ MAY_BE_OTHER_OBJECTS = {
     "a subclass of Tensor": copying(file="class Image(torch.Tensor):\n" + OWN),
     "a mapping with its own move": copying(file="class Encoding(dict):\n" + OWN),
 }
+MAY_OVERLAP |= PARTS
 NOT_OVERLAPPING = {**MAY_BE_WRITTEN, **MAY_BE_OTHER_OBJECTS}
 
 

@@ -7,6 +7,7 @@ and its views. The answer is closed: a use that is not understood is an escape, 
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,9 @@ _BACK_DOORS = frozenset(
     "gc.get_objects gc.get_referrers".split()
 )
 _FUEL = 400
+
+Key = int | str
+"""The literal index by which a part of a container is taken."""
 
 
 class Way(enum.Enum):
@@ -97,10 +101,15 @@ def object_uses(module: Module, node: cst.CSTNode, lives: str = "") -> list[Obje
     return search.found
 
 
-def binding_uses(module: Module, definition: cst.CSTNode, name: str, lives: str = "") -> list[ObjectUse]:
-    """Return all uses of the object that a definition, as `Module.definitions` tells it, binds to a name."""
+def binding_uses(
+    module: Module, definition: cst.CSTNode, name: str, lives: str = "", part: Key | None = None
+) -> list[ObjectUse]:
+    """Return all uses of the object that a definition, as `Module.definitions` tells it, binds to a name.
+
+    With `part`, the uses of that part of a container alone: its other parts are other objects.
+    """
     search = _Search(module, lives)
-    search.name(name, definition)
+    search.name(name, definition, part)
     if isinstance(definition, cst.Assign) and len(definition.targets) > 1:
         for target in definition.targets:
             search.bound(target.target, definition)
@@ -115,6 +124,16 @@ def back_door(module: Module) -> bool:
         isinstance(call, cst.Call) and not call.args and module.name(call.func) == "builtins.vars"
         for call in module.nodes(cst.Call)
     )
+
+
+def literal_key(node: cst.CSTNode | None) -> Key | None:
+    """Return the one number from the front, or the one text, by which a subscript takes a part of a container."""
+    match node:
+        case cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Index(star="" | None, value=index))]):
+            if isinstance(index, (cst.Integer, cst.SimpleString)):
+                key = index.evaluated_value
+                return key if isinstance(key, (int, str)) else None
+    return None
 
 
 def may_follow(module: Module, use: ObjectUse, node: cst.CSTNode, origin: cst.CSTNode) -> bool:
@@ -145,6 +164,17 @@ def _is_target(module: Module, node: cst.CSTNode) -> bool:
             return target is child or isinstance(above, (cst.Del, cst.AsName))
         child = above
     return False
+
+
+def _unpacked(assign: cst.Assign) -> Sequence[cst.BaseElement] | None:
+    """Return the targets of ``a, b = …``; None where one target takes all."""
+    left = assign.targets[0].target
+    plain = len(assign.targets) == 1 and isinstance(left, cst.Tuple) and _unstarred(left.elements)
+    return left.elements if plain and isinstance(left, cst.Tuple) else None
+
+
+def _unstarred(elements: Sequence[cst.BaseElement]) -> bool:
+    return all(isinstance(element, cst.Element) for element in elements)
 
 
 class _Search:
@@ -182,8 +212,8 @@ class _Search:
         else:
             self._end(Way.ESCAPES, target, "stored", definition)
 
-    def name(self, name: str, definition: cst.CSTNode) -> None:
-        """Follow the reads that may find what a definition binds to a name."""
+    def name(self, name: str, definition: cst.CSTNode, part: Key | None = None) -> None:
+        """Follow the reads that may find what a definition binds to a name, but for those of other parts of it."""
         if self._known(definition, name):
             return
         module = self.module
@@ -191,13 +221,35 @@ class _Search:
         if any(name in names for names in module.names_of_outer_scopes()):
             self._end(Way.ESCAPES, definition, "global", definition)
             return
-        for read in module.readers(definition, name):
+        reads = module.readers(definition, name)
+        # Where it is also used as a whole, its parts may change their places.
+        apart = part is not None and all(self._taken_apart(read) for read in reads)
+        for read in reads:
             before, self._read = self._read, read
             if module.tree.owners[read] is not owner:
                 self._end(Way.ESCAPES, read, "closure", definition)
+            elif part is not None and apart:
+                self._part(read, definition, part)
             else:
                 self.climb(read, definition)
             self._read = before
+
+    def _taken_apart(self, read: cst.Name) -> bool:
+        """Say whether a read takes no more than parts of a container, by number, by key, or by unpacking it."""
+        above = self.module.parent(read)
+        if isinstance(above, cst.Subscript):
+            return above.value is read and literal_key(above) is not None and not _is_target(self.module, above)
+        return isinstance(above, cst.Assign) and _unpacked(above) is not None
+
+    def _part(self, read: cst.Name, definition: cst.CSTNode, part: Key) -> None:
+        """Follow one part of a container from a read that takes parts."""
+        above = self.module.parent(read)
+        targets = _unpacked(above) if isinstance(above, cst.Assign) else None
+        if targets is None:
+            if literal_key(above) == part:
+                self.climb(read, definition)
+        elif isinstance(part, int) and part < len(targets) and above is not None:
+            self.bound(targets[part].value, above)
 
     def _comprehension(self, loop: cst.CompFor, target: cst.CSTNode, reached: cst.CSTNode | None) -> None:
         """Follow the elements of what a comprehension goes over."""
@@ -287,10 +339,22 @@ class _Search:
                 self._comprehension(above, above.target, reached)
             case cst.CompIf():
                 self._end(Way.READ, above, "test", reached)
+            case cst.Element() if (target := self._paired(above)) is not None:
+                self.bound(target, self.module.small_statement(above) or above)
             case _ if isinstance(above, _HOLDERS):
                 self.climb(above, reached)
             case _:
                 self._end(Way.ESCAPES, above, "", reached)
+
+    def _paired(self, element: cst.Element) -> cst.BaseExpression | None:
+        """Return what alone ``a, b = x, y`` binds to an element of its right side."""
+        right = self.module.parent(element)
+        assign = self.module.parent(right) if isinstance(right, cst.Tuple) else None
+        left = _unpacked(assign) if isinstance(assign, cst.Assign) else None
+        if left is None or not isinstance(right, cst.Tuple) or not _unstarred(right.elements):
+            return None
+        pairs = zip(left, right.elements, strict=False)
+        return next(a.value for a, b in pairs if b is element) if len(left) == len(right.elements) else None
 
     def _operation(self, node: cst.BinaryOperation | cst.UnaryOperation, reached: cst.CSTNode | None) -> None:
         if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):

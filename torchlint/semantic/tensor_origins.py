@@ -6,13 +6,14 @@ How a value is used proves less: any object may have a ``.backward()``, a ``.to(
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.semantic import torch_api
 from torchlint.semantic.datasets import DATALOADER
+from torchlint.semantic.object_uses import Key, literal_key
 from torchlint.semantic.observers import elsewhere, elsewhere_reached, says
 from torchlint.semantic.relatives import returned
 from torchlint.semantic.values.params import bind
@@ -153,10 +154,12 @@ class Root:
     Args:
         node: the loop over a loader, or the call that makes a new tensor.
         name: the name that the loop binds; empty for a call.
+        part: the literal index or key of the part that is meant of what the loop binds; None for all of it.
     """
 
     node: cst.CSTNode
     name: str
+    part: Key | None = None
 
 
 def host_roots(module: Module, node: cst.CSTNode, depth: int = 8) -> list[Root] | None:
@@ -169,7 +172,9 @@ def host_roots(module: Module, node: cst.CSTNode, depth: int = 8) -> list[Root] 
     match node:
         case cst.Name():
             return _all_roots([_definition_roots(module, d, node.value, depth) for d in module.definitions(node)])
-        case cst.Subscript(value=inner) | cst.Attribute(value=inner, attr=cst.Name(value="data")):
+        case cst.Subscript(value=inner):
+            return _part(module, inner, literal_key(node), host_roots(module, inner, depth - 1))
+        case cst.Attribute(value=inner, attr=cst.Name(value="data")):
             return host_roots(module, inner, depth - 1)
         case cst.IfExp(body=body, orelse=orelse):
             return _all_roots([host_roots(module, each, depth - 1) for each in (body, orelse)])
@@ -181,6 +186,15 @@ def host_roots(module: Module, node: cst.CSTNode, depth: int = 8) -> list[Root] 
         case cst.Call(func=func) if module.name(func) in _MAKERS:
             return [Root(node, "")]
     return None
+
+
+def _part(module: Module, whole: cst.CSTNode, key: Key | None, roots: list[Root] | None) -> list[Root] | None:
+    """Return the roots of one part of what an expression gives, where that is what a loop binds itself."""
+    if roots is None or key is None or not isinstance(whole, cst.Name) or len(roots) != 1:
+        return roots
+    root = roots[0]
+    bound = root.part is None and root.name == whole.value and module.definitions(whole) == [root.node]
+    return [replace(root, part=key)] if bound else roots
 
 
 def _all_roots(found: list[list[Root] | None]) -> list[Root] | None:
@@ -213,7 +227,11 @@ def _assigned_roots(
             if isinstance(left.value, cst.Name) and left.value.value == name:
                 return host_roots(module, right.value, depth - 1)
         return None
-    return host_roots(module, value, depth - 1)
+    roots = host_roots(module, value, depth - 1)
+    if isinstance(target, cst.Tuple) and all(isinstance(each, cst.Element) for each in target.elements):
+        places = [n for n, each in enumerate(target.elements) if name in module.names_in(each.value)]
+        return _part(module, value, places[0] if len(places) == 1 else None, roots)
+    return roots
 
 
 def _passed_roots(module: Module, function: cst.FunctionDef, name: str, depth: int) -> list[Root] | None:

@@ -216,7 +216,9 @@ def may_overlap(module: Module, transfer: Transfer) -> bool | None:
         return False
     for root in roots:
         uses = (
-            binding_uses(module, root.node, root.name, "host") if root.name else object_uses(module, root.node, "host")
+            binding_uses(module, root.node, root.name, "host", root.part)
+            if root.name
+            else object_uses(module, root.node, "host")
         )
         if any(_endangers(module, use, transfer.call, root.node) for use in uses):
             return False
@@ -227,9 +229,18 @@ def _endangers(module: Module, use: ObjectUse, copy: cst.Call, origin: cst.CSTNo
     """Say whether a use of the source may write it while the copy is on its way."""
     if use.read is not None and _rebinds(module, copy, use.read.value) and use.reached in _sources(module, copy):
         return False  # The name still means what was to be copied: so it has not been copied.
+    if use.reached is not None and use.reached is _choice(module, copy):
+        return False  # What is not a copy came out of the other branch.
     if use.way is Way.WRITTEN:
         return may_follow(module, use, copy, origin)
     return use.way in (Way.ESCAPES, Way.GROWN)
+
+
+def _choice(module: Module, copy: cst.Call) -> cst.CSTNode | None:
+    """Return the assignment of ``y = y.cuda() if on_gpu else y``, where the copy is one branch."""
+    above = module.parent(copy)
+    assign = module.parent(above) if isinstance(above, cst.IfExp) and above.test is not copy else None
+    return assign if isinstance(assign, cst.Assign) else None
 
 
 def _rebinds(module: Module, copy: cst.Call, name: str) -> bool:
