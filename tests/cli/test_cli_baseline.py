@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -250,3 +252,24 @@ def test_nested_projects_have_their_own_baselines(cli: Cli, source: Source) -> N
     assert "2 findings held back" in cli("check", "one", "two", code=0).stdout
     cli.write("two/a.py", source("odd"))
     assert "two/a.py:2:1\n" in cli("check", ".", code=1).stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs limits of POSIX")
+def test_a_full_disk_is_no_finding(cli: Cli, source: Source) -> None:
+    """The limit on the size of files stands for a disk that takes no more."""
+    cli.write("a.py", source("slow"))
+    limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))"
+    program = f"import os, resource, sys; {limit}; os.execv(sys.argv[1], sys.argv[1:])"
+    for arguments, words in (
+        (
+            ("check", "--no-cache", "--baseline", "base.json", "--write-baseline"),
+            "baseline base.json: cannot be written: file too",
+        ),
+        (("init",), "torchlint.toml: cannot be written: file too large"),
+    ):
+        command = [sys.executable, "-c", program, *cli.command(*arguments)]
+        done = subprocess.run(command, cwd=cli.cwd, env=cli.variables(), capture_output=True, text=True, check=False)
+        assert done.returncode == 2, done.stderr
+        assert words in done.stderr
+        assert done.stderr.count("\n") == 1
+        assert not {"base.json", "torchlint.toml"} & set(os.listdir(cli.cwd))

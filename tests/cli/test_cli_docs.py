@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Cli
+from torchlint.base.errors import OutputError
 from torchlint.engine.catalog import OWN_ROOT, load_catalog
 from torchlint.manual.engine_codes import ENGINE_PAGES
 from torchlint.manual.local import INDEX, cache_home, local_pages
@@ -82,6 +84,24 @@ def test_a_link_in_the_place_of_a_page_is_not_followed(tmp_path: Path) -> None:
 def test_the_cache_folder_is_the_users(tmp_path: Path) -> None:
     assert cache_home({"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path
     assert cache_home({"XDG_CACHE_HOME": "relative"}).is_relative_to(Path.home())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there HOME says nothing")
+@pytest.mark.parametrize("home", ["", "relative", "./x"])
+def test_a_home_that_is_empty_or_relative_is_none(monkeypatch: pytest.MonkeyPatch, home: str) -> None:
+    import pwd
+
+    real = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    monkeypatch.setenv("HOME", home)
+    assert cache_home({"HOME": home}).is_relative_to(real)
+
+    def nobody(*_: object) -> None:
+        raise KeyError
+
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    with pytest.raises(OutputError, match="you have no home folder; set XDG_CACHE_HOME"):
+        cache_home({"HOME": home})
+    assert cache_home({"HOME": home, "XDG_CACHE_HOME": "/x"}) == Path("/x")
 
 
 def test_the_command_prints_where_a_page_lies(cli: Cli, tmp_path: Path) -> None:

@@ -125,3 +125,41 @@ def test_a_command_lies_where_the_table_says(name: str) -> None:
 
 def test_version_is_ours(tmp_path: Path) -> None:
     assert loaded(tmp_path, "--version")[1] == f"torchlint {__version__}\n"
+
+
+INTERRUPTING = """
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+"""
+STARTS = {
+    "module": "import runpy; runpy.run_module('torchlint', run_name='__main__', alter_sys=True)",
+    "script": "from torchlint.__main__ import program; program()",
+}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs signals")
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize(
+    "name",
+    ["torchlint.cli", "torchlint.cli.main", "torchlint.base.errors", "torchlint.cli.output", "torchlint.cli.commands"],
+)
+def test_ctrl_c_while_modules_are_imported_is_one_line(tmp_path: Path, start: str, name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTING.format(name=name) + STARTS[start], "rules"],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "torchlint: interrupted\n")
+
+
+def test_the_installed_script_is_the_program_that_catches_it() -> None:
+    project = (Path(torchlint.__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    assert '\ntorchlint = "torchlint.__main__:program"\n' in project

@@ -328,6 +328,28 @@ def test_n06_frames_that_are_none(client: Raw, fault: Fault) -> None:
 
 
 @pytest.mark.fault("N06")
+def test_n06_names_of_messages_that_are_none(client: Raw, fault: Fault) -> None:
+    client.hello()
+    for name in ({}, [], {"x": 1}, [1], 1.5, None, "none", 10**30):
+        client.body(json.dumps({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": name}}).encode())
+        if not isinstance(name, str | int | None):
+            client.body(json.dumps({"jsonrpc": "2.0", "id": name, "method": "textDocument/hover"}).encode())
+            client.body(json.dumps({"jsonrpc": "2.0", "id": name, "result": None}).encode())
+    for params in (None, [], 3, {}):
+        client.body(json.dumps({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": params}).encode())
+    seen: list[dict[str, Any]] = []
+    client.body(json.dumps({"jsonrpc": "2.0", "id": "last", "method": "textDocument/hover"}).encode())
+    client.until(lambda message: seen.append(message) or message.get("id") == "last")
+    logged = [each["params"]["message"] for each in seen if each.get("method") == "window/logMessage"]
+    fault.holds("I3", sum("an id is neither a string nor a whole number" in words for words in logged) == 15, logged)
+    fault.holds("I3", not any("internal error" in words or "unhashable" in words for words in logged), logged)
+    client.alive()
+    client.ask("shutdown")
+    client.notify("exit")
+    fault.holds("I1", client.left() == 0)
+
+
+@pytest.mark.fault("N06")
 def test_n06_a_worker_that_dies_costs_its_request(client: Raw, fault: Fault, tag: str) -> None:
     client.hello()
     client.alive()

@@ -39,9 +39,10 @@ class TooLargeError(SourceError):
 
 
 class WriteError(TorchlintError):
-    """A fixed file that could not be written, or that changed while it was being fixed."""
+    """A file that could not be written, or that changed meanwhile.
 
-    exit_code = 1
+    Of a file that was to be fixed it becomes a note, which fails the run as findings do.
+    """
 
 
 class OutputError(TorchlintError):

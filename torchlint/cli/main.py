@@ -56,7 +56,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def entry() -> None:
-    """Run as a program: the console script and ``python -m torchlint``."""
+    """Run as a program; see `torchlint.__main__`, which catches Ctrl-C before and after `run`."""
     gc.set_threshold(*_COLLECT)  # start-up makes no garbage, only modules
     _distrust_current_directory()
     make_lenient()
@@ -64,6 +64,8 @@ def entry() -> None:
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, _interrupt)  # the terminal was closed, and there is no nohup
     code = run(sys.argv[1:])
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # all is said; Python would answer Ctrl-C with a traceback
     gc.freeze()  # the interpreter looks for garbage among all modules once more before it ends
     sys.exit(code)
 

@@ -45,6 +45,9 @@ class Protocol(LanguageServerProtocol):
         if not isinstance(raw, dict) or raw.get("jsonrpc") != self.VERSION:
             self._refuse(None, JsonRpcInvalidRequest("not a message of JSON-RPC 2.0"))
             return
+        if not _has_usable_ids(raw):
+            self._refuse(None, JsonRpcInvalidRequest("an id is neither a string nor a whole number"))
+            return
         asked = raw.get("id") if "method" in raw else None
         refusal = self._out_of_order(raw)
         if refusal is not None:
@@ -116,3 +119,11 @@ class Protocol(LanguageServerProtocol):
     def _own(self, method: str, params: Any) -> Any:
         handler = self.fm.features.get(method)
         return handler(params) if handler is not None else None
+
+
+def _has_usable_ids(raw: dict[str, Any]) -> bool:
+    """Say whether the names of a message, and of what it wants cancelled, are such as JSON-RPC has them."""
+    params = raw.get("params")
+    cancels = raw.get("method") == lsp.CANCEL_REQUEST
+    cancelled = params.get("id") if cancels and isinstance(params, dict) else None
+    return all(isinstance(name, str | int | None) for name in (raw.get("id"), cancelled))

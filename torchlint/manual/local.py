@@ -61,14 +61,36 @@ def local_pages(catalog: Catalog, environment: Mapping[str, str] = os.environ) -
 
 
 def cache_home(environment: Mapping[str, str]) -> Path:
-    """Return the folder for what programs keep for a user and can make again."""
+    """Return the folder for what programs keep for a user and can make again.
+
+    Raises:
+        OutputError: nothing says where that is.
+    """
     asked = environment.get("XDG_CACHE_HOME", "")
     if os.path.isabs(asked):
         return Path(asked)
     if sys.platform == "win32" and environment.get("LOCALAPPDATA"):
         return Path(environment["LOCALAPPDATA"])
-    home = Path(os.path.expanduser("~"))
+    home = Path(_home(environment))
     return home / "Library" / "Caches" if sys.platform == "darwin" else home / ".cache"
+
+
+def _home(environment: Mapping[str, str]) -> str:
+    """Return the home folder; a variable that is empty or relative says nothing."""
+    home = environment.get("HOME", "")
+    if sys.platform == "win32" or os.path.isabs(home):
+        return home if os.path.isabs(home) else os.path.expanduser("~")
+    import pwd
+
+    try:
+        home = pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:  # a container's user without a name
+        home = ""
+    if not os.path.isabs(home):
+        raise OutputError(
+            "the pages cannot be written: you have no home folder; set XDG_CACHE_HOME to an absolute path"
+        )
+    return home
 
 
 def _write(path: Path, data: bytes) -> None:
