@@ -154,6 +154,11 @@ MAY_BE_WRITTEN = {
     "a buffer of all turns": copying(
         "buffer.copy_(y)", made=LOADER + "\nbuffer = torch.zeros(4, 8).pin_memory()", copy="moved = buffer.to(device)"
     ),
+    "the frame of a traceback": copying(
+        "change()",
+        file="def change():\n    try:\n        raise ValueError\n    except ValueError as error:\n"
+        "        error.__traceback__.tb_frame.f_back.f_locals['x'].zero_()\n",
+    ),
     "locals()": copying("locals()['x'].zero_()"),
     "a generator that is the caller": copying("yield x"),
     "another stream": copying(copy="with torch.cuda.stream(kept):\n    moved = x.to(device)"),

@@ -570,6 +570,22 @@ SURVIVING = {
             print(total / len(loader))
         """,
     ),
+    "a function of the file's own that is called eval": (
+        "TL101",
+        """
+        def eval(net):
+            net.eval()
+
+        def run():
+            total = 0.0
+            for x, y in loader:
+                STEP
+                total += loss.item()
+            eval(model)
+            return total
+        print(run())
+        """,
+    ),
     "half of a loss": (
         "TL101",
         """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic.object_uses import ObjectUse, Way, back_door, binding_uses
+from torchlint.semantic.object_uses import ObjectUse, Way, binding_uses
 from torchlint.semantic.observers import says, sees_globals, sees_variables
 from torchlint.semantic.swallowing import may_be_swallowed
 from torchlint.semantic.tensor_origins import made_by_torch
@@ -150,7 +150,7 @@ def keeps_its_values(module: Module, detached: cst.BaseExpression, kept: cst.Cal
             return False
     turns = module.loops(kept)
     definitions = module.definitions(loss)
-    if value.rank != 0 or value.origin != "loss" or not turns or module.compiled(kept) or back_door(module):
+    if value.rank != 0 or value.origin != "loss" or not turns or module.compiled(kept) or sees_variables(module):
         return False
     if not all(isinstance(d, cst.Assign) and module.is_within(d, turns[0]) for d in definitions):
         return False

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, TypeGuard
 import libcst as cst
 
 from torchlint.semantic import torch_api
-from torchlint.semantic.object_uses import ObjectUse, Way, back_door, binding_uses, shared_loop
+from torchlint.semantic.object_uses import ObjectUse, Way, binding_uses, shared_loop
+from torchlint.semantic.observers import sees_variables
 from torchlint.semantic.part import Part
-from torchlint.semantic.tensor_origins import has_own_tensors, made_by_torch
+from torchlint.semantic.tensor_origins import all_by_torch, made_by_torch
 from torchlint.semantic.values.value import ACCEL, CUDA
 
 if TYPE_CHECKING:
@@ -138,13 +139,13 @@ def keeps_its_shape(module: Module, node: cst.BaseExpression, until: cst.CSTNode
 
     ``unsqueeze_`` and ``.data = …`` change it, under any name; so may code that is not known.
     """
-    if has_own_tensors(module):
+    if not all_by_torch(module):
         return False
     return isinstance(node, cst.Call) or _keeps_its_shape(module, node, until, _DEPTH)
 
 
 def _keeps_its_shape(module: Module, node: cst.BaseExpression, until: cst.CSTNode, depth: int) -> bool:
-    if not isinstance(node, cst.Name) or not depth or back_door(module):
+    if not isinstance(node, cst.Name) or not depth or sees_variables(module):
         return False
     definitions = module.definitions(node)
     origin = definitions[0] if len(definitions) == 1 else None

@@ -9,7 +9,8 @@ import libcst as cst
 
 from torchlint.semantic import torch_api
 from torchlint.semantic.names import dotted_text
-from torchlint.semantic.object_uses import ObjectUse, Way, back_door, binding_uses, object_uses
+from torchlint.semantic.object_uses import ObjectUse, Way, binding_uses, object_uses
+from torchlint.semantic.observers import minds_warnings, sees_variables
 from torchlint.semantic.tensor_origins import made_by_torch
 
 if TYPE_CHECKING:
@@ -117,7 +118,6 @@ def _is_false(args: object) -> bool:
 _FACTS = frozenset("shape ndim dtype device size dim numel nelement len isinstance type detach data".split())
 _HOST_READS = frozenset("item tolist float int bool test index".split())
 _LAYERS_DEEP = 4
-_WARNINGS = re.compile(r"catch_warnings|showwarning|(simplefilter|filterwarnings)\(\s*[\"'](error|always)")
 
 
 def detaching_unnoticed(module: Module, place: cst.Name, value: cst.BaseExpression, growth: cst.CSTNode) -> bool:
@@ -127,9 +127,9 @@ def detaching_unnoticed(module: Module, place: cst.Name, value: cst.BaseExpressi
     read are numbers, lengths and shapes.
     """
     function = module.function(place)
-    if function is None or module.binds_globally(function, place.value) or back_door(module):
+    if function is None or module.binds_globally(function, place.value) or sees_variables(module):
         return False
-    if module.mentions(_WARNINGS) or not made_by_torch(module, value):
+    if minds_warnings(module) or not made_by_torch(module, value):
         return False
     is_list = isinstance(growth, cst.Call)
     own = module.small_statement(growth)

@@ -7,6 +7,7 @@ Given the same arguments, ``torch.cuda.amp.autocast`` and ``torch.amp.autocast("
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from collections.abc import Iterable
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantic.names import dotted_text
+from torchlint.semantic.observers import sees_itself
 
 if TYPE_CHECKING:
     from torchlint.semantic.module import Module
@@ -56,14 +58,7 @@ _REPLACED = re.compile(
     r"|\b(?:torch|cuda|cpu)\.amp\s*=(?!=)"
 )
 _ASKED = re.compile(r"\b(?:has|get)attr\([^()]*\)")
-_WARNS = re.compile(
-    r"catch_warnings\([^)]*record\s*=\s*True|(?:simplefilter|filterwarnings)\(\s*(?:action\s*=\s*)?"
-    r"(?![\"'](?:ignore|default|once|always|module)\b)|\bwarnings\.filters\b|\bredirect_stderr\b"
-    r"|captureWarnings|\bshowwarning\b|\bformatwarning\b|warns\(\s*\w*Warning|assertWarns|catch_warnings\([^)]*action"
-)
 _TAKES_SCALER = re.compile(r"_step_supports_amp_scaling|\bdef\s+step\([^)]*\b(?:grad_scaler|kwargs)\b")
-_NAMESPACES = frozenset(("globals", "locals", "eval", "exec", "__import__"))
-_FRAMES = frozenset(("_getframe", "currentframe", "getmembers", "get_objects", "get_referrers", "import_module"))
 
 
 def overrides_dtype(text: str) -> bool:
@@ -82,11 +77,6 @@ def replaces_names(text: str) -> bool:
     return _REPLACED.search(_ASKED.sub("", text)) is not None
 
 
-def minds_warnings(text: str) -> bool:
-    """Say whether a file collects warnings, or makes errors of them."""
-    return _WARNS.search(text) is not None
-
-
 def takes_scaler(text: str) -> bool:
     """Say whether an optimizer of a file is handed the scaler by `GradScaler.step`."""
     return _TAKES_SCALER.search(text) is not None
@@ -98,6 +88,10 @@ def _without_imports(text: str) -> str:
 
 def only_known_callers(module: Module) -> bool:
     """Say whether all that the file imports is its own project's, or calls no code of ours inside an autocast."""
+    return module.once(only_known_callers, functools.partial(_only_known_callers, module))
+
+
+def _only_known_callers(module: Module) -> bool:
     for node in module.nodes(cst.Import, cst.ImportFrom):
         if isinstance(node, cst.ImportFrom):
             names = ["." * len(node.relative) + (dotted_text(node.module) or "")]
@@ -108,21 +102,6 @@ def only_known_callers(module: Module) -> bool:
             if name.partition(".")[0] not in _KNOWN and not module.outside.is_ours(name):
                 return False
     return True
-
-
-def namespace_read(module: Module) -> bool:
-    """Say whether the file reads names at run time: ``globals()``, ``eval``, frames, ``sys.modules``."""
-    for call in module.nodes(cst.Call):
-        assert isinstance(call, cst.Call)
-        func = call.func
-        if isinstance(func, cst.Name):
-            if func.value in _NAMESPACES or (func.value in ("vars", "dir") and not call.args):
-                return True
-        elif isinstance(func, cst.Attribute) and func.attr.value in _FRAMES:
-            return True
-    return any(
-        module.name(node) == "sys.modules" for node in module.nodes(cst.Attribute) if isinstance(node, cst.Attribute)
-    )
 
 
 def only_entered(module: Module, use: cst.BaseExpression) -> bool:
@@ -164,7 +143,7 @@ def _entered_by_name(module: Module, home: cst.Assign) -> bool:
 
 def private(module: Module, home: cst.CSTNode, names: Iterable[str]) -> bool:
     """Say whether no other file can see names that a statement binds, and this one reads them by name only."""
-    if namespace_read(module):
+    if sees_itself(module):
         return False
     for above in module.ancestors(home):
         if isinstance(above, cst.ClassDef):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import libcst as cst
 
-from torchlint.semantic import compat, imports, mixed_precision
+from torchlint.semantic import compat, imports, observers
 from torchlint.semantic.accumulators import Accumulator, accumulator, gathered
 from torchlint.semantic.autograd import Autograd
 from torchlint.semantic.consumers import Use
@@ -101,7 +101,6 @@ class Module(Pace, DataPath, Elements, Processes, Kernels, Upkeep, Frameworks, S
         self._reads = HostReads(self)
         self._autograd = Autograd(self._scopes, self._flow)
         self._accel: bool | None = None
-        self._mentions: dict[re.Pattern[str], bool] = {}
         self._facts: dict[object, bool] = {}
 
     def close(self) -> None:
@@ -251,7 +250,7 @@ class Module(Pace, DataPath, Elements, Processes, Kernels, Upkeep, Frameworks, S
     def stays(self, call: cst.BaseExpression) -> bool:
         """Say whether a new object is only seen by its own function or script, which calls its methods."""
         name = imports.keeper(call, self._names, self._flow, self.tree)
-        if name is None or mixed_precision.namespace_read(self):
+        if name is None or observers.sees_itself(self):
             return False
         return self.tree.owners[call] is not self.tree.root or self.reached(name) is False
 
@@ -279,9 +278,7 @@ class Module(Pace, DataPath, Elements, Processes, Kernels, Upkeep, Frameworks, S
 
     def mentions(self, pattern: re.Pattern[str]) -> bool:
         """Say whether a pattern is found anywhere in the file's text."""
-        if pattern not in self._mentions:
-            self._mentions[pattern] = pattern.search(self.text) is not None
-        return self._mentions[pattern]
+        return self.once(pattern, lambda: pattern.search(self.text) is not None)
 
     @property
     def main_guard(self) -> bool:

@@ -41,11 +41,6 @@ _HOLDERS = (
     *COMPREHENSIONS,
 )
 _OF_THE_GRAPH = frozenset(("detach", "detach_", "requires_grad_", "numpy"))
-# Through these, or by the collector, anything can be reached without its name.
-_BACK_DOORS = frozenset(
-    "builtins.locals builtins.globals builtins.eval builtins.exec sys._getframe inspect.currentframe inspect.stack "
-    "gc.get_objects gc.get_referrers".split()
-)
 _FUEL = 400
 
 Key = int | str
@@ -114,16 +109,6 @@ def binding_uses(
         for target in definition.targets:
             search.bound(target.target, definition)
     return search.found
-
-
-def back_door(module: Module) -> bool:
-    """Say whether the file may reach local variables without their names: ``locals()``, ``eval``, frames."""
-    return any(
-        isinstance(call, cst.Call) and module.name(call.func) in _BACK_DOORS for call in module.nodes(cst.Call)
-    ) or any(
-        isinstance(call, cst.Call) and not call.args and module.name(call.func) == "builtins.vars"
-        for call in module.nodes(cst.Call)
-    )
 
 
 def literal_key(node: cst.CSTNode | None) -> Key | None:

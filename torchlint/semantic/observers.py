@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 _FRAMES = re.compile(
     r"_getframe|currentframe|_current_frames|\bf_(locals|globals|back)\b|\b(tb|gi|cr|ag)_frame\b|\bset(trace|profile)\b"
     r"|\bsys\.monitoring\b|getargvalues|get(generator|coroutine|asyncgen)locals|getclosurevars|capture_locals"
-    r"|show_locals|set_trace|\bbreakpoint\b|\binteract\b|\bembed\(|get_(referrers|objects)|numexpr|snoop|ctypes"
+    r"|show_locals|set_trace|\bbreakpoint\b|\binteract\b|^[^#\n]*(?<!self\.)(?<!def )\bembed\("
+    r"|get_(referrers|objects)|numexpr|snoop|pythonapi|py_object",
+    re.MULTILINE,
 )
 """Words without which no code can look into the variables of a running function."""
 _MODULES = re.compile(
     r"__main__|\bsys\.modules\b|\bfrom\s+sys\s+import\b|\.modules\s*\[|\.modules\.get\b|[\"']modules[\"']"
-    r"|\bimportlib\b|__import__|__globals__|\brunpy\b|\bimp\b"
+    r"|\bimportlib\b|\bimport_module\b|__import__|__globals__|\brunpy\b|\bimp\b|\bgetmembers\b"
 )
 """Words without which no code can look at the variables of a module that it does not import by name."""
 _MAIN_GUARD = re.compile(r"__name__\s*[!=]=\s*[\"']__main__[\"']|[\"']__main__[\"']\s*[!=]=\s*__name__")
@@ -36,12 +38,27 @@ _BUILTINS = re.compile(
     r"|builtins?(__)?\W[^\n]*[\"'](float|int)[\"']|\bvars\(\s*_*builtin"
 )
 """Words without which no code can replace the builtin ``float`` or ``int``."""
-_HOOKS = re.compile(
-    r"__torch_function__|__torch_dispatch__|Torch(Function|Dispatch)Mode|as_subclass|_make_(wrapper_)?subclass"
-    r"|class\s+\w+\([^)]*\bTensor\b|register_module_\w*hook"
-    r"|\bsymbolic_trace\b|\btorch\.(fx|export)\b|\bimport fx\b|\bmake_fx\b|\bjit\.trace\b"
+_OWN_TENSORS = re.compile(
+    r"__torch_function__|__torch_dispatch__|(Function|Dispatch)Mode|as_subclass|_make_(wrapper_)?subclass"
+    r"|class\s+\w+\([^)]*\bTensor\b"
 )
-"""Words without which torch runs its operations on its own tensors, unseen."""
+"""Words without which all tensors are torch's own, and no code sees each operation on them."""
+_WATCHED = re.compile(
+    r"register_module_\w*hook|\bsymbolic_trace\b|\btorch\.(fx|export)\b|\bimport fx\b|\bmake_fx\b|\bjit\.trace\b"
+)
+"""Words without which no code is handed the operations of a network, or traces them."""
+_PATCHED = re.compile(
+    r"^\s*(torch|F|nn|Tensor|functional)\.(?!backends\b)[\w.]+\s*=[^=]|monkeypatch|\bmock\b", re.MULTILINE
+)
+"""Words without which torch's functions are torch's."""
+_OWN_CALLS = re.compile(r"register_\w*hook|\.forward\s*=[^=]|__class__|__call__\s*=|\bsetattr\(")
+"""Words without which torch's own layers give what torch computes: hooks, or another ``forward``."""
+_WARNINGS = re.compile(
+    r"catch_warnings\([^)]*record\s*=\s*True|(?:simplefilter|filterwarnings)\(\s*(?:action\s*=\s*)?"
+    r"(?![\"'](?:ignore|default|once|always|module)\b)|\bwarnings\.filters\b|\bredirect_stderr\b"
+    r"|captureWarnings|\bshowwarning\b|\bformatwarning\b|warns\(\s*\w*Warning|assertWarns|catch_warnings\([^)]*action"
+)
+"""Words without which warnings are printed or ignored, and nothing else."""
 _WITH_DATA = r"(?!\(\s*(?:torch\.device\(\s*)?[\"'](?:cpu|cuda|mps|xpu|hpu)\b)"
 _META = re.compile(
     r"device\b[^\n]*[\"']meta\b|[\"']meta\b[^\n]*\bdevice\b|init_empty_weights|deferred_init|\bFake(Tensor)?Mode\b"
@@ -52,6 +69,7 @@ _META = re.compile(
 )
 """Words without which tensors without data are made only where a call says so itself."""
 _SCRIPT = re.compile(r"\bjit\b\W*(script|export|trace|ignore)|\bjit\s+import\b|script_method|ScriptModule")
+_CELLS = re.compile(r"^# ?%%", re.MULTILINE)
 _DYNAMIC = ("eval", "exec", "globals", "locals", "compile")
 _SETTERS = frozenset(
     "setattr delattr __setattr__ __delattr__ setitem patch object multiple dict setdefault update pop".split()
@@ -69,10 +87,16 @@ def is_builtin(module: Module, name: str, at: cst.CSTNode) -> bool:
 
 def reads_by_string(module: Module) -> bool:
     """Say whether code of this file can reach any variable by a name that it computes: ``eval``, ``globals()``."""
-    if any(module.reads(module.root, name) for name in _DYNAMIC):
-        return True
+    return module.once(reads_by_string, functools.partial(_reads_by_string, module))
+
+
+def _reads_by_string(module: Module) -> bool:
+    for name in _DYNAMIC:
+        own = isinstance(module.top_level(name), (cst.FunctionDef, cst.ClassDef))  # ``def eval(model, loader)``
+        if not own and module.reads(module.root, name):
+            return True
     # ``vars(args)`` reads an object; without an argument, or called under another name, the variables around it.
-    for read in module.reads(module.root, "vars"):
+    for read in (*module.reads(module.root, "vars"), *module.reads(module.root, "dir")):
         call = module.parent(read)
         if not (isinstance(call, cst.Call) and call.func is read and call.args):
             return True
@@ -84,21 +108,30 @@ def sees_variables(module: Module) -> bool:
     return reads_by_string(module) or says(module, _FRAMES)
 
 
+def sees_itself(module: Module) -> bool:
+    """Say whether code of this file may look up its own top-level names: by a string, as a module, through frames."""
+    return module.once(sees_itself, functools.partial(_sees_itself, module))
+
+
+def _sees_itself(module: Module) -> bool:
+    looked_up = _MODULES.search(_MAIN_GUARD.sub("", module.text)) is not None
+    return looked_up or reads_by_string(module) or module.mentions(_FRAMES)
+
+
 def sees_globals(module: Module, name: str) -> bool:
     """Say whether anything but plain code of this file may see the top-level name `name` while the file runs.
 
     That is another file of the project, a function that looks into modules or frames, and, in a notebook, the cell
     that comes next.
     """
-    if sees_variables(module) or is_interactive(module):
+    if sees_variables(module) or sees_itself(module) or is_interactive(module):
         return True
-    own = _MAIN_GUARD.sub("", module.text)
-    return _MODULES.search(own) is not None or elsewhere_reached(module, name)
+    return elsewhere_reached(module, name)
 
 
 def is_interactive(module: Module) -> bool:
     """Say whether the file runs cell by cell, so that its variables outlive an interrupted loop."""
-    return module.filename.endswith(".ipynb") or re.search(r"^# ?%%", module.text, re.MULTILINE) is not None
+    return module.filename.endswith(".ipynb") or module.mentions(_CELLS)
 
 
 # -- functions ------------------------------------------------------------------------------------------------------
@@ -106,7 +139,27 @@ def is_interactive(module: Module) -> bool:
 
 def hooks_operations(module: Module) -> bool:
     """Say whether code of the project may see, or change, each operation that torch runs on a tensor."""
-    return says(module, _HOOKS)
+    return has_own_tensors(module) or says(module, _WATCHED)
+
+
+def has_own_tensors(module: Module) -> bool:
+    """Say whether the program has tensors with methods of their own, or a mode that sees every call."""
+    return says(module, _OWN_TENSORS)
+
+
+def patches_torch(module: Module) -> bool:
+    """Say whether the program may put something else in the place of a function of torch, whichever it is."""
+    return says(module, _PATCHED)
+
+
+def changes_layers(module: Module) -> bool:
+    """Say whether the program may change what torch's own layers give: by hooks, by another ``forward``."""
+    return says(module, _OWN_CALLS)
+
+
+def minds_warnings(module: Module, *, near: bool = False) -> bool:
+    """Say whether code of the project, or that `near` to this file, collects warnings or makes errors of them."""
+    return module.said(_holds(_WARNINGS), near=near)
 
 
 def defaults_to_meta(module: Module) -> bool:

@@ -5,6 +5,7 @@ How a value is used proves less: any object may have a ``.backward()``, a ``.to(
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -14,7 +15,14 @@ import libcst as cst
 from torchlint.semantic import torch_api
 from torchlint.semantic.datasets import DATALOADER
 from torchlint.semantic.object_uses import Key, literal_key
-from torchlint.semantic.observers import elsewhere, elsewhere_reached, says
+from torchlint.semantic.observers import (
+    changes_layers,
+    elsewhere,
+    elsewhere_reached,
+    has_own_tensors,
+    patches_torch,
+    says,
+)
 from torchlint.semantic.relatives import returned
 from torchlint.semantic.values.params import bind
 
@@ -24,14 +32,6 @@ if TYPE_CHECKING:
 _DEPTH = 5
 _NUMBERS = ("number", "bool", "tensor", "accumulated")
 _MAKERS = torch_api.FACTORIES | torch_api.DATA_FACTORIES | torch_api.COMPUTING_FUNCTIONS
-# What changes the result of torch's own layers: hooks, or another ``forward``.
-_HOOKS = re.compile(r"register_\w*hook|\.forward\s*=[^=]|__class__|__call__\s*=|\bsetattr\(")
-# Tensors with methods of their own, modes that see every call, and functions put in the place of torch's.
-_OWN_TENSORS = re.compile(
-    r"as_subclass|_make_subclass|__torch_(function|dispatch)__|(Function|Dispatch)Mode|^[ \t]*class \w+\([^)]*Tensor\)|"
-    r"^[ \t]*(torch|F|nn|Tensor|functional)\.(?!backends\b)[\w.]+\s*=[^=]|monkeypatch|\bmock\b",
-    re.MULTILINE,
-)
 _OTHER_COLLATE = re.compile(
     r"default_collate_fn_map|default_collate\s*=|setattr\([^)\n]*collate_fn|Tensor\.(to|cuda)\s*=|DataLoader\.\w+\s*="
 )
@@ -42,7 +42,7 @@ _WRAPPERS = ("torch.autograd.Variable", "torch.as_tensor")
 
 def made_by_torch(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
     """Say whether an expression, or what ``x += …`` leaves in `x`, is certainly a tensor that torch has computed."""
-    if depth == 0 or says(module, _HOOKS) or has_own_tensors(module):
+    if depth == 0 or changes_layers(module) or not all_by_torch(module):
         return False
     match node:
         case cst.Name():
@@ -61,9 +61,9 @@ def made_by_torch(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> boo
     return False
 
 
-def has_own_tensors(module: Module) -> bool:
-    """Say whether the program makes tensors that differ from torch's, or replaces or watches torch's functions."""
-    return says(module, _OWN_TENSORS)
+def all_by_torch(module: Module) -> bool:
+    """Say whether all tensors, and all of torch's functions, are torch's own."""
+    return not has_own_tensors(module) and not patches_torch(module)
 
 
 def rebound_elsewhere(module: Module, name: str) -> bool:
@@ -283,7 +283,7 @@ def _stacks(module: Module, loader: cst.Call) -> bool:
     size = bound.value("batch_size")
     if bound.open or "collate_fn" in bound.named or (size is not None and _may_be_none(module, size)):
         return False
-    return not _own_moves(module)
+    return not module.once(_own_moves, functools.partial(_own_moves, module))
 
 
 def _may_be_none(module: Module, node: cst.BaseExpression) -> bool:
@@ -307,7 +307,7 @@ def _may_be_none(module: Module, node: cst.BaseExpression) -> bool:
 
 def _own_moves(module: Module) -> bool:
     """Say whether the program has batches with a ``.to`` of their own, or gives a loader its collate function later."""
-    if says(module, _OTHER_COLLATE) or has_own_tensors(module) or elsewhere(module, _MOVERS):
+    if says(module, _OTHER_COLLATE) or not all_by_torch(module) or elsewhere(module, _MOVERS):
         return True
     for cls in module.nodes(cst.ClassDef):
         assert isinstance(cls, cst.ClassDef)

@@ -11,7 +11,8 @@ import libcst as cst
 
 from torchlint.semantic import torch_api
 from torchlint.semantic.names import dotted_text
-from torchlint.semantic.object_uses import ObjectUse, Way, back_door, binding_uses, may_follow, object_uses
+from torchlint.semantic.object_uses import ObjectUse, Way, binding_uses, may_follow, object_uses
+from torchlint.semantic.observers import sees_variables
 from torchlint.semantic.tensor_origins import host_roots
 from torchlint.semantic.values.evidence import is_device_name
 from torchlint.semantic.values.value import ACCEL, CUDA
@@ -212,7 +213,7 @@ def may_overlap(module: Module, transfer: Transfer) -> bool | None:
     roots = host_roots(module, transfer.source)
     if roots is None:
         return None
-    if module.mentions(_STREAMS) or back_door(module):
+    if module.mentions(_STREAMS) or sees_variables(module):
         return False
     for root in roots:
         uses = (

@@ -122,7 +122,6 @@ shape = (3, 64, 64)
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -131,7 +130,7 @@ from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, 
 from torchlint.semantic.arrays import made_with, stackable
 from torchlint.semantic.exact_dtypes import named_dtype
 from torchlint.semantic.module import Grade
-from torchlint.semantic.observers import hooks_operations, replaced, says
+from torchlint.semantic.observers import hooks_operations, minds_warnings, replaced
 
 _DTYPES = {
     "FloatTensor": "float32",
@@ -147,9 +146,6 @@ _MIXED = "np.stack raises where the shapes differ or have no dimension, and join
 _CAST = "NumPy's own conversion to the dtype takes the place of Python's, which raises on overflow."
 _RESIZED = "The tensor takes over the memory of the joined array, which torch cannot resize."
 _SEEN = "The code replaces np.stack, or minds torch's warning that a list of arrays is slow, which is no longer given."
-_WARNINGS = re.compile(
-    r"catch_warnings|showwarning|captureWarnings|formatwarning|(simplefilter|filterwarnings)\(\s*(action=)?[\"'](?!ignore)"
-)
 _KINDS = "A list of Python floats becomes float32, an array of float64 stays float64: give the dtype."
 _SHARED = "The tensor shares the array's memory, so a later change of one shows in the other."
 _MESSAGE = "torch.tensor copies the joined array once more; torch.from_numpy takes it as it is."
@@ -257,4 +253,4 @@ def _is_told(module: Module, data: cst.BaseExpression) -> bool:
     """Say whether code replaces NumPy's or torch's functions, or minds the warning that a list of arrays is slow."""
     made = made_with(module, [element.value for element in data.elements]) if isinstance(data, cst.List) else ()
     functions = replaced(module, "stack", "tensor", "concatenate", *sorted(made))
-    return functions or hooks_operations(module) or says(module, _WARNINGS)
+    return functions or hooks_operations(module) or minds_warnings(module)

@@ -166,11 +166,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, NeedImport, NodeEdit, Replace, Rule, Safety, one_sentence
 from torchlint.semantic import mixed_precision as amp
+from torchlint.semantic.observers import minds_warnings
 
 _OLD = re.compile(r"torch\.(cuda|cpu)\.amp\.(autocast|GradScaler|custom_fwd|custom_bwd)$")
 _PARAMETERS = {
@@ -251,7 +253,9 @@ def _fix(use: cst.BaseExpression, module: Module) -> Fix | None:
     if module.target_torch < (2, 4) or not all(changes):
         return None
     doubt = one_sentence([*doubts, *(words for each in uses for words in _doubts(each, module))])
-    safety = Safety.SUGGESTION if _tested(module) else Safety.UNSAFE if doubt else Safety.SAFE
+    safety = (
+        Safety.SUGGESTION if module.once(_tested, partial(_tested, module)) else Safety.UNSAFE if doubt else Safety.SAFE
+    )
     edits += [edit for change in changes for edit in change]
     return Fix(tuple(dict.fromkeys(edits)), safety, "Use torch.amp", doubt)
 
@@ -290,7 +294,7 @@ def _doubts(use: cst.BaseExpression, module: Module) -> Iterator[str]:
         yield _CONTEXT
     if module.said(amp.replaces_names):
         yield _REPLACED
-    if module.said(amp.minds_warnings, near=True):
+    if minds_warnings(module, near=True):
         yield _WARNING
 
 
