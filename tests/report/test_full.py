@@ -49,6 +49,21 @@ def test_colours_add_nothing_but_colour(make_finding: Findings, make_run: Runs) 
     assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == GOLDEN
 
 
+@pytest.mark.parametrize("width", [20, 40, 80, 100])
+@pytest.mark.parametrize("color", [False, True])
+def test_a_long_message_is_wrapped_to_the_terminal(
+    make_finding: Findings, make_run: Runs, width: int, color: bool
+) -> None:
+    message = "Tensor is made on the CPU, " * 6 + "then moved"
+    found = dataclasses.replace(make_finding(), message=message)
+    report = re.sub(r"\x1b\[[0-9;]*m", "", render(make_run(found, color=color, width=width)))
+    lines = report.partition("\n -->")[0].split("\n")
+    assert all(len(line) <= width for line in lines)
+    assert lines[0].startswith("TL102 [*] Tensor")
+    assert all(line.startswith(" " * len("TL102 [*] ") + line.strip()[0]) for line in lines[1:])
+    assert " ".join(line.strip() for line in lines) == f"TL102 [*] {message}"
+
+
 def carets(report: str) -> tuple[str, str]:
     """Return the line above the carets and the line of the carets."""
     lines = report.splitlines()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -12,6 +13,9 @@ from torchlint.report.run_report import RunReport, report_order
 from torchlint.report.style import BOLD, CYAN, GUTTER, SEVERITY, paint
 from torchlint.report.text import marker, place, shown_code, visible, visible_path
 
+_WIDEST = 120
+"""Longer lines are hard to read, however wide the terminal is."""
+_NARROWEST = 20
 CONTEXT = 2
 """Rows shown before and after the row of a finding."""
 
@@ -19,25 +23,32 @@ CONTEXT = 2
 def render(run: RunReport) -> str:
     """Return one block of lines per finding, with an empty line after each."""
     files = sorted(run.files, key=lambda file: file.filename)
-    return "".join(block for file in files for block in _blocks(file, run.color))
+    width = max(_NARROWEST, min(run.width, _WIDEST))
+    return "".join(block for file in files for block in _blocks(file, run.color, width))
 
 
-def _blocks(file: FileReport, color: bool) -> Iterator[str]:
+def _blocks(file: FileReport, color: bool, columns: int) -> Iterator[str]:
     by_cell: dict[int | None, dict[int, str]] = defaultdict(dict)
     for cell, row, text in file.source:
         by_cell[cell][row] = text
     for finding in sorted(file.findings, key=report_order):
-        yield "\n".join([*_finding(finding, by_cell, color), "", ""])
+        yield "\n".join([*_head(finding, color, columns), *_finding(finding, by_cell, color), "", ""])
+
+
+def _head(finding: Finding, color: bool, columns: int) -> Iterator[str]:
+    """Yield code, mark and message in lines that fit; a word that is too long is left whole."""
+    code, mark = shown_code(finding), marker(finding)
+    indent = len(" ".join(filter(None, [code, mark]))) + 1
+    message = textwrap.wrap(
+        visible(finding.message), max(columns - indent, 8), break_long_words=False, break_on_hyphens=False
+    )
+    words = [paint(code, SEVERITY[finding.severity], color), paint(mark, CYAN, color)]
+    yield " ".join([*filter(None, words), *(paint(line, BOLD, color) for line in message[:1])])
+    yield from (" " * indent + paint(line, BOLD, color) for line in message[1:])
 
 
 def _finding(finding: Finding, by_cell: Mapping[int | None, Mapping[int, str]], color: bool) -> Iterator[str]:
     width = len(str(_last_row(finding)))
-    words = [
-        paint(shown_code(finding), SEVERITY[finding.severity], color),
-        paint(marker(finding), CYAN, color),
-        paint(visible(finding.message), BOLD, color),
-    ]
-    yield " ".join(word for word in words if word)
     yield f"{' ' * width}{paint('-->', GUTTER, color)} {place(finding)}"
     yield from _excerpt(finding, by_cell[finding.cell], width, color)
     if finding.why_hot:
