@@ -45,6 +45,11 @@ def copying(
     return f"{SETUP}{file}\n\ndef run(dataset, kept, fn):\n{lines(made, 4)}    {loop}\n{lines(body, 8)}"
 
 
+def parted(after: str, before: str) -> str:
+    """Return a program that copies the second part of a batch, and uses the first."""
+    return copying(after, before, "moved = y.cuda()", loop="for batch in loader:")
+
+
 MAY_OVERLAP = {
     "nothing else": copying(),
     "the name means the copy": copying("F.mse_loss(x, x)\nmoved = x", copy="x = x.to(device)"),
@@ -61,12 +66,8 @@ MAY_OVERLAP = {
     ),
 }
 PARTS = {
-    "the other part of a batch": copying(
-        "fn(x)", loop="for batch in loader:", before="x, y = batch", copy="moved = y.cuda()"
-    ),
-    "the other part by its number": copying(
-        "fn(batch[0])", loop="for batch in loader:", before="y = batch[1]", copy="moved = y.cuda()"
-    ),
+    "the other part of a batch": parted("fn(x)", "x, y = batch"),
+    "the other part by its number": parted("fn(batch[0])", "y = batch[1]"),
     "the other part by its key": copying(
         "fn(x)", loop="for b in loader:", before="x, y = b['x'].flatten(1), b['y'].float()", copy="moved = y.cuda()"
     ),
@@ -81,30 +82,14 @@ PARTS = {
     ),
 }
 MAY_BE_WRITTEN = {
-    "the same part by its number": copying(
-        "fn(batch[1])", loop="for batch in loader:", before="x, y = batch", copy="moved = y.cuda()"
-    ),
-    "the same part by another number": copying(
-        "fn(batch[-1])", loop="for batch in loader:", before="y = batch[1]", copy="moved = y.cuda()"
-    ),
-    "the same part of another order": copying(
-        "fn(batch['y'])", loop="for batch in loader:", before="x, y = batch.values()", copy="moved = y.cuda()"
-    ),
-    "the same part by another name": copying(
-        "fn(z)", loop="for batch in loader:", before="x, y = batch\nz, w = y, x", copy="moved = y.cuda()"
-    ),
-    "the whole batch": copying(
-        "fn(batch)", loop="for batch in loader:", before="x, y = batch", copy="moved = y.cuda()"
-    ),
-    "a part that goes elsewhere": copying(
-        "fn(batch[0])", loop="for batch in loader:", before="y = batch[1]\nbatch[0] = y", copy="moved = y.cuda()"
-    ),
-    "parts in another order": copying(
-        "fn(batch[0])", loop="for batch in loader:", before="y = batch[1]\ndel batch[0]", copy="moved = y.cuda()"
-    ),
-    "parts after one is taken out": copying(
-        "fn(batch[0])", loop="for batch in loader:", before="y = batch[1]\nbatch.pop(0)", copy="moved = y.cuda()"
-    ),
+    "the same part by its number": parted("fn(batch[1])", "x, y = batch"),
+    "the same part by another number": parted("fn(batch[-1])", "y = batch[1]"),
+    "the same part of another order": parted("fn(batch['y'])", "x, y = batch.values()"),
+    "the same part by another name": parted("fn(z)", "x, y = batch\nz, w = y, x"),
+    "the whole batch": parted("fn(batch)", "x, y = batch"),
+    "a part that goes elsewhere": parted("fn(batch[0])", "y = batch[1]\nbatch[0] = y"),
+    "parts in another order": parted("fn(batch[0])", "y = batch[1]\ndel batch[0]"),
+    "parts after one is taken out": parted("fn(batch[0])", "y = batch[1]\nbatch.pop(0)"),
     "both the copy and its source": copying("fn(y)", copy="y = (y.cuda(), y)[1]\nmoved = F.relu(y)"),
     "x += 1": copying("x += 1"),
     "an array": copying("x.numpy()[:] = 0"),
