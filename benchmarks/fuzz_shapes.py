@@ -854,6 +854,16 @@ def collected_copies(c: Choices) -> Core:
     return Core(head, lines, {"total": "tensor"}, changes, modes=("cuda",))
 
 
+PART_LOOPS = [
+    "for batch in loader:\n    x, y = batch",
+    "for batch in loader:\n    x, y = batch[0], batch[1]",
+    "for batch in loader:\n    y, x = batch[1], batch[0]",
+    "for i, batch in enumerate(loader):\n    y = batch[1]\n    x = batch[0]",
+    "for batch in loader:\n    y, x = (batch[1], batch[0])\n    x, y = x, y",
+]
+"""Batches that are taken apart in the loop."""
+
+
 def batch_copies(c: Choices) -> Core:
     """Blocking copies of a batch (TL103)."""
     target = c.pick("target", ["device", '"cuda"', "torch.device('cuda')", "'cuda:0'"], 0.3)
@@ -867,6 +877,8 @@ def batch_copies(c: Choices) -> Core:
             f"host = x\nx = x.to({target})\ny = y.to(device)",
             f"x, y = x.to({target}, copy=True), y.to({target})",
             f"x = x.to(device={target})\ny = y.to({target})",
+            f"host = x\nx = x.to({target}) if len(seen) % 2 else x.to('cpu')\ny = y.to(device)",
+            f"host = y\nif device:\n    x = x.to({target})\n    y = y.to({target})",
         ],
         0.5,
     )
@@ -902,6 +914,15 @@ def batch_copies(c: Choices) -> Core:
             "buffer.zero_()",
             "buffer += 1",
             "buffer[0, 0] = 7",
+            "x += 1",
+            "batch[0].add_(1)",
+            "batch[1].add_(1)",
+            "batch[-1].zero_()",
+            "for t in batch: t += 1",
+            "batch.pop(0)\nbatch[0].zero_()",
+            "batch.reverse()\nbatch[0].zero_()",
+            "del batch[0]\nbatch[0].zero_()",
+            "first, second = batch\nsecond.zero_()",
         ],
         0.5,
     )
@@ -934,7 +955,7 @@ def batch_copies(c: Choices) -> Core:
         "",
         *loader.split("\n"),
     ]
-    lines = [*c.pick("loop", LOOPS, 0.35).replace("loader", "source").split("\n")]
+    lines = [*c.pick("loop", [*LOOPS, *PART_LOOPS], 0.5).replace("loader", "source").split("\n")]
     order = c.pick("order", ["after", "late", "before"], 0.4)
     parts = [
         move,
