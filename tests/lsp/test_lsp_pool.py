@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -85,3 +86,19 @@ async def test_an_analysis_that_nobody_wants_costs_its_worker_only_when_it_has_w
         await asyncio.sleep(0.05)
     assert ([worker._process.pid for worker in pool._workers], told) == ([process], [])
     await pool.close()
+
+
+@POSIX
+async def test_a_pool_that_closes_while_a_worker_is_at_something_ends_without_complaint() -> None:
+    complaints: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["message"]))
+    pool, _, asked = await stopped([])
+    await asyncio.sleep(0.1)
+    asked.cancel()
+    await asyncio.wait([asked])
+    await pool.close()
+    while len(asyncio.all_tasks()) > 1:
+        await asyncio.sleep(0.01)
+    del asked, pool
+    gc.collect()
+    assert complaints == []

@@ -159,6 +159,7 @@ class Pool:
             return failed(name, str(worker))
         seconds = min(timeout, self._timeout)
         asked = asyncio.ensure_future(worker.ask(Request(job, seconds, self._memory)))
+        asked.add_done_callback(_seen)
         try:
             report = await _patiently(asked, limits.Patience(seconds))
         except TimeoutError:
@@ -253,6 +254,12 @@ class Pool:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _seen(asked: asyncio.Future[FileReport]) -> None:
+    """Take note of an answer's failure: where the server ends, nobody else does, and asyncio would complain."""
+    if not asked.cancelled():
+        asked.exception()
 
 
 async def _patiently(asked: asyncio.Future[FileReport], patience: limits.Patience) -> FileReport:
