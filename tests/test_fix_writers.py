@@ -134,6 +134,9 @@ MAY_BE_WRITTEN = {
     "the next turn": copying(
         "last = x", before="if last is not None:\n    last.zero_()", made=LOADER + "\nlast = None"
     ),
+    "a view of the turn before": copying(
+        "last = x", before="if last is not None:\n    v = last.view(-1)\n    v.zero_()", made=LOADER + "\nlast = None"
+    ),
     "an inner loop": copying(copy="for _ in range(2):\n    x.mul_(2)\n    moved = x.to(device)"),
     "what was pinned by hand": copying("p.zero_()", copy="p = x.pin_memory()\nmoved = p.to(device)"),
     "a buffer of all turns": copying(

@@ -70,6 +70,7 @@ class ObjectUse:
         name: the attribute, method, function or operator by which it is done; empty where there is none.
         reached: the last binding by which the object came there, or None for the very expression asked for.
         read: the name by which that binding is read, or None.
+        carried: whether a name on the way is read above its binding, so that it holds the object of the turn before.
         at: where that happens in the function that is asked about: `node`, or the call that leads to it.
     """
 
@@ -79,6 +80,7 @@ class ObjectUse:
     reached: cst.CSTNode | None
     read: cst.Name | None
     at: cst.CSTNode
+    carried: bool = False
 
 
 def object_uses(module: Module, node: cst.CSTNode, lives: str = "") -> list[ObjectUse]:
@@ -129,7 +131,7 @@ def may_follow(module: Module, use: ObjectUse, node: cst.CSTNode, origin: cst.CS
         return True
     # A name that is read above its binding holds the object of the turn before.
     carried = use.reached is not None and module.before(use.at, use.reached)
-    return carried or shared_loop(module, use.at, node, origin)
+    return carried or use.carried or shared_loop(module, use.at, node, origin)
 
 
 def shared_loop(module: Module, a: cst.CSTNode, b: cst.CSTNode, origin: cst.CSTNode) -> bool:
@@ -169,18 +171,19 @@ class _Search:
         self.module = module
         self._lives = lives
         self.found: list[ObjectUse] = []
-        self._seen: set[tuple[cst.CSTNode, str, cst.CSTNode | None]] = set()
+        self._seen: set[tuple[cst.CSTNode, str, cst.CSTNode | None, bool]] = set()
         self._fuel = _FUEL
         self._read: cst.Name | None = None
+        self._carried = False
         self._entry: tuple[cst.Call, cst.CSTNode | None, cst.Name | None] | None = None
 
     def _end(self, way: Way, node: cst.CSTNode, name: str, reached: cst.CSTNode | None) -> None:
         at, reached, read = self._entry or (node, reached, self._read)
-        self.found.append(ObjectUse(way, node, name, reached, read, at))
+        self.found.append(ObjectUse(way, node, name, reached, read, at, self._carried))
 
     def _known(self, node: cst.CSTNode, name: str) -> bool:
         """Say whether a place has been searched before, on the way through the same call."""
-        key = (node, name, self._entry[0] if self._entry is not None else None)
+        key = (node, name, self._entry[0] if self._entry is not None else None, self._carried)
         known = key in self._seen
         self._seen.add(key)
         return known
@@ -211,13 +214,14 @@ class _Search:
         apart = part is not None and all(self._taken_apart(read) for read in reads)
         for read in reads:
             before, self._read = self._read, read
+            turn, self._carried = self._carried, self._carried or module.before(read, definition)
             if module.tree.owners[read] is not owner:
                 self._end(Way.ESCAPES, read, "closure", definition)
             elif part is not None and apart:
                 self._part(read, definition, part)
             else:
                 self.climb(read, definition)
-            self._read = before
+            self._read, self._carried = before, turn
 
     def _taken_apart(self, read: cst.Name) -> bool:
         """Say whether a read takes no more than parts of a container, by number, by key, or by unpacking it."""
