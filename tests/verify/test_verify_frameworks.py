@@ -59,15 +59,22 @@ def test_module_with_worker_processes_scaler_and_schedule(
     assert_sound(verify(root, "-m", "pkg.train"), root, before)
 
 
-def test_program_without_training_is_not_called_equal(
-    project: Callable[..., Path], verify: Callable[..., Verified]
+@pytest.mark.parametrize(
+    ("mode", "level", "silent"),
+    [(".eval()", Level.BITWISE, False), ("", Level.UNKNOWN, True)],
+    ids=["a model that evaluates", "nothing that is known to be a result"],
+)
+def test_a_program_without_training_is_compared_by_what_its_model_gives(
+    project: Callable[..., Path], verify: Callable[..., Verified], mode: str, level: Level, silent: bool
 ) -> None:
     root = project("inference")
+    script = root / "train.py"
+    script.write_text(script.read_text().replace(".eval()", mode))
     done = verify(root, "train.py", options=("--device", "virtual-cuda"))
     assert done.report is not None, done.errors
     assert done.code == 0
-    assert done.variant["equivalence"]["level"] == Level.UNKNOWN.value
-    assert any("no results were compared" in warning for warning in done.report["warnings"])
+    assert done.variant["equivalence"]["level"] == level.value
+    assert any("no results were compared" in warning for warning in done.report["warnings"]) is silent
     assert done.variant["speed"]["verdict"] == "not measured"
     assert done.report["null_control"] is None
 

@@ -223,5 +223,5 @@ TREE = frozenset(
 )
 """Questions that read what is written: their answers need no words, the reader sees the line."""
 
-PLAIN = frozenset(("filename", "root", "target_torch", "text"))
-"""What a rule reads of a module that is no question."""
+PLAIN = frozenset(("filename", "once", "root", "target_torch", "text"))
+"""What a rule reads of a module, or keeps with it, that is no question."""

@@ -10,7 +10,7 @@ from torchlint.verify.model import Equality, Expected, Level
 
 NOISE = 3.0
 """How often the original's difference from itself, or from its shaken self, a variant may differ."""
-NOTHING = "neither a loss nor a weight was seen, so no results were compared"
+NOTHING = "no loss, no weight and no output of a model in evaluation mode was seen, so no results were compared"
 """Of a program that does not train: its random streams alone are no result."""
 
 
