@@ -6,6 +6,7 @@ import json
 import os
 import runpy
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torchlint.verify.inside.ledger import Ledger  # noqa: E402
+from torchlint.verify.inside.ledger import Ledger, virtual_cuda  # noqa: E402
 
 WAYS = {
     "at module level": 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")',
@@ -208,3 +209,51 @@ def test_device_that_is_chosen_so_is_the_virtual_one(way: str, tmp_path: Path) -
 def test_program_that_stays_on_the_host_says_so(way: str, tmp_path: Path) -> None:
     found = summary_of(ELSEWHERE[way], tmp_path)
     assert (found["raised"], found["used"]) == ("", False)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: torch.nn.Linear(2, 2).to(0).weight,
+        lambda: torch.nn.Linear(2, 2).to(device=0, dtype=torch.float64).weight,
+        lambda: torch.nn.Linear(2, 2, device=0).weight,
+        lambda: torch.empty(1).to(device=0),
+        lambda: torch.arange(3, device=torch.ones(1, device="cuda").get_device()),
+    ],
+)
+def test_device_that_is_a_rank_is_the_virtual_one(made: Callable[[], Any], tmp_path: Path) -> None:
+    with virtual_cuda(str(tmp_path)):
+        assert made().device == torch.device("cuda", 0)
+
+
+def test_program_that_only_asks_for_the_device_before_its_steps_does_not_use_it(tmp_path: Path) -> None:
+    """Steps on the host after a probe of the device: waits of 0 would be no prediction."""
+    for device, used in (("cpu", False), ("cuda", True)):
+        with virtual_cuda(str(tmp_path)) as ledger:
+            torch.zeros(1).cuda()
+            weight = torch.ones(3, device=device, requires_grad=True)
+            for _ in range(3):
+                (weight * 2).sum().backward()
+                ledger.mark_step()
+        assert ledger.summary(1)["used"] is used
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_training_in_a_forked_process_has_no_counts(tmp_path: Path) -> None:
+    """Its waits are not counted: to report them as 0 would be wrong."""
+    reader, writer = os.pipe()
+    with virtual_cuda(str(tmp_path)) as ledger:
+        child = os.fork()
+        if child == 0:
+            for _ in range(3):
+                torch.ones(2).to("cuda").sum().item()
+                ledger.mark_step()
+            os.write(writer, json.dumps(ledger.summary(1)).encode())
+            os._exit(0)
+        os.waitpid(child, 0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as answer:
+        found = json.loads(answer.read())
+    assert found["unavailable"] == "the training ran in a forked process, which the ledger does not follow"
+    assert found["syncs"] is None

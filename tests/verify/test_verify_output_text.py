@@ -95,6 +95,15 @@ def test_the_headline_says_what_is_known(report: Report, sentence: str) -> None:
     assert sentence in text.render(report).splitlines()
 
 
+def test_a_headline_without_counts_does_not_say_that_no_fix_lowers_them() -> None:
+    """A function has no counts, and --device virtual-cuda takes no times: neither was looked at."""
+    variants = tuple(dataclasses.replace(each, counts=None) for each in reports.VIRTUAL.variants)
+    report = dataclasses.replace(reports.VIRTUAL, mode="function", variants=variants)
+    assert sentences.headline(report) == (
+        "Nothing was predicted, no times taken: 3 fixes, none is shown to change results."
+    )
+
+
 def timed_together(ratio: float, evaluation: Counts | None = None) -> Report:
     """Return the sample report with no fix timed alone, as the default has it where all together do not move."""
     found = []

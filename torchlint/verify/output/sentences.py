@@ -31,6 +31,8 @@ def headline(report: Report) -> str:
     if gain:
         return f"{gain}{_where(report)}: {_speeds(report)}."
     if report.machine.device == "virtual-cuda":
+        if report.variants and not any(words.counted(each) for each in report.variants):
+            return f"Nothing was predicted, no times taken: {_compared(report)}."
         return f"{_where(report)}: {_traffic(report)}."
     return f"{_where(report)}: {_speeds(report)}."
 
@@ -296,6 +298,14 @@ def _traffic(report: Report) -> str:
     changed = sum(words.changes_results(each) for each in single)
     parts += [f"{changed} with changed results"] if changed else []
     return "; ".join(parts)
+
+
+def _compared(report: Report) -> str:
+    """Say what is left to tell where neither times nor counts were taken: whether results are kept."""
+    single = [each for each in report.variants if each.kind in _SINGLE]
+    changed = sum(words.changes_results(each) for each in single)
+    same = f"{changed} with changed results" if changed else "none is shown to change results"
+    return f"{pluralise(len(single), 'fix')}, {same}"
 
 
 def _lowers(counts: Counts) -> bool:

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from .tags import Use
+
 LIBRARY = "<library>"
 """The file of an event that no frame of the project leads to; its line is 0."""
 _Key = tuple[int, str, str, int, str]
@@ -74,6 +76,8 @@ class Events:
         self._step = 0
         self._kinds: list[tuple[str, bool]] = []
         """Of each finished step, its kind and whether it is a whole one."""
+        self._used: list[bool] = []
+        """Of each finished step, whether anything of it lay on the virtual device."""
         self.active = True
         """Whether events count: not in forked workers, and not after the end."""
         self.stopped = False
@@ -102,6 +106,13 @@ class Events:
         with self._lock:
             self._step += 1
             self._kinds.append((kind, whole))
+            self._used.append(Use.lately)
+            Use.lately = False
+
+    def used(self, first_step: int) -> bool:
+        """Say whether the steps that are counted had anything on the virtual device; a probe before them is none."""
+        trained = [number for number, (kind, _) in enumerate(self._kinds) if kind == "train"][first_step:]
+        return any(self._used[trained[0] :]) if trained else Use.cuda
 
     def gap(self, reason: str) -> None:
         """Note why the counts cannot be trusted; the first reason stays."""

@@ -70,6 +70,15 @@ def device(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str, Any
     return func(*args, **kwargs)
 
 
+def _module_to(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Read the arguments of ``Module.to``: a number, a rank say, is the GPU; a build without one refuses it."""
+    if args and type(args[0]) is int:
+        args = (torch.device("cuda", args[0]), *args[1:])
+    if type(kwargs.get("device")) is int:
+        kwargs = {**kwargs, "device": torch.device("cuda", kwargs["device"])}
+    return func(*args, **kwargs)
+
+
 def _plain(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     return _make(events, func, args, kwargs, _wanted(args, kwargs, inherits=False))
 
@@ -173,6 +182,7 @@ def _table() -> dict[Any, Factory]:
         table[getattr(torch, name)] = _from_data
     table[torch.Tensor.new_tensor] = _from_data
     table[torch.device] = device
+    table[torch._C._nn._parse_to] = _module_to
     table[torch.nn.functional.one_hot] = _one_hot
     table[torch._C._VariableFunctions._pad_packed_sequence] = _pad_packed
     return table

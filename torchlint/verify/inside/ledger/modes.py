@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from .costs import COSTS, MIXES, STRICT
 from .events import Events
 from .factories import FACTORIES
-from .tags import elsewhere, is_cuda, is_pinned, names_cuda, pin, set_cuda, tensors_in
+from .tags import Use, elsewhere, is_cuda, is_pinned, names_cuda, pin, set_cuda, tensors_in
 from .transfers import direct, record_copy
 
 _HOST: Any = torch.device("cpu")
@@ -105,6 +105,7 @@ class DispatchMode(TorchDispatchMode):
         tags = [is_cuda(tensor) for tensor in tensors]
         some = True in tags
         if some:
+            Use.lately = True
             self._count(name, args, kwargs, tensors, tags)
         pinned = bool(kwargs.get("pin_memory"))
         if pinned:

@@ -42,7 +42,7 @@ class Ledger:
 
         Called in the main thread right after ``import torch``, before the program's own code.
         """
-        Use.cuda = False
+        Use.cuda = Use.lately = False
         constructors: Any = getattr(_device, "_device_constructors", None)
         if constructors is not None:
             constructors()  # cached by PyTorch: must hold the functions as they are now
@@ -66,8 +66,9 @@ class Ledger:
         self._patches.set(threading.Thread, "_bootstrap_inner", bootstrap)
 
     def _forked(self) -> None:
-        """A forked worker has no GPU and is not counted."""
+        """A forked worker has no GPU and is not counted; one that trains has no counts, rather than counts of 0."""
         self._events.active = False
+        self._events.gap("the training ran in a forked process, which the ledger does not follow")
 
     def mark_step(self, kind: str = "train", *, whole: bool = True) -> None:
         """End a step: what comes next belongs to the following one.
@@ -110,13 +111,13 @@ class Ledger:
         Returns:
             plain data. "syncs", "h2d_bytes", "d2h_bytes", "staged" (copies) are per step; "lines" holds totals over
             the counted steps. A sync line and a byte line of the same copy stand next to each other. Where the virtual
-            device has a gap, "unavailable" tells it and the numbers are None. "used" says whether the program put
-            anything on the device at all: where it did not, numbers of 0 predict nothing.
+            device has a gap, "unavailable" tells it and the numbers are None. "used" says whether the steps had
+            anything on the device: where they had not, numbers of 0 predict nothing.
         """
         last = getattr(sys, "last_value", None)
         if isinstance(last, BaseException) and last is not self._earlier:
             self.failed(last)
-        return {**self._events.summary(first_step), "used": Use.cuda}
+        return {**self._events.summary(first_step), "used": self._events.used(first_step)}
 
 
 @contextmanager

@@ -60,15 +60,19 @@ def set_cuda(tensor: Any, cuda: bool) -> None:
 
 
 class Use:
-    """Whether the program has put anything on the virtual device since the ledger was started."""
+    """Whether the program has put anything on the virtual device since the ledger was started.
+
+    `lately`: since the last mark that ended a step, or worked with something that lies there.
+    """
 
     cuda = False
+    lately = False
 
 
 def set_storage(storage: Any, cuda: bool) -> None:
     """The same for a storage itself."""
     if cuda:
-        Use.cuda = True
+        Use.cuda = Use.lately = True
         storage.__dict__[_DEVICE] = True
         storage.__dict__.pop(_PINNED, None)
     else:
