@@ -167,6 +167,116 @@ OBSERVED = {
         "def f():\n    torch.save(torch.ones(3), 'out.pt')\n",
         "files['out.pt']: line 1",
     ),
+    "who may read a file": (
+        "import os\ndef f():\n    os.chmod('pkg/part.py', 0o600)\n",
+        "def f():\n    pass\n",
+        "files: 'pkg/part.py' and",
+    ),
+    "a variable of the environment": (
+        "import os\ndef f():\n    os.environ['A_NAME'] = 'x'\n",
+        "def f():\n    pass\n",
+        "environment: 'A_NAME' and",
+    ),
+    "the working folder": (
+        "import os\ndef f():\n    os.chdir('pkg')\n",
+        "def f():\n    pass\n",
+        "working folder: line 1: '<project>/pkg' and ''",
+    ),
+    "the default device": (
+        "def f():\n    torch.set_default_device('meta')\n",
+        "def f():\n    pass\n",
+        "settings of torch['default device']: line 1: 'meta' and 'cpu'",
+    ),
+    "how floats are multiplied": (
+        "def f():\n    torch.set_float32_matmul_precision('medium')\n",
+        "def f():\n    pass\n",
+        "settings of torch['float32 matmul precision']: line 1: 'medium' and 'highest'",
+    ),
+    "a list that a module keeps": (
+        "class M(torch.nn.Module):\n    seen = ()\nM = M()\ndef f():\n    M.seen = [1]\n",
+        "class M(torch.nn.Module):\n    seen = ()\nM = M()\ndef f():\n    M.seen = []\n",
+        "module:M.seen: 1 items and 0 items",
+    ),
+    "the mode of an inner module": (
+        "def f():\n    m = torch.nn.Sequential(torch.nn.Dropout())\n    m[0].eval()\n    return m\n",
+        "def f():\n    return torch.nn.Sequential(torch.nn.Dropout())\n",
+        "result.0: training=False and training=True",
+    ),
+    "the rate of a dropout": (
+        "def f():\n    return torch.nn.Dropout(0.1)\n",
+        "def f():\n    return torch.nn.Dropout(0.5)\n",
+        "result.p: 0.1 and 0.5",
+    ),
+    "a buffer that is not saved": (
+        "def f():\n    m = torch.nn.Module()\n"
+        "    m.register_buffer('b', torch.ones(1), persistent=False)\n    return m\n",
+        "def f():\n    m = torch.nn.Module()\n"
+        "    m.register_buffer('b', torch.zeros(1), persistent=False)\n    return m\n",
+        "result.b: 1.0 and 0.0",
+    ),
+    "a queue": (
+        "import collections\ndef f():\n    return collections.deque([1, 2])\n",
+        "import collections\ndef f():\n    return collections.deque([1, 3])\n",
+        "result.<items>[1]: 2 and 3",
+    ),
+    "a path": (
+        "import pathlib\ndef f():\n    return pathlib.Path('a')\n",
+        "import pathlib\ndef f():\n    return pathlib.Path('b')\n",
+        "result.<args>[0]: a and b",
+    ),
+    "bytes in memory": (
+        "import io\ndef f():\n    return io.BytesIO(b'a')\n",
+        "import io\ndef f():\n    return io.BytesIO(b'b')\n",
+        "result.<state>[0]: 1 bytes",
+    ),
+    "a schedule": (
+        "def f():\n    s = torch.optim.SGD([torch.ones(1)], lr=0.1)\n"
+        "    return torch.optim.lr_scheduler.StepLR(s, 3)\n",
+        "def f():\n    s = torch.optim.SGD([torch.ones(1)], lr=0.1)\n"
+        "    return torch.optim.lr_scheduler.StepLR(s, 4)\n",
+        "step_size']: 3 and 4",
+    ),
+    "a generator of Python's": (
+        "import random\nG = random.Random(0)\ndef f():\n    G.random()\n",
+        "import random\nG = random.Random(0)\ndef f():\n    pass\n",
+        "module:G.<state>",
+    ),
+    "the message of a returned exception": (
+        "def f():\n    return ValueError('a')\n",
+        "def f():\n    return ValueError('b')\n",
+        "result.args[0]: a and b",
+    ),
+    "what a generator returns": (
+        "def f():\n    yield 1\n    return 5\n",
+        "def f():\n    yield 1\n    return 6\n",
+        "result.returned: 5 and 6",
+    ),
+    "an await": ("async def f():\n    return 1\n", "def f():\n    return 1\n", "printed: line 1: '[awaited]' and ''"),
+    "a count on the function": (
+        "def g():\n    pass\ng.n = 0\ndef f():\n    g.n += 1\n",
+        "def g():\n    pass\ng.n = 0\ndef f():\n    pass\n",
+        "module:g.n: 1 and 0",
+    ),
+    "a count on a class": (
+        "class A:\n    n = 0\ndef f():\n    A.n += 1\n",
+        "class A:\n    n = 0\ndef f():\n    pass\n",
+        "module:A.n: 1 and 0",
+    ),
+    "a slot": (
+        "class A:\n    __slots__ = ('n',)\ndef f():\n    a = A()\n    a.n = 1\n    return a\n",
+        "class A:\n    __slots__ = ('n',)\ndef f():\n    a = A()\n    a.n = 2\n    return a\n",
+        "result.n: 1 and 2",
+    ),
+    "an attribute of a tensor": (
+        "def f():\n    t = torch.ones(1)\n    t.name_of_mine = 1\n    return t\n",
+        "def f():\n    t = torch.ones(1)\n    t.name_of_mine = 2\n    return t\n",
+        "result.name_of_mine: 1 and 2",
+    ),
+    "a tensor of a class of the user's": (
+        "class T(torch.Tensor):\n    pass\ndef f():\n    return torch.ones(1).as_subclass(T)\n",
+        "class T(torch.Tensor):\n    pass\ndef f():\n    return torch.zeros(1).as_subclass(T)\n",
+        "result: 1.0 and 0.0",
+    ),
     "a hook": (
         "def f():\n    x = torch.ones(2, requires_grad=True) * TWO\n    x.register_hook(print)\n    return x\n",
         "def f():\n    return torch.ones(2, requires_grad=True) * TWO\n",
@@ -252,6 +362,29 @@ def test_an_exception_that_only_some_inputs_raise_is_compared(measure: Measure) 
     assert kept.ok
 
 
+@pytest.mark.parametrize(
+    ("raised", "note"),
+    [
+        ("ValueError('small')", "raised: line 2: 'from KeyError: 1' and ''"),
+        (
+            "type('ValueError', (OSError,), {})('small') from KeyError(1)",
+            "raised: line 2: 'from KeyError: 1' and 'is a OSError, Exception'",
+        ),
+        (
+            "ValueError(Text('small')) from KeyError(1)",
+            "raised: line 2: 'from KeyError: 1' and 'argument of type Text'",
+        ),
+    ],
+)
+def test_what_an_exception_carries_is_compared(measure: Measure, raised: str, note: str) -> None:
+    source = "class Text(str):\n    pass\ndef f():\n    if torch.initial_seed():\n        raise {0}\n    return 1\n"
+    before, after = source.format("ValueError('small') from KeyError(1)"), source.format(raised)
+    outcome = measure.one("f", None, before, after, seeds=2)
+    assert outcome.equality is not None
+    assert (outcome.equality.level, outcome.equality.ok) == (Level.DIFFERENT, False)
+    assert f"seed 1: {note}" in outcome.equality.notes
+
+
 def test_output_that_never_repeats_is_told_and_left_out(measure: Measure) -> None:
     source = "import sys, time\ndef f():\n    print(time.perf_counter_ns(), file=sys.stderr)\n    return 1\n"
     outcome = measure.one("f", None, source, source, expected=Expected.BITWISE)
@@ -299,6 +432,67 @@ def test_an_endless_generator_is_compared_as_far_as_it_is_taken(measure: Measure
     outcome = measure.one("f", None, source, source)
     assert outcome.equality is not None
     assert (outcome.equality.level, outcome.status) == (Level.BITWISE, Status.OK)
+
+
+SHARED = {
+    "a list that came in": ("def f(x):\n    return x\n", "def f(x):\n    return list(x)\n", "[1]"),
+    "one list twice": ("def f(x):\n    a = [1]\n    return a, a\n", "def f(x):\n    return [1], [1]\n", "1"),
+    "an array of a tensor": (
+        "def f(x):\n    return x.numpy()\n",
+        "def f(x):\n    return x.numpy().copy()\n",
+        "ones(2)",
+    ),
+    "one tensor given out again and again": (
+        "def f(x):\n    for _ in range(2):\n        x += 1\n        yield x\n",
+        "def f(x):\n    for _ in range(2):\n        x += 1\n        yield x.clone()\n",
+        "zeros(1)",
+    ),
+    "an array that is read only": (
+        "def f(x):\n    a = x.numpy()\n    a.flags.writeable = False\n    return a\n",
+        "def f(x):\n    return x.numpy()\n",
+        "ones(2)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SHARED.values(), ids=SHARED)
+def test_a_safe_fix_keeps_what_is_one_object_or_may_be_written(measure: Measure, case: tuple[str, str, str]) -> None:
+    before, after, inputs = case
+    found = measure("f", inputs, before, after, before, expected=Expected.BITWISE, safe=True)
+    lost, kept = found.outcomes["v0"].equality, found.outcomes["v1"].equality
+    assert lost is not None
+    assert (lost.level, lost.ok) == (Level.BITWISE, False)
+    assert kept is not None
+    assert (kept.level, kept.ok, kept.notes) == (Level.BITWISE, True, ())
+
+
+UNSEEN = {
+    "a generator in a tuple": ("def f():\n    return 1, (i for i in [{0}])\n", "result[1]: what a generator holds"),
+    "a lock": ("import threading\ndef f():\n    {0}\n    return threading.Lock()\n", "result: what a lock holds"),
+}
+
+
+@pytest.mark.parametrize("case", UNSEEN.values(), ids=UNSEEN)
+def test_what_cannot_be_looked_into_is_told(measure: Measure, case: tuple[str, str]) -> None:
+    source, note = case
+    outcome = measure.one("f", None, source.format(1), source.format(2), expected=Expected.BITWISE, safe=True)
+    assert outcome.equality is not None
+    assert outcome.equality.notes == (f"seed 0: {note} is not compared",)
+
+
+def test_the_place_of_the_copy_in_a_text_is_no_difference(measure: Measure) -> None:
+    """Original and fixed version lie in folders of their own: that is not the fix's doing."""
+    source = "import os, warnings\ndef f():\n    print(__file__)\n    warnings.warn(os.getcwd())\n    return __file__\n"
+    outcome = measure.one("f", None, source, source, expected=Expected.BITWISE, safe=True)
+    assert outcome.equality is not None
+    assert (outcome.equality.level, outcome.equality.ok, outcome.equality.notes) == (Level.BITWISE, True, ())
+
+
+def test_a_call_that_leaves_its_folder_does_not_lead_the_next_one_astray(measure: Measure) -> None:
+    source = "import os\ndef f():\n    os.chdir('pkg')\n    os.environ['A_NAME'] = 'x'\n"
+    outcome = measure.one("f", None, source, source, seeds=3)
+    assert outcome.equality is not None
+    assert (outcome.equality.level, outcome.equality.notes) == (Level.BITWISE, ())
 
 
 def test_a_safe_fix_keeps_which_tensors_share_memory(measure: Measure) -> None:

@@ -20,10 +20,19 @@ from typing import Any
 
 import torch
 
-NAMES = ("printed", "printed to stderr", "warnings", "files", "raised", "settings of torch")
+NAMES = (
+    "printed",
+    "printed to stderr",
+    "warnings",
+    "files",
+    "raised",
+    "settings of torch",
+    "environment",
+    "working folder",
+)
 """Top-level names of a snapshot that hold effects, not values."""
 _PASSED_OVER = frozenset({"__pycache__", ".git"})
-Stamp = tuple[int, int, int]
+Stamp = tuple[int, int, int, int]
 
 
 class Effects:
@@ -42,6 +51,7 @@ class Effects:
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Effects:
+        self._place, self._variables = os.getcwd(), dict(os.environ)
         self._before = dict(self._stamps())
         self._warned = self._stack.enter_context(warnings.catch_warnings(record=True))
         warnings.simplefilter("always")
@@ -57,7 +67,32 @@ class Effects:
             "warnings": [f"{type(each.message).__name__}: {each.message}" for each in self._warned or ()],
             "files": self._files(),
             "settings of torch": _settings(),
+            "environment": self._changed_variables(),
+            "working folder": self._folder_left(),
         }
+
+    def _changed_variables(self) -> dict[str, str]:
+        """Return the variables of the environment that the call set or removed; then take that back."""
+        now = dict(os.environ)
+        names = {name for name in now.keys() | self._variables.keys() if now.get(name) != self._variables.get(name)}
+        for name in names:
+            if name in self._variables:
+                os.environ[name] = self._variables[name]
+            else:
+                del os.environ[name]
+        return {name: now.get(name, "removed") for name in sorted(names)}
+
+    def _folder_left(self) -> str:
+        """Return the folder that the call went to, if it went; then go back."""
+        try:
+            now = os.getcwd()
+        except OSError:
+            now = "removed"
+        if now == self._place:
+            return ""
+        with contextlib.suppress(OSError):
+            os.chdir(self._place)
+        return now
 
     def say(self, mark: str) -> None:
         """Put a mark between what is printed: the text before it was printed before it happened."""
@@ -72,10 +107,9 @@ class Effects:
                 folders[:] = [name for name in folders if name not in _PASSED_OVER]
                 for name in files:
                     path = os.path.join(parent, name)
-                    found = os.lstat(path)
-                    yield path, (found.st_mtime_ns, found.st_size, found.st_ino)
+                    yield path, _stamp(path)
                 if not files and not folders:
-                    yield parent + os.sep, (0, 0, 0)
+                    yield parent + os.sep, (0, 0, 0, 0)
 
     def _files(self) -> dict[str, str]:
         """Return what became of the files that the call touched, by path; then take it back."""
@@ -101,6 +135,9 @@ class Effects:
             with contextlib.suppress(OSError):
                 os.unlink(path)
                 os.removedirs(os.path.dirname(path))
+            return
+        if os.path.lexists(path) and _stamp(path)[:3] == self._before[path][:3]:
+            os.chmod(path, self._before[path][3] & 0o7777)
             return
         source = os.path.join(self.pristine, shown) if self.pristine else ""
         same = source and os.path.isfile(source) and os.path.getsize(source) == self._before[path][1]
@@ -142,6 +179,12 @@ def _apart(folders: list[str]) -> list[str]:
     return kept
 
 
+def _stamp(path: str) -> Stamp:
+    """Return the time of the last change, size, number and mode of a file."""
+    found = os.lstat(path)
+    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode
+
+
 def _content(path: str) -> str:
     if os.path.islink(path):
         return f"a link to {os.readlink(path)}"
@@ -149,7 +192,8 @@ def _content(path: str) -> str:
         return "no regular file"
     with open(path, "rb") as file:  # noqa: PTH123 - a path of the program's, as it is
         digest = hashlib.file_digest(file, "sha256") if hasattr(hashlib, "file_digest") else _digest(file)
-    return f"{os.path.getsize(path)} bytes, sha256 {digest.hexdigest()[:16]}"
+    found = os.stat(path)
+    return f"{found.st_size} bytes, mode {found.st_mode & 0o777:o}, sha256 {digest.hexdigest()[:16]}"
 
 
 def _digest(file: io.BufferedReader) -> Any:
@@ -169,4 +213,12 @@ def _settings() -> dict[str, str]:
         "anomaly mode": str(torch.is_anomaly_enabled()),
         "deterministic algorithms": str(torch.are_deterministic_algorithms_enabled()),
         "threads": str(torch.get_num_threads()),
+        "default device": str(getattr(torch, "get_default_device", str)()),
+        "deterministic warn only": str(torch.is_deterministic_algorithms_warn_only_enabled()),
+        "float32 matmul precision": torch.get_float32_matmul_precision(),
+        "autocast": str([torch.is_autocast_enabled(), torch.is_autocast_cpu_enabled()]),
+        "autocast cache": str(torch.is_autocast_cache_enabled()),
+        "cuDNN benchmark": str(torch.backends.cudnn.benchmark),
+        "cuDNN deterministic": str(torch.backends.cudnn.deterministic),
+        "print options": str(vars(torch._tensor_str.PRINT_OPTS)),
     }

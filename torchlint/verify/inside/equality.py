@@ -28,8 +28,19 @@ ORDER = (BITWISE, CLOSE, DISTRIBUTION, DIFFERENT)
 NOTES = 12
 """The most notes; the rest is counted."""
 MOST_PLACES = 2000
-_FACTS = ("type", "layout", "stride", "requires_grad", "is_leaf", "same object as", "memory shared with")
-"""What a caller can see of a tensor besides its values; a difference is noted and does not lower the level."""
+_FACTS = (
+    "type",
+    "layout",
+    "stride",
+    "requires_grad",
+    "is_leaf",
+    "same object as",
+    "memory shared with",
+    "inference",
+    "coalesced",
+    "writeable",
+)
+"""What a caller can see of a value besides its numbers; a difference is noted and does not lower the level."""
 _HARD_FACTS = ("dtype", "shape", "device", "text", "order", "hooks", "retains_grad")
 """What makes two leaves different, whatever a fix promises."""
 _NAMED = ("order", "hooks", "retains_grad")
@@ -48,8 +59,8 @@ class Comparison:
         band: absolute difference that counts as close whatever the dtype: three times what the original differs
             from itself.
         redrawn: whether other random numbers are allowed: then values that differ are compared as samples.
-        shared: whether to leave out top-level names that only one side has; a module's own variables are left out
-            then in any case, for a fix may need one more.
+        shared: whether to leave out top-level names that only one side has; a module's own variables that only the
+            second side has are left out in any case, for a fix may need one more.
         ignored: top-level names that are not compared: effects in which the original differs from itself.
     """
 
@@ -67,6 +78,7 @@ class Comparison:
         self.level = BITWISE
         self.notes: list[str] = []
         self.facts: list[str] = []
+        self.unseen: list[str] = []
         self.different: list[str] = []
         self.largest: dict[str, float] = {}
         self.infinite = False
@@ -77,7 +89,7 @@ class Comparison:
 
     def result(self) -> dict[str, Any]:
         """Return level, max_abs, notes, facts, rng_changed, and where they differ (``"path|fact"``)."""
-        notes = _folded([*self.notes, *self.facts, *self.generators])
+        notes = _folded([*self.notes, *self.facts, *self.generators, *self.unseen])
         if len(notes) > NOTES:
             notes = [*notes[:NOTES], f"and {len(notes) - NOTES} more differences"]
         known = self.level != UNKNOWN and not self.infinite
@@ -94,9 +106,11 @@ class Comparison:
 
     def _compare(self) -> None:
         left, right = self.before["values"], self.after["values"]
-        both = {top(path) for path in left} & {top(path) for path in right}
+        first = {top(path) for path in left}
+        both = first & {top(path) for path in right}
         left, right = (
-            {path: leaf for path, leaf in side.items() if self._counts(top(path), both)} for side in (left, right)
+            {path: leaf for path, leaf in side.items() if self._counts(top(path), both, first)}
+            for side in (left, right)
         )
         for path in left:
             if path in right:
@@ -114,10 +128,10 @@ class Comparison:
         if self.generators:
             self._worse(DISTRIBUTION)
 
-    def _counts(self, name: str, both: set[str]) -> bool:
+    def _counts(self, name: str, both: set[str], first: set[str]) -> bool:
         if name in self.ignored:
             return False
-        return name in both or not (self.shared or name.startswith(OF_MODULE))
+        return name in both or not (self.shared or (name.startswith(OF_MODULE) and name not in first))
 
     def _worse(self, level: str) -> None:
         self.level = max(self.level, level, key=ORDER.index)
@@ -131,6 +145,8 @@ class Comparison:
         if left["kind"] != right["kind"] or (left["kind"] != "tensor" and left["type"] != right["type"]):
             self._different(path, "type", f"{left['type']} and {right['type']}")
             return
+        if left.get("unseen") and right.get("unseen") and not path.startswith(OF_MODULE):
+            self.unseen.append(f"{path}: what a {left['type']} holds is not compared")
         if top(path) in EFFECTS and left["kind"] == "plain":
             self._text(path, left["text"], right["text"])
             return

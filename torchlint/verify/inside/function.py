@@ -85,11 +85,10 @@ class Function:
         values = {"result": result, "inputs": list(inputs[0]), "keywords": inputs[1]}
         if self.owner is not None:
             values["self"] = self.owner
-        values |= self._names() | effects.values
-        values["raised"] = "" if raised is None else f"{type(raised).__name__}: {raised}"
-        torch.save(
-            snapshot(values, states, aliases=True), path
-        )  # torchlint: ignore[TL508] one call, not a training loop
+        values |= self._names(effects) | effects.values
+        values["raised"] = "" if raised is None else _told(raised)
+        taken = self._without_folder(snapshot(values, states, aliases=True))
+        torch.save(taken, path)  # torchlint: ignore[TL508] one call, not a training loop
         after = snapshot({"inputs": inputs})
         return {
             "mutates": not self.settings["grad"] and _differ(before, after),
@@ -97,11 +96,29 @@ class Function:
             "notes": effects.notes,
         }
 
-    def _names(self) -> dict[str, Any]:
-        """Return the data that the function's module holds: what a call may leave for the next one."""
+    def _without_folder(self, taken: dict[str, Any]) -> dict[str, Any]:
+        """Return a snapshot that does not tell in which copy of the project the call ran."""
+        places = {self.settings["folder"], os.path.realpath(self.settings["folder"])}
+        for leaf in taken["values"].values():
+            for fact in ("text", "order"):
+                for place in places if isinstance(leaf.get(fact), str) else ():
+                    leaf[fact] = leaf[fact].replace(place, "<project>")
+        return taken
+
+    def _names(self, effects: Effects) -> dict[str, Any]:
+        """Return the data that the function's module holds: what a call may leave for the next one.
+
+        Of its functions and classes that are attributes: a count, a cache.
+        """
         names = vars(sys.modules[self.settings["module"]])
-        plain = {name: value for name, value in names.items() if not (name.startswith("__") or _is_code(value))}
-        return {f"{OF_MODULE}{name}": value for name, value in plain.items() if _bytes(value) <= _MOST_BYTES}
+        found = {name: value for name, value in names.items() if not (name.startswith("__") or _is_code(value))}
+        for name, value in names.items():
+            if _is_code(value) and getattr(value, "__module__", "") == self.settings["module"]:
+                data = {key: part for key, part in vars(value).items() if not (key.startswith("__") or _is_code(part))}
+                found |= {f"{name}.{key}": part for key, part in data.items() if not _is_descriptor(part)}
+        large = [name for name, value in found.items() if _bytes(value) > _MOST_BYTES]
+        effects.notes += [f"{name}: more than {_MOST_BYTES >> 20} MB, not compared" for name in large]
+        return {f"{OF_MODULE}{name}": value for name, value in found.items() if name not in large}
 
     def count(self) -> dict[str, Any]:
         """Not offered: the module was imported before a ledger could watch it."""
@@ -213,6 +230,8 @@ def consumed(result: Any, effects: Effects | None) -> Any:
             iterator becomes `Lazy`, whose items are seen as they were when they came.
     """
     if inspect.iscoroutine(result):
+        if effects is not None:
+            effects.say("awaited")
         return consumed(asyncio.run(result), effects)
     if isinstance(result, AsyncIterator):
         items: Iterator[Any] = iter(asyncio.run(_awaited(result)))
@@ -223,11 +242,36 @@ def consumed(result: Any, effects: Effects | None) -> Any:
     if effects is None:
         return list(itertools.islice(items, MOST_ITEMS))
     effects.say("returned")
-    seen = []
-    for number, item in enumerate(itertools.islice(items, MOST_ITEMS)):
-        effects.say(f"item {number}")
+    seen: list[tuple[Any, dict[str, Any]]] = []
+    returned = None
+    while len(seen) < MOST_ITEMS:
+        try:
+            item = next(items)
+        except StopIteration as end:
+            returned = end.value
+            break
+        effects.say(f"item {len(seen)}")
         seen.append((item, snapshot({"item": item})))
-    return Lazy(type(result).__name__, tuple(seen))
+    else:
+        effects.notes.append(f"what was returned was compared as far as {MOST_ITEMS:,} items")
+    return Lazy(type(result).__name__, tuple(seen), returned)
+
+
+def _told(error: BaseException, depth: int = 5) -> str:
+    """Return what a caller can see of an exception: type and bases, message, cause, notes, attributes, members."""
+    kind = type(error)
+    lines = [f"{kind.__name__}: {error}"]
+    if kind.__module__ != "builtins":
+        lines.append("is a " + ", ".join(base.__name__ for base in kind.__mro__[1:-2]))  # all but itself and object
+    lines += [f"argument of type {type(each).__name__}" for each in error.args if type(each) is not str]
+    lines += [f"{name} = {value!r}" for name, value in vars(error).items() if not _is_address(repr(value))]
+    others = [error.__cause__, *getattr(error, "exceptions", ())]
+    return "\n".join([*lines, *(f"from {_told(other, depth - 1)}" for other in others if other is not None and depth)])
+
+
+def _is_address(text: str) -> bool:
+    """Say whether what Python says of an object tells only where it lies."""
+    return " at 0x" in text
 
 
 async def _awaited(result: AsyncIterator[Any]) -> list[Any]:
@@ -278,6 +322,10 @@ def _differ(before: dict[str, Any], after: dict[str, Any]) -> bool:
     from .equality import compare
 
     return bool(compare(before, after)["level"] != "bitwise")
+
+
+def _is_descriptor(value: Any) -> bool:
+    return hasattr(type(value), "__get__")
 
 
 def _is_code(value: Any) -> bool:

@@ -6,6 +6,7 @@ pickled, so that reading a snapshot runs no code of anybody's.
 
 from __future__ import annotations
 
+import copyreg
 import dataclasses
 import enum
 import functools
@@ -26,6 +27,12 @@ _IMPLEMENTATION = frozenset({"foreach", "fused", "capturable", "differentiable",
 
 OF_MODULE = "module:"
 """What the name of a module's own variable begins with, at the top of a snapshot."""
+_MOST_LEAVES = 200_000
+"""Facts after which what is left of a value is not taken apart any more."""
+_OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
+"""Attributes in which any `torch.nn.Module` keeps parameters, buffers, modules, hooks and its mode."""
+_OF_LOADER = ("dataset", "batch_size", "drop_last")
+"""What of a DataLoader says which batches it gives; the rest says how it gets them."""
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_state_dict_hooks")
 """Where a `torch.nn.Module` keeps the hooks that were registered on it."""
 
@@ -39,10 +46,12 @@ class Lazy:
     Args:
         type: of the iterator: ``"generator"``, ``"map"``.
         items: the objects, and what `snapshot` said of each under the name ``item``.
+        returned: what a generator returned at its end.
     """
 
     type: str
     items: tuple[tuple[Any, dict[str, Any]], ...]
+    returned: Any = None
 
 
 def snapshot(
@@ -96,25 +105,48 @@ class _Taker:
     def __init__(self, aliases: bool) -> None:
         self.leaves: dict[str, Leaf] = {}
         self.aliases = aliases
-        self.objects: dict[int, tuple[str, torch.Tensor]] = {}
-        """Path and tensor by identity; the tensor is kept, so that no other one gets its number."""
+        self.objects: dict[int, tuple[str, Any]] = {}
+        """Path and object by identity; the object is kept, so that no other one gets its number."""
         self.memory: dict[int, str] = {}
+        self.kept: list[Any] = []
+        """Arrays whose addresses are noted, so that no other one gets them."""
         self.open: set[int] = set()
         """Objects that are being taken apart further up: a cycle ends there."""
 
     def take(self, path: str, value: Any, depth: int) -> None:
         if isinstance(value, enum.Enum):
             self.leaves[path] = {"kind": "plain", "type": type(value).__name__, "text": str(value)}
+            self.take(f"{path}.value", value.value, depth + 1)
         elif isinstance(value, _SCALARS):
             self.leaves[path] = _scalar(value)
-        elif id(value) in self.open or depth > _DEPTH:
+            self._attributes(path, value, depth + 1)
+        elif id(value) in self.open:
             self.leaves[path] = {"kind": "object", "type": type(value).__name__}
+        elif depth > _DEPTH or len(self.leaves) > _MOST_LEAVES:
+            self._unseen(path, value)
         else:
             self.open.add(id(value))
             try:
                 self._compound(path, value, depth + 1)
             finally:
                 self.open.discard(id(value))
+            if self.aliases and path in self.leaves and not isinstance(value, (torch.Tensor, tuple, Lazy)):
+                self.leaves[path] |= self._same(path, value)
+
+    def _unseen(self, path: str, value: Any) -> None:
+        """Note a value of which only the type is known."""
+        self.leaves[path] = {"kind": "object", "type": type(value).__name__, "unseen": True}
+
+    def _same(self, path: str, value: Any) -> Leaf:
+        """Return which value seen before is this very object."""
+        first, _ = self.objects.setdefault(id(value), (path, value))
+        return {"same object as": "" if first == path else first}
+
+    def _attributes(self, path: str, value: Any, depth: int) -> None:
+        """Take what a value of a class of the user's carries besides what it holds as a list, a number, a tensor."""
+        if _is_users(type(value)) or isinstance(value, torch.Tensor):
+            for name, part in _attributes(value).items():
+                self.take(f"{path}.{name}", part, depth)
 
     def _compound(self, path: str, value: Any, depth: int) -> None:
         name = type(value).__name__
@@ -126,12 +158,19 @@ class _Taker:
             self.leaves[path] = {"kind": "keys", "type": name, "text": _keys(value), "order": str(list(value))}
             for key, item in value.items():
                 self.take(f"{path}[{key!r}]", item, depth)
+            factory = getattr(value, "default_factory", None)
+            if factory is not None:
+                self.take(f"{path}.default_factory", factory, depth)
+            self._attributes(path, value, depth)
         elif isinstance(value, (set, frozenset)):
             self.leaves[path] = {"kind": "plain", "type": name, "text": str(sorted(map(repr, value)))}
         elif isinstance(value, (list, tuple)):
-            self.leaves[path] = {"kind": "items", "type": name, "text": f"{len(value)} items"}
+            fields = ", ".join(map(str, getattr(value, "_fields", ())))
+            text = f"{len(value)} items" + (f": {fields}" if fields else "")
+            self.leaves[path] = {"kind": "items", "type": name, "text": text}
             for index, item in enumerate(value):
                 self.take(f"{path}[{index}]", item, depth)
+            self._attributes(path, value, depth)
         elif isinstance(value, (torch.dtype, torch.device, torch.layout, range, slice)):
             self.leaves[path] = {"kind": "plain", "type": name, "text": str(value)}
         elif isinstance(value, torch.Generator):
@@ -146,6 +185,16 @@ class _Taker:
         for index, (_, taken) in enumerate(value.items):
             for below, leaf in taken["values"].items():
                 self.leaves[f"{path}[{index}]{below.removeprefix('item')}"] = leaf
+        if not self.aliases:
+            return
+        for index, (item, _) in enumerate(value.items):  # one buffer that is given out again and again
+            here = f"{path}[{index}]"
+            if isinstance(item, torch.Tensor):
+                self.leaves[here] = self.leaves[here] | self._aliases(here, item)
+            elif not isinstance(item, (*_SCALARS, tuple)):
+                self.leaves[here] = self.leaves[here] | self._same(here, item)
+        if value.returned is not None:
+            self.take(f"{path}.returned", value.returned, 1)
 
     def _function(self, path: str, value: Any, depth: int) -> None:
         """Take apart what a function carries with it; what it does when called is not seen."""
@@ -167,26 +216,66 @@ class _Taker:
 
     def _object(self, path: str, value: Any, depth: int) -> None:
         self.leaves[path] = {"kind": "object", "type": type(value).__name__}
-        if isinstance(value, (type, types.ModuleType)):
-            return
-        if isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
+        if isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)):
+            self.leaves[path]["text"] = getattr(value, "__qualname__", "") or getattr(value, "__name__", "")
+        elif isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
             self._function(path, value, depth)
         elif isinstance(value, torch.nn.Module):
-            hooks = sum(len(getattr(each, name, ())) for each in value.modules() for name in _HOOKS)
-            self.leaves[path] |= {"text": f"training={value.training}", "hooks": hooks}
-            for key, item in value.state_dict(keep_vars=True).items():
-                self.take(f"{path}.{key}", item, depth)
+            self._module(path, value, depth)
         elif isinstance(value, torch.optim.Optimizer):
             state = value.state_dict()
             self.take(f"{path}.state", state["state"], depth)
             groups = [{k: v for k, v in g.items() if k not in _IMPLEMENTATION} for g in state["param_groups"]]
             self.take(f"{path}.param_groups", groups, depth)
-        elif dataclasses.is_dataclass(value):
-            for each in dataclasses.fields(value):
-                self.take(f"{path}.{each.name}", getattr(value, each.name, None), depth)
-        elif isinstance(value, types.SimpleNamespace) or _is_users(type(value)):
-            for key, item in vars(value).items() if hasattr(value, "__dict__") else ():
+        elif isinstance(value, torch.utils.data.DataLoader):
+            for key in _OF_LOADER:
+                self.take(f"{path}.{key}", getattr(value, key), depth)
+        elif isinstance(value, BaseException):
+            self.take(f"{path}.args", value.args, depth)
+            self.take(f"{path}.__cause__", value.__cause__, depth)
+            for key, item in _attributes(value).items():
                 self.take(f"{path}.{key}", item, depth)
+        elif dataclasses.is_dataclass(value) or isinstance(value, types.SimpleNamespace) or _is_users(type(value)):
+            names = [each.name for each in dataclasses.fields(value)] if dataclasses.is_dataclass(value) else []
+            for key, item in {**{name: getattr(value, name, None) for name in names}, **_attributes(value)}.items():
+                self.take(f"{path}.{key}", item, depth)
+        else:
+            self._reduced(path, value, depth)
+
+    def _module(self, path: str, value: torch.nn.Module, depth: int) -> None:
+        """Take what a module holds, and of each module in it the mode and the attributes: sizes, rates, lists."""
+        hooks = sum(len(getattr(each, name, ())) for each in value.modules() for name in _HOOKS)
+        self.leaves[path] |= {"text": f"training={value.training}", "hooks": hooks}
+        kept = value.state_dict(keep_vars=True)
+        for key, item in kept.items():
+            self.take(f"{path}.{key}", item, depth)
+        for key, item in value.named_buffers():
+            if key not in kept:
+                self.take(f"{path}.{key}", item, depth)
+        for name, module in value.named_modules():
+            below = f"{path}.{name}" if name else path
+            if name:
+                text = f"training={module.training}"
+                self.leaves[below] = {"kind": "object", "type": type(module).__name__, "text": text}
+            own = not _is_users(type(module))
+            for key, item in vars(module).items():
+                if key not in _OF_EVERY_MODULE and not (own and key.startswith("_")) and f"{below}.{key}" not in kept:
+                    self.take(f"{below}.{key}", item, depth)
+
+    def _reduced(self, path: str, value: Any, depth: int) -> None:
+        """Take apart an object of Python's, torch's or NumPy's by what `pickle` would write of it."""
+        try:
+            reduced = value.__reduce_ex__(4)
+        except Exception:
+            self._unseen(path, value)
+            return
+        if isinstance(reduced, str):
+            self.leaves[path]["text"] = reduced
+            return
+        names = ("args", "state", "items", "pairs")
+        for name, part in zip(names, reduced[1:]):  # noqa: B905 - what is None may be left out at the end
+            if part is not None and part != ():
+                self.take(f"{path}.<{name}>", list(part) if name in ("items", "pairs") else part, depth)
 
     def _numpy(self, path: str, value: Any) -> None:
         leaf: Leaf = {
@@ -200,6 +289,16 @@ class _Taker:
             leaf["value"] = torch.tensor(value)
         except (TypeError, RuntimeError):
             leaf["text"] = _digest(value.tobytes()) if not value.dtype.hasobject else _digest(repr(value.tolist()))
+        if self.aliases and hasattr(value, "ctypes"):  # an array, no number
+            root = value
+            while type(root.base).__module__ == "numpy":
+                root = root.base
+            whole = root.base.untyped_storage().data_ptr() if isinstance(root.base, torch.Tensor) else root.ctypes.data
+            shared = self.memory.setdefault(whole, path) if value.size else path
+            steps = [step for step, size in zip(value.strides, value.shape) if size > 1] if value.size else []  # noqa: B905
+            leaf |= {"stride": steps, "writeable": bool(value.flags.writeable)}
+            leaf["memory shared with"] = "" if shared == path else shared
+            self.kept.append(root)
         self.leaves[path] = leaf
 
     def _tensor(self, path: str, value: torch.Tensor, depth: int) -> None:
@@ -212,14 +311,17 @@ class _Taker:
             "layout": str(value.layout),
             "requires_grad": value.requires_grad,
             "is_leaf": value.is_leaf,
-            "hooks": len(value._backward_hooks or ()),
+            "hooks": len(value._backward_hooks or ()) + len(getattr(value, "_post_accumulate_grad_hooks", None) or ()),
+            "inference": value.is_inference(),
             "retains_grad": value.retains_grad,
         }
         self.leaves[path] = leaf
         if self.aliases:
             leaf |= self._aliases(path, value)
+        self._attributes(path, value, depth)
         plain = value.detach()
         if value.device.type == "meta":
+            leaf["stride"] = _strides(value) if value.layout == torch.strided else []
             return
         if value.is_nested:
             for index, part in enumerate(plain.unbind()):
@@ -229,8 +331,10 @@ class _Taker:
             self.take(f"{path}.dequantize()", plain.dequantize(), depth)
         elif value.layout == torch.strided:
             leaf["stride"] = _strides(value)
-            leaf["value"] = plain.cpu().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+            host = plain.cpu().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+            leaf["value"] = host if type(host) is torch.Tensor else host.as_subclass(torch.Tensor)
         elif value.layout == torch.sparse_coo:
+            leaf["coalesced"] = plain.is_coalesced()
             parts = plain.coalesce()
             self.take(f"{path}.indices()", parts.indices(), depth)
             self.take(f"{path}.values()", parts.values(), depth)
@@ -257,7 +361,7 @@ def _scalar(value: Any) -> Leaf:
         return {"kind": "number", "type": name, "value": torch.tensor(value, dtype=torch.float64)}
     if isinstance(value, bytes):
         return {"kind": "plain", "type": name, "text": f"{len(value)} bytes, {_digest(value)[:16]}"}
-    return {"kind": "plain", "type": name, "text": value if isinstance(value, str) else repr(value)}
+    return {"kind": "plain", "type": name, "text": str.__str__(value) if isinstance(value, str) else repr(value)}
 
 
 def _content(cell: types.CellType) -> Any:
@@ -265,6 +369,15 @@ def _content(cell: types.CellType) -> Any:
         return cell.cell_contents
     except ValueError:
         return None  # not bound yet
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """Return what an object has in its ``__dict__`` and its slots."""
+    found = dict(vars(value)) if hasattr(value, "__dict__") else {}
+    for name in copyreg._slotnames(type(value)):  # type: ignore[attr-defined]
+        if hasattr(value, name):
+            found[name] = getattr(value, name)
+    return found
 
 
 def _keys(value: Mapping[Any, Any]) -> str:
