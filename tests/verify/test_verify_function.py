@@ -512,6 +512,33 @@ def test_a_wrong_fix_is_caught(measure: Measure, case: tuple[str, str, str, str 
     assert any(note in line for line in outcome.equality.notes)
 
 
+ODD = {
+    "a dict with attributes": "class A(dict):\n    __getattr__ = dict.__getitem__\ndef f():\n    return A(a=1)\n",
+    "a tuple that has every attribute": (
+        "class A(tuple):\n    def __getattr__(self, name):\n        raise KeyError(name)\n"
+        "def f():\n    return A((1,))\n"
+    ),
+    "an exception that causes itself": "def f():\n    e = ValueError('a')\n    e.__cause__ = e\n    return e\n",
+    "a module that holds itself": (
+        "class A(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        object.__setattr__(self, 'me', self)\ndef f():\n    return A()\n"
+    ),
+    "a layer without weights yet": "def f():\n    return torch.nn.LazyLinear(2)\n",
+    "a pattern": "import re\ndef f():\n    return re.compile('a+')\n",
+    "variables that nobody can look into": (
+        "import logging, threading, itertools\nlog = logging.getLogger(__name__)\nlock = threading.Lock()\n"
+        "rest = (i for i in range(3))\ndef f():\n    return 1\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("source", ODD.values(), ids=ODD)
+def test_odd_values_are_compared_without_a_word(measure: Measure, source: str) -> None:
+    equality = measure.one("f", None, source, source, expected=Expected.BITWISE, safe=True).equality
+    assert equality is not None
+    assert (equality.level, equality.ok, equality.notes) == (Level.BITWISE, True, ())
+
+
 def test_a_safe_fix_keeps_requires_grad(measure: Measure) -> None:
     before = "def f():\n    return torch.ones(2, requires_grad=True) * TWO\n"
     fixed = "def f():\n    return torch.ones(2) * TWO\n"

@@ -114,7 +114,11 @@ class Function:
         found = {name: value for name, value in names.items() if not (name.startswith("__") or _is_code(value))}
         for name, value in names.items():
             if _is_code(value) and getattr(value, "__module__", "") == self.settings["module"]:
-                data = {key: part for key, part in vars(value).items() if not (key.startswith("__") or _is_code(part))}
+                data = {
+                    key: part
+                    for key, part in getattr(value, "__dict__", {}).items()
+                    if not (key.startswith("__") or _is_code(part))
+                }
                 found |= {f"{name}.{key}": part for key, part in data.items() if not _is_descriptor(part)}
         large = [name for name, value in found.items() if _bytes(value) > _MOST_BYTES]
         effects.notes += [f"{name}: more than {_MOST_BYTES >> 20} MB, not compared" for name in large]

@@ -6,6 +6,7 @@ pickled, so that reading a snapshot runs no code of anybody's.
 
 from __future__ import annotations
 
+import collections
 import copyreg
 import dataclasses
 import enum
@@ -27,6 +28,7 @@ _IMPLEMENTATION = frozenset({"foreach", "fused", "capturable", "differentiable",
 
 OF_MODULE = "module:"
 """What the name of a module's own variable begins with, at the top of a snapshot."""
+_NOT_THE_USERS = (sys.stdlib_module_names - {"__main__"}) | {"torch", "numpy"}
 _MOST_LEAVES = 200_000
 """Facts after which what is left of a value is not taken apart any more."""
 _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
@@ -119,7 +121,8 @@ class _Taker:
             self.take(f"{path}.value", value.value, depth + 1)
         elif isinstance(value, _SCALARS):
             self.leaves[path] = _scalar(value)
-            self._attributes(path, value, depth + 1)
+            if type(value) not in _SCALARS:
+                self._attributes(path, value, depth + 1)
         elif id(value) in self.open:
             self.leaves[path] = {"kind": "object", "type": type(value).__name__}
         elif depth > _DEPTH or len(self.leaves) > _MOST_LEAVES:
@@ -150,7 +153,9 @@ class _Taker:
 
     def _compound(self, path: str, value: Any, depth: int) -> None:
         name = type(value).__name__
-        if isinstance(value, torch.Tensor):
+        if isinstance(value, torch.nn.parameter.UninitializedTensorMixin):
+            self.leaves[path] = {"kind": "plain", "type": name, "text": "not initialized"}
+        elif isinstance(value, torch.Tensor):
             self._tensor(path, value, depth)
         elif isinstance(value, Lazy):
             self._lazy(path, value)
@@ -158,14 +163,13 @@ class _Taker:
             self.leaves[path] = {"kind": "keys", "type": name, "text": _keys(value), "order": str(list(value))}
             for key, item in value.items():
                 self.take(f"{path}[{key!r}]", item, depth)
-            factory = getattr(value, "default_factory", None)
-            if factory is not None:
-                self.take(f"{path}.default_factory", factory, depth)
+            if isinstance(value, collections.defaultdict):
+                self.take(f"{path}.default_factory", value.default_factory, depth)
             self._attributes(path, value, depth)
         elif isinstance(value, (set, frozenset)):
             self.leaves[path] = {"kind": "plain", "type": name, "text": str(sorted(map(repr, value)))}
         elif isinstance(value, (list, tuple)):
-            fields = ", ".join(map(str, getattr(value, "_fields", ())))
+            fields = ", ".join(map(str, getattr(type(value), "_fields", ())))
             text = f"{len(value)} items" + (f": {fields}" if fields else "")
             self.leaves[path] = {"kind": "items", "type": name, "text": text}
             for index, item in enumerate(value):
@@ -265,7 +269,8 @@ class _Taker:
     def _reduced(self, path: str, value: Any, depth: int) -> None:
         """Take apart an object of Python's, torch's or NumPy's by what `pickle` would write of it."""
         try:
-            reduced = value.__reduce_ex__(4)
+            known = copyreg.dispatch_table.get(type(value))
+            reduced = known(value) if known is not None else value.__reduce_ex__(4)
         except Exception:
             self._unseen(path, value)
             return
@@ -402,5 +407,4 @@ def _is_users_code(function: types.FunctionType) -> bool:
 
 
 def _is_users_module(name: str) -> bool:
-    top = name.partition(".")[0]
-    return top not in sys.stdlib_module_names - {"__main__"} and top not in ("torch", "numpy")
+    return name.partition(".")[0] not in _NOT_THE_USERS
