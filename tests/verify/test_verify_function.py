@@ -172,6 +172,21 @@ OBSERVED = {
         "def f():\n    pass\n",
         "files: 'pkg/part.py' and",
     ),
+    "a link to a folder": (
+        "import os\ndef f():\n    os.symlink('pkg', 'link')\n",
+        "def f():\n    pass\n",
+        "files: 'link' and",
+    ),
+    "an empty folder that goes": (
+        "import os\nos.makedirs('empty', exist_ok=True)\ndef f():\n    os.rmdir('empty')\n",
+        "import os\nos.makedirs('empty', exist_ok=True)\ndef f():\n    pass\n",
+        "files: 'empty' and",
+    ),
+    "who may enter a folder": (
+        "import os\ndef f():\n    os.mkdir('new', 0o700)\n",
+        "import os\ndef f():\n    os.mkdir('new', 0o750)\n",
+        "files['new']: line 1: 'a folder, mode 700' and 'a folder, mode 750'",
+    ),
     "a variable of the environment": (
         "import os\ndef f():\n    os.environ['A_NAME'] = 'x'\n",
         "def f():\n    pass\n",

@@ -105,11 +105,12 @@ class Effects:
         for top in self.folders:
             for parent, folders, files in os.walk(top):
                 folders[:] = [name for name in folders if name not in _PASSED_OVER]
-                for name in files:
+                links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
+                for name in (*files, *links):
                     path = os.path.join(parent, name)
                     yield path, _stamp(path)
                 if not files and not folders:
-                    yield parent + os.sep, (0, 0, 0, 0)
+                    yield parent + os.sep, (0, 0, 0, os.stat(parent).st_mode)
 
     def _files(self) -> dict[str, str]:
         """Return what became of the files that the call touched, by path; then take it back."""
@@ -120,8 +121,8 @@ class Effects:
                 continue
             shown = os.path.relpath(path, self.folders[0])
             if path in after:
-                found[shown] = "a folder" if path.endswith(os.sep) else _content(path)
-            elif not path.endswith(os.sep):
+                found[shown] = f"a folder, mode {after[path][3] & 0o777:o}" if path.endswith(os.sep) else _content(path)
+            elif not os.path.isdir(path):  # an empty folder that is none any more is another matter
                 found[shown] = "removed"
             self._take_back(path, shown)
         return found
@@ -129,7 +130,11 @@ class Effects:
     def _take_back(self, path: str, shown: str) -> None:
         if path.endswith(os.sep):
             with contextlib.suppress(OSError):
-                os.removedirs(path)
+                if path not in self._before:
+                    os.removedirs(path)
+                else:
+                    os.makedirs(path, exist_ok=True)
+                    os.chmod(path, self._before[path][3] & 0o7777)
             return
         if path not in self._before:
             with contextlib.suppress(OSError):

@@ -191,6 +191,8 @@ def failure(record: RunRecord, runner: Runner) -> str:
     after = f" after {record.steps} step{'s' * (record.steps != 1)}"
     if record.status is Status.TIMEOUT:
         return f"timed out after {runner.options.timeout:g} s{after} (--timeout)"
+    if record.status is Status.OUT_OF_MEMORY and record.code == -9:
+        return f"was killed{after}, most often by the system for want of memory: lower the batch size"
     if record.status is Status.OUT_OF_MEMORY:
         return f"ran out of memory{after}: lower the batch size, or close other programs"
     last = next((f": {line.strip()}" for line in reversed(record.tail.splitlines()) if line.strip()), "")
