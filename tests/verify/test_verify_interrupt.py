@@ -86,8 +86,8 @@ class Terminal:
             self.read()
 
     def started(self) -> bool:
-        """Say whether both runs of the original have started their child."""
-        return len(list(self.temp.glob("torchlint-*/v*/*/started"))) == 2
+        """Say whether the first run of the original, which goes alone, has started its child."""
+        return len(list(self.temp.glob("torchlint-*/v*/*/started"))) == 1
 
     def ended(self) -> int:
         """Wait for the end, and return the exit code."""
@@ -199,7 +199,7 @@ def test_kill_without_a_chance_to_tidy_up(begin: Callable[..., Terminal], root: 
     programs = {
         process.pid for process in table().values() if f"{temp}/" in run_of(process.pid) and _runs(process.pid, "train")
     }
-    assert len(programs) == 2
+    assert programs
     terminal.process.kill()
     terminal.process.wait()
     while programs & table().keys():
