@@ -85,6 +85,10 @@ NOT_SAFE: dict[str, Mapping[str, str]] = {
         "main.py": "from steps import *\nrun()\nwith autocast(False):\n    print('ok')",
         "steps.py": IMPORT,
     },
+    "a star import that binds the old name anew": {
+        "main.py": f"{IMPORT}\nrun()\nfrom other import *\nwith autocast(False):\n    print('ok')",
+        "other.py": "from torch.cpu.amp import autocast\n",
+    },
     "a module's attribute": {
         "main.py": "import steps\nsteps.run()\nwith steps.autocast(False):\n    print('ok')",
         "steps.py": IMPORT,

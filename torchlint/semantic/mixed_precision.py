@@ -142,8 +142,9 @@ def _entered_by_name(module: Module, home: cst.Assign) -> bool:
 
 
 def private(module: Module, home: cst.CSTNode, names: Iterable[str]) -> bool:
-    """Say whether no other file can see names that a statement binds, and this one reads them by name only."""
-    if sees_itself(module):
+    """Say whether no other file can see or bind names that a statement binds, and this one reads them by name only."""
+    names = list(names)
+    if sees_itself(module) or module.starred_over(home, names):
         return False
     for above in module.ancestors(home):
         if isinstance(above, cst.ClassDef):

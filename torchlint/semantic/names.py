@@ -241,6 +241,11 @@ class Names:
             found += [node for star, node in self._star_imports if self.outside.may_bind([star], name)]
         return [node for node in found if self.tree.order[node] > min(others)]
 
+    def starred_over(self, home: cst.CSTNode, names: Iterable[str]) -> bool:
+        """Say whether an ``import *`` below a statement may bind anew one of the names that the statement binds."""
+        after = [star for star, node in self._star_imports if self.tree.order[node] > self.tree.order[home]]
+        return any(self.outside.may_bind(after, name) for name in names)
+
     def bound_by_import(self, node: cst.Import | cst.ImportFrom, names: Iterable[str]) -> list[str]:
         """Return those of some names that an import statement binds, or may bind."""
         if isinstance(node.names, cst.ImportStar):

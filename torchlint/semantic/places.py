@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import libcst as cst
@@ -201,6 +201,10 @@ class Places:
         """Say whether an import may give a name inside `node` another meaning than a binding above it gave it."""
         names = (each for each in self.tree.within(node, cst.Name, nested=True) if isinstance(each, cst.Name))
         return any(self._names.imported_over(each.value, each) for each in names if not self._is_label(each))
+
+    def starred_over(self, home: cst.CSTNode, names: Iterable[str]) -> bool:
+        """Say whether an ``import *`` below a statement may bind anew one of the names that the statement binds."""
+        return self._names.starred_over(home, names)
 
     def _is_label(self, name: cst.Name) -> bool:
         """Say whether a name is that of an attribute or of an argument."""

@@ -155,8 +155,8 @@ def apex_step(apex, loss, optimizer):
 Safe from torch 2.4 on: same arguments, same values. The new `autocast` takes its defaults from an outer one or from
 `torch.set_autocast_dtype`; where a file of the project may set them, the old ones are written out (`dtype=`,
 `cache_enabled=`). The fix is unsafe where other code may notice that the class is another one: a scaler or context that
-is handed on, an import that another file uses, a name that is patched, code that collects warnings. The old classes are
-subclasses of the new ones. An import is only changed together with all places that use it.
+is handed on, an import that another file uses or binds anew, a name that is patched, code that collects warnings. The
+old classes are subclasses of the new ones. An import is only changed together with all places that use it.
 
 ## Measure
 Not timed: nothing gets faster, as the new names do the same.
@@ -185,7 +185,7 @@ _POSITIONAL = {"autocast": 3, "GradScaler": 5, "custom_fwd": 1, "custom_bwd": 1}
 _DTYPES = {"cuda": "torch.float16", "cpu": "torch.bfloat16"}
 _SCALER = "The scaler is no longer an instance of the old class, should code elsewhere test for that."
 _CONTEXT = "The context is no longer an instance of the old class, should code elsewhere test for that."
-_IMPORT = "Other code may use this file's import, whose callables take other arguments afterwards."
+_IMPORT = "Other code may use this file's import or bind its names anew; what is imported takes other arguments now."
 _ANNOTATION = "An annotation names another class afterwards, should code read it when the program runs."
 _REPLACED = "Code of the project may put something else in the place of the old name, which is not called any more."
 _WARNING = "Code of the project collects warnings, or makes errors of them; that of the old name is gone."
