@@ -301,7 +301,7 @@ BY_KIND = {
     "number": [
         "print('{{:.3f}}'.format({v}), '%s' % {v})",
         "print(json.dumps({{'v': {v}}}))",
-        "print({{{v}: 1}}, hash({v}))",
+        "print({{{v}: 1}}, {v} in {{{v}: 1}})",
         "print({v} / 3, {v} // 2, {v} * 2, -{v}, {v} ** 2)",
         "print({v} == int({v}))",
         "print(round({v}, 2), abs({v}))",
