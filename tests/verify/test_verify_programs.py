@@ -82,7 +82,7 @@ def test_short_program_keeps_its_complete_rounds(
 
 @pytest.mark.slow
 def test_fix_that_hangs_times_out_and_the_others_stand(project: Callable[..., Path]) -> None:
-    found = verified(planted(project("plain"), timeout=30.0, right=RIGHT, hang=HANG))
+    found = verified(planted(project("plain"), timeout=60.0, right=RIGHT, hang=HANG))
     assert (found["hang"].status, found["all"].status) == (Status.TIMEOUT, Status.TIMEOUT)
     assert "timed out after 30 s after 0 steps" in found["hang"].error
     assert found["hang"].equality is not None
