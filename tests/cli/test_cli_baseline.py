@@ -238,7 +238,7 @@ def test_a_read_only_baseline_is_not_written(old: Cli, source: Source) -> None:
     (old.cwd / BASE).chmod(0o444)
     before = state(old)
     old.write("a.py", source("slow", "slow"))
-    done = old("check", "--write-baseline", code=1)
+    done = old("check", "--write-baseline", code=2)
     assert f"baseline {BASE}: is read-only" in done.stderr
     assert state(old) == before
 
