@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+import re
 import sys
 
 import pytest
 
+import torchlint.engine
+import torchlint.semantic
 from torchlint.engine.check import analyse
 from torchlint.testing.source import job
 
@@ -54,3 +59,15 @@ def test_blank_lines_cost_nothing_much() -> None:
     """Patterns that let white space run over line ends took more than 30 s for these."""
     report = analyse(job(f"import torch\n{chr(10) * 60_000}{HEAD}        print(loss.item())\n{TAIL}"))
     assert [finding.code for finding in report.findings] == ["TL103", "TL105"]
+
+
+@pytest.mark.cpu(20)
+def test_no_pattern_for_whole_files_runs_over_their_blank_lines() -> None:
+    packages = (torchlint.engine, torchlint.semantic)
+    names = [each.name for top in packages for each in pkgutil.walk_packages(top.__path__, f"{top.__name__}.")]
+    held = [value for name in names for value in vars(importlib.import_module(name)).values()]
+    patterns = {each for each in held if isinstance(each, re.Pattern) and each.flags & re.MULTILINE}
+    assert len(patterns) > 10
+    for pattern in patterns:
+        text = "\n" * 100_000 + "x"
+        pattern.search(text if isinstance(pattern.pattern, str) else text.encode())

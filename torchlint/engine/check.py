@@ -41,9 +41,9 @@ _HALF = "another cell is not Python yet"
 """Why nothing is fixed in a notebook with a syntax error: what that cell does with a name is not known."""
 _PRAGMA_BYTES = (b"torchlint:", b"noqa")
 # A file that imports another framework, and neither torch nor what builds on it, speaks of that one's networks.
-_OTHER = re.compile(rb"^[ \t]*(?:import|from)[ \t]+(?:mxnet|jax|tensorflow|paddle|mindspore)\b", re.MULTILINE)
+_OTHER = re.compile(rb"^[^\S\n]*(?:import|from)\s+(?:mxnet|jax|tensorflow|paddle|mindspore)\b", re.MULTILINE)
 _OURS = re.compile(
-    rb"^[ \t]*(?:import|from)\b.*(?:torch|lightning|transformers|accelerate|ignite|fastai)", re.MULTILINE
+    rb"^[^\S\n]*(?:import|from)\b.*(?:torch|lightning|transformers|accelerate|ignite|fastai)", re.MULTILINE
 )
 
 

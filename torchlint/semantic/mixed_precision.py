@@ -39,7 +39,7 @@ _TYPED = re.compile(
 )
 """Uses of autocast that say nothing of the cache."""
 _CALLS_US = re.compile(
-    r"^[ \t]*(?:import|from)\s+(?:lightning|pytorch_lightning|accelerate|transformers|ignite|fastai|deepspeed|composer"
+    r"^[^\S\n]*(?:import|from)\s+(?:lightning|pytorch_lightning|accelerate|transformers|ignite|fastai|deepspeed|composer"
     r"|catalyst|apex|mmengine|mmcv|fairseq|detectron2|diffusers|peft|trl|torchtnt|monai|ultralytics)\b"
     r"|\bgetattr\(\s*torch|\battrgetter\b|\bimport_module\b|__import__|\bexec\(|(?<![.\w])eval\(",
     re.MULTILINE,

@@ -64,9 +64,9 @@ __all__ = [
     "dotted_text",
 ]
 
-_TORCH = re.compile(r"^[ \t]*(import|from)\s+(torch|lightning|pytorch_lightning)", re.MULTILINE)
+_TORCH = re.compile(r"^[^\S\n]*(import|from)\s+(torch|lightning|pytorch_lightning)", re.MULTILINE)
 _MAIN = re.compile(r"^if\s+__name__\s*==\s*['\"]__main__['\"]", re.MULTILINE)
-_OTHER = re.compile(r"^[ \t]*(import|from)\s+(mxnet|jax|tensorflow|paddle|mindspore)\b", re.MULTILINE)
+_OTHER = re.compile(r"^[^\S\n]*(import|from)\s+(mxnet|jax|tensorflow|paddle|mindspore)\b", re.MULTILINE)
 _ACCEL = re.compile(r"cuda|\bdevice\b|\bgpus?\b|accelerat|\bmps\b|\.cpu\(\)|LightningModule|\bTrainer\b", re.IGNORECASE)
 _MAX_SITES = 12
 _ORIGIN_ON_DEVICE = ("model", "loss", "forward")

@@ -48,7 +48,7 @@ _WATCHED = re.compile(
 )
 """Words without which no code is handed the operations of a network, or traces them."""
 _PATCHED = re.compile(
-    r"^\s*(torch|F|nn|Tensor|functional)\.(?!backends\b)[\w.]+\s*=[^=]|monkeypatch|\bmock\b", re.MULTILINE
+    r"^[^\S\n]*(torch|F|nn|Tensor|functional)\.(?!backends\b)[\w.]+\s*=[^=]|monkeypatch|\bmock\b", re.MULTILINE
 )
 """Words without which torch's functions are torch's."""
 _OWN_CALLS = re.compile(r"register_\w*hook|\.forward\s*=[^=]|__class__|__call__\s*=|\bsetattr\(")

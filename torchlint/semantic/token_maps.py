@@ -104,7 +104,7 @@ def token_map(module: Module, call: cst.Call) -> TokenMap | None:
 
 
 def _imported(module: Module) -> bool:
-    return re.search(r"^[ \t]*(import|from) datasets\b", module.text, re.MULTILINE) is not None
+    return re.search(r"^[^\S\n]*(import|from) datasets\b", module.text, re.MULTILINE) is not None
 
 
 def _in_function(module: Module, call: cst.Call, function: cst.FunctionDef | cst.Lambda) -> TokenMap | None:

@@ -161,7 +161,7 @@ class Project:
         return self._reached[path, name]
 
     def _any_reaches(self, every: Iterable[str], path: str, name: str) -> bool:
-        imported = re.compile(rf"^[ \t]*(?:import|from)\b.*\b{re.escape(stem_of(path))}\b", re.MULTILINE)
+        imported = re.compile(rf"^[^\S\n]*(?:import|from)\b.*\b{re.escape(stem_of(path))}\b", re.MULTILINE)
         size = 0
         for other in every:
             if other == path:

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 FUEL = 3
 _FRAMEWORK = re.compile(
-    r"^[ \t]*(?:import|from) (?:accelerate|(?:pytorch_)?lightning(?:_fabric)?|ignite|fastai|deepspeed)\b", re.MULTILINE
+    r"^[^\S\n]*(?:import|from) (?:accelerate|(?:pytorch_)?lightning(?:_fabric)?|ignite|fastai|deepspeed)\b",
+    re.MULTILINE,
 )
 _DEFAULT_DEVICE = re.compile(r"set_default_device|set_default_tensor_type|with torch\.device\(")
 
