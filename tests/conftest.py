@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-# A shell starts what it puts in the background with Ctrl-C ignored, and children would inherit that.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell starts what it puts in the background with signals ignored, nohup too, and children would inherit that.
+for name in ("SIGINT", "SIGQUIT", "SIGHUP"):
+    number = getattr(signal, name, None)
+    if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
 
 
 def switches(torch: Any) -> list[tuple[Callable[[], Any], Callable[[Any], object]]]:

@@ -24,7 +24,7 @@ import junitparser
 import pytest
 
 from tests.faults.harness import GOOD, GOOD_FIXED, Done, Fault
-from tests.faults.test_processes import heed_signals, until
+from tests.faults.test_processes import until
 from tests.patience import PATIENCE
 from tests.report.test_sarif import schema_path
 from torchlint.base.finding import FileReport, Finding, Severity
@@ -415,7 +415,6 @@ def test_n04_waits_for_the_end_only(fault: Fault, number: int | None) -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        preexec_fn=heed_signals,
     ) as process:
         assert process.stdin is not None
         process.stdin.write(GOOD.encode())

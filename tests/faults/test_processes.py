@@ -85,7 +85,6 @@ def started(fault: Fault, tag: str, *arguments: str, cpu: float = 2.5, large: bo
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
-        preexec_fn=heed_signals,
     )
 
     def busy() -> bool:
@@ -101,12 +100,6 @@ def ended(process: subprocess.Popen[bytes], limit: float = PATIENCE) -> Done:
     start = time.monotonic()
     out, err = process.communicate(timeout=limit)
     return Done(process.returncode, out, err, time.monotonic() - start)
-
-
-def heed_signals() -> None:
-    """Undo, in a new process, that a shell or nohup has set signals to be ignored for what it started."""
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
 
 
 def listing(folder: Path) -> dict[str, bytes]:

@@ -71,6 +71,7 @@ def _read(path: str) -> Any:
 
 def _number(text: str) -> float:
     """Return a number of JSON, which has none that is not finite."""
-    if not math.isfinite(float(text)):
+    number = float(text)
+    if not math.isfinite(number):
         raise ValueError(f"{text} is no number")
-    return float(text)
+    return number

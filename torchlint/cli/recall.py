@@ -20,6 +20,7 @@ from torchlint import __version__
 from torchlint.base.places import CACHE_NAME
 from torchlint.cli.terminal import terminal_width
 from torchlint.engine.cache_folder import CacheFolder, identity_of, on_ci, owned
+from torchlint.source.paths import real_folder_of
 
 if TYPE_CHECKING:
     from torchlint.cli.remembered import Remembered
@@ -110,7 +111,7 @@ def _places(arguments: Sequence[str], name: str) -> Iterator[tuple[str, str]]:
     starts = [argument for argument in arguments[1:] if not argument.startswith("-") and os.path.exists(argument)]
     seen: set[str] = set()
     for start in starts[:4] or [os.curdir]:
-        above = os.path.realpath(start if os.path.isdir(start) else os.path.dirname(start) or os.curdir)
+        above = real_folder_of(start)
         while above not in seen:
             seen.add(above)
             path = os.path.join(above, CACHE_NAME)
@@ -158,7 +159,8 @@ def _watched(found: Scope, remembered: Remembered) -> Iterator[str]:
     yield from (os.path.abspath(path) for path in found.named)
     for target in found.targets:
         yield target.found.path
-        yield from filter(None, [former_content(target.found.path)])
+        if former := former_content(target.found.path):
+            yield former
     yield from _read_early(found)
     yield from _modules(found, remembered)
     yield from _own(remembered)

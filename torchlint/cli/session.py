@@ -264,8 +264,10 @@ class Session:
         told = {(note.filename, note.message) for file in self.files for note in file.notes}
         for target in self.scope.targets:
             former = former_content(target.found.path) if target.found.path else ""
+            if not former:
+                continue
             note = Note(NoteKind.UNWRITTEN, target.found.filename, half_written(former))
-            if former and (note.filename, note.message) not in told:
+            if (note.filename, note.message) not in told:
                 self.files.append(FileReport(note.filename, notes=(note,)))
 
     def _tidy(self) -> None:

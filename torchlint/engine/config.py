@@ -21,6 +21,7 @@ from torchlint.engine.options import OPTIONS, check_option
 from torchlint.engine.versions import DEFAULT_TORCH
 from torchlint.source.discover import DEFAULT_EXCLUDE, DEFAULT_INCLUDE
 from torchlint.source.globs import bad_globs, matches
+from torchlint.source.paths import real_folder_of
 
 __all__ = [
     "Overrides",
@@ -110,7 +111,7 @@ def find_root(config: str | None, start: str) -> str:
     if config:
         return os.path.realpath(os.path.dirname(config))
     try:
-        folder = first = os.path.realpath(start if os.path.isdir(start) else os.path.dirname(start) or os.curdir)
+        folder = first = real_folder_of(start)
     except (OSError, ValueError):  # the current directory was deleted, or no path can be like this
         return os.path.abspath(os.sep)
     while not os.path.lexists(os.path.join(folder, ".git")):  # a file in a worktree or submodule

@@ -26,9 +26,10 @@ def _text(value: object) -> str:
 
 
 def _path(value: object) -> str:
-    if "\0" in _text(value):
+    path = _text(value)
+    if "\0" in path:
         raise ValueError("holds a NUL character, which no path can")
-    return _text(value)
+    return path
 
 
 def _texts(value: object) -> tuple[str, ...]:

@@ -238,13 +238,16 @@ class Names:
             return []
         found = [b.node for b in bindings if b.kind == "import"]
         if scope is self.tree.root:
-            found += [node for star, node in self._star_imports if self.outside.may_bind([star], name)]
+            found += self._starred(name)
         return [node for node in found if self.tree.order[node] > min(others)]
 
     def starred_over(self, home: cst.CSTNode, names: Iterable[str]) -> bool:
         """Say whether an ``import *`` below a statement may bind anew one of the names that the statement binds."""
-        after = [star for star, node in self._star_imports if self.tree.order[node] > self.tree.order[home]]
-        return any(self.outside.may_bind(after, name) for name in names)
+        return any(self.tree.order[node] > self.tree.order[home] for name in names for node in self._starred(name))
+
+    def _starred(self, name: str) -> list[cst.ImportFrom]:
+        """Return the star imports that may bind a name."""
+        return [node for star, node in self._star_imports if self.outside.may_bind([star], name)]
 
     def bound_by_import(self, node: cst.Import | cst.ImportFrom, names: Iterable[str]) -> list[str]:
         """Return those of some names that an import statement binds, or may bind."""

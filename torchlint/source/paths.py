@@ -6,6 +6,16 @@ import os
 import stat
 
 
+def real_folder_of(path: str) -> str:
+    """Return the folder that a path is or lies in, links resolved; of a link to a file, that of the link itself.
+
+    Raises:
+        OSError: the current directory was deleted.
+        ValueError: no path can be like this.
+    """
+    return os.path.realpath(path if os.path.isdir(path) else os.path.dirname(path) or os.curdir)
+
+
 def leads_out(path: str) -> bool:
     """Say whether a path is a link to something outside of the folder it lies in: a stranger may have put it there."""
     if not os.path.islink(path):
