@@ -21,13 +21,17 @@ FLOORS = {
     "rules": 5,
     "engine": 5,
     "manual": 6,
-    "verify": 6,
-    "profile": 6,
-    "testing": 7,
+    "api": 6,
+    "verify": 7,
+    "profile": 7,
+    "testing": 8,
     "lsp": 6,
-    "cli": 7,
-    "__main__": 8,
+    "cli": 8,
+    "__main__": 9,
 }
+NEIGHBOURS = ("verify", "profile")
+"""They meet the linter at one door."""
+DOORS = ("torchlint.api.", "torchlint.base.", "torchlint.report.", "torchlint.__version__.")
 INSIDE = ROOT / "verify" / "inside"
 NO_NAMES = {"utils", "util", "common", "helpers", "helper", "misc", "types"}
 FILES = sorted(ROOT.rglob("*.py"))
@@ -76,6 +80,18 @@ def between_rules(text: str, module: str, package: str) -> list[str]:
     ]
 
 
+def past_the_door(text: str, module: str, package: str) -> list[str]:
+    """Return the imports of a neighbour that reach deeper into the linter than `DOORS`."""
+    own = f"torchlint.{part(module)}."
+    return [
+        f"{module}:{line} imports {target}"
+        for line, target in imported(ast.parse(text), package)
+        if f"{target}.".startswith("torchlint.")
+        and not f"{target}.".startswith((own, *DOORS))
+        and target != "torchlint"
+    ]
+
+
 def torch_imports(text: str) -> list[int]:
     """Return the lines that import torch."""
     return [line for line, target in imported(ast.parse(text), "x") if target.split(".")[0] == "torch"]
@@ -90,6 +106,13 @@ def test_imports_point_down(path: Path) -> None:
     module = dotted(path)
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     assert climbing(path.read_text(encoding="utf-8"), module, package) == []
+
+
+@parametrize_files([path for path in FILES if path.relative_to(ROOT).parts[0] in NEIGHBOURS])
+def test_neighbours_come_in_by_the_door(path: Path) -> None:
+    module = dotted(path)
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    assert past_the_door(path.read_text(encoding="utf-8"), module, package) == []
 
 
 @parametrize_files(FILES)
@@ -153,6 +176,28 @@ def test_climbing_sees_every_form_of_import(line: str, climbs: bool) -> None:
 
 def test_neighbours_on_a_floor_do_not_meet() -> None:
     assert climbing("import torchlint.report.sarif", "torchlint.source.globs", "torchlint.source")
+
+
+@pytest.mark.parametrize(
+    ("line", "passes"),
+    [
+        ("from torchlint.api import Catalog", False),
+        ("from torchlint.base.finding import Finding", False),
+        ("from torchlint.report.text import visible", False),
+        ("from torchlint import __version__", False),
+        ("import torchlint", False),
+        ("from torchlint.verify.model import Report", False),
+        ("from .model import Report", False),
+        ("from torchlint.engine.catalog import Catalog", True),
+        ("from torchlint import engine", True),
+        ("from torchlint.source.document import Document", True),
+        ("from ..semantic import heat", True),
+        ("def f():\n    import torchlint.engine.run", True),
+        ("from torchlint.apiary import bees", True),
+    ],
+)
+def test_the_door_is_the_only_way_in(line: str, passes: bool) -> None:
+    assert bool(past_the_door(line, "torchlint.verify.fixes", "torchlint.verify")) is passes
 
 
 @pytest.mark.parametrize("line", ["from . import other", "from ..memory.other import x", "import torchlint.rules"])

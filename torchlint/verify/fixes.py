@@ -7,12 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from torchlint.api import Catalog, Document, encode, fixable, independent, syntax_fault
 from torchlint.base.errors import SourceError
 from torchlint.base.finding import Finding, Safety
-from torchlint.engine.catalog import Catalog
-from torchlint.engine.overlaps import independent
-from torchlint.engine.syntax import syntax_fault
-from torchlint.source.document import Document, encode, fixable
 from torchlint.verify.model import Expected
 
 BUNDLES: tuple[frozenset[str], ...] = (frozenset({"TL103", "TL202"}),)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from torchlint.source.document import Document
+from torchlint.api import Document
 from torchlint.verify.fixes import FixUnit, applied, joined
 
 MANY = 8

@@ -11,8 +11,8 @@ import math
 from pathlib import Path
 from typing import Any
 
+from torchlint.api import write_file
 from torchlint.base.errors import OutputError
-from torchlint.engine.write import atomically, write_all
 from torchlint.verify.model import Counts, Report, Status, VariantResult
 
 _PAIRED = ("syncs", "h2d_bytes", "d2h_bytes", "staged")
@@ -107,7 +107,6 @@ def _read(path: Path) -> dict[str, list[dict[str, Any]]]:
 
 def _replace(path: Path, text: str) -> None:
     try:
-        with atomically(str(path), path.stat() if path.exists() else None) as descriptor:
-            write_all(descriptor, text.encode())
+        write_file(path, text.encode())
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}") from None

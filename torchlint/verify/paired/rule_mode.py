@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torchlint
+from torchlint.api import RuleInfo, load_catalog
 from torchlint.base.errors import UsageError
-from torchlint.engine.catalog import load_catalog
-from torchlint.engine.rule_file import RuleInfo
 from torchlint.verify import statistics
 from torchlint.verify.machine.workspace import Workspace
 from torchlint.verify.model import (

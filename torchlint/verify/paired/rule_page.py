@@ -12,12 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from torchlint.engine.job import Job
-from torchlint.engine.manual_sections import code_blocks
-from torchlint.engine.rule_file import RuleInfo
-from torchlint.engine.run import RunOptions
-from torchlint.engine.run import run as analyse
-from torchlint.source.document import decode
+from torchlint.api import RuleInfo, code_blocks, rule_findings
 
 _NOT_TIMED = re.compile(r"Not timed:\s*(.*?)(?:\.\s|\n\s*\n|\Z)", re.DOTALL)
 
@@ -70,19 +65,15 @@ def page(info: RuleInfo) -> Page:
 
 
 def applied_fixes(pages: Sequence[Page]) -> Mapping[tuple[str, int], str]:
-    """Return which fix leads from each Bad to its Good: "safe", "unsafe", or "" where none is applied.
-
-    The engine analyses each Bad in its workers, as it does for a user: libcst stays out of this process.
-    """
+    """Return which fix leads from each Bad to its Good: "safe", "unsafe", or "" where none is applied."""
     wanted = [(page, index) for page in pages for index in range(len(page.pairs))]
-    jobs = []
-    for each, index in wanted:
-        name = f"{each.info.code}_{index}.py"
-        text = f"{each.setup}\n{each.pairs[index][0]}" if each.setup else each.pairs[index][0]
-        jobs.append(Job(decode(text.encode(), f"/{name}", name), name, frozenset({each.info.code})))
+    texts = [
+        (each.info.code, f"{each.setup}\n{each.pairs[index][0]}" if each.setup else each.pairs[index][0])
+        for each, index in wanted
+    ]
     found = {}
-    for (each, index), report in zip(wanted, analyse(jobs, RunOptions()), strict=True):
-        offered = {f.fix.safety.value for f in report.findings if f.fix is not None and not f.fix.withheld}
+    for (each, index), findings in zip(wanted, rule_findings(texts), strict=True):
+        offered = {f.fix.safety.value for f in findings if f.fix is not None and not f.fix.withheld}
         found[each.info.code, index] = next((kind for kind in ("safe", "unsafe") if kind in offered), "")
     return found
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchlint.source.document import Document
+from torchlint.api import Document
 from torchlint.verify.fixes import FixUnit
 from torchlint.verify.machine.doctor import Doctor
 from torchlint.verify.model import Machine, Plan

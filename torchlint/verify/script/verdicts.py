@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from torchlint.source.document import Document
+from torchlint.api import Document
 from torchlint.verify import statistics
 from torchlint.verify.fixes import FixUnit, diff
 from torchlint.verify.model import (
