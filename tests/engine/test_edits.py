@@ -25,7 +25,7 @@ from torchlint.rule import (
     Remove,
     Replace,
 )
-from torchlint.semantic.tree import Tree
+from torchlint.semantic.code.tree import Tree
 
 Make = Callable[[Tree], list[NodeEdit]]
 

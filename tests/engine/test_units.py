@@ -10,8 +10,8 @@ import pytest
 
 from torchlint.engine.positions import Layout
 from torchlint.engine.units import Units
-from torchlint.semantic.statements import Statements
-from torchlint.semantic.tree import Tree
+from torchlint.semantic.code.statements import Statements
+from torchlint.semantic.code.tree import Tree
 
 _STDLIB = Path(sysconfig.get_paths()["stdlib"])
 _NAMES = ("json/decoder.py", "asyncio/tasks.py", "dataclasses.py", "contextlib.py", "test/test_generators.py")

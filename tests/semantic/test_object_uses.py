@@ -6,7 +6,7 @@ import libcst as cst
 import pytest
 
 from torchlint.semantic.module import Module
-from torchlint.semantic.object_uses import Way, binding_uses
+from torchlint.semantic.values.object_uses import Way, binding_uses
 
 CASES = [
     ("a method that computes", "x.sum()", {Way.COMPUTED}),

@@ -15,8 +15,9 @@ from tests.checking import job
 from torchlint.engine.check import analyse
 from torchlint.engine.projects import forget, outside_of
 from torchlint.semantic.module import ACCEL, Grade, Module, Value
-from torchlint.semantic.project import Outside, Project
 from torchlint.semantic.project.index import index
+from torchlint.semantic.project.outside import Outside
+from torchlint.semantic.project.project import Project
 from torchlint.semantic.project.search import Search
 
 LOOP = """

@@ -11,8 +11,8 @@ from typing import Any
 import libcst as cst
 import pytest
 
-from torchlint.semantic.quick_nodes import SHARED, quicken, unchecked
-from torchlint.semantic.tree import children
+from torchlint.semantic.code.quick_nodes import SHARED, quicken, unchecked
+from torchlint.semantic.code.tree import children
 
 _STDLIB = Path(sysconfig.get_paths()["stdlib"])
 _FILES = ("dataclasses.py", "typing.py", "asyncio/tasks.py", "json/decoder.py", "test/test_generators.py")

@@ -181,7 +181,7 @@ class FileReport:
     fixes nor reasons why they are hot.
     `applied` counts the fixes applied, and `unsafe` those among them that are not safe; `source` holds excerpt lines
     for reports: cell, row, text.
-    `rests_on` holds the other paths that decided on the report, each with its state, see `torchlint.semantic.trail`;
+    `rests_on` holds the other paths that decided on the report, each with its state: `torchlint.base.trail`;
     None where that is not known.
     """
 

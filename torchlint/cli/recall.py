@@ -185,7 +185,7 @@ def _read_early(found: Scope) -> Iterator[str]:
 
 def _modules(found: Scope, remembered: Remembered) -> Iterator[str]:
     """Yield the other files that reports depend on; what is absent from a watched folder needs no word of its own."""
-    from torchlint.semantic.trail import NO_MODULE, NOTHING
+    from torchlint.base.trail import NO_MODULE, NOTHING
 
     for path, state in set(remembered.facts()):
         absent = state in (NOTHING, NO_MODULE)

@@ -19,13 +19,13 @@ from typing import Any
 
 import torchlint
 from torchlint.base.finding import FileReport, NoteKind
+from torchlint.base.trail import IS_FILE, LISTING, NO_MODULE, NOTHING, listing
 from torchlint.engine.cache_folder import CacheFolder
 from torchlint.engine.catalog import Catalog
 from torchlint.engine.config import Settings
 from torchlint.engine.contents import Contents, State, digest_of
 from torchlint.engine.shown import shown
 from torchlint.engine.stored import StoredError, packed, unpacked
-from torchlint.semantic.trail import IS_FILE, LISTING, NO_MODULE, NOTHING, listing
 
 _UNRELATED = frozenset(
     "baseline cache_dir config exclude fail_on force_exclude include jobs max_file_size output_format "
@@ -36,7 +36,7 @@ PARTS = ("base", "engine", "rules", "semantic", "source", "rule.py")
 """The parts of the package that decide what is found."""
 
 Fact = tuple[str, str]
-"""Another path that a report depends on, and its state: a digest, or a word of `torchlint.semantic.trail`."""
+"""Another path that a report depends on, and its state: a digest, or a word of `torchlint.base.trail`."""
 
 
 class Cache:

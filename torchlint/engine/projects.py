@@ -6,12 +6,13 @@ import os
 from collections.abc import Iterable
 
 from torchlint.base.errors import SourceError
+from torchlint.base.trail import Trail, listing, states
 from torchlint.engine import syntax
 from torchlint.engine.contents import LARGEST, UNREADABLE, State, digest, state_of
 from torchlint.engine.job import Job
 from torchlint.semantic.module import Module
-from torchlint.semantic.project import Outside, Project
-from torchlint.semantic.trail import Trail, listing, states
+from torchlint.semantic.project.outside import Outside
+from torchlint.semantic.project.project import Project
 from torchlint.source.document import decode, read_bytes
 
 _LARGEST = 400_000

@@ -115,7 +115,7 @@ def parse(text: str) -> cst.Module | str:
 def _parsed(text: str) -> cst.Module | str:
     import libcst as cst
 
-    from torchlint.semantic.quick_nodes import unchecked
+    from torchlint.semantic.code.quick_nodes import unchecked
 
     try:
         with unchecked():

@@ -14,7 +14,7 @@ import libcst as cst
 
 from torchlint.base.span import Span
 from torchlint.engine.recorder import Recorder
-from torchlint.semantic.statements import Statements
+from torchlint.semantic.code.statements import Statements
 
 Parent = Callable[[cst.CSTNode], cst.CSTNode | None]
 _HEADED = (cst.FunctionDef, cst.ClassDef, cst.For, cst.While, cst.If, cst.With, cst.Try, cst.Match)

@@ -12,33 +12,36 @@ from collections.abc import Callable, Mapping, Sequence
 
 import libcst as cst
 
-from torchlint.semantic import compat, imports, observers
-from torchlint.semantic.accumulators import Accumulator, accumulator, gathered
-from torchlint.semantic.autograd import Autograd
-from torchlint.semantic.consumers import Use
-from torchlint.semantic.data_path import DataPath
-from torchlint.semantic.elements import Elements
-from torchlint.semantic.frameworks import Frameworks
-from torchlint.semantic.heat import Grade, Heat, HeatMap, Why
-from torchlint.semantic.host_reads import HostRead, HostReads
-from torchlint.semantic.iterations import Iterations
-from torchlint.semantic.kernels import Kernels
-from torchlint.semantic.loops import LoopKind, Loops
-from torchlint.semantic.names import dotted_text
-from torchlint.semantic.pace import Pace
-from torchlint.semantic.per_step_use import PerStepUse
+from torchlint.semantic.code import imports
+from torchlint.semantic.code.consumers import Use
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.statements import Statements
+from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, Comprehension, Function, Loop
+from torchlint.semantic.data.data_path import DataPath
+from torchlint.semantic.data.frameworks import Frameworks
+from torchlint.semantic.data.per_step_use import PerStepUse
+from torchlint.semantic.data.processes import Processes
+from torchlint.semantic.data.samples import Samples
+from torchlint.semantic.device.elements import Elements
+from torchlint.semantic.device.host_reads import HostRead, HostReads
+from torchlint.semantic.device.round_trips import RoundTrip, round_trip
+from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.places import Arguments, Places
-from torchlint.semantic.processes import Processes
-from torchlint.semantic.project import Outside
+from torchlint.semantic.project.outside import Outside
 from torchlint.semantic.project.project import Definition
-from torchlint.semantic.round_trips import RoundTrip, round_trip
-from torchlint.semantic.samples import Samples
-from torchlint.semantic.statements import Statements
-from torchlint.semantic.transfers import Transfer
-from torchlint.semantic.tree import COMPREHENSIONS, LOOPS, Comprehension, Function, Loop
-from torchlint.semantic.upkeep import Upkeep
-from torchlint.semantic.values import ACCEL, CPU, CUDA, META, Value, Values
+from torchlint.semantic.time import compat
+from torchlint.semantic.time.accumulators import Accumulator, accumulator, gathered
+from torchlint.semantic.time.autograd import Autograd
+from torchlint.semantic.time.heat import Grade, Heat, HeatMap, Why
+from torchlint.semantic.time.iterations import Iterations
+from torchlint.semantic.time.loops import LoopKind, Loops
+from torchlint.semantic.time.pace import Pace
+from torchlint.semantic.time.upkeep import Upkeep
+from torchlint.semantic.values import observers
 from torchlint.semantic.values import sites as sites_of
+from torchlint.semantic.values.facts import Values
+from torchlint.semantic.values.kernels import Kernels
+from torchlint.semantic.values.value import ACCEL, CPU, CUDA, META, Value
 
 __all__ = [
     "ACCEL",

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torchlint.semantic import imports, torch_api
-from torchlint.semantic import scopes as scope_facts
-from torchlint.semantic.flow import Flow
-from torchlint.semantic.guards import Guards
-from torchlint.semantic.names import Names, dotted_text
-from torchlint.semantic.project import ArgumentRead, Outside
-from torchlint.semantic.scopes import Scopes
-from torchlint.semantic.signatures import SIGNATURES
-from torchlint.semantic.tree import FUNCTIONS, LOOPS, Function, Tree
+from torchlint.semantic.code import imports
+from torchlint.semantic.code import scopes as scope_facts
+from torchlint.semantic.code.flow import Flow
+from torchlint.semantic.code.guards import Guards
+from torchlint.semantic.code.names import Names, dotted_text
+from torchlint.semantic.code.scopes import Scopes
+from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, Function, Tree
+from torchlint.semantic.project.exports import ArgumentRead
+from torchlint.semantic.project.outside import Outside
+from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch.signatures import SIGNATURES
 
 _TIMING = ("torch.cuda.Event", "torch.utils.benchmark.Timer")
 

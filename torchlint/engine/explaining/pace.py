@@ -10,8 +10,8 @@ from torchlint.base.explanation import Guard, Pace
 from torchlint.base.finding import Reason
 from torchlint.engine.explaining.spots import Spots
 from torchlint.rule import Grade, Module, Why
-from torchlint.semantic.heat import Heat
 from torchlint.semantic.module import LOOPS, LoopKind
+from torchlint.semantic.time.heat import Heat
 
 _GRADES = {
     Grade.TRAIN: "runs every training step",

@@ -19,8 +19,8 @@ from torchlint.engine.explaining.world import PACE, Answer
 from torchlint.engine.hits import Collected, Placed
 from torchlint.engine.job import Job
 from torchlint.rule import Hit, Rule
-from torchlint.semantic.heat import Heat
 from torchlint.semantic.module import Arguments, Value
+from torchlint.semantic.time.heat import Heat
 from torchlint.source.suppress import Suppressions
 
 

@@ -16,9 +16,9 @@ import libcst as cst
 
 from torchlint.engine.explaining.questions import FACTS
 from torchlint.rule import Grade, Module, Why
-from torchlint.semantic.heat import Heat
-from torchlint.semantic.host_reads import HostReads
+from torchlint.semantic.device.host_reads import HostReads
 from torchlint.semantic.module import ACCEL, CUDA, Arguments, LoopKind, Value
+from torchlint.semantic.time.heat import Heat
 
 Key = tuple[object, ...]
 """A question with its arguments: nodes by identity, as they are compared by it."""

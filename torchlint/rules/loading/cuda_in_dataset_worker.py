@@ -182,8 +182,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Severity
-from torchlint.semantic import torch_api
 from torchlint.semantic.module import ACCEL, CUDA
+from torchlint.semantic.torch import api as torch_api
 
 _LOADER = "torch.utils.data.DataLoader"
 _PLACES = {"sample": "a dataset's __getitem__", "stream": "a dataset's __iter__", "batch": "collate code"}

@@ -127,10 +127,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity, one_sentence, with_keyword
-from torchlint.semantic.arrays import made_with, stackable
-from torchlint.semantic.exact_dtypes import named_dtype
+from torchlint.semantic.data.arrays import made_with, stackable
+from torchlint.semantic.device.exact_dtypes import named_dtype
 from torchlint.semantic.module import Grade
-from torchlint.semantic.observers import hooks_operations, minds_warnings, replaced
+from torchlint.semantic.values.observers import hooks_operations, minds_warnings, replaced
 
 _DTYPES = {
     "FloatTensor": "float32",

@@ -171,8 +171,8 @@ from functools import partial
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, NeedImport, NodeEdit, Replace, Rule, Safety, one_sentence
-from torchlint.semantic import mixed_precision as amp
-from torchlint.semantic.observers import minds_warnings
+from torchlint.semantic.values import mixed_precision as amp
+from torchlint.semantic.values.observers import minds_warnings
 
 _OLD = re.compile(r"torch\.(cuda|cpu)\.amp\.(autocast|GradScaler|custom_fwd|custom_bwd)$")
 _PARAMETERS = {

@@ -184,8 +184,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety
-from torchlint.semantic.gradients import detaching_unnoticed
 from torchlint.semantic.module import Grade, Heat, Use
+from torchlint.semantic.time.gradients import detaching_unnoticed
 
 _NOTE = "The collected values no longer require gradients, which code that back-propagates them would miss."
 

@@ -146,7 +146,7 @@ from torchlint.rule import (
     one_sentence,
     with_keyword,
 )
-from torchlint.semantic.transfers import may_overlap
+from torchlint.semantic.device.transfers import may_overlap
 
 _TITLE = "Copy without waiting"
 _NOTES = {

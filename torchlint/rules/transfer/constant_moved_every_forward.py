@@ -184,7 +184,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
-from torchlint.semantic.host_constants import HostConstant
+from torchlint.semantic.device.host_constants import HostConstant
 
 _GLOBAL = "`{name}` is a constant on the CPU that is copied to the device in every step; keep a copy on the device."
 _LITERAL = "`{expr}` is built from constants and copied in every step; fill it on the device, or keep a copy there."

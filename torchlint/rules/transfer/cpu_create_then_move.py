@@ -169,8 +169,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity, Transfer, one_sentence, with_keyword
-from torchlint.semantic.observers import defaults_to_meta, free_of_effects, hooks_operations, replaced
-from torchlint.semantic.transfers import certainly_tensor
+from torchlint.semantic.device.transfers import certainly_tensor
+from torchlint.semantic.values.observers import defaults_to_meta, free_of_effects, hooks_operations, replaced
 
 _STEPS = frozenset("unsqueeze squeeze view reshape flatten t transpose permute repeat long float bool".split())
 _EYE_DTYPES = frozenset(

@@ -166,9 +166,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Append, Fix, Hit, Module, Replace, Rule, Safety, Severity
-from torchlint.semantic.accumulators import keeps_its_values
-from torchlint.semantic.batches import used_as_mapping
+from torchlint.semantic.data.batches import used_as_mapping
 from torchlint.semantic.module import Grade, HostRead
+from torchlint.semantic.time.accumulators import keeps_its_values
 
 rule = Rule(
     __name__,

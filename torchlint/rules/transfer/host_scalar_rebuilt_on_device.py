@@ -157,7 +157,7 @@ import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, one_sentence, with_keyword
 from torchlint.semantic.module import ACCEL, CUDA
-from torchlint.semantic.observers import defaults_to_meta, free_of_effects, hooks_operations, replaced, scripted
+from torchlint.semantic.values.observers import defaults_to_meta, free_of_effects, hooks_operations, replaced, scripted
 
 _FACTORIES = ("torch.tensor", "torch.as_tensor")
 _CONSTANTS = {

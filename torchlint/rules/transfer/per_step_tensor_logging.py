@@ -170,8 +170,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Prepend, Replace, Rule, Safety, Severity
+from torchlint.semantic.data.per_step_use import Sink
 from torchlint.semantic.module import HostRead
-from torchlint.semantic.per_step_use import Sink
 
 _READ = "`{expr}` reads a GPU value every step for {sink}; log every N steps."
 _METER = (

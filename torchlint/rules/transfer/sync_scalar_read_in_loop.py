@@ -164,9 +164,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, InsertAfter, Module, Replace, Rule, Safety, Severity
-from torchlint.semantic.certain_tensors import FLOAT, LOSS_NAMES, certain
 from torchlint.semantic.module import CUDA, HostRead
-from torchlint.semantic.observers import hooks_operations, is_builtin, replaced, scripted
+from torchlint.semantic.values.certain_tensors import FLOAT, LOSS_NAMES, certain
+from torchlint.semantic.values.observers import hooks_operations, is_builtin, replaced, scripted
 
 rule = Rule(
     __name__,

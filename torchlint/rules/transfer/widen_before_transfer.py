@@ -127,7 +127,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Transfer
-from torchlint.semantic.exact_dtypes import BYTES
+from torchlint.semantic.device.exact_dtypes import BYTES
 
 _BACK = "casting to {narrow} behind the copy to the CPU sends {k} times the bytes; cast on the device, then copy."
 _NOTE = "For a moment the device holds both the narrow tensor and the wide one."

@@ -143,8 +143,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Append, Fix, Hit, Module, Replace, Rule, Safety, Severity
-from torchlint.semantic.elements import ElementReads, keeps_its_shape, runs_at_once
-from torchlint.semantic.observers import replaced, scripted
+from torchlint.semantic.device.elements import ElementReads, keeps_its_shape, runs_at_once
+from torchlint.semantic.values.observers import replaced, scripted
 
 rule = Rule(
     __name__,

@@ -11,8 +11,8 @@ import libcst as cst
 from torchlint.semantic.values.value import UNKNOWN, Value
 
 if TYPE_CHECKING:
-    from torchlint.semantic.heat import Heat
     from torchlint.semantic.module import Module
+    from torchlint.semantic.time.heat import Heat
 
 _STEPS = frozenset(("detach data numpy cpu float double squeeze clone mean sum").split())
 _READS = frozenset(("item", "tolist", "cpu", "numpy"))

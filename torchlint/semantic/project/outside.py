@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from torchlint.semantic import torch_api
 from torchlint.semantic.project import exports
 from torchlint.semantic.project.exports import ArgumentRead, Caller
 from torchlint.semantic.project.index import CLASS, FUNCTION
 from torchlint.semantic.project.project import Definition, Lineage, Project
 from torchlint.semantic.project.reach import MINE, OUTSIDE, Aim, reaches, stem_of
+from torchlint.semantic.torch import api as torch_api
 from torchlint.semantic.values.value import UNKNOWN, Value
 
 if TYPE_CHECKING:

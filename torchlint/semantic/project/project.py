@@ -15,16 +15,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchlint.semantic import torch_api
+from torchlint.base.trail import Trail, closed
 from torchlint.semantic.project.index import ALIAS, CLASS, FUNCTION, IMPORT, Index, index
 from torchlint.semantic.project.programs import Imports, imports, program
 from torchlint.semantic.project.reach import MINE, OTHERS, OUTSIDE, Aim, reaches, stem_of
 from torchlint.semantic.project.search import Search
-from torchlint.semantic.trail import Trail, closed
+from torchlint.semantic.torch import api as torch_api
 
 if TYPE_CHECKING:
     from torchlint.semantic.module import Module
-    from torchlint.semantic.values import Value
+    from torchlint.semantic.values.value import Value
 
 _KEPT = 500_000
 """Characters of source whose analyses are kept from one file that is checked to the next."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import os
 
-from torchlint.semantic.trail import Trail, complete, listing
+from torchlint.base.trail import Trail, complete, listing
 
 _NEVER_OURS = frozenset(
     (

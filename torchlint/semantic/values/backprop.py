@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.semantic import torch_api
-from torchlint.semantic.names import Names
-from torchlint.semantic.tree import Tree
+from torchlint.semantic.code.names import Names
+from torchlint.semantic.code.tree import Tree
+from torchlint.semantic.torch import api as torch_api
 
 _TAKERS = frozenset(("backward", "scale", "manual_backward"))
 _RECEIVERS = ("torch", "ctx", "self")

@@ -7,7 +7,7 @@ from functools import cache
 
 import libcst as cst
 
-from torchlint.semantic import torch_api
+from torchlint.semantic.torch import api as torch_api
 from torchlint.semantic.values.value import ACCEL, UNKNOWN, Value
 
 _LOADER = re.compile(

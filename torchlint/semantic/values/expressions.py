@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from torchlint.semantic.names import dotted_text
-from torchlint.semantic.tree import children
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.tree import children
 from torchlint.semantic.values.parts import TENSORLIKE, Parts
 from torchlint.semantic.values.value import (
     BOOL,

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic.flow import Flow
-from torchlint.semantic.names import Binding, Names, dotted_text
-from torchlint.semantic.scopes import Scopes
-from torchlint.semantic.tree import Tree
+from torchlint.semantic.code.flow import Flow
+from torchlint.semantic.code.names import Binding, Names, dotted_text
+from torchlint.semantic.code.scopes import Scopes
+from torchlint.semantic.code.tree import Tree
 from torchlint.semantic.values import backprop, evidence, params, records
 from torchlint.semantic.values.fuel import Fuelled
 from torchlint.semantic.values.interpreter import Interpreter
@@ -27,7 +27,7 @@ from torchlint.semantic.values.roles import Roles
 from torchlint.semantic.values.value import ACCEL, UNKNOWN, Value, join_all
 
 if TYPE_CHECKING:
-    from torchlint.semantic.project import Definition
+    from torchlint.semantic.project.project import Definition
 
 FUEL = 3
 _FRAMEWORK = re.compile(

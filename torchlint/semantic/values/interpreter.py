@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from torchlint.semantic.names import dotted_text
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.values import evidence
 from torchlint.semantic.values.expressions import Expressions
 from torchlint.semantic.values.value import CPU, NONE, UNKNOWN, Value, join, join_all, mix

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic import torch_api
-from torchlint.semantic.names import dotted_text
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.torch import api as torch_api
 from torchlint.semantic.values.value import (
     ACCEL,
     CPU,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic import torch_api
-from torchlint.semantic.tree import Tree
+from torchlint.semantic.code.tree import Tree
+from torchlint.semantic.torch import api as torch_api
 from torchlint.semantic.values.value import ACCEL, BOOL, FLOAT, INT, STR, UNKNOWN, Value, join_all
 
 if TYPE_CHECKING:

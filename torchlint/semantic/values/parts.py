@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic import torch_api
+from torchlint.semantic.torch import api as torch_api
 from torchlint.semantic.values.calls import Calls
 from torchlint.semantic.values.value import (
     ACCEL,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 import libcst as cst
 
-from torchlint.semantic.flow import Flow
-from torchlint.semantic.names import Names, dotted_text
+from torchlint.semantic.code.flow import Flow
+from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.values import evidence
 from torchlint.semantic.values.value import CPU, Value
 

@@ -1,0 +1,191 @@
+"""Who calls whom inside the file, and where a name is read and written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.code.names import Binding, Names
+from torchlint.semantic.code.scopes import Scopes
+from torchlint.semantic.code.tree import Function, Tree
+
+if TYPE_CHECKING:
+    from torchlint.semantic.project.exports import Caller
+
+
+class Flow:
+    """The call graph and the definitions and uses of names in one file."""
+
+    def __init__(self, tree: Tree, names: Names, scopes: Scopes) -> None:
+        self.tree = tree
+        self.names = names
+        self.scopes = scopes
+        self._callees: dict[cst.Call, tuple[Function, ...]] = {}
+        self._sites: dict[cst.CSTNode, list[cst.Call]] | None = None
+        self._made: dict[tuple[cst.CSTNode | None, str], cst.ClassDef | None] = {}
+        self._callers: dict[cst.CSTNode, list[Caller]] = {}
+        self._uses: dict[str, tuple[list[cst.Name], list[int]]] = {}
+        self._writes: dict[str, tuple[list[cst.Name], list[int]]] = {}
+
+    def callees(self, call: cst.Call) -> tuple[Function, ...]:
+        """Return the functions of this file that a call may reach; empty where unknown.
+
+        A method called on ``self`` reaches the class's own method and every override in a subclass in the file.
+        """
+        if call not in self._callees:
+            self._callees[call] = tuple(self._resolve(call.func))
+        return self._callees[call]
+
+    def _resolve(self, func: cst.BaseExpression) -> list[Function]:
+        if isinstance(func, cst.Name):
+            return self._by_name(func)
+        if not isinstance(func, cst.Attribute):
+            return []
+        receiver = func.value
+        if isinstance(receiver, cst.Name):
+            return self._of_name(receiver, func)
+        if isinstance(receiver, cst.Call) and isinstance(receiver.func, cst.Name) and receiver.func.value == "super":
+            cls = self.scopes.class_of(func)
+            for member in self.scopes.lineage(cls)[1:] if cls is not None else ():
+                found = self.scopes.own_method(member, func.attr.value)
+                if found is not None:
+                    return [found]
+        return []
+
+    def _of_name(self, receiver: cst.Name, func: cst.Attribute) -> list[Function]:
+        """Resolve ``obj.method`` of an object made from a class of this file, or ``module.f`` of this very module."""
+        cls = self.scopes.class_of(func)
+        if receiver.value in ("self", "cls") and cls is not None:
+            return list(self.methods(cls, func.attr.value))
+        if self.names.is_this_module(receiver):
+            table = self.names.tables.get(self.tree.root, {}).get(func.attr.value, [])
+            return self._bound(table)
+        made = self.scopes.local_class(receiver) or self._class_of_object(receiver)
+        method = self.scopes.method(made, func.attr.value) if made is not None else None
+        return [method] if method is not None else []
+
+    def _class_of_object(self, receiver: cst.Name) -> cst.ClassDef | None:
+        scope, bindings = self.names.bindings(receiver.value, receiver)
+        key = (scope, receiver.value)
+        if key in self._made:
+            return self._made[key]
+        made = {
+            self.scopes.local_class(b.value.func) if b.kind == "assign" and isinstance(b.value, cst.Call) else None
+            for b in bindings
+        }
+        self._made[key] = made.pop() if len(made) == 1 else None
+        return self._made[key]
+
+    def methods(self, cls: cst.ClassDef, name: str) -> tuple[cst.FunctionDef, ...]:
+        """Return what ``self.name`` may be on an instance of `cls` or of a subclass in this file."""
+        out: list[cst.FunctionDef] = []
+        own = self.scopes.method(cls, name)
+        if own is not None:
+            out.append(own)
+        for member in self.scopes.subclasses(cls):
+            found = self.scopes.own_method(member, name)
+            if found is not None and found not in out:
+                out.append(found)
+        return tuple(out)
+
+    def _by_name(self, func: cst.Name) -> list[Function]:
+        _, bindings = self.names.bindings(func.value, func)
+        return self._bound(bindings)
+
+    def _bound(self, bindings: list[Binding]) -> list[Function]:
+        """Return the function that a name is bound to, where it is bound to nothing else."""
+        if len(bindings) != 1:
+            return []
+        binding = bindings[0]
+        if binding.kind == "def" and isinstance(binding.node, cst.FunctionDef):
+            return [binding.node]
+        if binding.kind == "assign" and isinstance(binding.value, cst.Lambda):
+            return [binding.value]
+        return []
+
+    def sites(self, function: cst.CSTNode) -> list[cst.Call]:
+        """Return every call in the file that may reach `function`."""
+        if self._sites is None:
+            self._sites = {}
+            for call in self.tree.nodes(cst.Call):
+                assert isinstance(call, cst.Call)
+                for callee in self.callees(call):
+                    self._sites.setdefault(callee, []).append(call)
+        return self._sites.get(function, [])
+
+    def callers_outside(self, function: cst.FunctionDef) -> list[Caller]:
+        """Return the places in other files of the project where a base class calls this method on ``self``."""
+        if function not in self._callers:
+            cls = self.scopes.class_of(function) if self.scopes.is_method(function) else None
+            family = self.scopes.family_outside(cls) if cls is not None else []
+            self._callers[function] = list(self.names.outside.callers(family, function.name.value))
+        return self._callers[function]
+
+    def escapes(self, function: cst.FunctionDef) -> bool:
+        """Say whether the function's name is used other than as a callee (passed on, stored, decorated around)."""
+        name = function.name.value
+        for node in self.tree.named(name):
+            if node is function.name:
+                continue
+            above = self.tree.parents.get(node)
+            top = above if isinstance(above, cst.Attribute) and above.attr is node else node
+            user = self.tree.parents.get(top)
+            if isinstance(user, cst.Call) and user.func is top:
+                continue
+            if isinstance(user, (cst.Arg, cst.Assign, cst.Return, cst.Element, cst.DictElement)):
+                return True
+        return False
+
+    # -- definitions and uses -----------------------------------------------------------------------------------
+
+    def is_write(self, node: cst.Name) -> bool:
+        """Say whether a Name node is bound here (assignment, loop target, ``as``, parameter), not read."""
+        child: cst.CSTNode = node
+        for above in self.tree.ancestors(node):
+            if isinstance(above, (cst.Tuple, cst.List, cst.Element, cst.StarredElement)):
+                child = above
+                continue
+            if isinstance(above, (cst.AssignTarget, cst.AsName)):
+                return True
+            if isinstance(above, (cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.NamedExpr)):
+                return above.target is child
+            if isinstance(above, (cst.MatchAs, cst.MatchStar, cst.MatchMapping)):
+                return (above.rest if isinstance(above, cst.MatchMapping) else above.name) is child
+            if isinstance(above, (cst.Param, cst.FunctionDef, cst.ClassDef)):
+                return above.name is child  # A default, a decorator or a base class is read.
+            return isinstance(above, cst.Del)
+        return False
+
+    def names_in(self, scope: cst.CSTNode, name: str) -> list[cst.Name]:
+        """Return the Name nodes spelled `name` inside `scope`, nested functions included, in source order.
+
+        Attribute names, keyword names and import names of the same spelling are left out.
+        """
+        if name not in self._uses:
+            self._uses[name] = self._with_orders([n for n in self.tree.named(name) if not self._other_name(n)])
+        nodes, orders = self._uses[name]
+        return self.tree.inside(nodes, orders, scope) if nodes else nodes
+
+    def _with_orders(self, nodes: list[cst.Name]) -> tuple[list[cst.Name], list[int]]:
+        return nodes, [self.tree.order[node] for node in nodes]
+
+    def _other_name(self, node: cst.Name) -> bool:
+        above = self.tree.parents.get(node)
+        if isinstance(above, cst.Attribute):
+            return above.attr is node
+        return isinstance(above, (cst.ImportAlias, cst.NameItem)) or (
+            isinstance(above, cst.Arg) and above.keyword is node
+        )
+
+    def reads(self, scope: cst.CSTNode, name: str) -> list[cst.Name]:
+        """Return the reads of `name` inside `scope`; ``x += 1`` counts as a write only."""
+        return [node for node in self.names_in(scope, name) if not self.is_write(node)]
+
+    def writes(self, scope: cst.CSTNode, name: str) -> list[cst.Name]:
+        """Return the places inside `scope` that bind `name`, augmented assignments included."""
+        if name not in self._writes:
+            every = self.names_in(self.tree.root, name)
+            self._writes[name] = self._with_orders([node for node in every if self.is_write(node)])
+        nodes, orders = self._writes[name]
+        return self.tree.inside(nodes, orders, scope) if nodes else nodes

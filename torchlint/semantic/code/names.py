@@ -1,0 +1,300 @@
+"""Which name binds what, and the one dotted name of an expression.
+
+``name(expr)`` is a fully qualified dotted name such as ``torch.utils.data.DataLoader``, or None where the origin
+is not certain: a name with two different origins has none. Names from relative imports start with a dot, so
+that they never equal a name of torch; unbound names are ``builtins.*``.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.code.tree import COMPREHENSIONS, FUNCTIONS, Tree
+from torchlint.semantic.torch import api as torch_api
+
+if TYPE_CHECKING:
+    from torchlint.semantic.project.outside import Outside
+
+_BUILTINS = frozenset(dir(builtins))
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One place that gives a name its value.
+
+    `kind` is import, assign, unpack, param, def, class, loop, with, except, match, augment, global or comprehension;
+    `value` the expression assigned where there is one, `dotted` the imported name.
+    """
+
+    kind: str
+    node: cst.CSTNode
+    value: cst.BaseExpression | None = None
+    dotted: str = ""
+
+
+_MOST_PARTS = 100
+"""No name of a program has more; each part of a generated one would be read along the whole chain."""
+
+
+def dotted_text(node: cst.CSTNode | None) -> str | None:
+    """Return ``a.b.c`` for a chain of plain names, else None."""
+    parts: list[str] = []
+    while isinstance(node, cst.Attribute) and len(parts) < _MOST_PARTS:
+        parts.append(node.attr.value)
+        node = node.value
+    if isinstance(node, cst.Name):
+        parts.append(node.value)
+        return ".".join(reversed(parts))
+    return None
+
+
+class Names:
+    """The name tables of one file."""
+
+    def __init__(self, tree: Tree, filename: str, outside: Outside) -> None:
+        self.tree = tree
+        self.outside = outside
+        self.filename = filename.replace("\\", "/")
+        self.tables: dict[cst.CSTNode, dict[str, list[Binding]]] = {}
+        self.outer: dict[cst.CSTNode, set[str]] = {}
+        self.stars: list[str] = []
+        self._star_imports: list[tuple[str, cst.ImportFrom]] = []
+        self._origins: dict[tuple[cst.CSTNode, str], str | None] = {}
+        self._memo: dict[cst.CSTNode, str | None] = {}
+        self._busy: set[cst.CSTNode] = set()
+        self._collect()
+
+    # -- building -----------------------------------------------------------------------------------------------
+
+    def scope(self, node: cst.CSTNode) -> cst.CSTNode:
+        """Return the function, class body or module in which a name bound at `node` lives."""
+        child = node
+        for above in self.tree.ancestors(node):
+            if isinstance(above, FUNCTIONS):
+                # Decorators, annotations and the function's own name live outside of it.
+                if isinstance(child, (cst.Decorator, cst.Annotation, cst.Name)) and isinstance(above, cst.FunctionDef):
+                    child = above
+                    continue
+                return above
+            if isinstance(above, cst.ClassDef) and isinstance(child, cst.BaseSuite):
+                return above
+            child = above
+        return self.tree.root
+
+    def _add(self, name: str, binding: Binding, scope: cst.CSTNode) -> None:
+        if name in self.outer.get(scope, ()):
+            scope = self.tree.root
+        self.tables.setdefault(scope, {}).setdefault(name, []).append(binding)
+
+    def _collect(self) -> None:
+        tree = self.tree
+        for node in tree.nodes(cst.Global, cst.Nonlocal):
+            assert isinstance(node, (cst.Global, cst.Nonlocal))
+            self.outer.setdefault(self.scope(node), set()).update(item.name.value for item in node.names)
+        for node in tree.nodes(cst.Import, cst.ImportFrom):
+            self._imports(node)
+        for node in tree.nodes(cst.FunctionDef, cst.ClassDef):
+            assert isinstance(node, (cst.FunctionDef, cst.ClassDef))
+            kind = "def" if isinstance(node, cst.FunctionDef) else "class"
+            self._add(node.name.value, Binding(kind, node), self.scope(node))
+        for node in tree.nodes(cst.Param):
+            assert isinstance(node, cst.Param)
+            owner = tree.owners[node]
+            self._add(node.name.value, Binding("param", node), owner)
+        self._statements()
+
+    def _statements(self) -> None:
+        for node in self.tree.nodes(cst.Assign, cst.AnnAssign, cst.AugAssign, cst.NamedExpr):
+            if isinstance(node, cst.Assign):
+                for target in node.targets:
+                    self._target(target.target, Binding("assign", node, node.value))
+            elif isinstance(node, (cst.AnnAssign, cst.NamedExpr)):
+                if node.value is not None:
+                    self._target(node.target, Binding("assign", node, node.value))
+            elif isinstance(node, cst.AugAssign):
+                self._target(node.target, Binding("augment", node, node.value))
+        for node in self.tree.nodes(cst.For, cst.CompFor, cst.WithItem, cst.ExceptHandler):
+            if isinstance(node, cst.For):
+                self._target(node.target, Binding("loop", node))
+            elif isinstance(node, cst.CompFor):
+                self._target(node.target, Binding("comprehension", node))
+            elif isinstance(node, cst.WithItem) and node.asname is not None:
+                self._target(node.asname.name, Binding("with", node))
+            elif isinstance(node, cst.ExceptHandler) and node.name is not None:
+                self._target(node.name.name, Binding("except", node))
+        for node in self.tree.nodes(cst.MatchAs, cst.MatchStar, cst.MatchMapping):
+            assert isinstance(node, (cst.MatchAs, cst.MatchStar, cst.MatchMapping))
+            captured = node.rest if isinstance(node, cst.MatchMapping) else node.name
+            if captured is not None:
+                self._target(captured, Binding("match", node))
+
+    def _target(self, target: cst.CSTNode, binding: Binding) -> None:
+        if isinstance(target, cst.Name):
+            # A comprehension's target lives in the comprehension; we file it under that node.
+            scope = self.scope(binding.node) if binding.kind != "comprehension" else self._comprehension(binding.node)
+            self._add(target.value, binding, scope)
+        elif isinstance(target, (cst.Tuple, cst.List)):
+            inner = Binding("unpack", binding.node) if binding.kind == "assign" else binding
+            for element in target.elements:
+                self._target(element.value, inner)
+        elif isinstance(target, cst.StarredElement):
+            self._target(target.value, Binding("unpack", binding.node))
+
+    def _comprehension(self, node: cst.CSTNode) -> cst.CSTNode:
+        for above in self.tree.ancestors(node):
+            if isinstance(above, COMPREHENSIONS):
+                return above
+        return self.scope(node)
+
+    def _imports(self, node: cst.CSTNode) -> None:
+        scope = self.scope(node)
+        if isinstance(node, cst.Import):
+            for item in node.names:
+                full = dotted_text(item.name) or ""
+                if item.asname is not None and isinstance(item.asname.name, cst.Name):
+                    self._add(item.asname.name.value, Binding("import", node, dotted=full), scope)
+                else:
+                    first = full.partition(".")[0]
+                    self._add(first, Binding("import", node, dotted=first), scope)
+        elif isinstance(node, cst.ImportFrom):
+            base = "." * len(node.relative) + (dotted_text(node.module) or "")
+            if isinstance(node.names, cst.ImportStar):
+                self.stars.append(base)
+                self._star_imports.append((base, node))
+                return
+            for item in node.names:
+                name = dotted_text(item.name) or ""
+                local = item.asname.name.value if item.asname and isinstance(item.asname.name, cst.Name) else name
+                full = base + name if base.endswith(".") else f"{base}.{name}"
+                self._add(local, Binding("import", node, dotted=full), scope)
+
+    # -- asking -------------------------------------------------------------------------------------------------
+
+    def bindings(self, name: str, at: cst.CSTNode) -> tuple[cst.CSTNode | None, list[Binding]]:
+        """Return the scope in which `name`, used at `at`, is bound, and its bindings there."""
+        scopes, tables = self.tree.scopes, self.tables
+        scope = scopes[at]
+        passed_function = False
+        while True:
+            table = tables.get(scope)
+            kind = type(scope)
+            # A class body's names are visible in the body itself, not in its methods.
+            hidden = kind is cst.ClassDef and passed_function
+            if table is not None and name in table and not hidden and name not in self.outer.get(scope, ()):
+                return scope, table[name]
+            if kind is cst.Module:
+                return None, []
+            passed_function = passed_function or kind in FUNCTIONS
+            scope = scopes[scope]
+
+    def name(self, node: cst.CSTNode | None) -> str | None:
+        """Return the one dotted name of an expression, canonical for torch's re-exports, or None."""
+        if node is None:
+            return None
+        if node in self._memo:
+            return self._memo[node]
+        if node in self._busy:
+            return None
+        self._busy.add(node)
+        found = self._name(node)
+        self._busy.discard(node)
+        if found is not None:
+            found = torch_api.canonical(found)
+        self._memo[node] = found
+        return found
+
+    def _name(self, node: cst.CSTNode) -> str | None:
+        if isinstance(node, cst.Attribute):
+            if self.is_this_module(node.value):
+                origins = {self._origin(b) for b in self.tables.get(self.tree.root, {}).get(node.attr.value, ())}
+                return origins.pop() if len(origins) == 1 else None
+            base = self.name(node.value)
+            return f"{base}.{node.attr.value}" if base is not None else None
+        if not isinstance(node, cst.Name):
+            return None
+        return self.meaning(node.value, node)
+
+    def meaning(self, name: str, at: cst.CSTNode) -> str | None:
+        """Return the one dotted name that a plain name stands for, or would stand for, where `at` stands."""
+        scope, bindings = self.bindings(name, at)
+        if scope is None:
+            return self._unbound(name)
+        key = (scope, name)
+        if key not in self._origins:
+            origins = {self._origin(b) for b in bindings if not self._placeholder(b)}
+            self._origins[key] = origins.pop() if len(origins) == 1 else None
+        return self._origins[key]
+
+    def imported_over(self, name: str, at: cst.CSTNode) -> list[cst.CSTNode]:
+        """Return the imports that may give a name, used at `at`, another meaning than a binding above them gave it."""
+        scope, bindings = self.bindings(name, at)
+        others = [self.tree.order[b.node] for b in bindings if b.kind != "import" and not self._placeholder(b)]
+        if not others:
+            return []
+        found = [b.node for b in bindings if b.kind == "import"]
+        if scope is self.tree.root:
+            found += self._starred(name)
+        return [node for node in found if self.tree.order[node] > min(others)]
+
+    def starred_over(self, home: cst.CSTNode, names: Iterable[str]) -> bool:
+        """Say whether an ``import *`` below a statement may bind anew one of the names that the statement binds."""
+        return any(self.tree.order[node] > self.tree.order[home] for name in names for node in self._starred(name))
+
+    def _starred(self, name: str) -> list[cst.ImportFrom]:
+        """Return the star imports that may bind a name."""
+        return [node for star, node in self._star_imports if self.outside.may_bind([star], name)]
+
+    def bound_by_import(self, node: cst.Import | cst.ImportFrom, names: Iterable[str]) -> list[str]:
+        """Return those of some names that an import statement binds, or may bind."""
+        if isinstance(node.names, cst.ImportStar):
+            stars = [star for star, each in self._star_imports if each is node]
+            return [name for name in names if self.outside.may_bind(stars, name)]
+        local = [dotted_text(item.asname.name if item.asname is not None else item.name) or "" for item in node.names]
+        bound = {name.partition(".")[0] for name in local}
+        return [name for name in names if name in bound]
+
+    def is_this_module(self, node: cst.CSTNode) -> bool:
+        """Say whether an expression is a name for the file's own module.
+
+        That is ``this = sys.modules[__name__]``, or ``from package import this`` in ``package/this.py``.
+        """
+        if not isinstance(node, cst.Name):
+            return False
+        _, bindings = self.bindings(node.value, node)
+        if len(bindings) != 1:
+            return False
+        if bindings[0].kind == "import":
+            path = bindings[0].dotted.replace(".", "/")
+            return "/" in path and f"/{self.filename}".endswith((f"/{path}.py", f"/{path}/__init__.py"))
+        value = bindings[0].value
+        index = value.slice[0].slice if isinstance(value, cst.Subscript) else None
+        return (
+            isinstance(value, cst.Subscript)
+            and dotted_text(value.value) == "sys.modules"
+            and isinstance(index, cst.Index)
+            and dotted_text(index.value) == "__name__"
+        )
+
+    def _unbound(self, name: str) -> str | None:
+        found = self.outside.starred(self.stars, name) if self.stars else None
+        if found is not None:
+            return found
+        return f"builtins.{name}" if name in _BUILTINS and not self.outside.may_bind(self.stars, name) else None
+
+    def _origin(self, binding: Binding) -> str | None:
+        if binding.kind == "import":
+            return binding.dotted
+        if binding.kind == "assign" and isinstance(binding.value, (cst.Name, cst.Attribute)):
+            return self.name(binding.value)
+        return None
+
+    def _placeholder(self, binding: Binding) -> bool:
+        """Say whether a binding is the ``torch = None`` of a failed optional import."""
+        if binding.kind != "assign" or not isinstance(binding.value, cst.Name) or binding.value.value != "None":
+            return False
+        return any(isinstance(above, cst.ExceptHandler) for above in self.tree.ancestors(binding.node))

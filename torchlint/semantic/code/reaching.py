@@ -1,0 +1,136 @@
+"""Which assignments of a plain name a read may see, and which reads see an assignment.
+
+The answer follows the blocks of one function: an ``if`` may or may not bind, a loop's body may have run before, and
+of a ``try`` any part. What is bound by anything but a plain assignment (a parameter, a loop, ``with … as``) is told
+by the node that binds it.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.semantic.code.flow import Flow
+from torchlint.semantic.code.names import Names
+from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, Tree
+
+Definitions = dict[cst.CSTNode, None]
+"""The binding nodes, in the order in which they were met."""
+
+_LEAVES = (cst.Return, cst.Raise, cst.Continue, cst.Break)
+
+
+class Reaching:
+    """Reaching definitions of the plain names of one file."""
+
+    def __init__(self, tree: Tree, names: Names, flow: Flow) -> None:
+        self.tree = tree
+        self.names = names
+        self.flow = flow
+        self._memo: dict[cst.Name, Definitions] = {}
+        self._parameters: dict[cst.CSTNode, frozenset[str]] | None = None
+
+    def definitions(self, read: cst.Name) -> list[cst.CSTNode]:
+        """Return the nodes that may have bound what a read of a name (or ``x += …``) finds.
+
+        An assignment is told by its small statement (`cst.Assign`, `cst.AnnAssign`, `cst.AugAssign`), a parameter by
+        its function, everything else by the statement that binds it.
+        """
+        if read not in self._memo:
+            found: Definitions = {}
+            scope, bindings = self.names.bindings(read.value, read)
+            home = next((above for above in self.tree.ancestors(read) if isinstance(above, FUNCTIONS)), self.tree.root)
+            if not isinstance(scope, (cst.FunctionDef, cst.Module)) or home is not scope:
+                # Read in an inner function, or bound by a comprehension: any of the bindings.
+                found.update(dict.fromkeys(b.node for b in bindings))
+            else:
+                self._up(read, read.value, found)
+            found.update(dict.fromkeys(self.names.imported_over(read.value, read)))
+            self._memo[read] = found
+        return list(self._memo[read])
+
+    def reads(self, definition: cst.CSTNode, name: str) -> list[cst.Name]:
+        """Return the reads that may see what `definition` binds to `name`; the target of ``x += …`` is one."""
+        scope = self.names.scope(definition)
+        read = [
+            node
+            for node in self.flow.names_in(scope, name)
+            if not self.flow.is_write(node) or isinstance(self.tree.parents.get(node), cst.AugAssign)
+        ]
+        return [node for node in read if definition in self.definitions(node)]
+
+    def _up(self, node: cst.CSTNode, name: str, found: Definitions) -> None:
+        """Collect what may be bound before `node` runs, going up to the function or module."""
+        while True:
+            above = self.tree.parents.get(node)
+            if above is None:
+                return
+            if isinstance(above, FUNCTIONS):
+                found.update({above: None} if name in self._params(above) else {})
+                return
+            if isinstance(above, (cst.BaseSuite, cst.SimpleStatementLine, cst.Module)):
+                if self.flow.writes(above, name):
+                    parts = list(above.body)
+                    if any(self._through(part, name, found) for part in reversed(parts[: parts.index(node)])):
+                        return
+            elif self._around(above, node, name, found):
+                return
+            node = above
+
+    def _params(self, function: cst.CSTNode) -> frozenset[str]:
+        if self._parameters is None:
+            names: dict[cst.CSTNode, set[str]] = {}
+            for param in self.tree.nodes(cst.Param):
+                if isinstance(param, cst.Param):
+                    names.setdefault(self.tree.owners[param], set()).add(param.name.value)
+            self._parameters = {owner: frozenset(each) for owner, each in names.items()}
+        return self._parameters.get(function, frozenset())
+
+    def _around(self, above: cst.CSTNode, node: cst.CSTNode, name: str, found: Definitions) -> bool:
+        """Collect what a compound statement around `node` may bind before it; say whether nothing earlier counts."""
+        if isinstance(above, LOOPS):
+            if isinstance(above, cst.For) and node is above.body and self._binds(above.target, name):
+                found[above] = None
+                return True
+            if not (isinstance(above, cst.For) and node is above.iter):
+                self._all(above.body, name, found)
+        elif isinstance(above, cst.With) and node is above.body:
+            if any(item.asname is not None and self._binds(item.asname, name) for item in above.items):
+                found[above] = None
+                return True
+        elif isinstance(above, (cst.Try, cst.TryStar)) and node is not above.body:
+            self._all(above.body, name, found)
+        return False
+
+    def _binds(self, target: cst.CSTNode, name: str) -> bool:
+        return bool(self.flow.writes(target, name))
+
+    def _all(self, node: cst.CSTNode, name: str, found: Definitions) -> None:
+        for write in self.flow.writes(node, name):
+            found[self.tree.small_statement(write) or self.tree.statement(write)] = None
+
+    def _through(self, part: cst.CSTNode, name: str, found: Definitions) -> bool:
+        """Collect what may be bound when `part` has run; say whether it binds the name whatever happens."""
+        if not self.flow.writes(part, name):
+            return False
+        if isinstance(part, cst.BaseSmallStatement):
+            found[part] = None
+            return True
+        if isinstance(part, (cst.SimpleStatementLine, cst.BaseSuite)):
+            if part.body and self._gone(part):
+                return True
+            return any(self._through(p, name, found) for p in reversed(part.body))
+        if isinstance(part, cst.If):
+            first = self._through(part.body, name, found) or self._gone(part.body)
+            other = part.orelse.body if isinstance(part.orelse, cst.Else) else part.orelse
+            second = other is not None and (self._through(other, name, found) or self._gone(other))
+            return first and second
+        if isinstance(part, cst.With) and not any(i.asname and self._binds(i.asname, name) for i in part.items):
+            return self._through(part.body, name, found)
+        self._all(part, name, found)
+        return False
+
+    def _gone(self, suite: cst.CSTNode) -> bool:
+        """Say whether what comes behind a block is never reached from it."""
+        while isinstance(suite, (cst.BaseSuite, cst.SimpleStatementLine)) and suite.body:
+            suite = suite.body[-1]
+        return isinstance(suite, _LEAVES)

@@ -1,0 +1,228 @@
+"""Classes and functions of a file: hierarchies, roles, decorators, and where autograd is off."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.code.grad_contexts import GradContexts
+from torchlint.semantic.code.names import Names, dotted_text
+from torchlint.semantic.code.tree import Tree
+from torchlint.semantic.torch import api as torch_api
+
+if TYPE_CHECKING:
+    from torchlint.semantic.project.project import Definition
+
+_MODULE_WORDS = re.compile(
+    r"(Module|Model|Net|Network|Layer|Block|Loss|Encoder|Decoder|Head|Backbone|Transformer|Attention)$"
+)
+_BENCH_WORDS = re.compile(r"(^|[_/\-.])(bench(mark)?s?|profil(e|er|ing)|perf|timing|speed_?test)([_/\-.0-9]|$)")
+_TEST_PATH = re.compile(r"(^|/)(tests?/|conftest\.py$|test_[^/]*\.py$|[^/]*_test\.py$)")
+
+
+def is_bench_path(filename: str) -> bool:
+    """Say whether a path names a benchmark, a profiling script or a test."""
+    path = filename.replace("\\", "/")
+    tail = "/".join(path.split("/")[-3:])
+    return bool(_TEST_PATH.search(tail) or _BENCH_WORDS.search(path.rpartition("/")[2]))
+
+
+def is_bench_name(name: str) -> bool:
+    """Say whether a function's name says that it measures time or tests."""
+    return bool(_BENCH_WORDS.search(name)) or (name.startswith("test_") and name not in torch_api.STEP_METHODS)
+
+
+class Scopes(GradContexts):
+    """Questions about the classes and functions of one file."""
+
+    def __init__(self, tree: Tree, names: Names) -> None:
+        self.tree = tree
+        self.names = names
+        self._module: dict[cst.ClassDef, bool] = {}
+        self._below: dict[cst.ClassDef, list[cst.ClassDef]] | None = None
+        self._lineage: dict[cst.ClassDef, list[cst.ClassDef]] = {}
+        self._classes: dict[cst.CSTNode, cst.ClassDef | None] = {}
+        self._methods: dict[cst.ClassDef, dict[str, cst.FunctionDef]] = {}
+        self._ancestry: dict[cst.ClassDef, tuple[list[str], list[Definition]]] = {}
+
+    # -- classes ------------------------------------------------------------------------------------------------
+
+    def class_of(self, node: cst.CSTNode) -> cst.ClassDef | None:
+        """Return the class whose method holds `node` (also from nested functions), or None."""
+        parents, known = self.tree.parents, self._classes
+        passed: list[cst.CSTNode] = []
+        at = parents.get(node)
+        while at is not None and at not in known:
+            kind = type(at)
+            if kind is cst.ClassDef:
+                break
+            passed.append(at)  # all of them: a chain of 3,000 calls is climbed once
+            at = parents.get(at)
+        found = known[at] if at in known else at if isinstance(at, cst.ClassDef) else None
+        known.update(dict.fromkeys(passed, found))
+        return found
+
+    def local_class(self, expr: cst.CSTNode | None) -> cst.ClassDef | None:
+        """Return the class of this file that an expression names."""
+        if isinstance(expr, cst.Attribute) and self.names.is_this_module(expr.value):
+            bindings = self.names.tables.get(self.tree.root, {}).get(expr.attr.value, [])
+        elif isinstance(expr, cst.Name):
+            _, bindings = self.names.bindings(expr.value, expr)
+        else:
+            return None
+        found = [b.node for b in bindings if b.kind == "class"]
+        return found[0] if len(found) == len(bindings) == 1 and isinstance(found[0], cst.ClassDef) else None
+
+    def bases(self, node: cst.ClassDef) -> Iterator[cst.BaseExpression]:
+        """Yield the base class expressions."""
+        for arg in node.bases:
+            if arg.star == "":
+                value = arg.value
+                yield value.value if isinstance(value, cst.Subscript) else value
+
+    def lineage(self, node: cst.ClassDef) -> list[cst.ClassDef]:
+        """Return the class and its bases within this file, nearest first."""
+        if node in self._lineage:
+            return self._lineage[node]
+        out: list[cst.ClassDef] = []
+        todo = [node]
+        while todo:
+            at = todo.pop(0)
+            if at in out:
+                continue
+            out.append(at)
+            todo.extend(c for b in self.bases(at) if (c := self.local_class(b)) is not None)
+        self._lineage[node] = out
+        return out
+
+    def subclasses(self, node: cst.ClassDef) -> list[cst.ClassDef]:
+        """Return the classes of this file that inherit from `node`, without itself."""
+        if self._below is None:
+            self._below = {}
+            for cls in self.tree.nodes(cst.ClassDef):
+                assert isinstance(cls, cst.ClassDef)
+                for above in self.lineage(cls)[1:]:
+                    self._below.setdefault(above, []).append(cls)
+        return self._below.get(node, [])
+
+    def base_names(self, node: cst.ClassDef) -> list[str]:
+        """Return the dotted names of all bases outside this file, of the whole lineage.
+
+        Behind the name of a base in another file of the project stand those of its own bases.
+        """
+        return self._outside(node)[0]
+
+    def family_outside(self, node: cst.ClassDef) -> list[Definition]:
+        """Return the ancestors of a class in other files of the project, nearest first."""
+        return self._outside(node)[1]
+
+    def _outside(self, node: cst.ClassDef) -> tuple[list[str], list[Definition]]:
+        if node not in self._ancestry:
+            names: list[str] = []
+            classes: list[Definition] = []
+            for name in self._foreign(node):
+                lineage = self.names.outside.lineage(name)
+                names += [name, *(torch_api.canonical(each) for each in lineage.outside)]
+                classes += lineage.classes
+            self._ancestry[node] = names, classes
+        return self._ancestry[node]
+
+    def _foreign(self, node: cst.ClassDef) -> list[str]:
+        bases = [base for member in self.lineage(node) for base in self.bases(member) if self.local_class(base) is None]
+        return [self.names.name(base) or dotted_text(base) or "" for base in bases]
+
+    def own_method(self, node: cst.ClassDef, name: str) -> cst.FunctionDef | None:
+        """Return the method that the class itself defines under `name`."""
+        if node not in self._methods:
+            self._methods[node] = {method.name.value: method for method in reversed(self.methods(node))}
+        return self._methods[node].get(name)
+
+    def method(self, node: cst.ClassDef, name: str) -> cst.FunctionDef | None:
+        """Return the method that an instance of the class finds under `name` in this file."""
+        for member in self.lineage(node):
+            found = self.own_method(member, name)
+            if found is not None:
+                return found
+        return None
+
+    def methods(self, node: cst.ClassDef) -> list[cst.FunctionDef]:
+        """Return the functions defined directly in the class body."""
+        if not isinstance(node.body, cst.IndentedBlock):
+            return []
+        return [item for item in node.body.body if isinstance(item, cst.FunctionDef)]
+
+    def is_module(self, node: cst.ClassDef | None) -> bool:
+        """Say whether the class is an nn.Module: by its bases, or by a forward method and a module-like base."""
+        if node is None:
+            return False
+        if node not in self._module:
+            self._module[node] = self._is_module(node)
+        return self._module[node]
+
+    def _is_module(self, node: cst.ClassDef) -> bool:
+        names = self.base_names(node)
+        for name in names:
+            if name in torch_api.MODULE_BASES or name.startswith(("torch.nn.", "torchvision.models.")):
+                return True
+            if name.startswith("torch.") and not name.startswith("torch.nn"):
+                return False
+        unknown = [name for name in names if not self.names.outside.lineage(name).classes]
+        if any(_MODULE_WORDS.search(name) or name.startswith(".") for name in unknown):
+            return self.method(node, "forward") is not None
+        return False
+
+    def is_lightning(self, node: cst.ClassDef | None) -> bool:
+        """Say whether the class is a LightningModule."""
+        if node is None:
+            return False
+        names = self.base_names(node)
+        if any(n in torch_api.LIGHTNING_BASES or n.endswith("LightningModule") for n in names):
+            return True
+        # A base class from elsewhere that has Lightning's steps, in a file that works with Lightning.
+        return any(n.endswith(("Module", "Model")) and not n.startswith("torch.") for n in names) and (
+            self._imports_lightning() and any(self.method(node, step) is not None for step in torch_api.STEP_METHODS)
+        )
+
+    def _imports_lightning(self) -> bool:
+        table = self.names.tables.get(self.tree.root, {})
+        return any(b.dotted.startswith(("lightning", "pytorch_lightning")) for found in table.values() for b in found)
+
+    def is_dataset(self, node: cst.ClassDef | None) -> bool:
+        """Say whether the class is a dataset: by its bases, or because it has ``__getitem__`` and ``__len__``."""
+        if node is None or self.is_module(node):
+            return False
+        if any(n in torch_api.DATASET_BASES or n.endswith("Dataset") for n in self.base_names(node)):
+            return True
+        return self.own_method(node, "__getitem__") is not None and self.own_method(node, "__len__") is not None
+
+    # -- functions ----------------------------------------------------------------------------------------------
+
+    def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
+        """Return the innermost ``def`` that holds `node` (lambdas passed through), or None at module level."""
+        owner = self.tree.owners.get(node)
+        while isinstance(owner, cst.Lambda):
+            owner = self.tree.owners.get(owner)
+        return owner if isinstance(owner, cst.FunctionDef) else None
+
+    def is_method(self, node: cst.FunctionDef) -> bool:
+        """Say whether the function is defined directly in a class body."""
+        above = self.tree.parents.get(node)
+        return isinstance(above, cst.IndentedBlock) and isinstance(self.tree.parents.get(above), cst.ClassDef)
+
+    def decorators(self, node: cst.FunctionDef | cst.ClassDef) -> list[tuple[cst.BaseExpression, str]]:
+        """Return each decorator's callee expression with its dotted name, or its plain text where unknown."""
+        out = []
+        for decorator in node.decorators:
+            expr = decorator.decorator
+            callee = expr.func if isinstance(expr, cst.Call) else expr
+            out.append((expr, self.names.name(callee) or dotted_text(callee) or ""))
+        return out
+
+    def enclosing_functions(self, node: cst.CSTNode) -> Iterator[cst.FunctionDef]:
+        """Yield the ``def`` that holds `node`, the ``def`` that holds that one, and so on."""
+        for above in self.tree.ancestors(node):
+            if isinstance(above, cst.FunctionDef):
+                yield above

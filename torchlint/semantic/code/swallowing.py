@@ -1,0 +1,57 @@
+"""Whether an exception may end a loop without ending what comes after it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.code.tree import FUNCTIONS, callee
+
+if TYPE_CHECKING:
+    from torchlint.semantic.module import Module
+
+_PASS_ON = frozenset(
+    (
+        "torch.no_grad torch.enable_grad torch.set_grad_enabled torch.inference_mode torch.autocast "
+        "torch.amp.autocast torch.amp.autocast_mode.autocast torch.cuda.amp.autocast torch.cpu.amp.autocast "
+        "torch.autograd.set_detect_anomaly torch.autograd.detect_anomaly torch.autograd.set_grad_enabled "
+        "torch.autograd.no_grad torch.profiler.profile torch.profiler.record_function "
+        "torch.autograd.profiler.record_function torch.autograd.profiler.profile torch.cuda.stream "
+        "torch.cuda.device torch.device torch.random.fork_rng torch.backends.cudnn.flags "
+        "torch.nn.attention.sdpa_kernel torch.backends.cuda.sdp_kernel torch.utils.tensorboard.SummaryWriter "
+        "torch.utils.tensorboard.writer.SummaryWriter contextlib.nullcontext contextlib.closing "
+        "contextlib.redirect_stdout contextlib.redirect_stderr builtins.open tqdm.tqdm tqdm.auto.tqdm tqdm.trange "
+        "warnings.catch_warnings tempfile.TemporaryDirectory"
+    ).split()
+)
+"""Context managers whose ``__exit__`` lets every exception through, by their sources."""
+
+
+def may_be_swallowed(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether an exception raised in `node` may be caught by its own function, which would then go on behind it.
+
+    A ``try`` with a ``finally`` counts as well: its code still runs. Of the callers nothing is asked: the function's
+    own variables are gone when they catch it.
+    """
+    for above in module.ancestors(node):
+        if isinstance(above, FUNCTIONS):
+            return False
+        if isinstance(above, (cst.Try, cst.TryStar)):
+            return True
+        if isinstance(above, cst.With) and not all(passes_on(module, item.item) for item in above.items):
+            return True
+    return False
+
+
+def passes_on(module: Module, context: cst.BaseExpression, depth: int = 3) -> bool:
+    """Say whether a context manager is certainly one that lets exceptions through."""
+    if module.name(callee(context)) in _PASS_ON:
+        return isinstance(context, cst.Call)
+    match context:
+        case cst.IfExp(body=body, orelse=orelse) if depth:
+            return passes_on(module, body, depth - 1) and passes_on(module, orelse, depth - 1)
+        case cst.Name() if depth:
+            made = module.definition(context)
+            return made is not None and passes_on(module, made, depth - 1)
+    return False

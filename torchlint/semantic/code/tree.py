@@ -1,0 +1,270 @@
+"""One walk over a parsed file: parents, owners and nodes by type.
+
+libcst's own metadata providers cost more than its parser; this walk visits only fields that hold expressions or
+statements and skips white space, commas and parentheses.
+"""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias, TypeVar
+
+import libcst as cst
+
+from torchlint.semantic.code.quick_nodes import quicken
+
+quicken()
+
+N = TypeVar("N", bound=cst.CSTNode)
+Function: TypeAlias = cst.FunctionDef | cst.Lambda
+Owner: TypeAlias = cst.FunctionDef | cst.Lambda | cst.Module
+Statement: TypeAlias = cst.BaseStatement | cst.BaseSmallStatement
+Loop: TypeAlias = cst.For | cst.While
+Comprehension: TypeAlias = cst.ListComp | cst.SetComp | cst.GeneratorExp | cst.DictComp
+
+_SKIPPED = frozenset(
+    (
+        "lpar rpar lbracket rbracket lbrace rbrace comma semicolon equal colon dot leading_lines header "
+        "footer lines_after_decorators trailing_whitespace newline operator star asynchronous indent "
+        "first_line empty_lines default_indent default_newline has_trailing_newline encoding relative walrus "
+        "start end prefix posonly_ind star_arg_ind type_parameters "
+        "first_colon second_colon leading_whitespace last_line trailing_comma"
+    ).split()
+)
+LOOPS = (cst.For, cst.While)
+COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)
+FUNCTIONS = (cst.FunctionDef, cst.Lambda)
+_SCOPES = frozenset((*COMPREHENSIONS, *FUNCTIONS, cst.ClassDef))
+
+
+_CHILDREN: dict[type, Callable[[Any], list[cst.CSTNode]]] = {}
+
+
+def children(node: cst.CSTNode) -> list[cst.CSTNode]:
+    """Return the child nodes that carry meaning, in field order."""
+    kind = type(node)
+    reader = _CHILDREN.get(kind)
+    if reader is None:
+        reader = _CHILDREN[kind] = _reader(kind)
+    return reader(node)
+
+
+def _reader(kind: type) -> Callable[[Any], list[cst.CSTNode]]:
+    """Return a function that lists the children of one type of node: by its fields' types, read once."""
+    lines = ["def read(node):", "    out = []"]
+    for each in dataclasses.fields(kind):
+        if each.name in _SKIPPED or each.name.startswith("whitespace") or each.type in (str, bool, str | None):
+            continue
+        lines.append(f"    value = node.{each.name}")
+        if str(each.type).startswith("typing.Sequence["):
+            lines.append("    if value: out.extend(value)")
+        elif isinstance(each.type, type):
+            lines.append("    out.append(value)")
+        else:
+            lines.append("    if isinstance(value, node_type): out.append(value)")
+            lines.append("    elif type(value) in sequences: out.extend(v for v in value if isinstance(v, node_type))")
+    lines.append("    return out")
+    names: dict[str, Any] = {"node_type": cst.CSTNode, "sequences": (list, tuple)}
+    exec("\n".join(lines), names)  # noqa: S102 - all names in it are libcst's fields
+    found: Callable[[Any], list[cst.CSTNode]] = names["read"]
+    return found
+
+
+class Tree:
+    """Parents, owning functions and nodes by type of one parsed file."""
+
+    def __init__(self, root: cst.Module) -> None:
+        self.root = root
+        self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
+        self.owners: dict[cst.CSTNode, Owner] = {}
+        self.scopes: dict[cst.CSTNode, cst.CSTNode] = {}
+        self.by_type: dict[type, list[cst.CSTNode]] = {}
+        self.order: dict[cst.CSTNode, int] = {}
+        self.ends: dict[cst.CSTNode, int]
+        self._named: dict[str, list[cst.Name]] | None = None
+        self._named_orders: dict[str, list[int]] = {}
+        self._small: dict[cst.CSTNode, cst.CSTNode | None] = {}
+        self._orders: dict[type, list[int]] = {}
+        self._walk(root)
+
+    def _walk(self, root: cst.Module) -> None:
+        stack: list[tuple[cst.CSTNode, Owner, cst.CSTNode]] = [(root, root, root)]
+        parents, owners, by_type, order, scopes = self.parents, self.owners, self.by_type, self.order, self.scopes
+        readers, pop, push = _CHILDREN, stack.pop, stack.append
+        count = 0
+        while stack:
+            node, owner, scope = pop()
+            kind = type(node)
+            owners[node] = owner
+            scopes[node] = scope
+            order[node] = count
+            count += 1
+            if kind in by_type:
+                by_type[kind].append(node)
+            else:
+                by_type[kind] = [node]
+            below = readers[kind](node) if kind in readers else children(node)
+            if not below:
+                continue
+            below.reverse()
+            if kind in _SCOPES:
+                self._push_scope(node, below, owner, scope, stack)
+                continue
+            if isinstance(node, cst.Param):
+                # Its default and its annotation see the names around the function, not those inside.
+                for child in below:
+                    parents[child] = node
+                    push((child, owner, scope if child is node.name else scopes[scope]))
+                continue
+            for child in below:
+                parents[child] = node
+                push((child, owner, scope))
+        self._close(order, parents)
+
+    def _push_scope(
+        self,
+        node: cst.CSTNode,
+        below: list[cst.CSTNode],
+        owner: Owner,
+        scope: cst.CSTNode,
+        stack: list[tuple[cst.CSTNode, Owner, cst.CSTNode]],
+    ) -> None:
+        """Put the children of a function, class or comprehension on the walk's stack."""
+        for child in below:
+            self.parents[child] = node
+            if isinstance(node, cst.ClassDef):
+                stack.append((child, owner, node if child is node.body else scope))
+            elif isinstance(node, FUNCTIONS):
+                # Decorators, annotations and a function's own name are evaluated where it is defined.
+                outside = isinstance(node, cst.FunctionDef) and type(child) in (
+                    cst.Decorator,
+                    cst.Annotation,
+                    cst.Name,
+                )
+                stack.append((child, owner, scope) if outside else (child, node, node))
+            else:
+                stack.append((child, owner, node))
+
+    def _close(self, order: dict[cst.CSTNode, int], parents: dict[cst.CSTNode, cst.CSTNode]) -> None:
+        """Note for each node the place of the last one inside it."""
+        nodes = list(order)
+        ends = list(range(len(nodes)))
+        for place in range(len(nodes) - 1, 0, -1):
+            above = order[parents[nodes[place]]]
+            if ends[above] < ends[place]:
+                ends[above] = ends[place]
+        self.ends = dict(zip(nodes, ends, strict=True))
+
+    def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """Yield the parent, its parent, and so on up to the module."""
+        at = self.parents.get(node)
+        while at is not None:
+            yield at
+            at = self.parents.get(at)
+
+    def statement(self, node: cst.CSTNode) -> cst.CSTNode:
+        """Return the innermost statement that holds `node`: a simple statement line or a compound statement."""
+        if isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
+            return node
+        for above in self.ancestors(node):
+            if isinstance(above, (cst.SimpleStatementLine, cst.BaseCompoundStatement, cst.Module)):
+                return above
+        return self.root
+
+    def small_statement(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """Return the small statement (``x = 1`` of ``x = 1; y = 2``) that holds `node`, if any."""
+        if isinstance(node, cst.BaseSmallStatement):
+            return node
+        passed: list[cst.CSTNode] = []
+        found: cst.CSTNode | None = None
+        for above in self.ancestors(node):
+            if above in self._small:
+                found = self._small[above]
+                break
+            if isinstance(above, cst.BaseSmallStatement):
+                found = above
+                break
+            if isinstance(above, (cst.BaseCompoundStatement, cst.Module)):
+                break
+            passed.append(above)
+        self._small.update(dict.fromkeys(passed, found))
+        return found
+
+    def nodes(self, *types: type[cst.CSTNode]) -> list[cst.CSTNode]:
+        """Return all nodes of exactly these types in source order."""
+        if len(types) == 1:
+            return self.by_type.get(types[0], [])
+        out = [n for t in types for n in self.by_type.get(t, [])]
+        out.sort(key=self.order.__getitem__)
+        return out
+
+    def named(self, name: str, inside: cst.CSTNode | None = None) -> list[cst.Name]:
+        """Return the Name nodes spelled `name` in the file, or inside a node, in source order."""
+        if self._named is None:
+            self._named = {}
+            for node in self.by_type.get(cst.Name, ()):
+                assert isinstance(node, cst.Name)
+                self._named.setdefault(node.value, []).append(node)
+        every = self._named.get(name, [])
+        return every if inside is None or not every else self.inside(every, self._places(name, every), inside)
+
+    def _places(self, name: str, nodes: list[cst.Name]) -> list[int]:
+        found = self._named_orders.get(name)
+        if found is None:
+            found = self._named_orders[name] = [self.order[node] for node in nodes]
+        return found
+
+    def inside(self, nodes: list[N], orders: list[int], outer: cst.CSTNode) -> list[N]:
+        """Return those of some nodes, given in source order with their places in it, that are or lie inside `outer`."""
+        low = bisect.bisect_left(orders, self.order[outer])
+        return nodes[low : bisect.bisect_right(orders, self.ends[outer], low)]
+
+    def within(self, node: cst.CSTNode, *types: type[cst.CSTNode], nested: bool = False) -> Iterator[cst.CSTNode]:
+        """Yield `node` and its descendants of exactly these types, in source order.
+
+        Bodies of functions defined inside are left out unless `nested`.
+        """
+        low, high = self.order[node], self.ends[node]
+        found: list[cst.CSTNode] = []
+        for node_type in types:
+            found.extend(self._between(node_type, low, high))
+        if len(types) > 1:
+            found.sort(key=self.order.__getitem__)
+        if nested:
+            yield from found
+            return
+        owner = node if isinstance(node, FUNCTIONS) else self.owners[node]
+        owners = self.owners
+        for each in found:
+            if owners[each] is owner or each is node:
+                yield each
+
+    def _between(self, node_type: type, low: int, high: int) -> list[cst.CSTNode]:
+        every = self.by_type.get(node_type)
+        if not every:
+            return []
+        orders = self._orders.get(node_type)
+        if orders is None:
+            orders = self._orders[node_type] = [self.order[n] for n in every]
+        first = bisect.bisect_left(orders, low)
+        return every[first : bisect.bisect_right(orders, high, first)]
+
+    def is_within(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
+        """Say whether `node` is `outer` or lies inside it."""
+        return self.order[outer] <= self.order[node] <= self.ends[outer]
+
+    def branch(self, node: cst.CSTNode, outer: cst.CSTNode) -> cst.CSTNode:
+        """Return the direct child of `outer` through which `node` hangs on it."""
+        at = node
+        for above in self.ancestors(node):
+            if above is outer:
+                return at
+            at = above
+        return at
+
+
+def callee(node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return what a call calls, and any other expression as it is: a decorator with or without arguments, say."""
+    return node.func if isinstance(node, cst.Call) else node

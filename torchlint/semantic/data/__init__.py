@@ -1,0 +1,1 @@
+"""Loaders, datasets and samples, and the frameworks that handle them."""

@@ -1,0 +1,304 @@
+"""NumPy arrays: what certainly is one of one or more dimensions, of which dtype, and what a list of them holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.values.tensor_origins import rebound_elsewhere
+
+if TYPE_CHECKING:
+    from torchlint.semantic.module import Module
+
+_DEPTH = 8
+_ALWAYS = frozenset(
+    (
+        "stack vstack hstack dstack column_stack concatenate arange linspace logspace eye identity tile repeat "
+        "atleast_1d atleast_2d loadtxt genfromtxt fromfile frombuffer fromiter expand_dims pad flatnonzero argwhere "
+        "random.permutation"
+    ).split()
+)
+_SHAPED = frozenset("zeros ones empty full".split())
+_FROM_DATA = frozenset("array asarray ascontiguousarray asfortranarray copy".split())
+_ELEMENTWISE = frozenset(
+    (
+        "log log1p log2 log10 exp expm1 sqrt abs absolute clip square sign floor ceil sin cos tanh flip transpose sort "
+        "argsort cumsum nan_to_num moveaxis swapaxes roll rot90 maximum minimum float32 float64 ones_like zeros_like "
+        "empty_like full_like"
+    ).split()
+)
+_SIZED = {"normal": 2, "uniform": 2, "randint": 2, "choice": 1, "random": 0, "standard_normal": 0, "random_sample": 0}
+_READERS = frozenset(
+    "cv2.imread cv2.cvtColor cv2.resize imageio.imread imageio.v2.imread imageio.v3.imread skimage.io.imread".split()
+)
+_METHODS = frozenset("astype copy reshape transpose flatten ravel repeat clip swapaxes to_numpy".split())
+_FRESH = frozenset("stack vstack hstack dstack column_stack concatenate".split())
+_FLOAT64 = frozenset(
+    "zeros ones empty eye identity linspace random.rand random.randn random.normal random.uniform".split()
+)
+_DTYPES = frozenset("float16 float32 float64 int8 int16 int32 int64 uint8".split())
+
+
+def is_array(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
+    """Say whether an expression is an ndarray of one or more dimensions; scalars and unknowns are not."""
+    if depth == 0:
+        return False
+    match node:
+        case cst.Call(func=func):
+            name = module.name(func) or ""
+            if name.startswith("numpy."):
+                return _numpy_call(module, node, name[len("numpy.") :], depth)
+            return name in _READERS or _method(module, node, depth)
+        case cst.BinaryOperation(left=left, right=right):
+            sides = [is_array(module, left, depth - 1), is_array(module, right, depth - 1)]
+            plain = [module.value(s).kind in ("number", "bool") for s in (left, right)]
+            return any(sides) and all(a or b for a, b in zip(sides, plain, strict=True))
+        case cst.Subscript(value=value, slice=parts):
+            return all(isinstance(p.slice, cst.Slice) for p in parts) and is_array(module, value, depth - 1)
+        case cst.IfExp(body=body, orelse=orelse):
+            return is_array(module, body, depth - 1) and is_array(module, orelse, depth - 1)
+        case cst.Name():
+            return _named(module, node, depth)
+    return False
+
+
+def _numpy_call(module: Module, call: cst.Call, name: str, depth: int) -> bool:
+    if _object_dtype(module, call) or module.keyword(call, "retstep") is not None:
+        return False
+    first = call.args[0].value if call.args and not call.args[0].star else None
+    if name in _ALWAYS:
+        return True
+    if name in ("random.rand", "random.randn"):
+        return bool(call.args)
+    if name.startswith("random.") and name[len("random.") :] in _SIZED:
+        size = module.keyword(call, "size")
+        after = _SIZED[name[len("random.") :]]
+        size = size if size is not None else call.args[after].value if len(call.args) > after else None
+        return size is not None and _is_shape(size)
+    if first is None:
+        return False
+    if name in _SHAPED:
+        return _is_shape(first)
+    if name in _FROM_DATA:
+        return module.value(first).kind not in ("number", "bool", "str", "none") and not _scalar_tensor(module, first)
+    if name == "load":
+        return isinstance(first, cst.Call) or _npy(module, first)
+    return name in _ELEMENTWISE and is_array(module, first, depth - 1)
+
+
+def _is_shape(node: cst.BaseExpression) -> bool:
+    return not (isinstance(node, cst.Tuple) and not node.elements) and not (
+        isinstance(node, cst.Name) and node.value == "None"
+    )
+
+
+def _npy(module: Module, node: cst.BaseExpression) -> bool:
+    text = module.code(node, 500)
+    return "npz" not in text and "npy" in text
+
+
+def _object_dtype(module: Module, call: cst.Call) -> bool:
+    dtype = module.keyword(call, "dtype")
+    return dtype is not None and (module.name(dtype) or "").rpartition(".")[2] in ("object", "object_", "str")
+
+
+def _scalar_tensor(module: Module, node: cst.BaseExpression) -> bool:
+    value = module.value(node)
+    return value.tensor and (value.rank == 0 or value.origin == "loss")
+
+
+def _method(module: Module, call: cst.Call, depth: int) -> bool:
+    func = call.func
+    if not isinstance(func, cst.Attribute):
+        return False
+    if func.attr.value == "numpy" and not call.args:
+        value = module.value(func.value)
+        return value.tensor and value.rank != 0 and value.origin != "loss"
+    if func.attr.value == "to_numpy":
+        return True
+    return func.attr.value in _METHODS and is_array(module, func.value, depth - 1)
+
+
+def _named(module: Module, node: cst.Name, depth: int) -> bool:
+    found = module.definitions(node)
+    if found and all(isinstance(each, cst.Assign) and _binds_alone(each) for each in found):
+        return all(is_array(module, each.value, depth - 1) for each in found if isinstance(each, cst.Assign))
+    if len(found) == 1 and isinstance(found[0], cst.FunctionDef):
+        for param in module.within(found[0], cst.Param):
+            assert isinstance(param, cst.Param)
+            if param.name.value == node.value and param.annotation is not None:
+                return module.name(param.annotation.annotation) == "numpy.ndarray"
+    return _element(module, node, depth)
+
+
+def _binds_alone(assign: cst.Assign) -> bool:
+    return len(assign.targets) == 1 and isinstance(assign.targets[0].target, cst.Name)
+
+
+def _element(module: Module, node: cst.Name, depth: int) -> bool:
+    """Say whether a comprehension's target is an element of a list of arrays."""
+    for above in module.ancestors(node):
+        if isinstance(above, cst.ListComp):
+            for goes in module.over(above.for_in):
+                if isinstance(goes.target, cst.Name) and goes.target.value == node.value:
+                    return bool(arrays(module, goes.iterated, depth - 1))
+    return False
+
+
+# -- lists of arrays ------------------------------------------------------------------------------------------------
+
+
+def arrays(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> list[cst.BaseExpression]:
+    """Return the expressions that give the elements of a list, where all are arrays; else nothing."""
+    found = _elements(module, node)
+    return found if found and all(is_array(module, each, depth - 1) for each in found) else []
+
+
+def _elements(module: Module, node: cst.CSTNode) -> list[cst.BaseExpression]:
+    match node:
+        case cst.List(elements=elements) | cst.Tuple(elements=elements):
+            return [] if any(isinstance(e, cst.StarredElement) for e in elements) else [e.value for e in elements]
+        case cst.ListComp(elt=elt):
+            return [elt]
+        case cst.Name():
+            definition = module.definition(node)
+            if isinstance(definition, cst.ListComp) or (isinstance(definition, cst.List) and definition.elements):
+                # More may be appended to a list that starts with something.
+                return _elements(module, definition) if not _filled(module, node) else []
+            return _filled(module, node) or [] if isinstance(definition, cst.List) else []
+    return []
+
+
+def _filled(module: Module, name: cst.Name) -> list[cst.BaseExpression] | None:
+    """Return what a function appends to a named list; nothing where it also changes it in another way."""
+    out = []
+    for read in module.reads(module.function(name) or module.root, name.value):
+        above = module.parent(read)
+        call = module.parent(above) if isinstance(above, cst.Attribute) else None
+        if isinstance(above, cst.Attribute) and isinstance(call, cst.Call):
+            if above.attr.value == "append" and len(call.args) == 1:
+                out.append(call.args[0].value)
+            elif above.attr.value in ("extend", "insert"):
+                return []
+    return out or None
+
+
+def array_dtype(module: Module, node: cst.BaseExpression) -> str | None:
+    """Return the dtype of a new array where its call names it, or NumPy's default of float64 holds."""
+    if not isinstance(node, cst.Call):
+        definition = module.definition(node)
+        return array_dtype(module, definition) if definition is not None else None
+    name = module.name(node.func) or ""
+    given = given_dtype(module, node)
+    if given is not None:
+        last = (module.name(given) or "").rpartition(".")
+        return last[2] if last[0] == "numpy" and last[2] in _DTYPES else None
+    return "float64" if name.removeprefix("numpy.") in _FLOAT64 and name.startswith("numpy.") else None
+
+
+_DTYPE_PLACES = {"zeros": 1, "ones": 1, "empty": 1, "full": 2, "eye": 3, "identity": 1, "linspace": 5, "array": 1}
+"""The position of ``dtype`` in the signatures of NumPy's functions."""
+
+
+def given_dtype(module: Module, call: cst.Call) -> cst.BaseExpression | None:
+    """Return the expression that gives the dtype of a new array: by keyword, by position, or to ``astype``."""
+    given = module.keyword(call, "dtype")
+    if given is not None:
+        return given
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value == "astype" and call.args:
+        return call.args[0].value
+    place = _DTYPE_PLACES.get((module.name(call.func) or "").removeprefix("numpy."))
+    plain = [arg.value for arg in call.args if arg.keyword is None]
+    return plain[place] if place is not None and len(plain) > place else None
+
+
+_ROWS = ("eye", "identity")
+_MAKERS = ("zeros", "ones", "full", "eye", "identity", "linspace", "random.rand", "random.randn")
+_OPTIONS = frozenset(("dtype", "shape", "fill_value", "num", "N", "n", "start", "stop", "endpoint", "k", "M"))
+
+
+def stackable(module: Module, elements: Sequence[cst.BaseExpression]) -> str | None:
+    """Return the dtype of arrays that ``np.stack`` certainly joins to what torch makes of their list, or None.
+
+    That are new arrays in NumPy's own order of memory, of one dtype, and of one shape with a dimension: then neither
+    raises, and nothing is converted.
+    """
+    dtypes = {array_dtype(module, each) for each in elements}
+    shapes = {_shape(module, each) for each in elements}
+    certain = len(dtypes) == len(shapes) == 1 and None not in shapes
+    return dtypes.pop() if certain else None
+
+
+def made_with(module: Module, elements: Sequence[cst.BaseExpression]) -> frozenset[str]:
+    """Return the last parts of all names of NumPy by which arrays are made: ``zeros``, ``float32``."""
+    made = [module.definition(each) or each for each in elements]
+    names = {
+        module.name(part) or "" for each in made for part in module.within(each, cst.Attribute, cst.Name, nested=True)
+    }
+    return frozenset(name.rpartition(".")[2] for name in names if name.startswith("numpy."))
+
+
+def _shape(module: Module, node: cst.BaseExpression) -> str | None:
+    """Return the shape of a new array as text that is equal for equal shapes; None where it may have no dimension."""
+    if isinstance(node, cst.Name):
+        if rebound_elsewhere(module, node.value):
+            return None
+        definition = module.definition(node)
+        found = module.reads(module.root, node.value)
+        alone = all(isinstance(module.parent(read), cst.Element) for read in found)
+        return _shape(module, definition) if isinstance(definition, cst.Call) and alone else None
+    if not isinstance(node, cst.Call) or any(arg.star for arg in node.args):
+        return None
+    name = (module.name(node.func) or "").removeprefix("numpy.")
+    named = {arg.keyword.value for arg in node.args if arg.keyword is not None}
+    if name not in _MAKERS or named - _OPTIONS or not (module.name(node.func) or "").startswith("numpy."):
+        return None
+    return _made_shape(module, node, name)
+
+
+def _made_shape(module: Module, call: cst.Call, name: str) -> str | None:
+    plain = [arg.value for arg in call.args if arg.keyword is None]
+    if name.startswith("random."):
+        return _sizes(module, plain) if len(plain) == len(call.args) else None
+    if name == "linspace":
+        number = module.keyword(call, "num") or (plain[2] if len(plain) > 2 else None)
+        whole = len(plain) <= 4 or (isinstance(plain[4], cst.Name) and plain[4].value == "False")
+        return _sizes(module, [number]) if number is not None and whole else None
+    size = plain[0] if plain else module.keyword(call, "shape")
+    if size is None or len(plain) > (4 if name == "eye" else 3 if name == "full" else 2):
+        return None
+    if name in _ROWS:
+        square = len(plain) < 2 or name == "identity" or _is_none(plain[1])
+        return _sizes(module, [size, size]) if square and not module.keyword(call, "M") else None
+    return _sizes(module, [size])
+
+
+def _is_none(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Name) and node.value == "None"
+
+
+def _sizes(module: Module, sizes: Sequence[cst.BaseExpression]) -> str | None:
+    """Return the text of sizes, at least one, each a number or a tuple of numbers by what the code says."""
+    parts: list[str] = []
+    for size in sizes:
+        known: cst.CSTNode | None = size
+        if isinstance(size, cst.Name):
+            known = module.definition(size) if not rebound_elsewhere(module, size.value) else None
+        match known:
+            case cst.Integer(value=number) if known.evaluated_value:
+                parts.append(number)
+            case cst.Tuple(elements=elements) | cst.List(elements=elements) if elements:
+                if not all(isinstance(e.value, cst.Integer) and e.value.evaluated_value for e in elements):
+                    return None
+                parts += [e.value.value for e in elements if isinstance(e.value, cst.Integer)]
+            case _:
+                return None
+    return ",".join(parts) or None
+
+
+def joined_afresh(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether an expression is an array just joined from others, which nothing else holds."""
+    name = (module.name(node.func) or "") if isinstance(node, cst.Call) else ""
+    return name.startswith("numpy.") and name[len("numpy.") :] in _FRESH and module.keyword(node, "out") is None  # type: ignore[arg-type]

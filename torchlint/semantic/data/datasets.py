@@ -1,0 +1,183 @@
+"""What fetching one sample of a dataset costs, also where dataset, transform or collate function is in another file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.values import relatives
+
+if TYPE_CHECKING:
+    from torchlint.semantic.code.tree import Function
+    from torchlint.semantic.module import Module
+    from torchlint.semantic.values.value import Value
+
+DATALOADER = "torch.utils.data.DataLoader"
+_DEPTH = 3
+_COSTLY_PACKAGES = ("torchvision.datasets.", "torchaudio.datasets.")
+_SPLIT = "torch.utils.data.random_split"
+_WRAPPERS = frozenset(
+    "torch.utils.data." + name for name in ("Subset", "ConcatDataset", "random_split", "dataset.Subset")
+)
+_ITERABLE = "torch.utils.data.IterableDataset"
+_IO = re.compile(
+    r"^(PIL\.Image\.open|cv2\.\w+|imageio\.\w+(\.\w+)?|skimage\.io\.\w+|torchvision\.io\.\w+|torchaudio\.load|librosa\.\w+|"
+    r"soundfile\.\w+|builtins\.open|numpy\.(load|loadtxt|genfromtxt|fromfile)|torch\.load|pickle\.load|json\.load|"
+    r"h5py\.\w+|nibabel\.\w+|pydicom\.\w+|decord\.\w+|zarr\.\w+|pandas\.read_\w+|SimpleITK\.\w+|tifffile\.\w+)$"
+)
+_WORK = re.compile(r"transform|augment|tokeni[sz]er?|encode_plus|read_image|load_image|imread|decode", re.IGNORECASE)
+_CHEAP_METHODS = frozenset(
+    "long float int bool half to clone detach astype copy item size unsqueeze squeeze view".split()
+)
+
+
+def sample_cost(module: Module, loader: cst.Call) -> bool | None:
+    """Say whether fetching a sample reads files, decodes or augments (True), or only indexes memory (False)."""
+    bound = module.arguments(loader, DATALOADER)
+    dataset, collate = bound.value("dataset"), bound.value("collate_fn")
+    cost = _dataset_cost(module, dataset, _DEPTH) if dataset is not None else None
+    if collate is None or cost is True:
+        return cost
+    target = module.value(collate).node
+    work = _work(module, target, _DEPTH) if isinstance(target, (cst.FunctionDef, cst.Lambda)) else None
+    if target is None:
+        work = _elsewhere(module, collate)
+    return work if work or cost is False else None
+
+
+def _elsewhere(module: Module, collate: cst.BaseExpression) -> bool | None:
+    """Return what `work` says of a function in another file, or of an instance that is called."""
+    found = relatives.method(module, module.value(collate), "__call__") or relatives.named(module, collate)
+    return _work(*found, _DEPTH) if found is not None else None
+
+
+def dataset_cost(module: Module, dataset: cst.BaseExpression) -> bool | None:
+    """Say whether fetching a sample of a dataset does more than index memory; None for unknown."""
+    return _dataset_cost(module, dataset, _DEPTH)
+
+
+def streams(module: Module, dataset: cst.BaseExpression) -> bool:
+    """Say whether a dataset is made by a class derived from ``IterableDataset``, of this file or of the project."""
+    value = module.value(dataset)
+    if isinstance(value.node, cst.ClassDef):
+        return _ITERABLE in module.base_names(value.node)
+    if _ITERABLE in module.outside.bases(value):
+        return True
+    made = [dataset, *assigned(module, dataset)]
+    names = [module.name(call.func) or "" for call in made if isinstance(call, cst.Call)]
+    return any(_ITERABLE in module.bases_behind(name) for name in names)
+
+
+def work(module: Module, function: cst.CSTNode) -> bool | None:
+    """Say whether a function reads, decodes, tokenises or augments; None where it calls something unknown."""
+    return _work(module, function, _DEPTH)
+
+
+def _dataset_cost(module: Module, dataset: cst.BaseExpression, depth: int) -> bool | None:
+    value = module.value(dataset)
+    if value.kind in ("list", "tuple", "tensor", "ndarray", "dict"):
+        return False
+    if isinstance(value.node, cst.ClassDef) or module.behind(value):
+        return _class_cost(module, value, depth)
+    if isinstance(dataset, cst.Call):
+        return _made(module, dataset, depth)
+    if isinstance(dataset, cst.IfExp):
+        found = {_dataset_cost(module, part, depth) for part in (dataset.body, dataset.orelse)}
+    else:
+        found = {_dataset_cost(module, each, depth - 1) for each in assigned(module, dataset)} if depth else set()
+    return True if True in found else False if found == {False} else None
+
+
+def _made(module: Module, call: cst.Call, depth: int) -> bool | None:
+    name = module.name(call.func) or ""
+    if name.endswith(".TensorDataset") and name.startswith("torch."):
+        return False
+    if name.startswith(_COSTLY_PACKAGES):
+        return not name.endswith("FakeData")
+    if name in _WRAPPERS and call.args and depth:
+        return _dataset_cost(module, call.args[0].value, depth - 1)
+    made = relatives.functions(module, call) if depth else []
+    outs = [(where, out) for where, function in made for out in relatives.returned(where, function)]
+    found = {_dataset_cost(where, out, depth - 1) for where, out in outs}
+    return True if True in found else False if found == {False} else None
+
+
+def _class_cost(module: Module, instance: Value, depth: int) -> bool | None:
+    own = module.base_names(instance.node) if isinstance(instance.node, cst.ClassDef) else []
+    if any(name.startswith(_COSTLY_PACKAGES) for name in (*own, *module.outside.bases(instance))):
+        return True
+    found = relatives.method(module, instance, "__getitem__")
+    return _work(*found, depth) if found is not None else None
+
+
+def assigned(module: Module, place: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Return what a function assigns to a plain name, or a class to an attribute of ``self``."""
+    scope: cst.CSTNode = module.function(place) or module.root
+    if isinstance(place, cst.Attribute):
+        scope = module.class_of(place) or scope
+    elif not isinstance(place, cst.Name):
+        return []
+    out = []
+    for assign in module.within(scope, cst.Assign, nested=True):
+        assert isinstance(assign, cst.Assign)
+        if any(target.target.deep_equals(place) for target in assign.targets):
+            out.append(assign.value)
+        elif isinstance(assign.value, cst.Call) and module.name(assign.value.func) == _SPLIT:
+            # ``train, rest = random_split(whole, sizes)``: each part is like the whole.
+            parts = [e.value for t in assign.targets if isinstance(t.target, cst.Tuple) for e in t.target.elements]
+            whole = assign.value.args[0].value if assign.value.args else place
+            out.extend(assign.value for part in parts if part.deep_equals(place) and not whole.deep_equals(place))
+    return out
+
+
+def _work(module: Module, function: cst.CSTNode, depth: int) -> bool | None:
+    """Say whether a function does more than index; None where it calls something unknown."""
+    unknown = False
+    for call in _calls(module, function):
+        name = module.name(call.func) or ""
+        last = name.rpartition(".")[2] or (call.func.attr.value if isinstance(call.func, cst.Attribute) else "")
+        if isinstance(call.func, cst.Name):
+            last = call.func.value
+        if _IO.match(name) or (_WORK.search(last) and not name.startswith("builtins.")):
+            return True
+        callees = relatives.functions(module, call) if depth else []
+        if callees:
+            found = [_work(where, callee, depth - 1) for where, callee in callees]
+            if True in found:
+                return True
+            unknown = unknown or None in found
+        elif not name.startswith(("torch.", "numpy.", "builtins.")) and last not in _CHEAP_METHODS:
+            unknown = True
+    return None if unknown else False
+
+
+def _calls(module: Module, function: cst.CSTNode) -> Iterator[cst.Call]:
+    body = function.body if isinstance(function, (cst.FunctionDef, cst.Lambda)) else function
+    for call in module.within(body, cst.Call):
+        assert isinstance(call, cst.Call)
+        yield call
+
+
+def cuda_samples(module: Module, loader: cst.Call) -> bool:
+    """Say whether a loader's dataset or collate function puts samples on the device itself."""
+    bound = module.arguments(loader, DATALOADER)
+    dataset, collate = bound.value("dataset"), bound.value("collate_fn")
+    holders: list[tuple[Module, Function]] = []
+    if dataset is not None:
+        found = [relatives.method(module, module.value(dataset), name) for name in ("__getitem__", "__init__")]
+        holders += [each for each in found if each is not None]
+    if collate is not None:
+        target = module.value(collate).node
+        other = relatives.named(module, collate)
+        if isinstance(target, (cst.FunctionDef, cst.Lambda)):
+            holders.append((module, target))
+        elif other is not None:
+            holders.append(other)
+    for where, holder in holders:
+        for call in where.within(holder, cst.Call, nested=True):
+            if isinstance(call, cst.Call) and where.transfer(call) is not None:
+                return True
+    return False

@@ -1,0 +1,180 @@
+"""Data loaders: who iterates them, whether their batches go to the device, and with which settings they are made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.data.datasets import DATALOADER, assigned
+from torchlint.semantic.values import relatives
+from torchlint.semantic.values.params import bind
+
+if TYPE_CHECKING:
+    from torchlint.semantic.module import Module
+    from torchlint.semantic.places import Arguments
+
+_DEPTH = 3
+
+
+def built(module: Module, node: cst.BaseExpression, depth: int = _DEPTH) -> list[cst.Call]:
+    """Return the calls that may have made the loader that an expression holds, also through parameters."""
+    value = module.value(node)
+    if value.kind == "loader" and isinstance(value.node, cst.Call):
+        return [value.node]
+    function = module.function(node)
+    if isinstance(node, cst.Call) and node.args and (module.name(node.func) or "").startswith("tqdm."):
+        return built(module, node.args[0].value, depth)
+    if not isinstance(node, cst.Name) or function is None or depth == 0:
+        return []
+    params = {p.name.value for p in (*function.params.params, *function.params.kwonly_params)}
+    out: list[cst.Call] = []
+    if node.value not in params:
+        # Bound in several places, of which one makes a loader: ``loader = dataset if whole else DataLoader(dataset)``.
+        for each in assigned(module, node):
+            out.extend(call for call in built(module, each, depth - 1) if call not in out)
+        return out
+    for site in module.call_sites(function):
+        passed = bind(function, site, module.class_of(function) is not None).get(node.value)
+        if passed is not None:
+            out.extend(built(module, passed, depth - 1))
+    return out
+
+
+def consumers(module: Module) -> dict[cst.Call, list[cst.For | cst.CompFor]]:
+    """Return for each call that makes a loader the loops and comprehensions that go over it."""
+    out: dict[cst.Call, list[cst.For | cst.CompFor]] = {}
+    for loop in module.nodes(cst.For, cst.CompFor):
+        assert isinstance(loop, (cst.For, cst.CompFor))
+        for goes in module.over(loop):
+            for call in built(module, goes.iterated):
+                out.setdefault(call, []).append(loop)
+    return out
+
+
+def role(module: Module, loader: cst.Call, loops: list[cst.For | cst.CompFor]) -> str:
+    """Return what a loader feeds: ``train``, ``eval``, ``other`` (a loop without a model), or ``unseen``."""
+    kinds = {_kind(module, loop) for loop in loops}
+    for kind in ("train", "eval", "unseen", "other"):
+        if kind in kinds:
+            return kind
+    function = module.function(loader)
+    if function is not None and function.name.value == "train_dataloader" and module.class_of(function) is not None:
+        return "train"
+    return "unseen"
+
+
+def _kind(module: Module, loop: cst.For | cst.CompFor) -> str:
+    function = module.function(loop)
+    if function is not None and any(True for _ in module.within(function, cst.Yield)):
+        return "unseen"  # ``def cycle(loader)`` hands the batches on.
+    if isinstance(loop, cst.CompFor):
+        holder = module.parent(loop)
+        return "eval" if holder is not None and module.has_model_call(holder) else "other"
+    kind = module.loop_kind(loop).name
+    return {"TRAIN": "train", "EVAL": "eval"}.get(kind, "other")
+
+
+def feeding(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> list[cst.Call]:
+    """Return the calls that may have made the loader whose batches are at hand at `node`."""
+    for loop in module.loops(node):
+        if isinstance(loop, cst.For):
+            for goes in module.over(loop):
+                found = built(module, goes.iterated)
+                if found or module.is_loader(goes.iterated):
+                    return found
+    function = module.function(node)
+    if function is None or depth == 0:
+        return []
+    return [call for site in module.call_sites(function) for call in feeding(module, site, depth - 1)]
+
+
+def moves(module: Module, node: cst.CSTNode, depth: int = 2) -> str | None:
+    """Return the device to which code inside `node`, or a local function it calls, brings batches; None for none."""
+    for call in module.within(node, cst.Call, nested=True):
+        assert isinstance(call, cst.Call)
+        transfer = module.transfer(call)
+        if transfer is not None and (
+            module.value(transfer.source).origin == "batch" or module.value(transfer.source).kind in ("?", "batch")
+        ):
+            return transfer.device
+        for callee in module.callees(call) if depth else ():
+            found = moves(module, callee, depth - 1)
+            if found is not None:
+                return found
+    return None
+
+
+def makes(module: Module, call: cst.Call) -> bool:
+    """Say whether a call makes a `DataLoader`, or an instance of a derived class that takes the same arguments."""
+    if module.name(call.func) == DATALOADER:
+        return True
+    made = relatives.made(module, call)
+    bases = module.base_names(made.node) if isinstance(made.node, cst.ClassDef) else module.outside.bases(made)
+    if DATALOADER not in bases:
+        return False
+    bound = settings(module, call)
+    return bound is not None and set(bound.named.values()) <= set(call.args)
+
+
+def settings(module: Module, loader: cst.Call, depth: int = _DEPTH) -> Arguments | None:
+    """Return what `DataLoader` is given in a call that makes a loader; None where that is not known.
+
+    A class derived from it may set some of this in its own ``__init__``, and a factory in its body.
+    """
+    if module.name(loader.func) == DATALOADER:
+        return module.arguments(loader, DATALOADER)
+    family = list(relatives.classes(module, relatives.made(module, loader)))
+    for where, cls in family:
+        init = where.method(cls, "__init__")
+        if init is not None:
+            inner = _super_init(where, init)
+            if inner is None or _hands_on(init, inner):
+                return module.arguments(loader, DATALOADER) if inner is not None else None
+            return where.arguments(inner, DATALOADER)
+    if family:
+        return module.arguments(loader, DATALOADER)
+    found = [
+        settings(where, call, depth - 1)
+        for where, function in (relatives.functions(module, loader) if depth else ())
+        for out in relatives.returned(where, function)
+        for call in built(where, out)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _super_init(module: Module, init: cst.FunctionDef) -> cst.Call | None:
+    for call in module.within(init.body, cst.Call):
+        match call:
+            case cst.Call(func=cst.Attribute(value=cst.Call(func=cst.Name("super")), attr=cst.Name("__init__"))):
+                return call
+    return None
+
+
+def _hands_on(init: cst.FunctionDef, inner: cst.Call) -> bool:
+    """Say whether ``__init__`` takes ``*args, **kwargs`` and gives just these to its base."""
+    return [arg.star for arg in inner.args] == ["*", "**"] and len(init.params.params) == 1
+
+
+def pins(module: Module, loader: cst.Call) -> bool | None:
+    """Say whether a loader pins its batches: False if absent or literally False, None if decided elsewhere."""
+    bound = settings(module, loader)
+    pin = bound.value("pin_memory") if bound is not None else None
+    if bound is None:
+        return None
+    if pin is None:
+        return None if bound.open else False
+    return {"True": True, "False": False}.get(pin.value) if isinstance(pin, cst.Name) else None
+
+
+def batches_go_to(module: Module) -> str | None:
+    """Return the device to which a training or evaluation loop of this file brings its batches; None for none."""
+    for loop in module.nodes(cst.For):
+        assert isinstance(loop, cst.For)
+        if module.loop_kind(loop).name in ("TRAIN", "EVAL") and any(
+            module.is_loader(goes.iterated) for goes in module.over(loop)
+        ):
+            found = moves(module, loop)
+            if found is not None:
+                return found
+    return None

@@ -1,0 +1,269 @@
+"""What a step does anew each time: logs, progress bars, meters, and copies of constants. A part of `Module`.
+
+Sources: the code of tqdm (``set_postfix`` makes a string of all that is no number), of
+torch.utils.tensorboard (``_convert_np.py`` copies tensors to NumPy), of wandb and mlflow (both convert tensors to
+numbers when they are handed over), and of `logging` (arguments are formatted where the level is on).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.device import exact_dtypes, host_constants
+from torchlint.semantic.device.host_constants import HostConstant
+from torchlint.semantic.part import Part
+
+if TYPE_CHECKING:
+    from torchlint.semantic.device.host_reads import HostRead
+    from torchlint.semantic.module import Module
+
+_FUNCTIONS = {
+    **dict.fromkeys(("builtins.print", "rich.print", "warnings.warn", "wandb.log", "mlflow.log_metric"), "show"),
+    **dict.fromkeys(("mlflow.log_metrics", "tqdm.write", "tqdm.tqdm.write", "tqdm.auto.tqdm.write"), "show"),
+    **{f"logging.{level}": "show" for level in ("info", "warning", "warn", "error", "critical", "log")},
+    "logging.debug": "debug",
+}
+_LEVELS = frozenset(("info", "warning", "warn", "error", "critical", "success"))
+_LOGGER = re.compile(r"(^|_)log(ger|ging)?$|^LOG(GER)?$|^rank_zero_logger$", re.IGNORECASE)
+_RUN = re.compile(r"(^|_)wandb(_?run|_?logger)?$", re.IGNORECASE)
+_BAR = frozenset(("set_postfix", "set_postfix_str", "set_description", "set_description_str"))
+_BOARD = re.compile(r"^add_(scalars?|histogram|text|images?|video|embedding)$")
+# Methods that take what is to be logged; what they do with a tensor is not known.
+_TAKES = re.compile(
+    r"^(log|log_metrics?|log_dict|log_scalars?|report_scalar|record|logkv(_mean)?|add_metric|track(_\w+)?|write(row)?|"
+    r"display|debug|put_scalars?|log_value)$"
+)
+_METER = re.compile(
+    r"meter|metric|(^|_)(avg|average|running|loss(es)?|acc|top_?\d|stats?|tracker|logger|monitor|recorder)(_|$|\d)",
+    re.IGNORECASE,
+)
+_METER_CLASS = re.compile(r"(Meter|Average|Avg|Metric|Tracker|Logger|Monitor|Recorder|Stats|Mean)", re.IGNORECASE)
+_CASTS = frozenset("builtins." + name for name in ("str round format repr float int dict abs max min sum".split()))
+_HOLDERS = (
+    cst.FormattedStringExpression,
+    cst.FormattedString,
+    cst.ConcatenatedString,
+    cst.UnaryOperation,
+    cst.BinaryOperation,
+    cst.Tuple,
+    cst.List,
+    cst.Dict,
+    cst.Element,
+    cst.DictElement,
+    cst.StarredDictElement,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """A call that shows or records values.
+
+    Args:
+        call: the call.
+        kind: ``show`` if it turns tensors it is handed into text or numbers by itself, ``debug`` if it does so only
+            with debug messages on, ``take`` if that is not known, ``meter`` for a running average.
+    """
+
+    call: cst.Call
+    kind: str
+
+
+class PerStepUse(Part):
+    """The part of `Module` that knows logging calls, what they are handed, and constants on the host."""
+
+    def logging_call(self, call: cst.Call) -> Sink | None:
+        """Return what a call is as a logging call (print, a logger, a progress bar, a tracker, a meter), or None."""
+        return _sink(self._module, call)
+
+    def logged_in(self, node: cst.BaseExpression) -> list[Sink]:
+        """Return the logging calls that are all that reads an expression, itself or by the name bound to it."""
+        return _sinks(self._module, node, follow=True)
+
+    def shown_tensors(self, sink: Sink) -> Iterator[cst.BaseExpression]:
+        """Yield the tensors on the device that a logging call is handed and reads by itself."""
+        if sink.kind in ("show", "debug"):
+            for arg in sink.call.args:
+                if arg.star != "**":
+                    yield from _tensors(self._module, arg.value)
+
+    def read_before(self, read: HostRead) -> bool:
+        """Say whether the test of an ``if`` around a read has read the same tensor already."""
+        return _read_before(self._module, read)
+
+    def host_constant(self, source: cst.BaseExpression) -> HostConstant | None:
+        """Return the constant on the host of which an expression is a view, or None."""
+        return host_constants.host_constant(self._module, source)
+
+    def exact_dtype(self, node: cst.BaseExpression) -> str | None:
+        """Return the dtype of a tensor or array (``uint8``, ``float32``) where its source spells it, or None."""
+        return exact_dtypes.exact_dtype(self._module, node)
+
+    def cast_target(self, call: cst.Call) -> str | None:
+        """Return the dtype to which a method call casts without a move, or None."""
+        return exact_dtypes.cast_target(self._module, call)
+
+    def named_dtype(self, node: cst.BaseExpression | None) -> str | None:
+        """Return the dtype that an expression names (``torch.float``, ``"uint8"``), or None."""
+        return exact_dtypes.named_dtype(self._module, node)
+
+    def step_counter(self, loop: cst.CSTNode | None) -> str | None:
+        """Return the name that ``for i, batch in enumerate(…)`` counts the iterations of a loop with, or None."""
+        return _counter(self._module, loop)
+
+
+def _sink(module: Module, call: cst.Call) -> Sink | None:
+    name = module.name(call.func)
+    if name in _FUNCTIONS:
+        return Sink(call, _FUNCTIONS[name])
+    func = call.func
+    if not isinstance(func, cst.Attribute) or (name or "").startswith(("torch.", "numpy.")):
+        return None
+    kind = _method(module, call, func)
+    # A class of this file may keep what it is handed.
+    own = bool(module.callees(call)) or isinstance(module.value(func.value).node, cst.ClassDef)
+    return Sink(call, "take" if own and kind in ("show", "debug") else kind) if kind else None
+
+
+def _method(module: Module, call: cst.Call, func: cst.Attribute) -> str:
+    method, holder = func.attr.value, _last(func.value)
+    if method in _BAR or _BOARD.match(method):
+        return "show"
+    if _LOGGER.search(holder) and method in (*_LEVELS, "debug"):
+        return "debug" if method == "debug" else "show"
+    if method in ("log", "log_dict") and holder == "self":
+        return "" if module.is_lightning(call) else "take"
+    if method == "log" and (_RUN.search(holder) or module.name(func.value) == "wandb.run"):
+        return "show"
+    if _TAKES.match(method) and holder not in ("math", "np", "torch", "F"):
+        return "take"
+    value = module.value(func.value)
+    if method in ("update", "add", "add_value", "push", "put") and call.args and value.kind not in _NOT_METERS:
+        named = value.name if value.kind == "object" else None
+        if _METER_CLASS.search(named or "") or _METER.search(holder):
+            return "meter"
+    return ""
+
+
+_NOT_METERS = frozenset(
+    ("tensor", "dict", "list", "tuple", "module", "optimizer", "scaler", "scheduler", "str", "ndarray")
+)
+
+
+def _last(node: cst.BaseExpression) -> str:
+    """Return the last word of what a method is called on: ``losses`` of ``self.losses``, ``meters["losses"]``."""
+    match node:
+        case cst.Subscript(value=value, slice=[cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))]):
+            return f"{_last(value)}_{key.raw_value}"
+        case cst.Subscript(value=value):
+            return _last(value)
+        case cst.Call(func=func):
+            return _last(func)
+    return (dotted_text(node) or "").rpartition(".")[2]
+
+
+def _sinks(module: Module, node: cst.BaseExpression, follow: bool) -> list[Sink]:
+    at: cst.CSTNode = node
+    while True:
+        if isinstance(at, cst.Call) and (own := _sink(module, at)) is not None:
+            return [own]
+        above = module.parent(at)
+        match above:
+            case cst.Arg():
+                call = module.parent(above)
+                if not isinstance(call, cst.Call):
+                    return []
+                if _sink(module, call) is None and not _passes(module, call):
+                    return []
+                at = call
+            case cst.IfExp(test=test) if test is not at:
+                at = above
+            case cst.Attribute(value=value) if value is at and module.value(at).kind == "str":
+                at = module.parent(above) or above
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name) as target)]) if follow:
+                return _by_name(module, target, name)
+            case _ if isinstance(above, _HOLDERS):
+                at = above
+            case _:
+                return []
+
+
+def _passes(module: Module, call: cst.Call) -> bool:
+    """Say whether a call only makes text, a number or a container of its arguments."""
+    name = module.name(call.func) or ""
+    if name in _CASTS or name in ("collections.OrderedDict", "numpy.mean", "numpy.round", "numpy.array"):
+        return True
+    func = call.func
+    return (
+        isinstance(func, cst.Attribute)
+        and func.attr.value in ("format", "join")
+        and name == ""
+        and isinstance(func.value, (cst.SimpleString, cst.ConcatenatedString))
+    )
+
+
+def _by_name(module: Module, target: cst.Name, name: str) -> list[Sink]:
+    """Return the logging calls that read a name which is bound once, where nothing else reads it."""
+    scope: cst.CSTNode = module.function(target) or module.root
+    reads = module.reads(scope, name)
+    if len(module.writes(scope, name)) != 1 or not reads:
+        return []
+    loops = module.loops(target)
+    inside: cst.CSTNode = loops[0] if loops else scope
+    found: list[Sink] = []
+    for read in reads:
+        sinks = _sinks(module, read, follow=False)
+        if not sinks or not module.is_within(read, inside):
+            return []
+        found.extend(sinks)
+    return found
+
+
+def _tensors(module: Module, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    match node:
+        case cst.Dict(elements=elements):
+            for part in elements:
+                yield from _tensors(module, part.value)
+        case cst.List(elements=elements) | cst.Tuple(elements=elements):
+            for each in elements:
+                yield from _tensors(module, each.value)
+        case cst.Call(func=func, args=args) if module.name(func) in ("builtins.dict", "collections.OrderedDict"):
+            for arg in args:
+                yield from _tensors(module, arg.value)
+        case _ if module.value(node).tensor and module.on_device(node) is True:
+            yield node
+
+
+def _read_before(module: Module, read: HostRead) -> bool:
+    child: cst.CSTNode = read.node
+    for above in module.ancestors(read.node):
+        if isinstance(above, cst.FunctionDef):
+            return False
+        if isinstance(above, cst.If) and child is above.body:
+            calls = module.within(above.test, cst.Call)
+            if any(other.tensor.deep_equals(read.tensor) for call in calls for other in module.scalar_reads(call)):
+                return True
+        child = above
+    return False
+
+
+def _counter(module: Module, loop: cst.CSTNode | None) -> str | None:
+    if not isinstance(loop, cst.For):
+        return None
+    iterated: cst.BaseExpression = loop.iter
+    while isinstance(iterated, cst.Call) and iterated.args:
+        name = module.name(iterated.func) or ""
+        if name == "builtins.enumerate":
+            match loop.target:
+                case cst.Tuple(elements=[cst.Element(value=cst.Name(value=counter)), _]):
+                    return counter
+            return None
+        if not name.startswith("tqdm"):
+            return None
+        iterated = iterated.args[0].value
+    return None

@@ -1,0 +1,149 @@
+"""Training on several processes: who holds a DistributedDataParallel model, and who accumulates gradients."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.values.params import bind
+
+if TYPE_CHECKING:
+    from torchlint.semantic.module import Module
+
+DDP = "torch.nn.parallel.DistributedDataParallel"
+_ACCUMULATION = re.compile(r"accum", re.IGNORECASE)
+_MEMORY = re.compile(r"(^|_)(v?ram|mem|memory|oom|empty_cache|clear_cache|offload)(_|$)", re.IGNORECASE)
+_DEPTH = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulation:
+    """A loop that adds up the gradients of several micro-batches.
+
+    Args:
+        backwards: the backward passes of every micro-batch.
+        steps: the optimizer steps, which run only under `test`.
+        test: the condition on the micro-batch that lets the optimizer step.
+        period: the k of ``i % k``, or None where the condition is spelled otherwise.
+    """
+
+    backwards: tuple[cst.Call, ...]
+    steps: tuple[cst.Call, ...]
+    test: cst.BaseExpression
+    period: cst.BaseExpression | None
+
+
+# -- DistributedDataParallel ----------------------------------------------------------------------------------------
+
+
+def wraps(module: Module) -> list[cst.Call]:
+    """Return the calls of a file that wrap a model in DistributedDataParallel or a subclass of it."""
+    return [call for call in module.nodes(cst.Call) if isinstance(call, cst.Call) and _wrap(module, call)]
+
+
+def _wrap(module: Module, call: cst.Call) -> bool:
+    if module.name(call.func) == DDP:
+        return True
+    cls = module.local_class(call.func)
+    return cls is not None and DDP in module.base_names(cls)
+
+
+def is_replica(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
+    """Say whether an expression holds a model that some way through this file has wrapped in DDP."""
+    if isinstance(node, cst.Call):
+        return _wrap(module, node) or any(
+            is_replica(module, back.value, depth - 1)
+            for callee in (module.callees(node) if depth else ())
+            for back in module.within(callee, cst.Return)
+            if isinstance(back, cst.Return) and back.value is not None
+        )
+    if depth < 0 or not isinstance(node, (cst.Name, cst.Attribute)) or dotted_text(node) is None:
+        return False
+    function = module.function(node)
+    scopes = [module.class_of(node)] if isinstance(node, cst.Attribute) else [function, module.root]
+    for scope in scopes:
+        if scope is not None and _assigned(module, node, scope, depth):
+            return True
+    return isinstance(node, cst.Name) and function is not None and depth > 0 and _passed(module, node, function, depth)
+
+
+def _assigned(module: Module, place: cst.CSTNode, scope: cst.CSTNode, depth: int) -> bool:
+    for assign in module.within(scope, cst.Assign, nested=isinstance(scope, cst.ClassDef)):
+        if not isinstance(assign, cst.Assign) or not any(t.target.deep_equals(place) for t in assign.targets):
+            continue
+        if is_replica(module, assign.value, depth if isinstance(assign.value, cst.Call) else depth - 1):
+            return True
+    return False
+
+
+def _passed(module: Module, name: cst.Name, function: cst.FunctionDef, depth: int) -> bool:
+    for site in module.call_sites(function):
+        given = bind(function, site, module.class_of(function) is not None).get(name.value)
+        if given is not None and is_replica(module, given, depth - 1):
+            return True
+    return False
+
+
+def runs_replica(module: Module, loop: cst.For | cst.While) -> bool:
+    """Say whether a DDP model runs in a loop, or in a local function called there, or is handed to other code."""
+    for call in module.within(loop.body, cst.Call):
+        if not isinstance(call, cst.Call):
+            continue
+        if any(is_replica(module, node) for node in (call.func, *(arg.value for arg in call.args))):
+            return True
+        for callee in module.callees(call):
+            for inner in module.within(callee, cst.Call):
+                if isinstance(inner, cst.Call) and is_replica(module, inner.func):
+                    return True
+    return False
+
+
+# -- accumulation ---------------------------------------------------------------------------------------------------
+
+
+def accumulation(module: Module, loop: cst.For | cst.While) -> Accumulation | None:
+    """Return how a loop accumulates gradients: backward for each micro-batch, a step only for every k-th."""
+    calls = [c for c in module.within(loop.body, cst.Call) if isinstance(c, cst.Call)]
+    own = [c for c in calls if module.is_step(c) and next(iter(module.loops(c)), None) is loop]
+    steps = [c for c in own if _is_call(c, "step")]
+    tests = [counter(module, c, loop) for c in steps]
+    backwards = tuple(c for c in own if _is_call(c, "backward"))
+    if not steps or not backwards or any(counter(module, c, loop) is not None for c in backwards):
+        return None
+    test = tests[0]
+    return None if test is None or None in tests else Accumulation(backwards, tuple(steps), test, _period(test, module))
+
+
+def counter(module: Module, call: cst.Call, loop: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the condition that lets `call` run only for every k-th or the last micro-batch, if there is one."""
+    for test, _ in module.tests(call, loop):
+        counts = any(True for _ in module.within(test, cst.BinaryOperation))
+        if (isinstance(test, cst.Comparison) or counts) and (
+            module.is_interval(test) or any(_ACCUMULATION.search(name) for name in module.names_in(test))
+        ):
+            return test
+    return None
+
+
+def _is_call(call: cst.Call, method: str) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value == method
+
+
+def _period(test: cst.BaseExpression, module: Module) -> cst.BaseExpression | None:
+    for node in module.within(test, cst.BinaryOperation):
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
+            return node.right
+    return None
+
+
+# -- choices --------------------------------------------------------------------------------------------------------
+
+
+def saves_memory(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a setting about memory asks for the code at `node`: somebody has chosen headroom over speed."""
+    names = (n for test, needed in module.tests(node) if needed for n in module.within(test, cst.Name))
+    return any(isinstance(n, cst.Name) and _MEMORY.search(n.value) for n in names)

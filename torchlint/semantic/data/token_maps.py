@@ -1,0 +1,161 @@
+"""Calls of ``map`` on a dataset of the datasets library, and the tokenizer calls in the functions they are given."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.code.names import dotted_text
+
+if TYPE_CHECKING:
+    from torchlint.semantic.module import Module
+
+_DEPTH = 4
+_MAKERS = re.compile(
+    r"datasets\.(load_dataset|load_from_disk|concatenate_datasets|interleave_datasets|DatasetDict|"
+    r"(Dataset|DatasetDict)\.(from_\w+|load_from_disk)|arrow_dataset\.Dataset\.from_\w+)"
+)
+_SAME = frozenset(
+    (
+        "map filter shuffle select train_test_split shard sort rename_column rename_columns remove_columns "
+        "select_columns with_format cast_column add_column flatten_indices take skip"
+    ).split()
+)
+_TYPES = frozenset(("datasets.Dataset", "datasets.DatasetDict", "datasets.arrow_dataset.Dataset"))
+_ONLY_THERE = frozenset(("remove_columns", "load_from_cache_file", "writer_batch_size", "keep_in_memory"))
+_TOKENIZER = re.compile(r"(^|_)(tok|tokeni[sz]er|tokenizer_\w+)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenMap:
+    """One ``dataset.map(function)`` whose function calls a tokenizer on a row.
+
+    Args:
+        call: the call of ``map``.
+        tokenizer: the call of the tokenizer.
+        plain: whether the function returns that call alone, on whole columns of the row.
+    """
+
+    call: cst.Call
+    tokenizer: cst.Call
+    plain: bool
+
+
+def hf_dataset(module: Module, node: cst.CSTNode | None, depth: int = _DEPTH) -> bool:
+    """Say whether an expression is a dataset, or a dict of datasets, of the datasets library."""
+    match node:
+        case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value=method))) if method in _SAME and depth:
+            return hf_dataset(module, receiver, depth - 1)
+        case cst.Call(func=func):
+            streams = module.keyword(node, "streaming")
+            made = _MAKERS.fullmatch(module.name(func) or "") is not None
+            return made and (streams is None or dotted_text(streams) == "False")
+        case cst.Subscript(value=holder) if depth:
+            return hf_dataset(module, holder, depth - 1)
+        case cst.Name() if depth:
+            return _named(module, node, depth)
+    return False
+
+
+def _named(module: Module, node: cst.Name, depth: int) -> bool:
+    scope = module.function(node)
+    for param in scope.params.params if scope is not None else ():
+        if param.name.value == node.value and param.annotation is not None:
+            return module.name(param.annotation.annotation) in _TYPES
+    found = []
+    for home in (scope, module.root):
+        for write in module.writes(home, node.value) if home is not None else ():
+            bound = module.small_statement(write)
+            own = isinstance(bound, cst.Assign) and not module.is_within(node, bound)
+            if isinstance(bound, cst.Assign) and own and bound.targets[0].target is write:
+                found.append(bound.value)
+        if found:
+            break
+    # ``ds = ds.map(f)`` binds anew what it was.
+    return (
+        bool(found)
+        and all(hf_dataset(module, value, depth - 1) or _rebinds(value, node) for value in found)
+        and any(not _rebinds(value, node) for value in found)
+    )
+
+
+def _rebinds(value: cst.BaseExpression, name: cst.Name) -> bool:
+    at: cst.CSTNode = value
+    while isinstance(at, (cst.Call, cst.Attribute, cst.Subscript)):
+        at = at.func if isinstance(at, cst.Call) else at.value
+    return isinstance(at, cst.Name) and at.value == name.value
+
+
+def token_map(module: Module, call: cst.Call) -> TokenMap | None:
+    """Return what is known of a call of ``map`` that hands rows of a dataset to a tokenizer, or None."""
+    func, given = call.func, {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+    if not isinstance(func, cst.Attribute) or func.attr.value != "map" or any(arg.star for arg in call.args):
+        return None
+    first = given.get("function") or (call.args[0].value if call.args and call.args[0].keyword is None else None)
+    if first is None or not (hf_dataset(module, func.value) or (_imported(module) and _ONLY_THERE & given.keys())):
+        return None
+    function: cst.CSTNode | None = first if isinstance(first, cst.Lambda) else module.value(first).node
+    if not isinstance(function, (cst.FunctionDef, cst.Lambda)) or not function.params.params:
+        return None
+    return _in_function(module, call, function)
+
+
+def _imported(module: Module) -> bool:
+    return re.search(r"^[^\S\n]*(import|from) datasets\b", module.text, re.MULTILINE) is not None
+
+
+def _in_function(module: Module, call: cst.Call, function: cst.FunctionDef | cst.Lambda) -> TokenMap | None:
+    row = function.params.params[0].name.value
+    for each in module.within(function.body, cst.Call):
+        if not isinstance(each, cst.Call) or not _tokenizes(module, each):
+            continue
+        texts = [arg.value for arg in each.args if not arg.star and row in module.names_in(arg.value)]
+        if not texts:
+            continue
+        columns = all(_column(text, row) for text in texts)
+        return TokenMap(call, each, columns and _returned(function) is each and len(function.params.params) == 1)
+    return None
+
+
+def _column(text: cst.BaseExpression, row: str) -> bool:
+    match text:
+        case cst.Subscript(
+            value=cst.Name(value=name), slice=[cst.SubscriptElement(slice=cst.Index(cst.SimpleString()))]
+        ):
+            return name == row
+    return False
+
+
+def _returned(function: cst.FunctionDef | cst.Lambda) -> cst.CSTNode | None:
+    """Return the expression that is all a function's body."""
+    if isinstance(function, cst.Lambda):
+        return function.body
+    match function.body.body:
+        case [cst.SimpleStatementLine(body=[cst.Return(value=value)])]:
+            return value
+    return None
+
+
+def _tokenizes(module: Module, call: cst.Call) -> bool:
+    """Say whether a call runs a tokenizer that is not known to be a slow one."""
+    func = call.func
+    if isinstance(func, cst.Attribute) and func.attr.value in (
+        "encode",
+        "encode_plus",
+        "batch_encode_plus",
+        "tokenize",
+    ):
+        return False
+    name = dotted_text(func)
+    if name is None or not _TOKENIZER.search(name.rpartition(".")[2]):
+        return False
+    made = module.definition(func) if isinstance(func, cst.Name) else None
+    if not isinstance(made, cst.Call):
+        return not module.callees(call)
+    fast = module.keyword(made, "use_fast")
+    slow = isinstance(fast, cst.Name) and fast.value == "False"
+    maker = dotted_text(made.func) or ""
+    return not slow and (maker.endswith(".from_pretrained") and "Tokenizer" in maker)

@@ -1,0 +1,1 @@
+"""What crosses the bus between the host and the accelerator."""

@@ -1,0 +1,374 @@
+"""Elements of tensors: what is one tensor and not several, and loops that read every element on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeGuard
+
+import libcst as cst
+
+from torchlint.semantic.part import Part
+from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.values.object_uses import ObjectUse, Way, binding_uses, shared_loop
+from torchlint.semantic.values.observers import sees_variables
+from torchlint.semantic.values.tensor_origins import all_by_torch, made_by_torch
+from torchlint.semantic.values.value import ACCEL, CUDA
+
+if TYPE_CHECKING:
+    from torchlint.semantic.module import Module
+
+_CASTS = {"builtins.float": "float", "builtins.int": "int", "builtins.bool": "bool", "torch.Tensor.item": "item"}
+_READS = ("item", "float", "int", "bool", "complex")
+_CONTAINERS = ("tensor", "list", "tuple", "iterator")
+_TYPE_TESTS = ("builtins.isinstance", "torch.is_tensor", "builtins.type")
+_FLAT_FACTORIES = frozenset(("torch.arange", "torch.linspace", "torch.logspace", "torch.randperm", "torch.flatten"))
+_FLAT_METHODS = frozenset(("flatten", "ravel"))
+_SAME_SHAPE = frozenset(
+    ("cpu", "cuda", "to", "detach", "clone", "float", "double", "half", "long", "int", "contiguous")
+)
+# What may stand between an element and its read.
+_PLAIN_STEPS = frozenset(("item", "detach", "data", "cpu", "to", "float", "double", "half", "squeeze"))
+_DEPTH = 3
+_CONSUMERS = frozenset("builtins." + name for name in "list tuple set frozenset sum max min sorted any all".split())
+_PURE_BUILTINS = frozenset("builtins." + name for name in "float int bool round abs str repr max min len".split())
+_PLAIN_KINDS = ("number", "bool", "str", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class ElementRead:
+    """One read on the host of an element of a tensor.
+
+    Args:
+        node: the read: ``v.item()``, ``float(v)``, ``int(v[0])``, or a whole ``map(float, t)``.
+        how: ``item``, ``float``, ``int``, ``bool`` or ``complex``.
+        direct: the use of the element, where it is the element itself that is read and not a part of it, else None.
+    """
+
+    node: cst.BaseExpression
+    how: str
+    direct: cst.CSTNode | None
+
+
+@dataclass(frozen=True, slots=True)
+class ElementReads:
+    """All that a loop does with the elements of a device tensor, or of a list of them: it reads them on the host.
+
+    Args:
+        tensor: what the loop goes over.
+        single: whether that is one tensor (True), or a list or tuple of tensors (False); None for either.
+        reads: the reads, one at least.
+        whole: the comprehension whose value is the elements that the one read gives and nothing else, or None.
+    """
+
+    tensor: cst.BaseExpression
+    single: bool | None
+    reads: tuple[ElementRead, ...]
+    whole: cst.BaseExpression | None
+
+
+class Elements(Part):
+    """The part of `Module` that knows single tensors and their elements."""
+
+    def one_tensor(self, node: cst.BaseExpression) -> bool:
+        """Say whether an expression is certainly one tensor: not a list, a batch, or what a model may return."""
+        value = self._module.value(node)
+        return value.tensor and not value.loose and not self.asked_for_type(node)
+
+    def asked_for_type(self, node: cst.BaseExpression) -> bool:
+        """Say whether the function asks an expression for its type: then it may be a list of tensors."""
+        return _asked(self._module, node)
+
+    def one_dimensional(self, node: cst.BaseExpression) -> bool:
+        """Say whether a tensor has exactly one dimension, by the way it was made."""
+        return _flat(self._module, node, _DEPTH)
+
+    def holds_device_tensors(self, node: cst.BaseExpression) -> bool:
+        """Say whether a list or tuple holds tensors that are on the accelerator."""
+        return _holds(self._module, node)
+
+    def element_reads(self, loop: cst.For | cst.CompFor | cst.Call) -> Iterator[ElementReads]:
+        """Yield what a loop, a comprehension or a ``map`` goes over and does nothing with but read its elements."""
+        if isinstance(loop, cst.Call):
+            yield from _mapped(self._module, loop)
+        else:
+            yield from _looped(self._module, loop)
+
+
+def _asked(module: Module, node: cst.BaseExpression) -> bool:
+    function = module.function(node)
+    calls = module.within(function.body, cst.Call) if function is not None else ()
+    return any(
+        isinstance(c, cst.Call) and c.args and c.args[0].value.deep_equals(node) and module.name(c.func) in _TYPE_TESTS
+        for c in calls
+    )
+
+
+def _holds(module: Module, node: cst.BaseExpression) -> bool:
+    match node:
+        case cst.List(elements=elements) | cst.Tuple(elements=elements):
+            return any(module.on_device(element.value) is True for element in elements)
+        case cst.ListComp(elt=elt) | cst.GeneratorExp(elt=elt):
+            return module.on_device(elt) is True
+    value = module.value(node)
+    item = value.item
+    kept = value.kind in ("list", "tuple") and item is not None and item.tensor and not item.loose
+    return kept and module.accel and item is not None and item.device in (CUDA, ACCEL)
+
+
+def _flat(module: Module, node: cst.BaseExpression, depth: int) -> bool:
+    if module.value(node).rank == 1:
+        return True
+    match node:
+        case cst.Name() if depth:
+            definition = module.definition(node)
+            return definition is not None and _flat(module, definition, depth - 1)
+        case cst.Call(func=func) if module.name(func) in _FLAT_FACTORIES:
+            return module.name(func) != "torch.flatten" or len(node.args) == 1
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=method)), args=args):
+            if not module.value(inner).tensor:
+                return False
+            if method in ("view", "reshape"):
+                return len(args) == 1 and _minus_one(args[0].value)
+            return (method in _FLAT_METHODS and not args) or (method in _SAME_SHAPE and _flat(module, inner, depth))
+    return False
+
+
+def keeps_its_shape(module: Module, node: cst.BaseExpression, until: cst.CSTNode) -> bool:
+    """Say whether a tensor, until `until` runs, has the shape with which the one statement that binds its name made it.
+
+    ``unsqueeze_`` and ``.data = …`` change it, under any name; so may code that is not known.
+    """
+    if not all_by_torch(module):
+        return False
+    return isinstance(node, cst.Call) or _keeps_its_shape(module, node, until, _DEPTH)
+
+
+def _keeps_its_shape(module: Module, node: cst.BaseExpression, until: cst.CSTNode, depth: int) -> bool:
+    if not isinstance(node, cst.Name) or not depth or sees_variables(module):
+        return False
+    definitions = module.definitions(node)
+    origin = definitions[0] if len(definitions) == 1 else None
+    if not isinstance(origin, (cst.Assign, cst.AnnAssign)) or origin.value is None:
+        return False
+    for use in binding_uses(module, origin, node.value):
+        reshapes = use.way is Way.WRITTEN and (
+            use.name in torch_api.RESHAPING_METHODS or not (use.name.endswith("_") or use.name in ("[]", "augmented"))
+        )
+        if (reshapes or use.way is Way.ESCAPES) and not _certainly_later(module, use, until, origin):
+            return False
+    made = _behind_views(module, origin.value)
+    if isinstance(made, cst.Name):  # ``flatten()`` of what is flat already gives the tensor itself.
+        return _keeps_its_shape(module, made, until, depth - 1)
+    is_new = isinstance(made, (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)) or made_by_torch(module, made)
+    return is_new or (isinstance(made, cst.Call) and module.value(made.func).kind == "module")
+
+
+def _behind_views(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return the expression of which one is a view or a part, or may be the tensor itself."""
+    while True:
+        match node:
+            case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=name))) if module.name(node.func) is None:
+                if name not in torch_api.ALIASING_METHODS:
+                    return node
+                node = inner
+            case cst.Call(func=func, args=[cst.Arg(value=inner), *_]) if (
+                module.name(func) in torch_api.ALIASING_FUNCTIONS
+            ):
+                node = inner
+            case cst.Subscript(value=inner):
+                node = inner
+            case _:
+                return node
+
+
+def _certainly_later(module: Module, use: ObjectUse, node: cst.CSTNode, origin: cst.CSTNode) -> bool:
+    """Say whether a use comes only after `node` has run, for the object that `origin` makes."""
+    if not module.before(node, use.at) or module.is_within(use.at, node) or use.name in ("closure", "global"):
+        return False
+    return not shared_loop(module, use.at, node, origin)
+
+
+def runs_at_once(module: Module, node: cst.CSTNode, found: ElementReads) -> bool:
+    """Say whether all elements are read at one go, and nothing but known, pure code runs between the reads.
+
+    A generator or a ``map`` is read later, or in part; a function that is called may change the tensor.
+    """
+    if isinstance(node, cst.Call):
+        return _consumed(module, node)
+    if not isinstance(node, cst.CompFor) or node.inner_for_in is not None or node.asynchronous is not None:
+        return False
+    holder = _holder(module, node)
+    if isinstance(holder, cst.GeneratorExp) and not _consumed(module, holder):
+        return False
+    reads = [read.node for read in found.reads]
+    targets = module.names_in(node.target)
+    sources = [goes.iterated for goes in module.over(node) if goes.iterated is not found.tensor]
+    return all(_pure(module, part, reads, targets) for part in _repeated(node, holder)) and all(
+        isinstance(each, cst.Name) and module.value(each).kind in ("tensor", "list", "tuple") for each in sources
+    )
+
+
+def _consumed(module: Module, lazy: cst.BaseExpression) -> bool:
+    """Say whether a generator is used up at once, by a function that does nothing else meanwhile."""
+    arg = module.parent(lazy)
+    call = module.parent(arg) if isinstance(arg, cst.Arg) else None
+    if not isinstance(call, cst.Call) or call.args[0] is not arg or arg.star or arg.keyword is not None:
+        return False
+    others = [a for a in call.args if a is not arg]
+    plain = all(isinstance(a.value, (cst.Integer, cst.Float, cst.Name)) and _flag(module, a) for a in others)
+    if module.name(call.func) in _CONSUMERS:
+        return plain
+    joined = isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.SimpleString)
+    return joined and not others
+
+
+def _flag(module: Module, arg: cst.Arg) -> bool:
+    return (arg.keyword is None or arg.keyword.value != "key") and module.value(arg.value).kind in ("number", "bool")
+
+
+def _pure(module: Module, node: cst.CSTNode, reads: list[cst.BaseExpression], targets: frozenset[str]) -> bool:
+    """Say whether evaluating an expression runs no code of the program's own beside the known reads."""
+    if node in reads or isinstance(node, (cst.BaseNumber, cst.SimpleString)):
+        return True
+    match node:
+        case cst.Name(value=name):
+            return name in targets or module.value(node).kind in _PLAIN_KINDS or name in ("None", "True", "False")
+        case cst.Call(func=cst.Name() as func, args=args):
+            inner = [arg.value for arg in args]
+            known = module.name(func) in _PURE_BUILTINS
+        case cst.Subscript(value=cst.Name() as value, slice=[cst.SubscriptElement(slice=cst.Index(value=index))]):
+            inner, known = [index], module.value(value).kind in ("list", "tuple", "dict", "str", "ndarray")
+        case cst.BinaryOperation(left=left, right=right):
+            inner, known = [left, right], True
+        case cst.UnaryOperation(expression=expression):
+            inner, known = [expression], True
+        case cst.Comparison(left=left, comparisons=comparisons):
+            inner, known = [left, *(part.comparator for part in comparisons)], True
+        case cst.BooleanOperation(left=left, right=right):
+            inner, known = [left, right], True
+        case cst.IfExp(test=test, body=body, orelse=orelse):
+            inner, known = [test, body, orelse], True
+        case cst.Tuple(elements=elements) | cst.List(elements=elements):
+            inner, known = [element.value for element in elements], True
+        case cst.CompIf(test=test):
+            inner, known = [test], True
+        case _:
+            return False
+    return known and all(_pure(module, each, reads, targets) for each in inner)
+
+
+def _minus_one(node: cst.BaseExpression) -> bool:
+    match node:
+        case cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer(value="1")):
+            return True
+    return False
+
+
+# -- loops ----------------------------------------------------------------------------------------------------------
+
+
+def _looped(module: Module, loop: cst.For | cst.CompFor) -> Iterator[ElementReads]:
+    holder = loop if isinstance(loop, cst.For) else _holder(module, loop)
+    parts = _repeated(loop, holder)
+    for goes in module.over(loop):
+        if not isinstance(goes.target, cst.Name) or not _iterable(module, goes.iterated):
+            continue
+        name = goes.target.value
+        uses = [u for part in parts for u in module.reads(part, name) if module.value(u).kind not in ("number", "bool")]
+        # What is a tensor in some calls of a helper only may stand beside plain numbers: they cannot be stacked.
+        if any(module.value(use).kind in ("?", "accumulated") for use in uses):
+            continue
+        found = [_read(module, use) for use in uses]
+        reads = tuple(read for read in found if read is not None)
+        if reads and len(reads) == len(found):
+            whole = holder if _exactly(holder, reads[0].node, goes.iterated) else None
+            yield ElementReads(goes.iterated, _single(module, goes.iterated), reads, whole)
+
+
+def _holder(module: Module, loop: cst.CompFor) -> cst.CSTNode:
+    return next(a for a in module.ancestors(loop) if not isinstance(a, cst.CompFor))
+
+
+def _repeated(loop: cst.For | cst.CompFor, holder: cst.CSTNode) -> list[cst.CSTNode]:
+    """Return what is done with each element: a loop's body, or a comprehension's element and conditions."""
+    if isinstance(loop, cst.For):
+        return [loop.body]
+    out: list[cst.CSTNode] = [*loop.ifs]
+    if isinstance(holder, cst.DictComp):
+        out += [holder.key, holder.value]
+    elif isinstance(holder, (cst.ListComp, cst.SetComp, cst.GeneratorExp)):
+        out.append(holder.elt)
+    if loop.inner_for_in is not None:
+        out.append(loop.inner_for_in)
+    return out
+
+
+def _iterable(module: Module, node: cst.BaseExpression) -> bool:
+    value = module.value(node)
+    return value.kind in _CONTAINERS and not (value.tensor and value.rank == 0)
+
+
+def _single(module: Module, node: cst.BaseExpression) -> bool | None:
+    if module.value(node).kind in ("list", "tuple"):
+        return False
+    return True if module.one_tensor(node) else None
+
+
+def _read(module: Module, use: cst.CSTNode) -> ElementRead | None:
+    """Return the read on the host in which a use of an element ends."""
+    node = use
+    while True:
+        above = module.parent(node)
+        if isinstance(above, cst.Call):
+            found = next((r for r in module.scalar_reads(above) if r.how in _READS), None)
+            if found is not None and module.is_within(use, found.tensor):
+                return ElementRead(found.node, found.how, use if found.tensor is use and _bare(above, use) else None)
+            if above.func is not node or above.args:
+                return None
+        elif isinstance(above, (cst.Attribute, cst.Subscript)):
+            if above.value is not node or (isinstance(above, cst.Attribute) and above.attr.value not in _PLAIN_STEPS):
+                return None
+        elif not isinstance(above, cst.Arg):
+            return None
+        node = above
+
+
+def _bare(read: cst.Call, use: cst.CSTNode) -> bool:
+    """Say whether nothing stands between the element and its read, as ``.cpu()`` may."""
+    if isinstance(read.func, cst.Attribute):
+        return read.func.value is use
+    return read.args[0].value is use
+
+
+def _exactly(holder: cst.CSTNode, node: cst.CSTNode, iterated: cst.CSTNode) -> TypeGuard[cst.BaseExpression]:
+    match holder:
+        case (
+            cst.ListComp(elt=elt, for_in=cst.CompFor(iter=at, ifs=[], inner_for_in=None, asynchronous=None))
+            | cst.GeneratorExp(elt=elt, for_in=cst.CompFor(iter=at, ifs=[], inner_for_in=None, asynchronous=None))
+        ):
+            return elt is node and at is iterated
+    return False
+
+
+def _mapped(module: Module, call: cst.Call) -> Iterator[ElementReads]:
+    if module.name(call.func) != "builtins.map" or len(call.args) != 2 or any(arg.star for arg in call.args):
+        return
+    how, tensor = _mapper(module, call.args[0].value), call.args[1].value
+    if how is None or not _iterable(module, tensor):
+        return
+    if module.on_device(tensor) is True or module.holds_device_tensors(tensor):
+        yield ElementReads(tensor, _single(module, tensor), (ElementRead(call, how, None),), None)
+
+
+def _mapper(module: Module, function: cst.BaseExpression) -> str | None:
+    match function:
+        case cst.Lambda(
+            params=cst.Parameters(params=[cst.Param(name=cst.Name(value=name))]),
+            body=cst.Call(func=cst.Attribute(value=cst.Name(value=used), attr=cst.Name(value="item")), args=[]),
+        ):
+            return "item" if used == name else None
+    return _CASTS.get(module.name(function) or "")
+
+
+__all__ = ["ElementRead", "ElementReads", "Elements", "keeps_its_shape", "runs_at_once"]

@@ -1,0 +1,114 @@
+"""The exact dtype of a tensor, where the source spells it: what a copy of it weighs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.torch import api as torch_api
+
+if TYPE_CHECKING:
+    from torchlint.semantic.module import Module
+
+BYTES = {
+    **dict.fromkeys(("bool", "uint8", "int8"), 1),
+    **dict.fromkeys(("int16", "float16", "bfloat16"), 2),
+    **dict.fromkeys(("int32", "float32"), 4),
+    **dict.fromkeys(("int64", "float64"), 8),
+}
+"""Bytes per element of the dtypes for which every operation on a device exists."""
+_ALIASES = {
+    "byte": "uint8",
+    "char": "int8",
+    "short": "int16",
+    "int": "int32",
+    "long": "int64",
+    "half": "float16",
+    "float": "float32",
+    "double": "float64",
+    "bool_": "bool",
+    "cfloat": "complex64",
+}
+CAST_METHODS = frozenset("byte char short int long half bfloat16 float double bool".split())
+_SAME = frozenset(
+    (
+        "view reshape unsqueeze squeeze expand repeat transpose permute t flatten detach clone contiguous flip roll "
+        "narrow cpu cuda pin_memory copy"
+    ).split()
+)
+_ARRAYS = frozenset(("torch.from_numpy", "torch.as_tensor", "torch.tensor"))
+_DEPTH = 6
+
+
+def named_dtype(module: Module, node: cst.BaseExpression | None) -> str | None:
+    """Return the dtype that an expression names (``torch.float``, ``np.uint8``, ``"uint8"``), or None."""
+    if node is None:
+        return None
+    if isinstance(node, cst.SimpleString):
+        last = str(node.raw_value).rpartition(".")[2]
+    else:
+        package, _, last = (module.name(node) or "").partition(".")
+        if package not in ("torch", "numpy"):
+            return None
+    last = _ALIASES.get(last, last)
+    return last if last in BYTES else None
+
+
+def cast_target(module: Module, call: cst.Call) -> str | None:
+    """Return the dtype to which a method call casts without a move: ``.float()``, ``.to(torch.float)``."""
+    func = call.func
+    if not isinstance(func, cst.Attribute) or module.name(func) is not None:
+        return None
+    if func.attr.value in CAST_METHODS and not call.args:
+        return _ALIASES.get(func.attr.value, func.attr.value)
+    if func.attr.value in ("to", "type", "astype") and call.args:
+        first = call.args[0]
+        if first.keyword is None or first.keyword.value == "dtype":
+            found = named_dtype(module, first.value) if not first.star else None
+            return found if len(call.args) == 1 or func.attr.value == "astype" else None
+    return None
+
+
+def exact_dtype(module: Module, node: cst.BaseExpression, depth: int = _DEPTH) -> str | None:
+    """Return the dtype of a tensor or array, where its source spells it or its operation fixes it; else None."""
+    if depth == 0:
+        return None
+    match node:
+        case cst.Call(func=func):
+            return _of_call(module, node, func, depth)
+        case cst.Name():
+            found = module.definitions(node)
+            made = found[0] if len(found) == 1 else None
+            if isinstance(made, cst.Assign) and len(made.targets) == 1 and isinstance(made.targets[0].target, cst.Name):
+                return exact_dtype(module, made.value, depth - 1)
+            return None
+        case cst.Subscript(value=value):
+            return exact_dtype(module, value, depth - 1)
+    found_value = module.value(node)
+    return "bool" if found_value.tensor and found_value.dtype == "bool" else None
+
+
+def _of_call(module: Module, call: cst.Call, func: cst.BaseExpression, depth: int) -> str | None:
+    target = cast_target(module, call)
+    if target is not None:
+        return target
+    name = module.name(func) or ""
+    if name in torch_api.FACTORIES or name in _ARRAYS:
+        given = module.keyword(call, "dtype")
+        if given is not None:
+            return named_dtype(module, given)
+        return exact_dtype(module, call.args[0].value, depth - 1) if name in _ARRAYS and call.args else None
+    if name == "cv2.imread":
+        return "uint8"
+    if name.startswith("numpy."):
+        return named_dtype(module, module.keyword(call, "dtype"))
+    if isinstance(func, cst.Attribute) and not name:
+        if func.attr.value in _SAME:
+            return exact_dtype(module, func.value, depth - 1)
+        if func.attr.value == "to" and module.transfer(call) is not None:
+            moved = module.transfer(call)
+            given = moved.dtype if moved is not None else None
+            return named_dtype(module, given) if given is not None else exact_dtype(module, func.value, depth - 1)
+    value = module.value(call)
+    return "bool" if value.tensor and value.dtype == "bool" else None

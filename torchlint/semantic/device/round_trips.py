@@ -1,0 +1,105 @@
+"""Values that leave the device, are worked on by the host, and go back to a device in the same function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.device.host_reads import HostRead
+from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.values.value import ACCEL, CUDA
+
+if TYPE_CHECKING:
+    from torchlint.semantic.module import Module
+
+_DEPTH = 6
+
+
+@dataclass(frozen=True, slots=True)
+class RoundTrip:
+    """One trip of a value from the device to the host and back.
+
+    Args:
+        copy: where the value leaves the device.
+        back: the call that brings the result to the device again.
+        maker: the call that makes a tensor of host data, often inside `back`.
+        direct: the whole trip is one expression.
+        through: the dotted names of the functions that it passes on the host.
+    """
+
+    copy: HostRead
+    back: cst.Call
+    maker: cst.Call
+    direct: bool
+    through: tuple[str, ...]
+
+
+def round_trip(module: Module, back: cst.Call) -> RoundTrip | None:
+    """Return the trip that ends in `back`: a tensor made of host data and moved, or made with ``device=``."""
+    maker = _maker(module, back)
+    if maker is None or not maker.args:
+        return None
+    through: list[str] = []
+    data = maker.args[0].value
+    for expr in _sources(module, data, maker, _DEPTH, set()):
+        for call in module.within(expr, cst.Call):
+            assert isinstance(call, cst.Call)
+            copy = module.host_copy(call)
+            if copy is not None:
+                return RoundTrip(copy, back, maker, module.is_within(call, data), tuple(through))
+            through.append(module.name(call.func) or "")
+    return None
+
+
+def _maker(module: Module, back: cst.Call) -> cst.Call | None:
+    """Return the call that makes a tensor of host data, where `back` brings that tensor to a device."""
+    if module.name(back.func) in torch_api.DATA_FACTORIES:
+        device = module.keyword(back, "device")
+        return back if device is not None and module.devlike(device) in (CUDA, ACCEL) else None
+    if not isinstance(back.func, cst.Attribute) or back.func.attr.value not in ("to", "cuda"):
+        return None
+    if module.value(back).device not in (CUDA, ACCEL):
+        return None
+    at: cst.CSTNode = back.func.value
+    while isinstance(at, (cst.Call, cst.Attribute)):
+        if isinstance(at, cst.Call) and module.name(at.func) in torch_api.DATA_FACTORIES:
+            return at
+        at = at.func if isinstance(at, cst.Call) else at.value
+    return None
+
+
+def _sources(
+    module: Module, expr: cst.BaseExpression, before: cst.CSTNode, depth: int, seen: set[cst.CSTNode]
+) -> Iterator[cst.BaseExpression]:
+    """Yield an expression, then the expressions from which the names in it got their values, nearest first."""
+    yield expr
+    if depth == 0:
+        return
+    for name in module.within(expr, cst.Name):
+        assert isinstance(name, cst.Name)
+        above = module.parent(name)
+        if isinstance(above, cst.Attribute) and above.attr is name:
+            continue
+        if isinstance(above, cst.Call) and above.func is name:
+            continue
+        origin = _origin(module, name.value, before)
+        if origin is not None and origin not in seen:
+            seen.add(origin)
+            yield from _sources(module, origin, origin, depth - 1, seen)
+
+
+def _origin(module: Module, name: str, before: cst.CSTNode) -> cst.BaseExpression | None:
+    scope_node: cst.CSTNode = module.function(before) or module.root
+    own = module.small_statement(before)
+    for write in reversed([w for w in module.writes(scope_node, name) if module.before(w, before)]):
+        at = module.small_statement(write)
+        if at is not None and at is own:
+            continue
+        if isinstance(at, cst.Assign):
+            return at.value
+        if at is None and isinstance(above := module.parent(write), cst.For):
+            return above.iter
+    return None

@@ -1,0 +1,1 @@
+"""How often code runs, and whether autograd records it."""

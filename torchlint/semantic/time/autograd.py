@@ -1,0 +1,67 @@
+"""Is autograd off at a node: by the text around it, or because every caller in the file holds it off."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.semantic.code.flow import Flow
+from torchlint.semantic.code.scopes import Scopes
+from torchlint.semantic.torch import api as torch_api
+
+
+class Autograd:
+    """Answers `no_grad(node)` for one file; results are remembered by function."""
+
+    def __init__(self, scopes: Scopes, flow: Flow) -> None:
+        self._scopes = scopes
+        self._flow = flow
+        self._functions: dict[cst.CSTNode, bool | None] = {}
+        # A plain ``torch.set_grad_enabled(...)`` statement holds until the next one, wherever that is.
+        self._switched = any(self._is_switch(call) for call in scopes.tree.nodes(cst.Call))
+
+    def no_grad(self, node: cst.CSTNode) -> bool | None:
+        """Return True, False, or None where callers disagree or a flag decides at run time."""
+        held = self._scopes.lexical_no_grad(node)
+        if held is not None:
+            return held
+        if self._scopes.conditional_grad(node):
+            return None
+        if self._switched:
+            return None
+        function = self._scopes.function(node)
+        return self._function(function) if function is not None else False
+
+    def _is_switch(self, call: cst.CSTNode) -> bool:
+        plain = isinstance(call, cst.Call) and isinstance(self._scopes.tree.parents.get(call), cst.Expr)
+        return plain and self._scopes.names.name(getattr(call, "func", None)) == "torch.set_grad_enabled"
+
+    def _function(self, function: cst.FunctionDef) -> bool | None:
+        if function not in self._functions:
+            self._functions[function] = None
+            self._functions[function] = self._callers(function)
+        return self._functions[function]
+
+    def _callers(self, function: cst.FunctionDef) -> bool | None:
+        step = function.name.value in torch_api.STEP_METHODS and function.name.value != "training_step"
+        if step and self._scopes.is_lightning(self._scopes.class_of(function)):
+            return True
+        sites = [s for s in self._flow.sites(function) if self._scopes.function(s) is not function]
+        verdicts = {self.no_grad(site) for site in (*sites, *self._named_alike(function))}
+        verdicts.update(caller.no_grad for caller in self._flow.callers_outside(function))
+        if len(verdicts) > 1:
+            return None
+        found = verdicts.pop() if verdicts else False
+        # A function that is passed on may be called under ``no_grad`` by whoever gets it.
+        return None if found is False and self._flow.escapes(function) else found
+
+    def _named_alike(self, function: cst.FunctionDef) -> list[cst.Call]:
+        """Return calls of a method of the same name on objects that are not known: one of them may be of this class."""
+        if not self._scopes.is_method(function):
+            return []
+        tree, calls = self._scopes.tree, []
+        for name in tree.named(function.name.value):
+            above = tree.parents.get(name)
+            call = tree.parents.get(above) if isinstance(above, cst.Attribute) and above.attr is name else None
+            if isinstance(call, cst.Call) and call.func is above:
+                calls.append(call)
+        return [c for c in calls if not self._flow.callees(c) and self._scopes.function(c) is not function]

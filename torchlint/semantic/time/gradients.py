@@ -1,0 +1,202 @@
+"""Who needs gradients, and who cannot have any: differentiating code, frozen networks, proofs that autograd is off."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.values.object_uses import ObjectUse, Way, binding_uses, object_uses
+from torchlint.semantic.values.observers import minds_warnings, sees_variables
+from torchlint.semantic.values.tensor_origins import made_by_torch
+
+if TYPE_CHECKING:
+    from torchlint.semantic.module import Module
+
+_NEEDS = frozenset(("backward", "retain_grad", "register_hook", "register_backward_hook", "enable_grad"))
+_CUTS = frozenset(("detach", "detach_", "data"))
+_FREEZING = re.compile(r"freez|frozen|set_requires_grad|no_?grad", re.IGNORECASE)
+
+
+def differentiates(place: cst.CSTNode, module: Module) -> bool:
+    """Say whether code inside `place` asks autograd for something: a backward pass, a gradient, a hook."""
+    for node in module.within(place, cst.Attribute, nested=True):
+        assert isinstance(node, cst.Attribute)
+        attr, above = node.attr.value, module.parent(node)
+        if attr in _NEEDS or (attr == "grad" and not isinstance(above, cst.AssignTarget)):
+            return True
+        if attr == "requires_grad" and isinstance(above, cst.AssignTarget) and not _assigned_false(above, module):
+            return True
+        if attr == "requires_grad_" and not (isinstance(above, cst.Call) and _is_false(above.args)):
+            return True
+    return any(module.is_step(c) for c in module.within(place, cst.Call) if isinstance(c, cst.Call))
+
+
+def frozen(model: cst.CSTNode, module: Module) -> bool:
+    """Say whether the file switches off the gradients of a model's parameters, under the name it has at `model`."""
+    names = _names(model)
+    for node in module.nodes(cst.Call, cst.Assign):
+        if isinstance(node, cst.Assign):
+            target = node.targets[0].target
+            named = isinstance(target, cst.Attribute) and target.attr.value == "requires_grad"
+            loop = next((a for a in module.ancestors(node) if isinstance(a, cst.For)), None) if named else None
+            if loop is not None and _assigned_false(node.targets[0], module) and names & _words(loop.iter, module):
+                return True
+        elif isinstance(node, cst.Call):
+            callee = dotted_text(node.func) or ""
+            off = callee.endswith(".requires_grad_") and _is_false(node.args)
+            if (off or _FREEZING.search(callee.rpartition(".")[2])) and names & _words(node, module):
+                return True
+    return False
+
+
+def only_detached(call: cst.Call, module: Module) -> bool:
+    """Say whether nothing but ``.detach()`` or ``.data`` is asked of a call's result, where it is read at all."""
+    found = False
+    for use in module.uses(call):
+        above = module.parent(use)
+        if not isinstance(above, cst.Attribute) or above.value is not use:
+            return False
+        if above.attr.value in _CUTS:
+            found = True
+        elif above.attr.value not in torch_api.HOST_ATTRIBUTES:
+            return False
+    return found
+
+
+def trained_elsewhere(call: cst.Call, module: Module) -> bool:
+    """Say whether another call of the same model, by its name in this file, records a graph that is put to use."""
+    name = dotted_text(call.func)
+    calls = (other for other in module.nodes(cst.Call) if isinstance(other, cst.Call) and other is not call)
+    same = [other for other in calls if name is not None and dotted_text(other.func) == name]
+    return any(
+        module.no_grad(other) is False and module.uses(other) and not only_detached(other, module) for other in same
+    )
+
+
+def proves_no_grad(function: cst.CSTNode, module: Module) -> bool:
+    """Say whether a function would raise if a graph were recorded: ``numpy()`` of a tensor that then requires grad."""
+    for call in module.within(function, cst.Call):
+        if not isinstance(call, cst.Call):
+            continue
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "numpy" and not call.args:
+            read: cst.BaseExpression | None = call.func.value
+        else:
+            array = module.name(call.func) in ("numpy.array", "numpy.asarray") and call.args
+            read = call.args[0].value if array else None
+        value = module.value(read) if read is not None else None
+        if value is not None and value.tensor and value.grad is True:
+            return True
+    return False
+
+
+def _names(model: cst.CSTNode) -> set[str]:
+    """Return the words by which ``self.net_g.module(x)`` may be frozen elsewhere: net_g."""
+    parts = (dotted_text(model) or "").split(".")
+    return {p for p in parts if p not in ("self", "cls", "module", "forward", "")}
+
+
+def _words(node: cst.CSTNode, module: Module) -> set[str]:
+    return {n.value for n in module.within(node, cst.Name) if isinstance(n, cst.Name)}
+
+
+def _assigned_false(target: cst.CSTNode, module: Module) -> bool:
+    home = module.small_statement(target)
+    return isinstance(home, cst.Assign) and isinstance(home.value, cst.Name) and home.value.value == "False"
+
+
+def _is_false(args: object) -> bool:
+    first = args[0].value if isinstance(args, (list, tuple)) and args else None
+    return isinstance(first, cst.Name) and first.value == "False"
+
+
+# -- accumulated values without their graph ---------------------------------------------------------------------------
+
+_FACTS = frozenset("shape ndim dtype device size dim numel nelement len isinstance type detach data".split())
+_HOST_READS = frozenset("item tolist float int bool test index".split())
+_LAYERS_DEEP = 4
+
+
+def detaching_unnoticed(module: Module, place: cst.Name, value: cst.BaseExpression, growth: cst.CSTNode) -> bool:
+    """Say whether no reader of a local sum or list can tell whether what `growth` adds to it carries a graph.
+
+    The sum starts as a number, the list as an empty one of its own; all readers are known, and what they
+    read are numbers, lengths and shapes.
+    """
+    function = module.function(place)
+    if function is None or module.binds_globally(function, place.value) or sees_variables(module):
+        return False
+    if minds_warnings(module) or not made_by_torch(module, value):
+        return False
+    is_list = isinstance(growth, cst.Call)
+    own = module.small_statement(growth)
+    starts = [w for w in module.writes(function, place.value) if not module.is_within(w, own or growth)]
+    if not starts or not all(_starts_empty(module, start, is_list) for start in starts):
+        return False
+    if is_list and not _left_alone(module, value):
+        return False
+    definitions = [module.small_statement(start) for start in starts]
+    for definition in [*definitions, *([] if is_list else [own])]:
+        uses = binding_uses(module, definition, place.value, "graph") if definition is not None else []
+        if definition is None or not all(_blind(module, use, own, _LAYERS_DEEP) for use in uses):
+            return False
+    return True
+
+
+def _starts_empty(module: Module, start: cst.CSTNode, is_list: bool) -> bool:
+    """Say whether a binding makes a number, or a list that has no other name."""
+    statement = module.small_statement(start)
+    match statement:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value) | cst.AnnAssign(value=value):
+            pass
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple() as left)], value=cst.Tuple() as right):
+            pairs = zip(left.elements, right.elements, strict=False)
+            found = [b.value for a, b in pairs if a.value is start]
+            if len(found) != 1 or len(left.elements) != len(right.elements):
+                return False
+            value = found[0]
+        case cst.AugAssign(value=value) if not is_list:  # Another growth of the same sum.
+            return module.value(value).kind in ("number", "bool") or made_by_torch(module, value)
+        case _:
+            return False
+    if is_list:
+        return isinstance(value, cst.List) and all(isinstance(e.value, cst.BaseNumber) for e in value.elements)
+    return isinstance(value, cst.BaseNumber)
+
+
+def _left_alone(module: Module, value: cst.BaseExpression) -> bool:
+    """Say whether the tensor that a list keeps gets no other storage, hook or attribute by a name of its own."""
+    if not isinstance(value, cst.Name):
+        return True
+    for definition in module.definitions(value):
+        for use in binding_uses(module, definition, value.value):
+            if use.way is Way.WRITTEN or (use.way is Way.ESCAPES and not _appended(use, value.value, module, value)):
+                return False
+    return True
+
+
+def _appended(use: ObjectUse, name: str, module: Module, value: cst.BaseExpression) -> bool:
+    """Say whether a use is the very ``append`` that keeps the tensor."""
+    return module.is_within(value, use.node) and isinstance(use.node, cst.Call)
+
+
+def _blind(module: Module, use: ObjectUse, own: cst.CSTNode | None, depth: int) -> bool:
+    """Say whether a use, and all that is computed from it, is the same for a tensor without its graph."""
+    if own is not None and module.is_within(use.at, own):
+        return True
+    if use.way is Way.LOOKED:
+        return use.name in _FACTS
+    if use.way is Way.READ:
+        return use.name in _HOST_READS
+    if use.way is Way.GROWN:
+        return True
+    if use.way is Way.WRITTEN:
+        return use.name in ("augmented", "[]") and isinstance(use.node, (cst.AugAssign, cst.Subscript))
+    if use.way is Way.COMPUTED and use.name != "compare":
+        return depth > 0 and all(
+            _blind(module, each, own, depth - 1) for each in object_uses(module, use.node, "graph")
+        )
+    return use.way is Way.COMPUTED

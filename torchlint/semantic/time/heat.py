@@ -1,0 +1,288 @@
+"""How often does a line run, and why do we think so."""
+
+from __future__ import annotations
+
+import enum
+import fnmatch
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.code.flow import Flow
+from torchlint.semantic.code.guards import Guards
+from torchlint.semantic.code.scopes import Scopes
+from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, Tree
+from torchlint.semantic.time.loops import LoopKind, Loops
+from torchlint.semantic.values.evidence import is_model_name
+
+if TYPE_CHECKING:
+    from torchlint.semantic.module import Module
+
+_LOSS_NAME = re.compile(r"(^|_)(loss|losses|criterion)(_|$|fn|func)|[a-z]Loss$", re.IGNORECASE)
+_NOT_LOSS = re.compile(
+    r"^(get|build|make|create|set|init|plot|log|print|show|save|load|parse|add|update|record)_", re.IGNORECASE
+)
+_BATCH_STEP = re.compile(
+    r"^_*((eval(uat\w+)?|valid(at\w+)?|val|test|predict|inference)_(one_)?(step|batch|iteration)|predict_on_batch|"
+    r"(step|batch)_(eval|predict|inference|validate)|update_metrics|process_batch)$"
+)
+_BATCH_HOOK = re.compile(r"^on_((?P<train>train)|validation|test|predict)_batch_(start|end)$")
+_MODULE_METHOD = re.compile(r"^_*(predict\w*|full_sort_predict|decode|encode|forward_\w+|\w+_forward|forward\w*)$")
+_METRIC = re.compile(r"(Metric|Meter|Accuracy|Evaluator)$")
+_ALL_DATA = re.compile(r"Data(Loader|Set|Frame|Module)", re.IGNORECASE)
+_COLLATE = re.compile(r"(^|_)collate", re.IGNORECASE)
+_STEP_ROLE = re.compile(
+    r"^_*(?P<train>train(ing)?|fit)?(val(id(ation)?)?|eval(uation)?|test|predict(ion)?)?_(one_)?(step|batch|minibatch)$"
+)
+
+
+class Grade(enum.IntEnum):
+    """How hot a line is; higher is hotter."""
+
+    COLD = 0
+    EPOCH = 1
+    SAMPLE = 2
+    FORWARD = 3
+    EVAL = 4
+    TRAIN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """One link in the chain of evidence.
+
+    Args:
+        text: what it says.
+        node: the place in the file under analysis that it speaks of.
+        elsewhere: the place in another file of the project, where it is one: that file's `Module`, and the node there.
+    """
+
+    text: str
+    node: cst.CSTNode
+    elsewhere: tuple[Module, cst.CSTNode] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """The grade of a line, the hot loop in its own function (if the heat comes from one), and the evidence."""
+
+    grade: Grade
+    why: tuple[Why, ...] = ()
+    loop: cst.CSTNode | None = None
+
+    @property
+    def hot(self) -> bool:
+        """Runs every training step, evaluation batch or forward pass."""
+        return self.grade >= Grade.FORWARD
+
+    @property
+    def train(self) -> bool:
+        """Runs every training step."""
+        return self.grade is Grade.TRAIN
+
+    @property
+    def step(self) -> bool:
+        """Runs every step that trains, or every forward pass (which training calls)."""
+        return self.grade in (Grade.TRAIN, Grade.FORWARD)
+
+
+COLD = Heat(Grade.COLD)
+_DEPTH = 4
+"""Calls up which heat is looked for."""
+
+
+class HeatMap:
+    """Answers `heat(node)` for one file; results are memoised."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        scopes: Scopes,
+        flow: Flow,
+        guards: Guards,
+        loops: Loops,
+        assume_hot: tuple[str, ...],
+        takes_tensors: Callable[[cst.FunctionDef], bool],
+    ) -> None:
+        self.tree = tree
+        self.scopes = scopes
+        self.flow = flow
+        self.guards = guards
+        self.loops = loops
+        self.assume_hot = assume_hot
+        self.takes_tensors = takes_tensors
+        self._functions: dict[tuple[cst.CSTNode, int], Heat] = {}
+        self._some: dict[cst.CSTNode, bool] = {}
+        self._heats: dict[cst.CSTNode, Heat] = {}
+        self._pending = 0
+
+    def heat(self, node: cst.CSTNode, depth: int = _DEPTH) -> Heat:
+        """Return how often `node` runs. Throttled places are cold."""
+        if depth != _DEPTH or self._pending:
+            return self._heat(node, depth)  # Of a function that is being judged, this is not the last word.
+        if node not in self._heats:
+            self._heats[node] = self._heat(node, depth)
+        return self._heats[node]
+
+    def _heat(self, node: cst.CSTNode, depth: int) -> Heat:
+        function = self.scopes.function(node)
+        child = node
+        epoch: Heat | None = None
+        for above in self.tree.ancestors(node):
+            if above is function:
+                break
+            if isinstance(above, LOOPS) and self._repeats(above, child):
+                kind = self.loops.kind(above)
+                if kind in (LoopKind.TRAIN, LoopKind.EVAL):
+                    return self._loop_heat(above, kind, node)
+                if kind is LoopKind.EPOCH:
+                    epoch = Heat(Grade.EPOCH, (Why("every epoch", above),), above)
+                    break
+            child = above
+        if function is None:
+            return epoch or COLD
+        if self.guards.throttled(node, function):
+            return COLD
+        found = self.function_heat(function, depth)
+        return found if epoch is None or found.grade > Grade.EPOCH else epoch
+
+    def may_be_hot(self, node: cst.CSTNode) -> bool:
+        """Say whether anything in the function around `node`, or at the file's top level, may be hot; a cheap bound."""
+        owner = self.scopes.function(node) or self.tree.root
+        if owner not in self._some:
+            self._some[owner] = (isinstance(owner, cst.FunctionDef) and self.function_heat(owner).hot) or any(
+                self.loops.kind(loop) in (LoopKind.TRAIN, LoopKind.EVAL) for loop in self.tree.within(owner, *LOOPS)
+            )
+        return self._some[owner]
+
+    def _repeats(self, loop: cst.CSTNode, child: cst.CSTNode) -> bool:
+        if isinstance(loop, cst.For):
+            return child is loop.body
+        return isinstance(loop, cst.While) and child in (loop.body, loop.test)
+
+    def _loop_heat(self, loop: cst.CSTNode, kind: LoopKind, node: cst.CSTNode) -> Heat:
+        if self.guards.throttled(node, loop):
+            return COLD
+        if kind is LoopKind.TRAIN:
+            return Heat(Grade.TRAIN, (Why("every training step of the loop", loop),), loop)
+        return Heat(Grade.EVAL, (Why("every evaluation batch of the loop", loop),), loop)
+
+    def function_heat(self, function: cst.FunctionDef, depth: int = _DEPTH) -> Heat:
+        """Return how often a function's body runs, by its role and by who calls it in this file."""
+        key = (function, depth)
+        if key not in self._functions:
+            self._functions[key] = COLD  # A recursive call adds nothing to a function's heat.
+            self._pending += 1
+            self._functions[key] = self._function_heat(function, depth)
+            self._pending -= 1
+        return self._functions[key]
+
+    def _function_heat(self, function: cst.FunctionDef, depth: int) -> Heat:
+        best = self._role(function)
+        if depth == 0:
+            return best
+        for site in self.flow.sites(function):
+            if self.scopes.function(site) is function:
+                continue
+            found = self.heat(site, depth - 1)
+            if found.grade > best.grade:
+                name = function.name.value
+                best = Heat(found.grade, (Why(f"{name}() is called", site), *found.why))
+        best = max((best, *self._from_base_classes(function)), key=lambda heat: heat.grade)
+        owner = self.scopes.function(function)
+        if owner is not None and not self.flow.sites(function) and self.flow.escapes(function):
+            found = self.heat(function, depth - 1)
+            if found.grade > best.grade:
+                best = Heat(found.grade, (Why(f"{function.name.value}() is passed on", function), *found.why))
+        return best
+
+    def _from_base_classes(self, function: cst.FunctionDef) -> Iterator[Heat]:
+        """Yield the heat of the places where a base class in another file calls this method."""
+        for caller in self.flow.callers_outside(function):
+            links = (Why(why.text, function, why.elsewhere or (caller.module, why.node)) for why in caller.heat.why)
+            called = Why(f"{function.name.value}() is called by a base class", function, (caller.module, caller.call))
+            yield Heat(caller.heat.grade, (called, *links))
+
+    def _role(self, function: cst.FunctionDef) -> Heat:
+        name = function.name.value
+        cls = self.scopes.class_of(function) if self.scopes.is_method(function) else None
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in self.assume_hot):
+            return Heat(Grade.TRAIN, (Why(f"{name}() matches assume-hot", function),))
+        if cls is not None:
+            found = self._method_role(cls, function)
+            if found is not None:
+                return found
+        if self.loops.is_step_function(function):
+            return Heat(Grade.TRAIN, (Why(f"{name}() is one training step", function),))
+        step = _STEP_ROLE.match(name)
+        if step is not None and name.lstrip("_") not in ("step", "batch", "one_step", "one_batch", "minibatch"):
+            grade = Grade.TRAIN if step["train"] else Grade.EVAL
+            return Heat(grade, (Why(f"{name}() runs for every batch", function),))
+        if _COLLATE.search(name):
+            return Heat(Grade.SAMPLE, (Why(f"{name}() runs for every batch in the loader", function),))
+        if _LOSS_NAME.search(name) and not _NOT_LOSS.search(name) and self.takes_tensors(function):
+            return Heat(Grade.FORWARD, (Why(f"{name}() is a loss function", function),))
+        return COLD
+
+    def _method_role(self, cls: cst.ClassDef, function: cst.FunctionDef) -> Heat | None:
+        name = function.name.value
+        if name == "training_step":
+            return Heat(Grade.TRAIN, (Why("training_step() runs every step", function),))
+        if name in ("validation_step", "test_step", "predict_step"):
+            return Heat(Grade.EVAL, (Why(f"{name}() runs for every batch", function),))
+        hook = _BATCH_HOOK.match(name)
+        if hook is not None:
+            grade = Grade.TRAIN if hook["train"] else Grade.EVAL
+            return Heat(grade, (Why(f"Lightning calls {name}() for every batch", function),))
+        if _BATCH_STEP.match(name):
+            return Heat(Grade.EVAL, (Why(f"{name}() runs for every batch", function),))
+        if name in ("update", "__call__", "add_batch") and self._is_metric(cls, function):
+            return Heat(Grade.EVAL, (Why(f"{name}() of a metric runs for every batch", function),))
+        if name == "compute_loss" and any(base.endswith("Trainer") for base in self.scopes.base_names(cls)):
+            return Heat(Grade.TRAIN, (Why("the Trainer calls compute_loss() every step", function),))
+        if name == "forward" and self.scopes.is_module(cls):
+            return Heat(Grade.FORWARD, (Why("forward() runs every step", function),))
+        # ``predict(inputs, batch_size)`` or ``predict(loader: DataLoader)``: its body runs once for all batches.
+        given = {param.name.value for param in (*function.params.params, *function.params.kwonly_params)}
+        batched = name.startswith("predict") and ("batch_size" in given or _takes_all(function))
+        if _MODULE_METHOD.match(name) and not batched and self.scopes.is_module(cls) and self.takes_tensors(function):
+            return Heat(Grade.FORWARD, (Why(f"{name}() of a module runs for every batch", function),))
+        if name in ("forward", "backward") and any(
+            base in ("torch.autograd.Function", "torch.autograd.function.Function")
+            for base in self.scopes.base_names(cls)
+        ):
+            return Heat(Grade.FORWARD, (Why(f"{name}() of an autograd function runs every step", function),))
+        if name in ("__getitem__", "__getitems__", "__iter__") and self.scopes.is_dataset(cls):
+            return Heat(Grade.SAMPLE, (Why(f"{name}() runs for every sample", function),))
+        return None
+
+    def _is_metric(self, cls: cst.ClassDef, function: cst.FunctionDef) -> bool:
+        """Say whether a method is what a metric does for each batch; one that gets a model goes over a data set."""
+        params = [param.name.value for param in (*function.params.params, *function.params.kwonly_params)]
+        if any(is_model_name(name) for name in params) or not self.takes_tensors(function):
+            return False
+        names = [cls.name.value, *self.scopes.base_names(cls), *(c.name.value for c in self.scopes.lineage(cls))]
+        return any(_METRIC.search(name) for name in names)
+
+    def inner_loop(self, node: cst.CSTNode, heat: Heat) -> cst.CSTNode | None:
+        """Return the innermost loop or comprehension between `node` and its hot loop or function, if any."""
+        function = self.scopes.function(node)
+        child = node
+        for above in self.tree.ancestors(node):
+            if above is heat.loop or above is function:
+                return None
+            if isinstance(above, LOOPS) and self._repeats(above, child):
+                return above
+            if isinstance(above, COMPREHENSIONS) and not isinstance(child, cst.CompFor):
+                return above
+            child = above
+        return None
+
+
+def _takes_all(function: cst.FunctionDef) -> bool:
+    """Say whether a parameter is annotated as a whole data set, not as a batch of it."""
+    hints = [param.annotation.annotation for param in function.params.params if param.annotation is not None]
+    return any(_ALL_DATA.search(cst.Module([]).code_for_node(hint)) for hint in hints)

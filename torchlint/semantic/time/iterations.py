@@ -1,0 +1,224 @@
+"""What a loop goes over, how many iterations it has, and what one iteration hands to the next."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.semantic.code.flow import Flow
+from torchlint.semantic.code.names import Names, dotted_text
+from torchlint.semantic.code.tree import COMPREHENSIONS, Comprehension, Loop, Tree
+from torchlint.semantic.values.facts import Values
+
+_WRAPPERS = ("builtins.enumerate", "builtins.reversed", "builtins.list", "builtins.tuple", "builtins.sorted")
+_STRUCTURE = re.compile(
+    r"(^|_)(layers?|blocks?|stages?|heads?|convs?|levels?|scales?|modules?|branch(es)?|paths|stacks?|cells?|hops?|"
+    r"decoders?|encoders?|resnets?|attns?|attentions?|mlps?|downs?|ups?|strides|dilations|augmentations?)$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Goes:
+    """One thing that a loop goes over: the target bound to each element, and what is iterated."""
+
+    target: cst.CSTNode
+    iterated: cst.BaseExpression
+
+
+class Iterations:
+    """Questions about the iterations of loops and comprehensions of one file."""
+
+    def __init__(self, tree: Tree, names: Names, flow: Flow, values: Values) -> None:
+        self.tree = tree
+        self.names = names
+        self.flow = flow
+        self.values = values
+
+    # -- what is iterated ---------------------------------------------------------------------------------------
+
+    def over(self, loop: cst.For | cst.CompFor) -> list[Goes]:
+        """Return what a loop goes over, seen through ``enumerate``, ``zip`` and the like."""
+        return list(self._over(loop.target, loop.iter))
+
+    def _over(self, target: cst.CSTNode, iterated: cst.BaseExpression) -> Iterator[Goes]:
+        if isinstance(iterated, cst.Call) and iterated.args:
+            name = self.names.name(iterated.func)
+            parts = [e.value for e in target.elements] if isinstance(target, (cst.Tuple, cst.List)) else []
+            if name == "builtins.zip" and len(parts) == len(iterated.args):
+                for part, arg in zip(parts, iterated.args, strict=True):
+                    yield from self._over(part, arg.value)
+                return
+            if name == "builtins.enumerate" and len(parts) == 2:
+                yield from self._over(parts[1], iterated.args[0].value)
+                return
+            if name in _WRAPPERS or (name or "").partition(".")[0] == "tqdm":
+                yield from self._over(target, iterated.args[0].value)
+                return
+        yield Goes(target, iterated)
+
+    def count(self, loop: Loop | cst.CompFor) -> int | None:
+        """Return the number of iterations where the source says it in literals, else None."""
+        if isinstance(loop, cst.While):
+            return None
+        found = [n for goes in self.over(loop) if (n := self._length(goes.iterated, 3)) is not None]
+        return min(found) if found else None
+
+    def _length(self, node: cst.BaseExpression, depth: int) -> int | None:
+        if isinstance(node, (cst.Tuple, cst.List)):
+            return None if any(isinstance(e, cst.StarredElement) for e in node.elements) else len(node.elements)
+        if isinstance(node, cst.Call) and self.names.name(node.func) == "builtins.range":
+            numbers = [self.number(arg.value) for arg in node.args]
+            known = [n for n in numbers if n is not None]
+            return len(range(*known)) if known and len(known) == len(numbers) and 0 not in known[2:] else None
+        if isinstance(node, cst.Subscript) and isinstance(node.slice[0].slice, cst.Slice):
+            part = node.slice[0].slice
+            upper = self.number(part.upper) if part.upper is not None else None
+            lower = self.number(part.lower) if part.lower is not None else None
+            if upper is not None and upper >= 0:
+                return max(upper - max(lower or 0, 0), 0)
+            return -lower if lower is not None and lower < 0 and part.upper is None else None
+        definition = self.definition(node) if depth else None
+        return self._length(definition, depth - 1) if definition is not None else None
+
+    def number(self, node: cst.CSTNode | None, depth: int = 2) -> int | None:
+        """Return the whole number that an expression spells, also through one assignment."""
+        if isinstance(node, cst.Integer):
+            return int(node.value.replace("_", ""), 0)
+        if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+            found = self.number(node.expression)
+            return -found if found is not None else None
+        definition = self.definition(node) if depth and isinstance(node, cst.Name) else None
+        return self.number(definition, depth - 1) if definition is not None else None
+
+    def definition(self, node: cst.CSTNode | None) -> cst.BaseExpression | None:
+        """Return the expression that a plain name is assigned in its one and only binding."""
+        if not isinstance(node, cst.Name):
+            return None
+        _, bindings = self.names.bindings(node.value, node)
+        return bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
+
+    def structural(self, loop: Loop | cst.CompFor) -> bool:
+        """Say whether a loop goes over parts of a network (layers, heads, scales, parameters), not over data."""
+        if isinstance(loop, cst.While):
+            return False
+        targets = {n for goes in self.over(loop) for n in self.bound(goes.target)}
+        holder = self.tree.parents[loop] if isinstance(loop, cst.CompFor) else loop
+        for call in self.tree.within(holder, cst.Call):
+            if isinstance(call, cst.Call) and self._callee_root(call) in targets:
+                return True
+        return any(self._is_structure(goes.iterated) for goes in self.over(loop))
+
+    def _callee_root(self, call: cst.Call) -> str | None:
+        # ``layer(x)`` and ``self.layers[i](x)``: the loop's target is called, or picks what is called.
+        func = call.func
+        if isinstance(func, cst.Subscript):
+            index = func.slice[0].slice
+            return dotted_text(index.value) if isinstance(index, cst.Index) else None
+        return func.value if isinstance(func, cst.Name) else None
+
+    def _is_structure(self, node: cst.BaseExpression) -> bool:
+        value = self.values.value(node)
+        if value.kind == "module" or (value.item is not None and value.item.kind in ("module", "optimizer")):
+            return True
+        if value.item is not None and value.item.origin == "param":
+            return True
+        for part in self.tree.within(node, cst.Name, cst.Attribute):
+            word = part.value if isinstance(part, cst.Name) else getattr(part, "attr").value  # noqa: B009
+            if _STRUCTURE.search(word):
+                return True
+        return False
+
+    # -- what is handed on --------------------------------------------------------------------------------------
+
+    def bound(self, target: cst.CSTNode) -> set[str]:
+        """Return the plain names that a loop's target binds."""
+        return {n.value for n in self.tree.within(target, cst.Name) if isinstance(n, cst.Name)}
+
+    def reset(self, loop: Loop, place: cst.CSTNode, at: cst.CSTNode) -> bool:
+        """Say whether every iteration binds a place (``x``, ``self.x``, ``d[k]``) anew before it comes to `at`."""
+        root = place
+        while isinstance(root, (cst.Attribute, cst.Subscript)):
+            root = root.value
+        name = root.value if isinstance(root, cst.Name) else ""
+        if isinstance(loop, cst.For) and name in self.bound(loop.target):
+            return True
+        writes: list[cst.CSTNode] = [*self.flow.writes(loop.body, name)]
+        if not isinstance(place, cst.Name):
+            writes += [w for w in self.same(loop.body, place) if isinstance(self.tree.parents.get(w), cst.AssignTarget)]
+        fresh = [w for w in writes if not self._reads_itself(w)]
+        for above in self.tree.ancestors(at):
+            if isinstance(above, (cst.For, cst.CompFor)) and any(self.tree.is_within(w, above.target) for w in fresh):
+                return True
+            if isinstance(above, COMPREHENSIONS) and any(self._comprehends(above, w) for w in fresh):
+                return True
+            if isinstance(above, cst.IndentedBlock) and any(
+                self._binds(part, fresh) for part in above.body if self.tree.ends[part] < self.tree.order[at]
+            ):
+                return True
+            if above is loop:
+                return False
+        return False
+
+    def _comprehends(self, node: Comprehension, write: cst.CSTNode) -> bool:
+        at: cst.CompFor | None = node.for_in
+        while at is not None:
+            if self.tree.is_within(write, at.target):
+                return True
+            at = at.inner_for_in
+        return False
+
+    def _binds(self, statement: cst.CSTNode | None, writes: list[cst.CSTNode]) -> bool:
+        """Say whether a statement makes one of the writes whenever it runs to its end."""
+        if isinstance(statement, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
+            return any(self.tree.is_within(w, statement) and not self._in_comprehension(w) for w in writes)
+        if isinstance(statement, cst.If):
+            other = statement.orelse.body if isinstance(statement.orelse, cst.Else) else statement.orelse
+            return other is not None and self._binds(statement.body, writes) and self._binds(other, writes)
+        if isinstance(statement, cst.IndentedBlock):
+            return any(self._binds(part, writes) or self._leaves(part) for part in statement.body)
+        return isinstance(statement, cst.With) and self._binds(statement.body, writes)
+
+    def _in_comprehension(self, write: cst.CSTNode) -> bool:
+        return any(isinstance(above, cst.CompFor) for above in self.tree.ancestors(write))
+
+    def _leaves(self, statement: cst.CSTNode) -> bool:
+        parts = statement.body if isinstance(statement, cst.SimpleStatementLine) else ()
+        return any(isinstance(part, (cst.Continue, cst.Break, cst.Return, cst.Raise)) for part in parts)
+
+    def same(self, scope: cst.CSTNode, place: cst.CSTNode) -> list[cst.CSTNode]:
+        """Return the expressions inside `scope` that are spelled like a name, attribute or subscript."""
+        if isinstance(place, cst.Name):
+            return [*self.flow.names_in(scope, place.value)]
+        return [n for n in self.tree.within(scope, type(place)) if n is place or n.deep_equals(place)]
+
+    def _reads_itself(self, write: cst.CSTNode) -> bool:
+        statement = self.tree.small_statement(write)
+        if isinstance(statement, cst.AugAssign):
+            return True
+        return isinstance(statement, cst.Assign) and bool(self.same(statement.value, write))
+
+    def carried(self, loop: Loop) -> list[cst.Name]:
+        """Return the reads in a loop's body of names that the body binds and may find from an earlier iteration."""
+        out: list[cst.Name] = []
+        for name in sorted({w.value for w in self._body_writes(loop)}):
+            reads = self.flow.reads(loop.body, name)
+            if len(reads) == 1 and self._running_sum(reads[0]):
+                continue
+            out.extend(read for read in reads if not self.reset(loop, read, read))
+        return out
+
+    def _running_sum(self, read: cst.Name) -> bool:
+        """Say whether a read is the ``total`` on the right of ``total = total + x``: order aside, a reduction."""
+        above = self.tree.parents.get(read)
+        match above, self.tree.parents.get(above) if above is not None else None:
+            case cst.BinaryOperation(operator=cst.Add()), cst.Assign(
+                targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value
+            ):
+                return name == read.value and value is above
+        return False
+
+    def _body_writes(self, loop: Loop) -> list[cst.Name]:
+        return [n for n in self.tree.within(loop.body, cst.Name) if isinstance(n, cst.Name) and self.flow.is_write(n)]

@@ -1,0 +1,223 @@
+"""What goes on around a training step: debug switches, profilers, loops over parameters, compiled regions.
+
+A part of `Module`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.tree import LOOPS, callee
+from torchlint.semantic.part import Part
+from torchlint.semantic.time.loops import LoopKind
+
+if TYPE_CHECKING:
+    from torchlint.semantic.module import Module
+
+_INVESTIGATION = re.compile(
+    r"(^|[_/\-.])(debug\w*|repro\w*|issue\w*|minimal|scratch|bench\w*|profil\w*|perf|timing|sanity\w*)([_/\-.0-9]|$)"
+    r"|[a-z](Debug|Profil|Bench)|^(Debug|Profil|Bench)",
+    re.IGNORECASE,
+)
+_ALWAYS = re.compile(r"(^|[._])(is_available|(global_|local_)?rank|is_main_process|is_rank_zero)$", re.IGNORECASE)
+_TRAINS = re.compile(r"^(train|fit|run_training|training_loop|train_loop|train_(model|network|epoch|one_epoch))$")
+_TRAINER = re.compile(r"(trainer|learner|engine|learn|runner)$", re.IGNORECASE)
+_PARAMETERS = re.compile(r"(^|_)param(eter)?s$")
+
+_DISABLE = frozenset(("torch.compiler.disable", "torch._dynamo.disable", "torch._dynamo.skip", "torch.jit.ignore"))
+_DEPTH = 3
+_INLINED = 2
+
+
+class Upkeep(Part):
+    """The part of `Module` that knows what is switched on around training, and what is compiled."""
+
+    _regions: dict[cst.FunctionDef, cst.BaseExpression] | None = None
+
+    def on_demand(self, node: cst.CSTNode) -> bool:
+        """Say whether `node` runs only when somebody asks for it, or in code written to investigate something."""
+        return on_demand(self._module, node, _DEPTH)
+
+    def runs_training(self, place: cst.CSTNode) -> bool:
+        """Say whether code inside `place`, or a function called from there, does training steps."""
+        return runs_training(self._module, place, _DEPTH)
+
+    def training_loop(self, place: cst.CSTNode) -> bool:
+        """Say whether code inside `place`, or a function called from there, trains for more than a few steps."""
+        return runs_training(self._module, place, _DEPTH, loops_alone=True)
+
+    def over_parameters(self, loop: cst.For | cst.CompFor) -> str | None:
+        """Return the name that a loop over a model's or a group's parameters gives to each of them."""
+        return over_parameters(self._module, loop)
+
+    def compiled_by(self, node: cst.CSTNode) -> cst.BaseExpression | None:
+        """Return the ``torch.compile`` of this file into whose graph the code at `node` goes, or None."""
+        if self._regions is None:
+            self._regions = regions(self._module)
+        function = self._module.function(node)
+        return self._regions.get(function) if function is not None else None
+
+
+# -- debug switches -------------------------------------------------------------------------------------------------
+
+
+def on_demand(module: Module, node: cst.CSTNode, depth: int) -> bool:
+    """Say whether `node` runs only when somebody asks for it, or in code written to investigate something."""
+    if module.bench(node) or module.error_path(node):
+        return True
+    if _INVESTIGATION.search(module.filename.replace("\\", "/").rpartition("/")[2]):
+        return True
+    if any(not _always(test) for test, _ in module.tests(node)):
+        return True
+    for above in module.ancestors(node):
+        if isinstance(above, (cst.FunctionDef, cst.ClassDef)) and _INVESTIGATION.search(above.name.value):
+            return True
+        if isinstance(above, cst.Match):
+            return True
+    function = module.function(node)
+    if function is None or depth == 0:
+        return False
+    sites = [site for site in module.call_sites(function) if not module.is_within(site, function)]
+    return bool(sites) and all(on_demand(module, site, depth - 1) for site in sites)
+
+
+def _always(test: cst.BaseExpression) -> bool:
+    """Say whether a condition is no choice of anybody: the main guard, a process's rank, whether there is a GPU."""
+    if isinstance(test, cst.UnaryOperation):
+        return _always(test.expression)
+    if isinstance(test, cst.BooleanOperation):
+        return _always(test.left) and _always(test.right)
+    left = test.left if isinstance(test, cst.Comparison) else test
+    text = dotted_text(left.func if isinstance(left, cst.Call) else left) or ""
+    return text == "__name__" or bool(_ALWAYS.search(text))
+
+
+def runs_training(module: Module, place: cst.CSTNode, depth: int, loops_alone: bool = False) -> bool:
+    """Say whether code inside `place`, or a function called from there, does training steps.
+
+    With `loops_alone` only loops count that nothing ends after a few steps, not single steps.
+    """
+    for loop in module.within(place, *LOOPS):
+        kind = module.loop_kind(loop)
+        if kind is LoopKind.TRAIN and not (loops_alone and _bounded(loop, module)):
+            return True
+        if kind is LoopKind.EPOCH and not loops_alone:
+            return True
+    calls = [c for c in module.within(place, cst.Call) if isinstance(c, cst.Call)]
+    if any((not loops_alone and module.is_step(call)) or _starts_training(call, module) for call in calls):
+        return True
+    callees = [f for call in calls for f in module.callees(call) if isinstance(f, cst.FunctionDef)]
+    return depth > 0 and any(runs_training(module, callee.body, depth - 1, loops_alone) for callee in callees)
+
+
+def _bounded(loop: cst.CSTNode, module: Module) -> bool:
+    """Say whether a loop ends after a literal number of rounds, or by a ``break`` of its own."""
+    assert isinstance(loop, LOOPS)
+    breaks = (b for b in module.within(loop.body, cst.Break) if module.loops(b)[:1] == [loop])
+    return module.count(loop) is not None or any(True for _ in breaks)
+
+
+def _starts_training(call: cst.Call, module: Module) -> bool:
+    """Say whether a call of unknown code runs a training, by its name; ``model.train()`` only sets a mode."""
+    func = call.func
+    if isinstance(func, cst.Name):
+        return bool(_TRAINS.match(func.value)) and not module.callees(call)
+    if not isinstance(func, cst.Attribute) or not _TRAINS.match(func.attr.value):
+        return False
+    return bool(_TRAINER.search(dotted_text(func.value) or ""))
+
+
+# -- parameters -----------------------------------------------------------------------------------------------------
+
+
+def over_parameters(module: Module, loop: cst.For | cst.CompFor) -> str | None:
+    """Return the name that a loop over a model's or a group's parameters gives to each of them."""
+    for goes in module.over(loop):
+        target, iterated = goes.target, goes.iterated
+        if isinstance(iterated, cst.Call) and module.name(iterated.func) == "builtins.filter" and iterated.args:
+            iterated = iterated.args[-1].value
+        named = isinstance(iterated, cst.Call) and _method(iterated) == "named_parameters"
+        if named and isinstance(target, (cst.Tuple, cst.List)) and len(target.elements) == 2:
+            target = target.elements[1].value
+        if isinstance(target, cst.Name) and (named or _parameters(iterated)):
+            return target.value
+    return None
+
+
+def _method(call: cst.Call) -> str:
+    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+
+
+def _parameters(node: cst.BaseExpression) -> bool:
+    if isinstance(node, cst.Call):
+        return _method(node) == "parameters"
+    if isinstance(node, cst.Subscript):
+        index = node.slice[0].slice
+        key = index.value if isinstance(index, cst.Index) else None
+        return isinstance(key, cst.SimpleString) and key.raw_value == "params"
+    return bool(_PARAMETERS.search((dotted_text(node) or "").rpartition(".")[2]))
+
+
+# -- compiled regions -----------------------------------------------------------------------------------------------
+
+
+def regions(module: Module) -> dict[cst.FunctionDef, cst.BaseExpression]:
+    """Return the functions of this file that go into a graph of ``torch.compile``, with what compiles them."""
+    found: dict[cst.FunctionDef, cst.BaseExpression] = {}
+    todo = [(function, how, _INLINED) for function, how in _compiled(module)]
+    while todo:
+        function, how, depth = todo.pop(0)
+        if function in found or _disabled(function, module):
+            continue
+        found[function] = how
+        for call in module.within(function.body, cst.Call) if depth else ():
+            assert isinstance(call, cst.Call)
+            todo.extend((callee, how, depth - 1) for callee in _runs(call, module))
+    return found
+
+
+def _compiled(module: Module) -> Iterator[tuple[cst.FunctionDef, cst.BaseExpression]]:
+    for decorator in module.nodes(cst.Decorator):
+        assert isinstance(decorator, cst.Decorator)
+        how, function = decorator.decorator, module.parent(decorator)
+        if isinstance(function, cst.FunctionDef) and module.name(callee(how)) == "torch.compile":
+            yield function, how
+    for call in module.nodes(cst.Call):
+        assert isinstance(call, cst.Call)
+        if module.name(call.func) == "torch.compile" and call.args and call.args[0].keyword is None:
+            for function in _named(call.args[0].value, module):
+                yield function, call
+        elif isinstance(call.func, cst.Attribute) and call.func.attr.value == "compile":
+            # ``nn.Module.compile()`` compiles in place; `_named` knows modules from regular expressions.
+            for function in _named(call.func.value, module):
+                yield function, call
+
+
+def _named(node: cst.BaseExpression, module: Module) -> Iterator[cst.FunctionDef]:
+    """Yield the function that an expression names, or the ``forward`` of the module it is, where in this file."""
+    if isinstance(node, cst.Attribute) and node.attr.value == "forward":
+        node = node.value
+    made = module.value(node).node
+    if isinstance(made, cst.FunctionDef):
+        yield made
+    elif isinstance(made, cst.ClassDef) and module.value(node).kind == "module":
+        forward = module.method(made, "forward")
+        if forward is not None:
+            yield forward
+
+
+def _runs(call: cst.Call, module: Module) -> Iterator[cst.FunctionDef]:
+    for target in module.callees(call):
+        if isinstance(target, cst.FunctionDef):
+            yield target
+    if module.value(call.func).kind == "module":
+        yield from _named(call.func, module)
+
+
+def _disabled(function: cst.FunctionDef, module: Module) -> bool:
+    return any(module.name(callee(d.decorator)) in _DISABLE for d in function.decorators)

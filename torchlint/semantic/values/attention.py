@@ -1,0 +1,292 @@
+"""Attention written out: a softmax over products of queries and keys that weighs values and does nothing else."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.values.operations import Operation, operation
+
+if TYPE_CHECKING:
+    from torchlint.semantic.module import Module
+
+_PRODUCTS = frozenset(("matmul", "bmm", "einsum"))
+# What may stand between the product and the softmax: masks, scale, casts, and views that keep the last axis.
+_MASKS = frozenset(("masked_fill", "where", "add", "sub", "nan_to_num"))
+_SCALES = frozenset(("mul", "div"))
+_SAME = frozenset("contiguous float half to type type_as double clone view reshape unflatten unsqueeze squeeze".split())
+_TURNS = frozenset("transpose swapaxes swapdims permute movedim rearrange t".split())
+_DROPOUT = re.compile(r"drop", re.IGNORECASE)
+_LAST = frozenset(("-1", "2", "3"))
+_SCALE_WORDS = re.compile(r"sqrt|scal|\*\*\s*\(?-|\bd_?k\b|temper|norm_?factor", re.IGNORECASE)
+_DEPTH = 8
+
+
+@dataclass(slots=True)
+class _Chain:
+    """What lies between a product and the softmax."""
+
+    products: set[cst.BaseExpression] = field(default_factory=set)
+    statements: set[cst.CSTNode] = field(default_factory=set)
+    names: list[tuple[cst.CSTNode, str]] = field(default_factory=list)
+    scaled: bool = False
+
+
+def written_out(module: Module, softmax: cst.Call) -> cst.BaseExpression | None:
+    """Return the product of queries and keys, where `softmax` is the middle of a scaled dot-product attention."""
+    found = operation(module, softmax)
+    if found is None or not found.operands or not _over_last(module, found):
+        return None
+    chain = _Chain()
+    if not _trace(module, found.operands[0], chain, _DEPTH) or len(chain.products) != 1:
+        return None
+    product = next(iter(chain.products))
+    ends = _weighted(module, softmax)
+    if not ends or not _queries_and_keys(module, product, chain) or not _unread(module, chain, softmax):
+        return None
+    return product
+
+
+def _over_last(module: Module, softmax: Operation) -> bool:
+    if softmax.name == "Softmax" and softmax.made is not None:
+        made = softmax.made
+        dim = module.keyword(made, "dim") or (made.args[0].value if made.args else None)
+    else:
+        dim = softmax.argument(1, "dim") if softmax.name == "softmax" else None
+    return dim is not None and module.code(dim) in _LAST
+
+
+# -- back to the product ------------------------------------------------------------------------------------------
+
+
+def _trace(module: Module, node: cst.BaseExpression, chain: _Chain, depth: int) -> bool:
+    """Follow scores back to their products; False where something else has part in them."""
+    if depth == 0:
+        return False
+    if isinstance(node, cst.Name):
+        return _trace_name(module, node, chain, depth)
+    if isinstance(node, cst.IfExp):
+        return _trace(module, node.body, chain, depth - 1) and _trace(module, node.orelse, chain, depth - 1)
+    found = operation(module, node)
+    return found is not None and _trace_operation(module, node, found, chain, depth)
+
+
+def _trace_name(module: Module, read: cst.Name, chain: _Chain, depth: int) -> bool:
+    definitions = module.definitions(read)
+    for made in definitions:
+        if made in chain.statements:
+            continue
+        chain.statements.add(made)
+        chain.names.append((made, read.value))
+        if isinstance(made, cst.AugAssign):
+            found = operation(module, made)
+            if found is None or not _trace_operation(module, made, found, chain, depth):
+                return False
+        elif isinstance(made, (cst.Assign, cst.AnnAssign)) and made.value is not None:
+            plain = made.targets[0].target if isinstance(made, cst.Assign) else made.target
+            if not isinstance(plain, cst.Name) or not _trace(module, made.value, chain, depth - 1):
+                return False
+        else:
+            return False
+    return bool(definitions)
+
+
+def _trace_operation(module: Module, node: cst.CSTNode, found: Operation, chain: _Chain, depth: int) -> bool:
+    if found.name in _PRODUCTS and isinstance(node, cst.BaseExpression):
+        chain.products.add(node)
+        return True
+    if not found.operands:
+        return False
+    if found.name in _SAME:
+        return _trace(module, found.operands[0], chain, depth - 1)
+    if found.name not in _MASKS | _SCALES:
+        return False
+    for index, operand in enumerate(found.operands):
+        trial = _Chain(statements=set(chain.statements))
+        if not _trace(module, operand, trial, depth - 1):
+            continue
+        others = [o for o in found.operands if o is not operand]
+        if found.name in _SCALES:
+            if (found.name == "div" and index != 0) or not all(_is_scale(module, o) for o in others):
+                return False
+            chain.scaled = True
+        chain.products |= trial.products
+        chain.statements |= trial.statements
+        chain.names += trial.names
+        chain.scaled = chain.scaled or trial.scaled
+        return True
+    return False
+
+
+def _is_scale(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether a factor is a number: known as one, or spelled like ``1 / sqrt(d)`` and no parameter."""
+    value = module.value(node)
+    if value.kind == "number" or isinstance(node, (cst.Integer, cst.Float)):
+        return True
+    unknown = value.kind == "?" or (value.tensor and value.rank == 0)
+    return unknown and value.origin != "param" and _SCALE_WORDS.search(module.code(node)) is not None
+
+
+# -- the product --------------------------------------------------------------------------------------------------
+
+
+def _queries_and_keys(module: Module, product: cst.BaseExpression, chain: _Chain) -> bool:
+    found = operation(module, product)
+    if found is None:
+        return False
+    if found.name == "einsum":
+        equation, *operands = found.operands
+        if len(operands) != 2 or not _contracts_last(equation):
+            return False
+    else:
+        operands = [*found.operands]
+        if len(operands) != 2 or not any(_turned(module, o, 4) for o in operands):
+            return False
+    if any(module.value(o).origin == "param" or _own_attribute(o) for o in operands):
+        return False
+    return chain.scaled or any(_scaled(module, o, 4) for o in operands)
+
+
+def _own_attribute(node: cst.BaseExpression) -> bool:
+    while isinstance(node, (cst.Call, cst.Attribute, cst.Subscript)):
+        if isinstance(node, cst.Attribute) and dotted_text(node.value) == "self":
+            return True
+        node = node.func if isinstance(node, cst.Call) else node.value
+    return False
+
+
+def _contracts_last(equation: cst.BaseExpression) -> bool:
+    """Say whether an einsum equation is a batched ``queries @ keys.T``: ``b h i d, b h j d -> b h i j``."""
+    text = equation.evaluated_value if isinstance(equation, cst.SimpleString) else None
+    if not isinstance(text, str) or text.count("->") != 1 or text.count(",") != 1:
+        return False
+    inputs, _, out = text.partition("->")
+    left, right, result = (_axes(part) for part in (*inputs.split(","), out))
+    if min(len(left), len(right)) < 3 or len(result) < 3:
+        return False
+    gone = set(left) & set(right) - set(result)
+    return len(gone) == 1 and result[-1] in right and result[-1] not in left and len(set(left) - set(right)) == 1
+
+
+def _axes(part: str) -> list[str]:
+    words = part.replace("...", " … ").split()
+    return words if len(words) > 1 else list(part.strip())
+
+
+def _sources(module: Module, node: cst.BaseExpression) -> list[cst.CSTNode]:
+    """Return the statements that give a name its value, or the expression itself."""
+    return module.definitions(node) if isinstance(node, cst.Name) else [node]
+
+
+def _turned(module: Module, node: cst.BaseExpression, depth: int) -> bool:
+    """Say whether a tensor has had two of its axes swapped on its way."""
+    for source in _sources(module, node) if depth else ():
+        value = source.value if isinstance(source, (cst.Assign, cst.AugAssign)) else source
+        if isinstance(value, cst.Attribute) and value.attr.value in ("mT", "T"):
+            return True
+        found = operation(module, value)
+        if found is None and isinstance(value, cst.Call) and (dotted_text(value.func) or "").endswith("rearrange"):
+            return True
+        if found is None or not found.operands:
+            continue
+        if found.name in _TURNS or _turned(module, found.operands[0], depth - 1):
+            return True
+    return False
+
+
+def _scaled(module: Module, node: cst.BaseExpression, depth: int) -> bool:
+    """Say whether a tensor has been multiplied by a number on its way."""
+    if isinstance(node, cst.Name) and any(_scaled_in_place(module, read) for read in _siblings(module, node)):
+        return True
+    for source in _sources(module, node) if depth else ():
+        value = (
+            source
+            if isinstance(source, cst.AugAssign)
+            else getattr(source, "value", None)
+            if isinstance(source, cst.Assign)
+            else source
+        )
+        found = operation(module, value)
+        if found is None or not found.operands:
+            continue
+        if found.name in _SCALES and any(_is_scale(module, o) for o in found.operands):
+            return True
+        if any(_scaled(module, o, depth - 1) for o in found.operands[:2] if found.name not in _PRODUCTS):
+            return True
+    return False
+
+
+def _siblings(module: Module, node: cst.Name) -> list[cst.Name]:
+    """Return the other reads of what a name holds."""
+    return [read for made in module.definitions(node) for read in module.readers(made, node.value)]
+
+
+def _scaled_in_place(module: Module, read: cst.Name) -> bool:
+    above = module.parent(read)
+    call = module.parent(above) if isinstance(above, cst.Attribute) and above.attr.value in ("mul_", "div_") else None
+    return isinstance(call, cst.Call) and len(call.args) == 1 and _is_scale(module, call.args[0].value)
+
+
+def _unread(module: Module, chain: _Chain, softmax: cst.Call) -> bool:
+    """Say whether nothing but the chain itself reads the scores."""
+    for made, name in chain.names:
+        for read in module.readers(made, name):
+            above = module.parent(read)
+            fact = isinstance(above, cst.Attribute) and above.attr.value in torch_api.HOST_ATTRIBUTES
+            inside = module.is_within(read, softmax) or module.small_statement(read) in chain.statements
+            if not fact and not inside:
+                return False
+    return True
+
+
+# -- on to the values ---------------------------------------------------------------------------------------------
+
+
+def _weighted(module: Module, softmax: cst.Call) -> list[cst.CSTNode]:
+    """Return the products in which the weights end; nothing where something else sees the weights."""
+    ends: list[cst.CSTNode] = []
+    todo: list[cst.CSTNode] = [softmax]
+    seen: set[cst.CSTNode] = set()
+    while todo:
+        node = todo.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        for read in module.uses(node):
+            above = module.parent(read)
+            if isinstance(above, cst.Attribute) and above.attr.value in torch_api.HOST_ATTRIBUTES:
+                continue
+            user = above if isinstance(above, cst.BinaryOperation) else _user(module, read, above)
+            found = operation(module, user)
+            if user is None:
+                return []
+            if found is not None and found.name in _PRODUCTS:
+                if any(module.value(o).origin == "param" or _own_attribute(o) for o in found.operands):
+                    return []
+                ends.append(user)
+            elif _passes(module, user, found):
+                todo.append(user)
+            else:
+                return []
+    return ends
+
+
+def _user(module: Module, read: cst.CSTNode, above: cst.CSTNode | None) -> cst.Call | None:
+    """Return the call that takes `read` as its receiver or argument."""
+    call = module.parent(above) if isinstance(above, (cst.Arg, cst.Attribute)) else None
+    if isinstance(above, cst.Attribute) and above.value is not read:
+        return None
+    return call if isinstance(call, cst.Call) else None
+
+
+def _passes(module: Module, user: cst.CSTNode, found: Operation | None) -> bool:
+    """Say whether a call hands the weights on, dropped out, cast, or seen with other axes."""
+    if found is not None and (found.name in _SAME | _TURNS or found.name in ("nan_to_num", "masked_fill")):
+        return True
+    name = found.name if found is not None else dotted_text(user.func) if isinstance(user, cst.Call) else ""
+    return bool(_DROPOUT.search(name or ""))

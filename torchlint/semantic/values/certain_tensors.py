@@ -1,0 +1,316 @@
+"""What is certainly a plain tensor of a known kind, proven by the calls that made it and not by its name or use.
+
+`Module.value` says what a thing most likely is, which is right for a finding. A safe rewrite needs more: a parameter
+may be given anything, an object called ``criterion`` may return anything, and ``a == b`` of unknown things is whatever
+their classes say. Here only torch's own functions and methods count, on what is itself certain. A tensor is also
+certain where the code has handed it to a loss of torch before, which raises for everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.code.tree import COMPREHENSIONS, FUNCTIONS
+from torchlint.semantic.values.tensor_origins import rebound_elsewhere
+
+if TYPE_CHECKING:
+    from torchlint.semantic.module import Module
+
+FLOAT, BOOL, COUNT, INDEX = "float", "bool", "count", "index"
+"""Kinds of elements: real floating numbers; truth values; sums of truth values; positions in a tensor.
+
+The last two are integers that stay far below what 64 bits hold, however many of them are added.
+"""
+_DEPTH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Certain:
+    """A plain tensor: the kind of its elements, None for any, and whether it has no dimension."""
+
+    kind: str | None = None
+    scalar: bool = False
+
+
+_LOSSES = {
+    "cross_entropy": "CrossEntropyLoss",
+    "mse_loss": "MSELoss",
+    "l1_loss": "L1Loss",
+    "smooth_l1_loss": "SmoothL1Loss",
+    "huber_loss": "HuberLoss",
+    "nll_loss": "NLLLoss",
+    "binary_cross_entropy": "BCELoss",
+    "binary_cross_entropy_with_logits": "BCEWithLogitsLoss",
+}
+LOSS_NAMES = (*_LOSSES, *_LOSSES.values())
+_LOSS_FUNCTIONS = frozenset(f"torch.nn.functional.{name}" for name in _LOSSES)
+_LOSS_CLASSES = frozenset(f"torch.nn.{name}" for name in _LOSSES.values())
+_LAYERS = frozenset(f"torch.nn.{name}" for name in "Linear Conv1d Conv2d Conv3d BatchNorm1d BatchNorm2d".split())
+_REDUCTIONS = frozenset(("reduction", "reduce", "size_average"))
+_MOVES = frozenset(("to", "cuda", "cpu", "train", "eval"))
+_COMPARISONS = frozenset("eq ne lt le gt ge isnan isinf isfinite logical_not logical_and logical_or isclose".split())
+_ANY_TO_WHOLE = {"argmax": INDEX, "argmin": INDEX, "count_nonzero": COUNT}
+_SAME = frozenset("detach clone contiguous cpu cuda".split())
+_SHAPES = frozenset("view reshape flatten squeeze unsqueeze t permute transpose view_as expand repeat".split())
+_TO_FLOAT = frozenset("float double half bfloat16".split())
+_TO_INT = frozenset("long int short byte".split())
+_OF_ONE_SHAPE = frozenset("abs exp log sqrt square sigmoid tanh relu neg".split())
+_OF_ALL = frozenset("mean sum max min std var norm".split())
+_COMPARED = (cst.Equal, cst.NotEqual, cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
+_HARMLESS = frozenset(
+    f"builtins.{name}" for name in "print float int bool len str repr format isinstance type round".split()
+)
+
+
+def certain(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> Certain | None:
+    """Return what is certain of an expression that is a plain tensor, or None where it may be something else."""
+    if depth == 0:
+        return None
+    match node:
+        case cst.Name():
+            return _named(module, node, depth)
+        case cst.Call():
+            return _called(module, node, depth)
+        case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator=operator, comparator=right)]):
+            if not isinstance(operator, _COMPARED):
+                return None
+            operands = _operands(module, left, right, depth)
+            return Certain(BOOL, all(each.scalar for each in operands)) if operands else None
+        case cst.BinaryOperation(left=left, operator=cst.Add() | cst.Subtract() | cst.Multiply() | cst.Divide()):
+            operands = _operands(module, left, node.right, depth)
+            floating = bool(operands) and all(each.kind == FLOAT for each in operands)
+            return Certain(FLOAT if floating else None, all(each.scalar for each in operands)) if operands else None
+        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
+            found = certain(module, inner, depth - 1)
+            return found if found is not None and found.kind == FLOAT else None
+    return None
+
+
+def _operands(module: Module, left: cst.CSTNode, right: cst.CSTNode, depth: int) -> list[Certain]:
+    """Return the tensors among two operands, at least one; nothing where one is neither a tensor nor a number."""
+    found = [certain(module, side, depth - 1) for side in (left, right)]
+    sides = zip((left, right), found, strict=True)
+    if not any(found) or any(each is None and not _number(module, side) for side, each in sides):
+        return []
+    return [each for each in found if each is not None]
+
+
+def _number(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether an expression is certainly a real Python number."""
+    match node:
+        case cst.Integer() | cst.Float():
+            return True
+        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
+            return _number(module, inner)
+        case cst.Call(func=func):
+            return module.name(func) == "builtins.len"
+        case cst.Name():
+            made = module.definition(node)
+            return isinstance(made, (cst.Integer, cst.Float))
+    return False
+
+
+# -- calls ----------------------------------------------------------------------------------------------------------
+
+
+def _called(module: Module, call: cst.Call, depth: int) -> Certain | None:
+    if any(arg.star for arg in call.args):
+        return None
+    if is_loss(module, call):
+        return Certain(FLOAT, True)
+    if _is_layer(module, call):
+        return Certain()
+    func, name = call.func, module.name(call.func)
+    if name in ("torch.sum", "torch.count_nonzero", "torch.eq", "torch.argmax") and call.args:
+        inner = certain(module, call.args[0].value, depth - 1)
+        rest = call.args[1:]
+        return _method(inner, name.rpartition(".")[2], rest) if inner is not None else None
+    if name is not None or not isinstance(func, cst.Attribute):
+        return None
+    receiver = certain(module, func.value, depth - 1)
+    return _method(receiver, func.attr.value, call.args) if receiver is not None else None
+
+
+def is_loss(module: Module, call: cst.Call) -> bool:
+    """Say whether a call is one of a loss of torch that gives one floating number, and takes nothing but tensors."""
+    if len(call.args) < 2 or any(arg.star for arg in call.args):
+        return False
+    if module.name(call.func) in _LOSS_FUNCTIONS:
+        plain = sum(arg.keyword is None for arg in call.args) <= 2
+        return plain and not any(arg.keyword is not None and arg.keyword.value in _REDUCTIONS for arg in call.args)
+    return _made_by(module, call.func, _LOSS_CLASSES) and len(call.args) == 2
+
+
+def _is_layer(module: Module, call: cst.Call) -> bool:
+    return len(call.args) == 1 and _made_by(module, call.func, _LAYERS)
+
+
+def _made_by(module: Module, func: cst.BaseExpression, classes: frozenset[str]) -> bool:
+    """Say whether what is called is the instance of one of torch's classes, which nothing has altered."""
+    if not isinstance(func, cst.Name) or rebound_elsewhere(module, func.value):
+        return False
+    made = module.definition(func)
+    while isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute) and made.func.attr.value in _MOVES:
+        if module.name(made.func) in classes:
+            break
+        made = made.func.value
+    if not isinstance(made, cst.Call) or module.name(made.func) not in classes:
+        return False
+    given = {arg.keyword.value if arg.keyword is not None else "" for arg in made.args}
+    if classes is _LOSS_CLASSES and given & (_REDUCTIONS | {""}):
+        return False
+    return all(_leaves_alone(module, read) for read in module.reads(module.root, func.value))
+
+
+_ASKED = frozenset("parameters state_dict load_state_dict zero_grad train eval to cuda cpu named_parameters".split())
+
+
+def _leaves_alone(module: Module, read: cst.Name) -> bool:
+    """Say whether a use of a module of torch cannot change what calling it gives: a call of it or of known methods."""
+    above = module.parent(read)
+    if isinstance(above, cst.Call):
+        return above.func is read
+    if isinstance(above, cst.Attribute) and above.value is read and above.attr.value in _ASKED:
+        call = module.parent(above)
+        return isinstance(call, cst.Call) and call.func is above
+    return False
+
+
+def _method(tensor: Certain, name: str, args: Sequence[cst.Arg]) -> Certain | None:
+    """Return what a method of a plain tensor gives."""
+    if name in _COMPARISONS:
+        return Certain(BOOL)
+    if name in _ANY_TO_WHOLE:
+        return Certain(_ANY_TO_WHOLE[name], not args)
+    if name in _SAME:
+        return tensor
+    if name in _SHAPES:
+        return Certain(tensor.kind)
+    if tensor.kind == FLOAT:
+        return _of_floats(tensor, name, args)
+    return _of_whole(tensor, name, args) if tensor.kind is not None else None
+
+
+def _of_floats(tensor: Certain, name: str, args: Sequence[cst.Arg]) -> Certain | None:
+    if name in _TO_FLOAT or (name in _OF_ONE_SHAPE and not args):
+        return tensor
+    # ``max(dim)`` gives a pair, and ``sum(dtype=…)`` another kind.
+    return Certain(FLOAT, True) if name in _OF_ALL and not args else None
+
+
+def _of_whole(tensor: Certain, name: str, args: Sequence[cst.Arg]) -> Certain | None:
+    if name in _TO_FLOAT:
+        return Certain(FLOAT, tensor.scalar)
+    if name in _TO_INT:  # A cast to few bits may wrap, but what comes out stays small.
+        return Certain(BOOL if tensor.kind == BOOL else COUNT, tensor.scalar)
+    if tensor.kind != BOOL or args:
+        return None
+    return Certain(COUNT, True) if name == "sum" else Certain(BOOL, True) if name in ("any", "all") else None
+
+
+# -- names ----------------------------------------------------------------------------------------------------------
+
+
+def _named(module: Module, name: cst.Name, depth: int) -> Certain | None:
+    found = module.definitions(name)
+    made = [each.value for each in found if isinstance(each, cst.Assign) and _binds_alone(each)]
+    kinds = [certain(module, each, depth - 1) for each in made] if len(made) == len(found) else []
+    if kinds and None not in kinds:
+        same = all(each == kinds[0] for each in kinds) and not _altered(module, name)
+        return kinds[0] if same else Certain()
+    return Certain() if _taken_by_loss(module, name) else None
+
+
+def _binds_alone(assign: cst.Assign) -> bool:
+    return len(assign.targets) == 1 and isinstance(assign.targets[0].target, cst.Name)
+
+
+def _altered(module: Module, name: cst.Name) -> bool:
+    """Say whether the function may change the named tensor in place: ``x.fill_(…)``, ``x.data = …``, ``x[0] = …``."""
+    scope: cst.CSTNode = module.function(name) or module.root
+    return any(_alters(module, read) for read in module.reads(scope, name.value)) or any(
+        isinstance(module.parent(write), (cst.AugAssign, cst.Del)) for write in module.writes(scope, name.value)
+    )
+
+
+def _alters(module: Module, read: cst.Name) -> bool:
+    above = module.parent(read)
+    match above:
+        case cst.Attribute(attr=cst.Name(value=attr)) if above.value is read:
+            called = module.parent(above)
+            mutates = attr.endswith("_") and not attr.endswith("__")
+            stored = isinstance(called, (cst.AssignTarget, cst.AugAssign, cst.AnnAssign, cst.Del))
+            return mutates or stored or attr in ("data", "set_")
+        case cst.Subscript(value=value) if value is read:
+            return isinstance(module.parent(above), (cst.AssignTarget, cst.AugAssign))
+        case cst.Arg():
+            call = module.parent(above)
+            return isinstance(call, cst.Call) and _may_write(module, call, above)
+        case cst.Assign() | cst.NamedExpr() | cst.AnnAssign():
+            return True  # Another name for the same tensor.
+    return False
+
+
+def _may_write(module: Module, call: cst.Call, arg: cst.Arg) -> bool:
+    """Say whether a call may change an argument: a function of the user's, or ``out=`` of torch's."""
+    if arg.keyword is not None and arg.keyword.value == "out":
+        return True
+    name = module.name(call.func)
+    if name is not None and (name.startswith("torch.") or name in _HARMLESS):
+        return name.endswith("_") or name.startswith(("torch.nn.init.", "torch.utils."))
+    return isinstance(call.func, cst.Name) and not _made_by(module, call.func, _LOSS_CLASSES | _LAYERS)
+
+
+def _taken_by_loss(module: Module, name: cst.Name) -> bool:
+    """Say whether, on every way to here, a loss of torch has taken this very value as one of its two tensors."""
+    child: cst.CSTNode = name
+    for above in module.ancestors(name):
+        if isinstance(above, FUNCTIONS):
+            return False
+        if isinstance(above, (cst.IndentedBlock, cst.Module)):
+            for line in reversed([part for part in above.body if module.before(part, child) and part is not child]):
+                if any(_same_value(module, given, name) for given in _given_to_losses(module, line)):
+                    return True
+        child = above
+    return False
+
+
+def _given_to_losses(module: Module, line: cst.CSTNode) -> Iterator[cst.Name]:
+    if not isinstance(line, cst.SimpleStatementLine):
+        return
+    for call in module.within(line, cst.Call):
+        if isinstance(call, cst.Call) and is_loss(module, call) and _always(module, call, line):
+            for arg in call.args[:2]:
+                if arg.keyword is None and isinstance(arg.value, cst.Name):
+                    yield arg.value
+
+
+def _always(module: Module, call: cst.Call, line: cst.CSTNode) -> bool:
+    for above in module.ancestors(call):
+        if above is line:
+            return True
+        if isinstance(above, (cst.BooleanOperation, cst.IfExp, *COMPREHENSIONS, *FUNCTIONS)):
+            return False
+    return False
+
+
+def _same_value(module: Module, given: cst.Name, name: cst.Name) -> bool:
+    """Say whether a name still means at its second use what it meant at the first."""
+    if given.value != name.value:
+        return False
+    scope: cst.CSTNode = module.function(name) or module.root
+    inside = [loop for loop in module.loops(name) if not module.is_within(given, loop)]
+    owners = module.tree.owners
+    for write in module.writes(scope, name.value):
+        if owners[write] is not owners[name]:
+            return False
+        between = module.before(given, write) and module.before(write, name)
+        if between or any(module.is_within(write, loop) for loop in inside):
+            return False
+    return not any(
+        module.tree.owners[write] is not module.tree.owners[name] for write in module.writes(scope, name.value)
+    )

@@ -1,0 +1,165 @@
+"""Who would notice that ``torch.cuda.amp`` became ``torch.amp``: the old classes, their defaults and their warnings.
+
+Given the same arguments, ``torch.cuda.amp.autocast`` and ``torch.amp.autocast("cuda")`` do the same (torch 2.13:
+``torch/cuda/amp/autocast_mode.py``). They differ in the defaults: the old class has ``dtype=torch.float16`` and
+``cache_enabled=True``, the new one takes over what an outer autocast or ``torch.set_autocast_dtype`` has set.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.values.observers import sees_itself
+
+if TYPE_CHECKING:
+    from torchlint.semantic.module import Module
+
+_BOUND = re.compile(r"^[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import[ \t]+[\w., \t]+$", re.MULTILINE)
+_RENAMED = re.compile(r"\bas\b")
+_WORD = r"[\w.]+"
+_DEVICE = r"(?:[\"']\w+[\"']|device_type[ ]?=[ ]?[\w.\"']+)"
+_ENABLED = rf"enabled[ ]?=[ ]?{_WORD}"
+_CACHED = rf"cache_enabled[ ]?=[ ]?{_WORD}"
+_PLAIN = re.compile(
+    rf"\bautocast\(\s*(?:{_DEVICE}|{_ENABLED}|{_CACHED}|{_WORD})?\s*(?:,\s*(?:{_ENABLED}|{_CACHED})\s*)*,?\s*\)"
+    r"|\b(?:get_autocast_(?:cpu_|gpu_)?dtype|is_autocast_(?:cache_)?enabled|[sg]et_autocast_cache_enabled)\b"
+)
+"""Uses of autocast that set no dtype."""
+_TYPED = re.compile(
+    rf"\bautocast\(\s*(?:{_DEVICE}|(?:enabled|dtype)[ ]?=[ ]?{_WORD}|{_WORD})?\s*"
+    rf"(?:,\s*{_WORD}\s*)?(?:,\s*(?:enabled|dtype)[ ]?=[ ]?{_WORD}\s*)*,?\s*\)"
+    r"|\b(?:[sg]et_autocast_(?:cpu_|gpu_)?dtype|is_autocast_(?:cache_)?enabled)\b"
+)
+"""Uses of autocast that say nothing of the cache."""
+_CALLS_US = re.compile(
+    r"^[^\S\n]*(?:import|from)\s+(?:lightning|pytorch_lightning|accelerate|transformers|ignite|fastai|deepspeed|composer"
+    r"|catalyst|apex|mmengine|mmcv|fairseq|detectron2|diffusers|peft|trl|torchtnt|monai|ultralytics)\b"
+    r"|\bgetattr\(\s*torch|\battrgetter\b|\bimport_module\b|__import__|\bexec\(|(?<![.\w])eval\(",
+    re.MULTILINE,
+)
+_KNOWN = sys.stdlib_module_names | frozenset(
+    (
+        "torch torchvision torchaudio torchmetrics torchinfo torchsummary torchlint numpy scipy pandas sklearn "
+        "matplotlib seaborn tqdm PIL cv2 skimage imageio yaml omegaconf hydra wandb tensorboard tensorboardX einops "
+        "nltk h5py nibabel psutil requests rich click fire typer termcolor tabulate torch_scatter albumentations"
+    ).split()
+)
+"""Packages that call no function of a training program inside an autocast of their own."""
+_NAMES = "autocast|GradScaler|custom_fwd|custom_bwd"
+_REPLACED = re.compile(
+    rf"[\"'.](?:{_NAMES})[\"']|\b(?:torch|cuda|cpu)\.amp[\"']|\bamp\.(?:{_NAMES})\s*=(?!=)"
+    r"|\b(?:torch|cuda|cpu)\.amp\s*=(?!=)"
+)
+_ASKED = re.compile(r"\b(?:has|get)attr\([^()]*\)")
+_TAKES_SCALER = re.compile(r"_step_supports_amp_scaling|\bdef\s+step\([^)]*\b(?:grad_scaler|kwargs)\b")
+
+
+def overrides_dtype(text: str) -> bool:
+    """Say whether a file may give an autocast another dtype or cache than the old defaults; only plain uses do not."""
+    return _CALLS_US.search(text) is not None or "autocast" in _PLAIN.sub("", _without_imports(text))
+
+
+def overrides_cache(text: str) -> bool:
+    """Say whether a file may switch the cache of casts off."""
+    rest = _TYPED.sub("", _without_imports(text))
+    return _CALLS_US.search(text) is not None or "cache_enabled" in text or "autocast" in rest
+
+
+def replaces_names(text: str) -> bool:
+    """Say whether a file may put something else in the place of an old name; asking for one replaces nothing."""
+    return _REPLACED.search(_ASKED.sub("", text)) is not None
+
+
+def takes_scaler(text: str) -> bool:
+    """Say whether an optimizer of a file is handed the scaler by `GradScaler.step`."""
+    return _TAKES_SCALER.search(text) is not None
+
+
+def _without_imports(text: str) -> str:
+    return _BOUND.sub(lambda found: found[0] if _RENAMED.search(found[0]) else "", text)
+
+
+def only_known_callers(module: Module) -> bool:
+    """Say whether all that the file imports is its own project's, or calls no code of ours inside an autocast."""
+    return module.once(only_known_callers, functools.partial(_only_known_callers, module))
+
+
+def _only_known_callers(module: Module) -> bool:
+    for node in module.nodes(cst.Import, cst.ImportFrom):
+        if isinstance(node, cst.ImportFrom):
+            names = ["." * len(node.relative) + (dotted_text(node.module) or "")]
+        else:
+            assert isinstance(node, cst.Import)
+            names = [dotted_text(item.name) or "" for item in node.names]
+        for name in names:
+            if name.partition(".")[0] not in _KNOWN and not module.outside.is_ours(name):
+                return False
+    return True
+
+
+def only_entered(module: Module, use: cst.BaseExpression) -> bool:
+    """Say whether nothing sees a new context but who enters it: ``with`` without ``as``, a decorator, an ExitStack."""
+    node: cst.CSTNode = use
+    above = module.parent(node)
+    while isinstance(above, cst.IfExp) and above.test is not node:
+        node, above = above, module.parent(above)
+    if isinstance(above, cst.WithItem):
+        return above.asname is None
+    if isinstance(above, cst.Arg):
+        call = module.parent(above)
+        entered = isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute)
+        return (
+            entered
+            and isinstance(call, cst.Call)
+            and isinstance(call.func, cst.Attribute)
+            and call.func.attr.value == "enter_context"
+            and isinstance(module.parent(call), cst.Expr)
+        )
+    if isinstance(above, cst.Assign) and above.value is node:
+        return _entered_by_name(module, above)
+    return isinstance(above, cst.Decorator)
+
+
+def _entered_by_name(module: Module, home: cst.Assign) -> bool:
+    function = module.function(home)
+    target = home.targets[0].target
+    if function is None or len(home.targets) > 1 or not isinstance(target, cst.Name):
+        return False
+    if module.binds_globally(function, target.value):
+        return False
+    reads = module.reads(function, target.value)
+    return all(
+        isinstance(item := module.parent(read), cst.WithItem) and item.item is read and item.asname is None
+        for read in reads
+    )
+
+
+def private(module: Module, home: cst.CSTNode, names: Iterable[str]) -> bool:
+    """Say whether no other file can see or bind names that a statement binds, and this one reads them by name only."""
+    names = list(names)
+    if sees_itself(module) or module.starred_over(home, names):
+        return False
+    for above in module.ancestors(home):
+        if isinstance(above, cst.ClassDef):
+            return False
+        if isinstance(above, cst.FunctionDef):
+            return not any(module.binds_globally(above, name) for name in names)
+    return all(module.reached(name) is False for name in names)
+
+
+def annotates(module: Module, home: cst.Import | cst.ImportFrom) -> bool:
+    """Say whether an annotation names what an import binds: it may be read when the program runs."""
+    names = () if isinstance(home.names, cst.ImportStar) else home.names
+    for item in names:
+        name = dotted_text(item.asname.name if item.asname is not None else item.name) or ""
+        for read in module.reads(module.root, name.partition(".")[0]):
+            if module.import_of(read) is home and any(isinstance(a, cst.Annotation) for a in module.ancestors(read)):
+                return True
+    return False

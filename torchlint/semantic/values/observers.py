@@ -1,0 +1,328 @@
+"""Who may see or change what the code does not show: names read by a string, patched functions, hooked operations.
+
+A rewrite that is bit for bit the same at the end can still be told apart in between by code that looks at another
+function's frame, at a module's globals or at every operation that torch runs. Such code has to say so somewhere;
+these questions look for the words, in this file and, where they can reach it, in the project's others.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.code.names import dotted_text
+
+if TYPE_CHECKING:
+    from torchlint.semantic.module import Module
+
+_FRAMES = re.compile(
+    r"_getframe|currentframe|_current_frames|\bf_(locals|globals|back)\b|\b(tb|gi|cr|ag)_frame\b|\bset(trace|profile)\b"
+    r"|\bsys\.monitoring\b|getargvalues|get(generator|coroutine|asyncgen)locals|getclosurevars|capture_locals"
+    r"|show_locals|set_trace|\bbreakpoint\b|\binteract\b|^[^#\n]*(?<!self\.)(?<!def )\bembed\("
+    r"|get_(referrers|objects)|numexpr|snoop|pythonapi|py_object",
+    re.MULTILINE,
+)
+"""Words without which no code can look into the variables of a running function."""
+_MODULES = re.compile(
+    r"__main__|\bsys\.modules\b|\bfrom\s+sys\s+import\b|\.modules\s*\[|\.modules\.get\b|[\"']modules[\"']"
+    r"|\bimportlib\b|\bimport_module\b|__import__|__globals__|\brunpy\b|\bimp\b|\bgetmembers\b"
+)
+"""Words without which no code can look at the variables of a module that it does not import by name."""
+_MAIN_GUARD = re.compile(r"__name__\s*[!=]=\s*[\"']__main__[\"']|[\"']__main__[\"']\s*[!=]=\s*__name__")
+_BUILTINS = re.compile(
+    r"__builtins__|\.(float|int)\s*=(?!=)|(setattr|patch|object|setitem)\([^\n]*[\"'.](float|int)[\"']"
+    r"|builtins?(__)?\W[^\n]*[\"'](float|int)[\"']|\bvars\(\s*_*builtin"
+)
+"""Words without which no code can replace the builtin ``float`` or ``int``."""
+_OWN_TENSORS = re.compile(
+    r"__torch_function__|__torch_dispatch__|(Function|Dispatch)Mode|as_subclass|_make_(wrapper_)?subclass"
+    r"|class\s+\w+\([^)]*\bTensor\b"
+)
+"""Words without which all tensors are torch's own, and no code sees each operation on them."""
+_WATCHED = re.compile(
+    r"register_module_\w*hook|\bsymbolic_trace\b|\btorch\.(fx|export)\b|\bimport fx\b|\bmake_fx\b|\bjit\.trace\b"
+)
+"""Words without which no code is handed the operations of a network, or traces them."""
+_PATCHED = re.compile(
+    r"^[^\S\n]*(torch|F|nn|Tensor|functional)\.(?!backends\b)[\w.]+\s*=[^=]|monkeypatch|\bmock\b", re.MULTILINE
+)
+"""Words without which torch's functions are torch's."""
+_OWN_CALLS = re.compile(r"register_\w*hook|\.forward\s*=[^=]|__class__|__call__\s*=|\bsetattr\(")
+"""Words without which torch's own layers give what torch computes: hooks, or another ``forward``."""
+_WARNINGS = re.compile(
+    r"catch_warnings\([^)]*record\s*=\s*True|(?:simplefilter|filterwarnings)\(\s*(?:action\s*=\s*)?"
+    r"(?![\"'](?:ignore|default|once|always|module)\b)|\bwarnings\.filters\b|\bredirect_stderr\b"
+    r"|captureWarnings|\bshowwarning\b|\bformatwarning\b|warns\(\s*\w*Warning|assertWarns|catch_warnings\([^)]*action"
+)
+"""Words without which warnings are printed or ignored, and nothing else."""
+_WITH_DATA = r"(?!\(\s*(?:torch\.device\(\s*)?[\"'](?:cpu|cuda|mps|xpu|hpu)\b)"
+_META = re.compile(
+    r"device\b[^\n]*[\"']meta\b|[\"']meta\b[^\n]*\bdevice\b|init_empty_weights|deferred_init|\bFake(Tensor)?Mode\b"
+    rf"|\bset_default_device\b{_WITH_DATA}|\bDeviceContext\b|\bdevice\b[^\n]*__enter__"
+    rf"|^[ \t]*with\s+(?!torch\.cuda\.)(?:\w+\.)*\w*dev(?:ice)?\b{_WITH_DATA}(?=\s*[:(,])"
+    rf"|(?:^[ \t]*with\b|\benter_context\()[^\n]*\b(?:torch|th)\.device\b{_WITH_DATA}",
+    re.MULTILINE,
+)
+"""Words without which tensors without data are made only where a call says so itself."""
+_SCRIPT = re.compile(r"\bjit\b\W*(script|export|trace|ignore)|\bjit\s+import\b|script_method|ScriptModule")
+_CELLS = re.compile(r"^# ?%%", re.MULTILINE)
+_DYNAMIC = ("eval", "exec", "globals", "locals", "compile")
+_SETTERS = frozenset(
+    "setattr delattr __setattr__ __delattr__ setitem patch object multiple dict setdefault update pop".split()
+)
+
+
+# -- names ----------------------------------------------------------------------------------------------------------
+
+
+def is_builtin(module: Module, name: str, at: cst.CSTNode) -> bool:
+    """Say whether ``float`` or ``int``, written where `at` stands, would be Python's builtin of that name."""
+    plain = module.meaning(name, at) == f"builtins.{name}"
+    return plain and not says(module, _BUILTINS) and not reads_by_string(module)
+
+
+def reads_by_string(module: Module) -> bool:
+    """Say whether code of this file can reach any variable by a name that it computes: ``eval``, ``globals()``."""
+    return module.once(reads_by_string, functools.partial(_reads_by_string, module))
+
+
+def _reads_by_string(module: Module) -> bool:
+    for name in _DYNAMIC:
+        own = isinstance(module.top_level(name), (cst.FunctionDef, cst.ClassDef))  # ``def eval(model, loader)``
+        if not own and module.reads(module.root, name):
+            return True
+    # ``vars(args)`` reads an object; without an argument, or called under another name, the variables around it.
+    for read in (*module.reads(module.root, "vars"), *module.reads(module.root, "dir")):
+        call = module.parent(read)
+        if not (isinstance(call, cst.Call) and call.func is read and call.args):
+            return True
+    return False
+
+
+def sees_variables(module: Module) -> bool:
+    """Say whether code of the project may look into the variables of a running function."""
+    return reads_by_string(module) or says(module, _FRAMES)
+
+
+def sees_itself(module: Module) -> bool:
+    """Say whether code of this file may look up its own top-level names: by a string, as a module, through frames."""
+    return module.once(sees_itself, functools.partial(_sees_itself, module))
+
+
+def _sees_itself(module: Module) -> bool:
+    looked_up = _MODULES.search(_MAIN_GUARD.sub("", module.text)) is not None
+    return looked_up or reads_by_string(module) or module.mentions(_FRAMES)
+
+
+def sees_globals(module: Module, name: str) -> bool:
+    """Say whether anything but plain code of this file may see the top-level name `name` while the file runs.
+
+    That is another file of the project, a function that looks into modules or frames, and, in a notebook, the cell
+    that comes next.
+    """
+    if sees_variables(module) or sees_itself(module) or is_interactive(module):
+        return True
+    return elsewhere_reached(module, name)
+
+
+def is_interactive(module: Module) -> bool:
+    """Say whether the file runs cell by cell, so that its variables outlive an interrupted loop."""
+    return module.filename.endswith(".ipynb") or module.mentions(_CELLS)
+
+
+# -- functions ------------------------------------------------------------------------------------------------------
+
+
+def hooks_operations(module: Module) -> bool:
+    """Say whether code of the project may see, or change, each operation that torch runs on a tensor."""
+    return has_own_tensors(module) or says(module, _WATCHED)
+
+
+def has_own_tensors(module: Module) -> bool:
+    """Say whether the program has tensors with methods of their own, or a mode that sees every call."""
+    return says(module, _OWN_TENSORS)
+
+
+def patches_torch(module: Module) -> bool:
+    """Say whether the program may put something else in the place of a function of torch, whichever it is."""
+    return says(module, _PATCHED)
+
+
+def changes_layers(module: Module) -> bool:
+    """Say whether the program may change what torch's own layers give: by hooks, by another ``forward``."""
+    return says(module, _OWN_CALLS)
+
+
+def minds_warnings(module: Module, *, near: bool = False) -> bool:
+    """Say whether code of the project, or that `near` to this file, collects warnings or makes errors of them."""
+    return module.said(_holds(_WARNINGS), near=near)
+
+
+def defaults_to_meta(module: Module) -> bool:
+    """Say whether code of the project may have a factory make a tensor that has no data, by the default device."""
+    return says(module, _META)
+
+
+def scripted(module: Module) -> bool:
+    """Say whether code of the project is compiled by TorchScript, in which a variable has one type."""
+    return says(module, _SCRIPT)
+
+
+def replaced(module: Module, *attributes: str) -> bool:
+    """Say whether code of the project may put something of its own in the place of a library's attribute.
+
+    `attributes` are the last parts of their names: ``stack`` for ``numpy.stack``.
+    """
+    here = any(
+        module.once((_replaced_here, each), functools.partial(_replaced_here, module, each)) for each in attributes
+    )
+    return here or module.said(_replacing(attributes))
+
+
+def _replaced_here(module: Module, attribute: str) -> bool:
+    for node in module.tree.named(attribute):
+        above = module.parent(node)
+        if isinstance(above, cst.Attribute) and above.attr is node and is_stored(module, above):
+            holder = dotted_text(above.value)
+            if holder not in ("self", "cls"):
+                return True
+    return any(_sets(module, string, attribute) for string in _strings(module))
+
+
+def is_stored(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether an attribute or an element is written or deleted here, not read."""
+    child = node
+    for above in module.ancestors(node):
+        if isinstance(above, (cst.Tuple, cst.List, cst.Element, cst.StarredElement)):
+            child = above
+            continue
+        if isinstance(above, (cst.AssignTarget, cst.AsName, cst.Del)):
+            return True
+        if isinstance(above, (cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor)):
+            return above.target is child
+        return False
+    return False
+
+
+def _strings(module: Module) -> Iterator[cst.SimpleString]:
+    return (node for node in module.nodes(cst.SimpleString) if isinstance(node, cst.SimpleString))
+
+
+def _sets(module: Module, string: cst.SimpleString, attribute: str) -> bool:
+    """Say whether a string names an attribute for ``setattr``, ``mock.patch`` or an assignment to ``vars(np)[...]``."""
+    if str(string.raw_value).rpartition(".")[2] != attribute:
+        return False
+    for above in module.ancestors(string):
+        if isinstance(above, cst.Call):
+            last = (dotted_text(above.func) or "").rpartition(".")[2]
+            return last in _SETTERS
+        if isinstance(above, cst.Subscript):
+            return is_stored(module, above)
+        if isinstance(above, cst.BaseStatement):
+            return False
+    return False
+
+
+_LIBRARIES = ("torch", "np", "numpy", "th", "F", "functional", "nn", "Tensor", "Module")
+_ALIASES = re.compile(r"\bimport\s+(?:torch|numpy)[\w.]*\s+as\s+(\w+)|\bfrom\s+(?:torch|numpy)[\w.]*\s+import\s+(.+)")
+
+_WRAPS = re.compile(
+    r"\bgetattr\(\s*((?!self\b|args\b|opt\b|cfg\b|config\b)\w+)\s*,\s*(?![\"'\s])(?s:.*?)\bsetattr\(\s*\1\s*,\s*(?![\"'\s])"
+)
+"""An attribute that is read and written again by a name that is computed: a wrapper of whatever it is given."""
+
+
+@functools.cache
+def _replacing(attributes: tuple[str, ...]) -> Callable[[str], bool]:
+    """Return the test whether a text may replace one of these attributes of a library, by whatever name it has it."""
+    name = f"({'|'.join(map(re.escape, attributes))})"
+    by_string = re.compile(
+        rf"(setattr|patch|object|setitem)\([^\n]*[\"'.]{name}[\"']|\bmultiple\([^\n]*\b{name}\s*=(?!=)"
+    )
+
+    def replaces(text: str) -> bool:
+        if by_string.search(text):
+            return True
+        given = [alias or names for alias, names in _ALIASES.findall(text)]
+        held = {*_LIBRARIES, *(word for each in given for word in re.findall(r"\w+", each))}
+        holder = rf"\b({'|'.join(map(re.escape, sorted(held)))})"
+        stored = rf"{holder}\.{name}\s*(:[^=\n]+)?=(?!=)"
+        computed = rf"setattr\(\s*{holder}[\w.]*\s*,\s*(?![\"'\s])"
+        return re.search(f"{stored}|{computed}", text) is not None or _WRAPS.search(text) is not None
+
+    return replaces
+
+
+_PLAIN_CALLS = frozenset(("torch.device", "builtins.str", "builtins.int", "torch.cuda.current_device"))
+_READERS = frozenset(("get_device", "size", "dim", "parameters", "buffers"))
+
+
+def free_of_effects(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether it cannot be told when, or how often, an expression is evaluated: names, attributes and literals.
+
+    ``next(model.parameters())`` counts too. An attribute may be a property that does something; where this file
+    defines one of that name, it is not free of effects.
+    """
+    if isinstance(node, (cst.SimpleString, cst.Integer)):
+        return True
+    if any(True for _ in module.within(node, cst.NamedExpr, cst.Await, cst.Yield, nested=True)):
+        return False
+    for call in module.within(node, cst.Call, nested=True):
+        if isinstance(call, cst.Call) and not _only_reads(module, call):
+            return False
+    attributes = {a.attr.value for a in module.within(node, cst.Attribute, nested=True) if isinstance(a, cst.Attribute)}
+    return not any(_is_property(module, name) for name in attributes)
+
+
+def _only_reads(module: Module, call: cst.Call) -> bool:
+    name = module.name(call.func)
+    if name == "builtins.next" and len(call.args) == 1:
+        return isinstance(call.args[0].value, cst.Call)
+    method = call.func.attr.value if isinstance(call.func, cst.Attribute) and name is None else ""
+    return name in _PLAIN_CALLS or method in _READERS
+
+
+def _is_property(module: Module, name: str) -> bool:
+    """Say whether a class of this file computes an attribute of that name by more than returning something."""
+    for node in module.tree.named(name):
+        function = module.parent(node)
+        if isinstance(function, cst.FunctionDef) and function.name is node and function.decorators:
+            body = function.body.body
+            line = body[-1] if len(body) == 1 else None
+            returns = isinstance(line, cst.SimpleStatementLine) and isinstance(line.body[0], cst.Return)
+            if not returns or any(True for _ in module.within(function.body, cst.NamedExpr)):
+                return True
+    return any(module.tree.named(hook) for hook in ("__getattr__", "__getattribute__"))
+
+
+# -- other files ----------------------------------------------------------------------------------------------------
+
+
+def says(module: Module, pattern: re.Pattern[str]) -> bool:
+    """Say whether this file, or any other of the project, holds a pattern."""
+    return module.said(_holds(pattern))
+
+
+def elsewhere(module: Module, pattern: re.Pattern[str]) -> bool:
+    """Say whether another file that may run with this one holds a pattern."""
+    return module.outside.others_say(_holds(pattern), near=False) is not False
+
+
+@functools.cache
+def _holds(pattern: re.Pattern[str]) -> Callable[[str], bool]:
+    """Return one and the same test for one pattern, whose answers the project remembers."""
+    return lambda text: pattern.search(text) is not None
+
+
+def elsewhere_reached(module: Module, name: str) -> bool:
+    """Say whether another file of the project may read or replace a top-level name of this one."""
+    return module.outside.reached(name, module.text, module.filename) is not False or elsewhere(
+        module, _LOOKS_AT_MODULES
+    )
+
+
+_LOOKS_AT_MODULES = re.compile(r"import\s+__main__|\bsys\.modules\b|__main__\.|[\"']__main__[\"']\s*[\])]")

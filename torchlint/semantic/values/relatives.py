@@ -1,0 +1,80 @@
+"""Functions and classes behind a call or an instance, in this file or in another one of the project.
+
+Each comes with the analysis of the file that it is in, as questions about it must go there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.values.value import Value
+
+if TYPE_CHECKING:
+    from torchlint.semantic.code.tree import Function
+    from torchlint.semantic.module import Module
+
+
+def classes(module: Module, instance: Value) -> Iterator[tuple[Module, cst.ClassDef]]:
+    """Yield the class that an instance is of and its ancestors in other files, nearest first.
+
+    Ancestors in a class's own file are left to that file's `Module.method`.
+    """
+    if isinstance(instance.node, cst.ClassDef):
+        yield module, instance.node
+    for definition in module.behind(instance):
+        where = module.outside.module_of(definition)
+        found = where.top_level(definition.name) if where is not None else None
+        if where is not None and isinstance(found, cst.ClassDef):
+            yield where, found
+
+
+def method(module: Module, instance: Value, name: str) -> tuple[Module, cst.FunctionDef] | None:
+    """Return what an instance finds under a method's name, as far as the project defines it."""
+    for where, cls in classes(module, instance):
+        found = where.method(cls, name)
+        if found is not None:
+            return where, found
+    return None
+
+
+def functions(module: Module, call: cst.Call) -> list[tuple[Module, Function]]:
+    """Return the functions that a call may reach: of this file, else a function or inherited method of another."""
+    callees = module.callees(call)
+    if callees:
+        return [(module, callee) for callee in callees]
+    elsewhere = named(module, call.func)
+    if elsewhere is not None:
+        return [elsewhere]
+    match call.func:
+        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)):
+            cls = module.class_of(call)
+            inherited = method(module, Value("object", node=cls), name) if cls is not None else None
+            return [inherited] if inherited is not None else []
+    return []
+
+
+def named(module: Module, node: cst.BaseExpression) -> tuple[Module, cst.FunctionDef] | None:
+    """Return the function of another file that an expression names, or None."""
+    definition = module.outside.find(module.name(node))
+    where = module.outside.module_of(definition) if definition is not None else None
+    found = where.top_level(definition.name) if where is not None and definition is not None else None
+    return (where, found) if where is not None and isinstance(found, cst.FunctionDef) else None
+
+
+def returned(module: Module, function: Function) -> list[cst.BaseExpression]:
+    """Return the expressions that a function returns."""
+    if isinstance(function, cst.Lambda):
+        return [function.body]
+    found = module.within(function.body, cst.Return)
+    return [each.value for each in found if isinstance(each, cst.Return) and each.value is not None]
+
+
+def made(module: Module, call: cst.Call) -> Value:
+    """Return an instance of the class that a call names, of this file or another; unknown where it names none."""
+    cls = module.local_class(call.func)
+    if cls is not None:
+        return Value("object", node=cls)
+    return module.outside.instance(module.name(call.func) or "")

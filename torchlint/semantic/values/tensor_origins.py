@@ -1,0 +1,323 @@
+"""What is certainly a tensor, by the way it was made: by torch, or by the loader that stacks samples into batches.
+
+How a value is used proves less: any object may have a ``.backward()``, a ``.to()`` or a ``.shape`` of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantic.data.datasets import DATALOADER
+from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.values.object_uses import Key, literal_key
+from torchlint.semantic.values.observers import (
+    changes_layers,
+    elsewhere,
+    elsewhere_reached,
+    has_own_tensors,
+    patches_torch,
+    says,
+)
+from torchlint.semantic.values.params import bind
+from torchlint.semantic.values.relatives import returned
+
+if TYPE_CHECKING:
+    from torchlint.semantic.module import Module
+
+_DEPTH = 5
+_NUMBERS = ("number", "bool", "tensor", "accumulated")
+_MAKERS = torch_api.FACTORIES | torch_api.DATA_FACTORIES | torch_api.COMPUTING_FUNCTIONS
+_OTHER_COLLATE = re.compile(
+    r"default_collate_fn_map|default_collate\s*=|setattr\([^)\n]*collate_fn|Tensor\.(to|cuda)\s*=|DataLoader\.\w+\s*="
+)
+_MOVERS = re.compile(r"^[ \t]+def (to|cuda)\(", re.MULTILINE)
+"""Classes of another file whose objects have a way of their own to a device."""
+_WRAPPERS = ("torch.autograd.Variable", "torch.as_tensor")
+
+
+def made_by_torch(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
+    """Say whether an expression, or what ``x += …`` leaves in `x`, is certainly a tensor that torch has computed."""
+    if depth == 0 or changes_layers(module) or not all_by_torch(module):
+        return False
+    match node:
+        case cst.Name():
+            found = [] if rebound_elsewhere(module, node.value) else module.definitions(node)
+            return bool(found) and all(_bound_to_tensor(module, each, node.value, depth) for each in found)
+        case cst.Call():
+            return _called(module, node, depth)
+        case cst.BinaryOperation(left=left, right=right):
+            return _arithmetic(module, left, right, depth)
+        case cst.UnaryOperation(operator=cst.Minus() | cst.Plus(), expression=inner):
+            return made_by_torch(module, inner, depth - 1)
+        case cst.IfExp(body=body, orelse=orelse):
+            return made_by_torch(module, body, depth - 1) and made_by_torch(module, orelse, depth - 1)
+        case cst.Subscript(value=inner):
+            return made_by_torch(module, inner, depth - 1)
+    return False
+
+
+def all_by_torch(module: Module) -> bool:
+    """Say whether all tensors, and all of torch's functions, are torch's own."""
+    return not has_own_tensors(module) and not patches_torch(module)
+
+
+def rebound_elsewhere(module: Module, name: str) -> bool:
+    """Say whether a function of the file, or another file, may bind a name of the module or of the function around."""
+    if any(name in names for names in module.names_of_outer_scopes()):
+        return True
+    return bool(module.writes(module.root, name)) and elsewhere_reached(module, name)
+
+
+def _arithmetic(module: Module, left: cst.BaseExpression, right: cst.BaseExpression, depth: int) -> bool:
+    """Say whether an operator has a tensor on one side, and on the other one or a number."""
+    sides = [made_by_torch(module, side, depth - 1) for side in (left, right)]
+    plain = [module.value(side).kind in _NUMBERS[:2] for side in (left, right)]
+    return any(sides) and all(a or b for a, b in zip(sides, plain, strict=True))
+
+
+def _bound_to_tensor(module: Module, definition: cst.CSTNode, name: str, depth: int) -> bool:
+    match definition:
+        case cst.Assign(targets=targets, value=value):
+            return all(isinstance(t.target, cst.Name) for t in targets) and made_by_torch(module, value, depth - 1)
+        case cst.AnnAssign(target=cst.Name(), value=value) if value is not None:
+            return made_by_torch(module, value, depth - 1)
+        case cst.AugAssign(target=cst.Name() as target, value=value):
+            return _arithmetic(module, target, value, depth)
+    return False
+
+
+def _called(module: Module, call: cst.Call, depth: int) -> bool:
+    name = module.name(call.func) or ""
+    if _may_be_several(call, name):
+        return False
+    if name in _MAKERS:
+        return True
+    if isinstance(call.func, cst.Name) and rebound_elsewhere(module, call.func.value):
+        return False
+    callee = module.value(call.func)
+    made = callee.node if callee.kind == "module" and isinstance(callee.node, cst.Call) else None
+    if made is not None and (module.name(made.func) or "").startswith("torch.nn."):
+        return (callee.name or "").endswith("Loss") or callee.name in _LAYERS
+    if isinstance(call.func, cst.Attribute) and not name:
+        known = call.func.attr.value in (torch_api.COMPUTING_METHODS | torch_api.ALIASING_METHODS) - {"numpy"}
+        return known and made_by_torch(module, call.func.value, depth - 1)
+    return _returns_tensor(module, call, depth)
+
+
+_SEVERAL = frozenset(
+    "mode kthvalue sort topk unique unique_consecutive cummax cummin aminmax std_mean var_mean frexp qr svd eigh lu "
+    "split chunk unbind tensor_split hsplit vsplit dsplit meshgrid broadcast_tensors nonzero where histogram slogdet "
+    "max min median nanmedian".split()
+)
+"""Functions and methods that give several tensors, at least for some arguments."""
+_OF_ONE = frozenset(("max", "min", "median", "nanmedian"))
+
+
+def _may_be_several(call: cst.Call, name: str) -> bool:
+    """Say whether a call may give several tensors at once: ``torch.median(x, 1)`` does, ``torch.median(x)`` not."""
+    last = name.rpartition(".")[2] if name else call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    if last not in _SEVERAL:
+        return False
+    plain = all(arg.keyword is None and not arg.star for arg in call.args)
+    if last == "where":
+        return not (plain and len(call.args) == 3 - (not name))
+    return not (last in _OF_ONE and plain and len(call.args) == (1 if name else 0))
+
+
+_LAYERS = frozenset(f"torch.nn.{name}" for name in "Linear Conv1d Conv2d Conv3d Embedding LayerNorm".split())
+
+
+def _returns_tensor(module: Module, call: cst.Call, depth: int) -> bool:
+    """Say whether a call certainly reaches one plain function of this file that returns nothing but tensors."""
+    callees = module.callees(call)
+    function = callees[0] if len(callees) == 1 else None
+    if not isinstance(function, cst.FunctionDef) or function.decorators or function.asynchronous:
+        return False
+    if any(True for _ in module.within(function.body, cst.Yield)):
+        return False
+    out = returned(module, function)
+    return bool(out) and all(made_by_torch(module, each, depth - 1) for each in out)
+
+
+# -- batches --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Where an object on the host comes from.
+
+    Args:
+        node: the loop over a loader, or the call that makes a new tensor.
+        name: the name that the loop binds; empty for a call.
+        part: the literal index or key of the part that is meant of what the loop binds; None for all of it.
+    """
+
+    node: cst.CSTNode
+    name: str
+    part: Key | None = None
+
+
+def host_roots(module: Module, node: cst.CSTNode, depth: int = 8) -> list[Root] | None:
+    """Return where a tensor on the host comes from, or None where it is not certain that it is one of torch's own.
+
+    It is new in each turn: stacked by a `DataLoader` with its own collate function, or computed by torch.
+    """
+    if depth == 0:
+        return None
+    match node:
+        case cst.Name():
+            return _all_roots([_definition_roots(module, d, node.value, depth) for d in module.definitions(node)])
+        case cst.Subscript(value=inner):
+            return _part(module, inner, literal_key(node), host_roots(module, inner, depth - 1))
+        case cst.Attribute(value=inner, attr=cst.Name(value="data")):
+            return host_roots(module, inner, depth - 1)
+        case cst.IfExp(body=body, orelse=orelse):
+            return _all_roots([host_roots(module, each, depth - 1) for each in (body, orelse)])
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=method))) if module.name(node.func) is None:
+            known = torch_api.ALIASING_METHODS | torch_api.COMPUTING_METHODS | {"get", "items", "values"}
+            return host_roots(module, inner, depth - 1) if method in known - {"numpy"} else None
+        case cst.Call(func=func, args=[cst.Arg(star="", value=inner), *_]) if module.name(func) in _WRAPPERS:
+            return host_roots(module, inner, depth - 1)
+        case cst.Call(func=func) if module.name(func) in _MAKERS:
+            return [Root(node, "")]
+    return None
+
+
+def _part(module: Module, whole: cst.CSTNode, key: Key | None, roots: list[Root] | None) -> list[Root] | None:
+    """Return the roots of one part of what an expression gives, where that is what a loop binds itself."""
+    if roots is None or key is None or not isinstance(whole, cst.Name) or len(roots) != 1:
+        return roots
+    root = roots[0]
+    bound = root.part is None and root.name == whole.value and module.definitions(whole) == [root.node]
+    return [replace(root, part=key)] if bound else roots
+
+
+def _all_roots(found: list[list[Root] | None]) -> list[Root] | None:
+    roots: list[Root] = []
+    for each in found:
+        if each is None:
+            return None
+        roots += each
+    return roots or None
+
+
+def _definition_roots(module: Module, definition: cst.CSTNode, name: str, depth: int) -> list[Root] | None:
+    match definition:
+        case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value):
+            return _assigned_roots(module, target, value, name, depth)
+        case cst.For():
+            goes = [g for g in module.over(definition) if name in module.names_in(g.target)]
+            certain = len(goes) == 1 and stacks_batches(module, goes[0].iterated)
+            return [Root(definition, name)] if certain else None
+        case cst.FunctionDef():
+            return _passed_roots(module, definition, name, depth)
+    return None
+
+
+def _assigned_roots(
+    module: Module, target: cst.CSTNode, value: cst.BaseExpression, name: str, depth: int
+) -> list[Root] | None:
+    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple) and len(target.elements) == len(value.elements):
+        for left, right in zip(target.elements, value.elements, strict=True):
+            if isinstance(left.value, cst.Name) and left.value.value == name:
+                return host_roots(module, right.value, depth - 1)
+        return None
+    roots = host_roots(module, value, depth - 1)
+    if isinstance(target, cst.Tuple) and all(isinstance(each, cst.Element) for each in target.elements):
+        places = [n for n, each in enumerate(target.elements) if name in module.names_in(each.value)]
+        return _part(module, value, places[0] if len(places) == 1 else None, roots)
+    return roots
+
+
+def _passed_roots(module: Module, function: cst.FunctionDef, name: str, depth: int) -> list[Root] | None:
+    """Return where the argument for a parameter comes from at every call, where the file shows them all."""
+    sites = module.call_sites(function)
+    if not sites or _handed_on(module, function):
+        return None
+    out: list[list[Root] | None] = []
+    for site in sites:
+        method = isinstance(site.func, cst.Attribute) and module.class_of(function) is not None
+        passed = bind(function, site, method).get(name)
+        out.append(host_roots(module, passed, depth - 1) if passed is not None else None)
+    return _all_roots(out)
+
+
+def _handed_on(module: Module, function: cst.FunctionDef) -> bool:
+    """Say whether others than the calls in this file may call a function: it is passed on, or stored."""
+    return bool(function.decorators) or module.escaping(function)
+
+
+def stacks_batches(module: Module, iterated: cst.BaseExpression, depth: int = 3) -> bool:
+    """Say whether what a loop goes over is certainly a `DataLoader` that stacks samples into new tensors.
+
+    So does the collate function that it has by itself, for batches of whatever size.
+    """
+    if isinstance(iterated, cst.Name) and rebound_elsewhere(module, iterated.value):
+        return False
+    value = module.value(iterated)
+    if value.kind == "loader" and isinstance(value.node, cst.Call):
+        return _stacks(module, value.node)
+    function = module.function(iterated)
+    if not isinstance(iterated, cst.Name) or depth == 0:
+        return False
+    definitions = module.definitions(iterated)
+    if function is None or definitions != [function]:
+        made = [d.value for d in definitions if isinstance(d, cst.Assign) and len(d.targets) == 1]
+        return bool(made) and len(made) == len(definitions) and all(stacks_batches(module, m, depth - 1) for m in made)
+    sites = module.call_sites(function)
+    method = module.class_of(function) is not None
+    passed = [bind(function, s, method and isinstance(s.func, cst.Attribute)).get(iterated.value) for s in sites]
+    known = bool(passed) and not _handed_on(module, function)
+    return known and all(p is not None and stacks_batches(module, p, depth - 1) for p in passed)
+
+
+def _stacks(module: Module, loader: cst.Call) -> bool:
+    if module.name(loader.func) != DATALOADER:
+        return False
+    bound = module.arguments(loader, DATALOADER)
+    size = bound.value("batch_size")
+    if bound.open or "collate_fn" in bound.named or (size is not None and _may_be_none(module, size)):
+        return False
+    return not module.once(_own_moves, functools.partial(_own_moves, module))
+
+
+def _may_be_none(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether the file shows that an expression may be None: without a batch size, nothing is stacked."""
+    match node:
+        case cst.Name("None"):
+            return True
+        case cst.IfExp(body=body, orelse=orelse):
+            return _may_be_none(module, body) or _may_be_none(module, orelse)
+        case cst.Name(value=name):
+            for definition in module.definitions(node):
+                if isinstance(definition, cst.FunctionDef):
+                    params = (*definition.params.params, *definition.params.kwonly_params)
+                    given = [p.default for p in params if p.name.value == name]
+                else:
+                    given = [getattr(definition, "value", None)]
+                if any(isinstance(each, cst.Name) and each.value == "None" for each in given):
+                    return True
+    return False
+
+
+def _own_moves(module: Module) -> bool:
+    """Say whether the program has batches with a ``.to`` of their own, or gives a loader its collate function later."""
+    if says(module, _OTHER_COLLATE) or not all_by_torch(module) or elsewhere(module, _MOVERS):
+        return True
+    for cls in module.nodes(cst.ClassDef):
+        assert isinstance(cls, cst.ClassDef)
+        own = any(module.own_method(cls, name) is not None for name in ("to", "cuda", "__torch_function__"))
+        # What is neither a tensor nor a mapping or sequence cannot be collated.
+        if "torch.Tensor" in module.base_names(cls) or (own and cls.bases and not module.is_network(cls)):
+            return True
+    stored = (
+        module.parent(n)
+        for n in module.nodes(cst.Attribute)
+        if isinstance(n, cst.Attribute) and n.attr.value == "collate_fn"
+    )
+    return any(isinstance(above, cst.AssignTarget) for above in stored)
