@@ -20,8 +20,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from tests.corner_cases import corners_of
 from torchlint.engine.catalog import load_catalog
-from torchlint.engine.manual_sections import code_blocks
+from torchlint.engine.manual_sections import WITH_CODE
+from torchlint.testing.promises import programs
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 LARGEST = 24_000
@@ -79,14 +81,12 @@ class Material:
 
 @cache
 def _examples() -> list[str]:
-    """Return the fixtures and the rules' examples behind their Setup."""
-    found = [
-        path.read_text(encoding="utf-8") for path in sorted(FIXTURES.rglob("*.py")) if "projects" not in path.parts
-    ]
+    """Return the fixtures, and the rules' examples and corner cases behind their Setup."""
+    whole = [path for path in sorted(FIXTURES.rglob("*.py")) if not {"projects", "corners"} & set(path.parts)]
+    found = [path.read_text(encoding="utf-8") for path in whole]
     for info in load_catalog().rules:
-        setup = "".join(code_blocks(info.sections.get("Setup", "")))
-        for heading in ("Bad", "Good", "Leave alone"):
-            found += [f"{setup}\n{block}" for block in code_blocks(info.sections.get(heading, ""))]
+        found += [text for heading in WITH_CODE for text in programs(info, heading)]
+        found += [text for corner in corners_of(info) for text in corner.programs]
     return found
 
 

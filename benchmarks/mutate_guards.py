@@ -4,10 +4,11 @@
 
 A guard is a part of an ``and`` or ``or``, the condition of an ``if`` that returns, continues or raises, a ``not``, or a
 filter of a comprehension. Each is replaced by what lets everything through (True beside ``and``, False beside ``or``,
-False as such a condition), alone, and the rule's checks run over its own manual, its fixture and the seeds. The
-guard has a witness if a finding appears, disappears or moves, if a fix changes its edits or safety, or if a check
-crashes: each of these fails ``tests/test_rules.py``, ``tests/test_fixtures.py`` or ``tests/test_fixes_run.py``. Needs
-torchlint's source tree. Prints the guards without a witness; with --keep, writes ``benchmarks/results/NAME.json``.
+False as such a condition), alone, and the rule's checks run over its own manual, its fixture, its corner cases and the
+seeds. The guard has a witness if a finding appears, disappears or moves, if a fix changes its edits or safety, or if a
+check crashes: each of these fails ``tests/test_rules.py``, ``tests/test_fixtures.py``, ``tests/test_corner_cases.py``
+or ``tests/test_fixes_run.py``. Needs torchlint's source tree. Prints the guards without a witness; with --keep, writes
+``benchmarks/results/NAME.json``.
 """
 
 from __future__ import annotations
@@ -28,10 +29,12 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 sys.setrecursionlimit(20_000)
 
+from tests.corner_cases import corners_of  # noqa: E402
 from torchlint.engine.catalog import load_catalog  # noqa: E402
-from torchlint.engine.manual_sections import examples as blocks  # noqa: E402
+from torchlint.engine.manual_sections import WITH_CODE  # noqa: E402
 from torchlint.engine.rule_file import RuleInfo  # noqa: E402
 from torchlint.rule import Module, Rule  # noqa: E402
+from torchlint.testing.promises import programs  # noqa: E402
 
 LEAVING = (ast.Return, ast.Continue, ast.Raise, ast.Break)
 
@@ -82,10 +85,11 @@ def load(tree: ast.Module, info: RuleInfo) -> Rule:
 
 def examples(info: RuleInfo) -> Iterator[tuple[str, str]]:
     """Yield name and text of everything that a test runs this rule over."""
-    setup = "".join(block.code for block in blocks(info.sections.get("Setup", "")))
-    for section in ("Bad", "Good", "Leave alone"):
-        for number, block in enumerate(blocks(info.sections[section])):
-            yield f"{section} {number + 1}", f"{setup}\n{block.code}"
+    for section in WITH_CODE:
+        for number, text in enumerate(programs(info, section)):
+            yield f"{section} {number + 1}", text
+    for corner in corners_of(info):
+        yield from ((corner.sentence, text) for text in corner.programs)
     own = list(ROOT.glob(f"fixtures/rules/*/{info.name.replace('-', '_')}.py"))
     for path in (*own, *sorted(ROOT.glob("fixtures/seeds/*.py"))):
         text = path.read_text(encoding="utf-8")

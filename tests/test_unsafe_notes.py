@@ -1,6 +1,6 @@
 """Unsafe fixes say in one sentence what may change: each note is quoted here, and each quote is a note.
 
-The findings are those of a rule's own Bad examples and of its fixture.
+The findings are those of a rule's own Bad examples, of its fixture and of its corner cases.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.checking import check, rules
-from torchlint.engine.manual_sections import code_blocks
+from tests.corner_cases import corners_of
+from torchlint.testing.promises import programs
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "rules"
 RULES = {info.code: info for info in rules()}
@@ -85,10 +86,10 @@ CODES = sorted({code for code, _ in NOTES})
 
 @lru_cache
 def notes(code: str) -> frozenset[str]:
-    """Return the notes of the unsafe fixes that a rule offers for its Bad examples and its fixture."""
+    """Return the notes of the unsafe fixes that a rule offers: for Bad examples, its fixture, its corner cases."""
     info = RULES[code]
-    setup = "".join(code_blocks(info.sections.get("Setup", "")))
-    texts = [f"{setup}\n{block}" for block in code_blocks(info.sections["Bad"])]
+    texts = programs(info, "Bad")
+    texts += [text for corner in corners_of(info) for text in corner.programs]
     texts += [path.read_text(encoding="utf-8") for path in FIXTURES.glob(f"*/{info.name.replace('-', '_')}.py")]
     reports = [check(text, codes=frozenset({code}), name="src/train.py") for text in texts]
     fixes = [finding.fix for report in reports for finding in report.findings]

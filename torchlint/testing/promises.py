@@ -65,7 +65,7 @@ def cases(*select: str, execute: bool = True) -> list[Case]:
     if not select:
         raise UsageError("cases: name the rules by codes, prefixes or names")
     codes = catalog.resolve(select, "cases", UsageError)
-    return [case for info in catalog.rules if info.code in codes for case in _of(info, execute)]
+    return [case for info in catalog.rules if info.code in codes for case in cases_of(info, execute)]
 
 
 def check_rule(rule: str, *, execute: bool = True) -> None:
@@ -88,7 +88,7 @@ def check_rule(rule: str, *, execute: bool = True) -> None:
     from unittest import SkipTest
 
     broken = []
-    for case in _of(info, execute):
+    for case in cases_of(info, execute):
         try:
             case.check()
         except SkipTest:
@@ -105,7 +105,8 @@ def programs(info: RuleInfo, heading: str) -> list[str]:
     return [f"{setup}\n{block}" if setup else block for block in code_blocks(info.sections.get(heading, ""))]
 
 
-def _of(info: RuleInfo, execute: bool) -> Iterator[Case]:
+def cases_of(info: RuleInfo, execute: bool) -> Iterator[Case]:
+    """Yield all promises of one rule's page."""
     bads = range(len(programs(info, "Bad")))
     for promise in ("bad is found", "fix of bad is good", "fix is explained", "trigger is in bad"):
         yield from (Case(info, promise, index) for index in bads)

@@ -1,13 +1,14 @@
 """Let the ranks meet for logging every N steps only
 
 ## Why
-A collective ends when the slowest rank has come to it, so one on every step makes all ranks wait for each step's
-straggler, and reading the result makes the host wait for the device as well. `all_gather_object` also pickles its
-argument. DDP's backward pass is already a point where the ranks meet (performance tuning guide of PyTorch, on load
-balance in distributed training); for a curve in a log, a value every N steps is enough.
+A collective ends when the slowest rank has come to it, so one on every step makes all ranks wait
+for each step's straggler, and reading the result makes the host wait for the device as well.
+`all_gather_object` also pickles its argument. DDP's backward pass is already a point where the
+ranks meet (performance tuning guide of PyTorch, on load balance in distributed training); for a
+curve in a log, a value every N steps is enough.
 
-Flagged: a barrier in a training step, and a `torch.distributed` collective there whose result is only printed, logged or
-averaged for display.
+Flagged: a barrier in a training step, and a `torch.distributed` collective there whose result is
+only printed, logged or averaged for display.
 
 ## Setup
 ```python
@@ -35,14 +36,6 @@ for step, (x, y) in enumerate(loader):
     print(shown.item() / dist.get_world_size())
 ```
 
-```python
-for x, y in loader:
-    optimizer.zero_grad()
-    loss_fn(model(x), y).backward()
-    optimizer.step()
-    dist.barrier()
-```
-
 ## Good
 ```python
 for step, (x, y) in enumerate(loader):
@@ -57,6 +50,15 @@ for step, (x, y) in enumerate(loader):
 ```
 
 ## Leave alone
+Now and then.
+```python
+for step, (x, y) in enumerate(loader):
+    loss_fn(model(x), y).backward()
+    optimizer.step()
+    if step % 100 == 0:
+        dist.barrier()
+```
+
 A collective that feeds the loss.
 ```python
 for x, y in loader:
@@ -68,119 +70,13 @@ for x, y in loader:
     optimizer.step()
 ```
 
-Gradients that are reduced by hand.
-```python
-for x, y in loader:
-    loss_fn(model(x), y).backward()
-    for parameter in model.parameters():
-        dist.all_reduce(parameter.grad)
-    optimizer.step()
-```
-
-The ranks agree to stop together.
-```python
-stop = torch.zeros(1)
-for x, y in loader:
-    loss_fn(model(x), y).backward()
-    optimizer.step()
-    dist.all_reduce(stop)
-    if stop.item() > 0:
-        break
-```
-
-A result that goes to other code, which may need it.
-```python
-def train(scheduler):
-    for x, y in loader:
-        loss = loss_fn(model(x), y)
-        loss.backward()
-        optimizer.step()
-        seen = loss.detach()
-        dist.all_reduce(seen)
-        scheduler.step(seen.item())
-```
-
-Now and then.
-```python
-for step, (x, y) in enumerate(loader):
-    loss_fn(model(x), y).backward()
-    optimizer.step()
-    if step % 100 == 0:
-        dist.barrier()
-```
-
-A barrier behind a condition that changes from step to step.
-```python
-def refresh(accelerator):
-    loaded = None
-    for step, (x, y) in enumerate(loader):
-        if loaded != step // 8:
-            accelerator.wait_for_everyone()
-            loaded = step // 8
-        loss_fn(model(x), y).backward()
-        optimizer.step()
-```
-
-One rank has done some work that the others wait for.
-```python
-def refresh_by_one(publish):
-    for x, y in loader:
-        if dist.get_rank() == 0:
-            publish(model)
-        dist.barrier()
-        loss_fn(model(x), y).backward()
-        optimizer.step()
-```
-
-Metrics after the loop.
-```python
-total = torch.zeros(1)
-for x, y in loader:
-    loss = loss_fn(model(x), y)
-    loss.backward()
-    optimizer.step()
-    total += loss.detach()
-dist.all_reduce(total)
-print(total.item())
-```
-
-Evaluation meets where its batches end.
-```python
-@torch.no_grad()
-def evaluate():
-    for x, y in loader:
-        loss = loss_fn(model(x), y)
-        dist.all_reduce(loss)
-        print(loss.item())
-```
-
-On the way to an error.
-```python
-for x, y in loader:
-    try:
-        loss_fn(model(x), y).backward()
-        optimizer.step()
-    except RuntimeError:
-        dist.barrier()
-        raise
-```
-
-Benchmarks line the ranks up before they measure.
-```python
-def benchmark():
-    for x, y in loader:
-        dist.barrier()
-        loss_fn(model(x), y).backward()
-        optimizer.step()
-```
-
 ## Fix safety
-No fix: the interval is a choice, and it must be the same on all ranks; one that skips a collective leaves the others
-waiting for ever.
+No fix: the interval is a choice, and it must be the same on all ranks; one that skips a collective
+leaves the others waiting for ever.
 
 ## Measure
-Fifty steps in a single process. What is saved there is the cost of the calls themselves; with several processes, the
-wait for the slowest of them comes on top.
+Fifty steps in a single process. What is saved there is the cost of the calls themselves; with
+several processes, the wait for the slowest of them comes on top.
 ```python
 torch.manual_seed(0)
 loader = [(torch.randn(2, 4), torch.randn(2, 1)) for _ in range(50)]

@@ -1,15 +1,17 @@
 """Run one process per GPU with DistributedDataParallel
 
 ## Why
-`nn.DataParallel` is one process: in every forward pass it copies the module to each GPU, runs the copies in Python
-threads that share the GIL, and gathers all outputs on one GPU (the class docstring of torch.nn.DataParallel). The
-CUDA notes of the PyTorch docs advise DistributedDataParallel instead, even on a single machine: one process
-per GPU, no copying of the module, and gradients reduced while the backward pass still runs. If DataParallel has to
-stay, compute the loss inside `forward`, so that only one number per GPU is gathered.
+`nn.DataParallel` is one process: in every forward pass it copies the module to each GPU, runs the
+copies in Python threads that share the GIL, and gathers all outputs on one GPU (the class docstring
+of torch.nn.DataParallel). The CUDA notes of the PyTorch docs advise DistributedDataParallel
+instead, even on a single machine: one process per GPU, no copying of the module, and gradients
+reduced while the backward pass still runs. If DataParallel has to stay, compute the loss inside
+`forward`, so that only one number per GPU is gathered.
 
-Flagged: a call of `nn.DataParallel` or a subclass of it, of `data_parallel()`, and a Lightning trainer with
-`strategy="dp"`. As info only: in a function that by its name evaluates or predicts and trains nothing, where it splits
-single batches, and with one literal device, where the wrapper does nothing.
+Flagged: a call of `nn.DataParallel` or a subclass of it, of `data_parallel()`, and a Lightning
+trainer with `strategy="dp"`. As info only: in a function that by its name evaluates or predicts and
+trains nothing, where it splits single batches, and with one literal device, where the wrapper does
+nothing.
 
 ## Setup
 ```python
@@ -28,15 +30,6 @@ for x in batches:
     optimizer.zero_grad()
     parallel(x).sum().backward()
     optimizer.step()
-```
-
-```python
-def predict(x):
-    return nn.DataParallel(model)(x)
-```
-
-```python
-alone = nn.DataParallel(model, device_ids=[0])
 ```
 
 ## Good
@@ -66,41 +59,12 @@ if isinstance(model, nn.DataParallel):
     model = model.module
 ```
 
-Keys of a checkpoint that was saved from a wrapped model.
-```python
-state = {"module." + key: value for key, value in model.state_dict().items()}
-model.load_state_dict({key.removeprefix("module."): value for key, value in state.items()})
-```
-
-Wrapping only to load a checkpoint whose keys start with `module.`, and unwrapping at once, runs nothing in parallel.
+Wrapping only to load a checkpoint whose keys start with `module.`, and unwrapping at once, runs
+nothing in parallel.
 ```python
 wrapped = nn.DataParallel(model)
 wrapped.load_state_dict({"module." + key: value for key, value in model.state_dict().items()})
 wrapped = wrapped.module
-```
-
-Tests of the wrapper itself.
-```python
-def test_wrapped_model():
-    assert nn.DataParallel(model).module is model
-```
-
-Classes of other libraries that share the name.
-```python
-class DataParallel:
-    def __init__(self, module):
-        self.module = module
-
-
-graphs = DataParallel(model)
-```
-
-PyTorch Geometric's class splits lists of graphs.
-```python
-def wrap_graphs(network):
-    from torch_geometric.nn import DataParallel as GraphParallel
-
-    return GraphParallel(network)
 ```
 
 Other strategies of a Lightning trainer.
@@ -110,8 +74,8 @@ def build(lightning):
 ```
 
 ## Fix safety
-Suggestion: the program must be started with torchrun, needs a process group and a `DistributedSampler`, and
-reduces gradients in another order.
+Suggestion: the program must be started with torchrun, needs a process group and a
+`DistributedSampler`, and reduces gradients in another order.
 
 ## Measure
 Not timed: the remedy is another way to start the program, with one process for each GPU.

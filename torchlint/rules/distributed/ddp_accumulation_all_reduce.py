@@ -1,17 +1,18 @@
 """Reduce gradients once per optimizer step, not once per micro-batch
 
 ## Why
-DistributedDataParallel averages the gradients over all processes inside every `backward()`. Under gradient
-accumulation only the average before `optimizer.step()` is needed; the others are traffic between GPUs, and often between
-machines, for nothing (performance tuning guide of PyTorch; the docstring of
-`DistributedDataParallel.no_sync`). `model.no_sync()` leaves the gradients local until a backward pass outside of
-it. The forward pass has to be inside too: DDP decides there whether the coming backward pass will reduce, so
-`no_sync()` around `backward()` alone changes nothing. Accelerate's guide on gradient synchronisation shows both cases
-measured.
+DistributedDataParallel averages the gradients over all processes inside every `backward()`. Under
+gradient accumulation only the average before `optimizer.step()` is needed; the others are traffic
+between GPUs, and often between machines, for nothing (performance tuning guide of PyTorch; the
+docstring of `DistributedDataParallel.no_sync`). `model.no_sync()` leaves the gradients local until
+a backward pass outside of it. The forward pass has to be inside too: DDP decides there whether the
+coming backward pass will reduce, so `no_sync()` around `backward()` alone changes nothing.
+Accelerate's guide on gradient synchronisation shows both cases measured.
 
-Flagged: the backward pass of a loop that steps only under a condition on the micro-batch (`(i + 1) % k == 0`), where
-a model that this file wraps in DDP runs and nothing in the file mentions `no_sync`; and any `no_sync()` that holds
-the backward pass but not the forward pass of such a model.
+Flagged: the backward pass of a loop that steps only under a condition on the micro-batch (`(i + 1)
+% k == 0`), where a model that this file wraps in DDP runs and nothing in the file mentions
+`no_sync`; and any `no_sync()` that holds the backward pass but not the forward pass of such a
+model.
 
 ## Setup
 ```python
@@ -41,17 +42,6 @@ for i, (x, y) in enumerate(loader):
         optimizer.zero_grad()
 ```
 
-```python
-for i, (x, y) in enumerate(loader):
-    last = (i + 1) % k == 0
-    loss = loss_fn(model(x), y) / k
-    with contextlib.nullcontext() if last else model.no_sync():
-        loss.backward()
-    if last:
-        optimizer.step()
-        optimizer.zero_grad()
-```
-
 ## Good
 ```python
 for i, (x, y) in enumerate(loader):
@@ -73,56 +63,8 @@ for x, y in loader:
     optimizer.step()
 ```
 
-The flag that `no_sync()` sets, set by hand.
-```python
-for i, (x, y) in enumerate(loader):
-    model.require_backward_grad_sync = (i + 1) % k == 0
-    loss_fn(model(x), y).backward()
-    if (i + 1) % k == 0:
-        optimizer.step()
-        optimizer.zero_grad()
-```
-
-One micro-batch per step is no accumulation.
-```python
-for i, (x, y) in enumerate(loader):
-    loss_fn(model(x), y).backward()
-    if i % 1 == 0:
-        optimizer.step()
-        optimizer.zero_grad()
-```
-
-A model that no line of this file wraps.
-```python
-single = nn.Linear(4, 1)
-for i, (x, y) in enumerate(loader):
-    loss_fn(single(x), y).backward()
-    if (i + 1) % k == 0:
-        optimizer.step()
-        optimizer.zero_grad()
-```
-
-Fully sharded models have another switch, and keeping whole gradients may not fit.
-```python
-def train_sharded(fully_shard):
-    sharded = fully_shard(nn.Linear(4, 1))
-    for i, (x, y) in enumerate(loader):
-        loss_fn(sharded(x), y).backward()
-        if (i + 1) % k == 0:
-            optimizer.step()
-            optimizer.zero_grad()
-```
-
-The wrapped module itself, without DDP around it.
-```python
-for i, (x, y) in enumerate(loader):
-    loss_fn(model.module(x), y).backward()
-    if (i + 1) % k == 0:
-        optimizer.step()
-        optimizer.zero_grad()
-```
-
-Accelerate's `accumulate()` switches the reduction off itself, as do Lightning, DeepSpeed and the Hugging Face Trainer.
+Accelerate's `accumulate()` switches the reduction off itself, as do Lightning, DeepSpeed and the
+Hugging Face Trainer.
 ```python
 def train(accelerator):
     for i, (x, y) in enumerate(loader):
@@ -133,55 +75,12 @@ def train(accelerator):
                 optimizer.zero_grad()
 ```
 
-A file that imports such a framework.
-```python
-def train_fabric(batches):
-    from lightning.fabric import Fabric
-
-    fabric = Fabric()
-    for i, (x, y) in enumerate(fabric.setup_dataloaders(batches)):
-        loss_fn(model(x), y).backward()
-        if (i + 1) % k == 0:
-            optimizer.step()
-            optimizer.zero_grad()
-```
-
-`no_sync()` around a call that may run the forward pass.
-```python
-def compute(x, y):
-    return loss_fn(model(x), y) / k
-
-
-for x, y in loader:
-    shown = model(x)
-    with model.no_sync():
-        compute(x, y).backward()
-```
-
-`no_sync()` of another object than a DDP model, as of an Accelerator or of a sharded model, which reads it in the
-backward pass.
-```python
-def train_otherwise(sharded):
-    for x, y in loader:
-        loss = loss_fn(sharded(x), y)
-        with sharded.no_sync():
-            loss.backward()
-```
-
-Losses that come from elsewhere.
-```python
-def backward(losses):
-    for loss in losses:
-        with model.no_sync():
-            loss.backward()
-```
-
 ## Fix safety
 No fix: the loop has to know which micro-batch is the last one before its forward pass.
 
 ## Measure
-Eight micro-batches in a single process. What is saved there is the reducer's own work; with several processes, the
-traffic between them comes on top.
+Eight micro-batches in a single process. What is saved there is the reducer's own work; with several
+processes, the traffic between them comes on top.
 ```python
 torch.manual_seed(0)
 model = DistributedDataParallel(nn.Linear(1024, 256))

@@ -1,13 +1,14 @@
 """Let DDP skip the search for unused parameters
 
 ## Why
-With `find_unused_parameters=True` DistributedDataParallel walks the autograd graph from the outputs after each
-forward pass, to find parameters that will get no gradient. PyTorch's notes on DDP ask to set it only where it is needed,
-because of that extra work, and the reducer itself warns at run time when it never finds any. The gain is small on most
-models, which is why this rule is not on by default.
+With `find_unused_parameters=True` DistributedDataParallel walks the autograd graph from the outputs
+after each forward pass, to find parameters that will get no gradient. PyTorch's notes on DDP ask to
+set it only where it is needed, because of that extra work, and the reducer itself warns at run time
+when it never finds any. The gain is small on most models, which is why this rule is not on by
+default.
 
-Flagged: a literal `True` for a model whose class stands in the same file and can leave no parameter out: no
-branch in what its `forward` runs, nothing frozen, one optimizer.
+Flagged: a literal `True` for a model whose class stands in the same file and can leave no parameter
+out: no branch in what its `forward` runs, nothing frozen, one optimizer.
 
 ## Setup
 ```python
@@ -53,30 +54,6 @@ class Switching(Net):
 model = DistributedDataParallel(Switching(), find_unused_parameters=True)
 ```
 
-So may a head that the caller picks, here through a conditional expression in another method.
-```python
-class Heads(Net):
-    def pick(self, x, head):
-        return self.second(x) if head else x
-
-    def forward(self, x, head):
-        return self.pick(self.first(x), head)
-
-
-model = DistributedDataParallel(Heads(), find_unused_parameters=True)
-```
-
-A part that `forward` never uses gets no gradient.
-```python
-class Spare(Net):
-    def __init__(self):
-        super().__init__()
-        self.spare = nn.Linear(4, 4)
-
-
-model = DistributedDataParallel(Spare(), find_unused_parameters=True)
-```
-
 Frozen parts, as with adapters.
 ```python
 def adapt():
@@ -85,92 +62,19 @@ def adapt():
     return DistributedDataParallel(net, find_unused_parameters=True)
 ```
 
-Two optimizers, as in a GAN, train parts of the model in turn.
-```python
-def adversarial():
-    model = DistributedDataParallel(Net(), find_unused_parameters=True)
-    first = torch.optim.SGD(model.module.first.parameters(), lr=0.1)
-    second = torch.optim.SGD(model.module.second.parameters(), lr=0.1)
-    return model, first, second
-```
-
-With `static_graph=True` the reducer finds out by itself.
-```python
-model = DistributedDataParallel(Net(), find_unused_parameters=True, static_graph=True)
-```
-
 A model from elsewhere.
 ```python
 def wrap(model):
     return DistributedDataParallel(model, find_unused_parameters=True)
 ```
 
-A Lightning module with a branch.
-```python
-import lightning.pytorch as pl
-from lightning.pytorch.strategies import DDPStrategy
-
-
-class Branching(pl.LightningModule):
-    def __init__(self):
-        super().__init__()
-        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
-
-    def training_step(self, batch, index):
-        return (self.first(batch) if index % 2 else self.second(batch)).sum()
-
-
-trainer = pl.Trainer(strategy="ddp_find_unused_parameters_true")
-other = pl.Trainer(strategy=DDPStrategy(find_unused_parameters=True))
-```
-
-A Lightning module with a frozen part.
-```python
-import lightning.pytorch as pl
-
-
-class Adapted(pl.LightningModule):
-    def __init__(self):
-        super().__init__()
-        self.net = nn.Linear(4, 4)
-        self.net.bias.requires_grad_(False)
-
-    def training_step(self, batch, index):
-        return self.net(batch).sum()
-
-
-trainer = pl.Trainer(strategy="ddp_find_unused_parameters_true")
-```
-
-A Lightning module from elsewhere.
-```python
-import lightning.pytorch as pl
-
-trainer = pl.Trainer(strategy="ddp_find_unused_parameters_true")
-```
-
-A setting, or False.
-```python
-def wrap_net(search):
-    return DistributedDataParallel(Net(), find_unused_parameters=search)
-
-
-model = DistributedDataParallel(Net(), find_unused_parameters=False)
-```
-
-Tests of the option.
-```python
-def test_search():
-    assert DistributedDataParallel(Net(), find_unused_parameters=True)
-```
-
 ## Fix safety
-Suggestion: if a parameter gets no gradient after all, DDP stops with "Expected to have finished reduction in the
-prior iteration".
+Suggestion: if a parameter gets no gradient after all, DDP stops with "Expected to have finished
+reduction in the prior iteration".
 
 ## Measure
-A forward and a backward pass of a very small network in a single process. A gain can be expected on a CPU, too: what is
-saved is the walk over the graph, which counts less beside larger layers.
+A forward and a backward pass of a very small network in a single process. A gain can be expected on
+a CPU, too: what is saved is the walk over the graph, which counts less beside larger layers.
 ```python
 torch.manual_seed(0)
 x = torch.randn(8, 4)

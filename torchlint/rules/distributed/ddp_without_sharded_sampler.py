@@ -1,15 +1,17 @@
 """Give each DDP process its own part of the data
 
 ## Why
-DistributedDataParallel does not split the input over the processes; its docstring leaves that to the user, for
-example with a `DistributedSampler`. Without one every process goes through the whole dataset: an epoch costs as many
-times the work as there are processes, and the same samples are averaged with themselves or, shuffled differently,
-seen several times per epoch. With the sampler, `set_epoch()` must be called before each epoch, else every epoch uses
-the order of the first one (documentation of `torch.utils.data.distributed.DistributedSampler`).
+DistributedDataParallel does not split the input over the processes; its docstring leaves that to
+the user, for example with a `DistributedSampler`. Without one every process goes through the whole
+dataset: an epoch costs as many times the work as there are processes, and the same samples are
+averaged with themselves or, shuffled differently, seen several times per epoch. With the sampler,
+`set_epoch()` must be called before each epoch, else every epoch uses the order of the first one
+(documentation of `torch.utils.data.distributed.DistributedSampler`).
 
-Flagged: a `DataLoader` over a map-style dataset, with neither `sampler=` nor `batch_sampler=` (or with a plain
-`RandomSampler` or `SequentialSampler`), that feeds a training loop in which a model runs that this file wraps in DDP. As
-info: a shuffling `DistributedSampler` for several epochs in a file that never calls `set_epoch()`.
+Flagged: a `DataLoader` over a map-style dataset, with neither `sampler=` nor `batch_sampler=` (or
+with a plain `RandomSampler` or `SequentialSampler`), that feeds a training loop in which a model
+runs that this file wraps in DDP. As info: a shuffling `DistributedSampler` for several epochs in a
+file that never calls `set_epoch()`.
 
 ## Setup
 ```python
@@ -43,13 +45,6 @@ for epoch in range(2):
     train(loader)
 ```
 
-```python
-sampler = DistributedSampler(dataset)
-loader = DataLoader(dataset, batch_size=16, sampler=sampler)
-for epoch in range(2):
-    train(loader)
-```
-
 ## Good
 ```python
 sampler = DistributedSampler(dataset)
@@ -60,22 +55,6 @@ for epoch in range(2):
 ```
 
 ## Leave alone
-A batch sampler may share the data out, as may any other sampler that is passed.
-```python
-class OwnBatches:
-    def __iter__(self):
-        return iter([[0, 1], [2, 3]])
-
-
-train(DataLoader(dataset, batch_sampler=OwnBatches()))
-```
-
-Arguments that are not spelled out may hold the sampler.
-```python
-def build(**options):
-    train(DataLoader(dataset, shuffle=True, **options))
-```
-
 Validation, which one process may do alone.
 ```python
 @torch.no_grad()
@@ -84,59 +63,10 @@ def validate():
     return sum(loss_fn(network(x), y).item() for x, y in loader)
 ```
 
-A loader that is meant for a single process: the branch says so.
+Arguments that are not spelled out may hold the sampler.
 ```python
-def fit(distributed):
-    if distributed:
-        loader = DataLoader(dataset, batch_size=16, sampler=DistributedSampler(dataset))
-        loader.sampler.set_epoch(0)
-    else:
-        loader = DataLoader(dataset, batch_size=16, shuffle=True)
-    train(loader)
-```
-
-A loop without any DDP model.
-```python
-def train_single():
-    single = nn.Linear(4, 1)
-    for x, y in DataLoader(dataset, batch_size=16, shuffle=True):
-        loss_fn(single(x), y).backward()
-        optimizer.step()
-```
-
-An iterable dataset shares its samples out itself; without `shuffle=True` a dataset that is not known may be one.
-```python
-def fit_stream(stream):
-    train(DataLoader(stream, batch_size=16))
-```
-
-A list of files, or a dataset, that is cut by rank.
-```python
-def fit_files(rank, world):
-    part = torch.utils.data.Subset(dataset, range(rank, len(dataset), world))
-    train(DataLoader(part, batch_size=16, shuffle=True))
-```
-
-A seed of its own for each process: training counts steps, and every process draws its own batches.
-```python
-def fit_steps(seed, rank):
-    torch.manual_seed(seed + rank)
-    train(DataLoader(dataset, batch_size=16, shuffle=True))
-```
-
-So does a generator that is passed on purpose.
-```python
-def fit_generator(generator):
-    train(DataLoader(dataset, batch_size=16, shuffle=True, generator=generator))
-```
-
-Batches of which every process takes its own.
-```python
-def fit_batches(rank, world):
-    for i, (x, y) in enumerate(DataLoader(dataset, batch_size=16, shuffle=True)):
-        if i % world == rank:
-            loss_fn(model(x), y).backward()
-            optimizer.step()
+def build(**options):
+    train(DataLoader(dataset, shuffle=True, **options))
 ```
 
 Accelerate, Lightning, Ignite and others put the sampler in themselves.
@@ -146,26 +76,6 @@ def fit_prepared():
 
     loader = accelerate.Accelerator().prepare(DataLoader(dataset, batch_size=16, shuffle=True))
     train(loader)
-```
-
-A sampler that does not shuffle has the same order in all epochs anyway.
-```python
-ordered = DataLoader(dataset, batch_size=16, sampler=DistributedSampler(dataset, shuffle=False))
-for epoch in range(2):
-    train(ordered)
-```
-
-One epoch needs one order.
-```python
-train(DataLoader(dataset, batch_size=16, sampler=DistributedSampler(dataset)))
-```
-
-Tests that look at something else.
-```python
-def test_loss():
-    for x, y in DataLoader(dataset, batch_size=16, shuffle=True):
-        loss_fn(model(x), y).backward()
-        optimizer.step()
 ```
 
 ## Fix safety

@@ -1,13 +1,13 @@
 """Reduce gradients of CUDA models with NCCL
 
 ## Why
-Gloo reduces through host memory; NCCL moves data directly between GPUs, over NVLink and InfiniBand where there
-are any. The documentation of `torch.distributed` gives the rule of thumb: NCCL for distributed training on CUDA GPUs,
-Gloo for training on CPUs. With `"cpu:gloo,cuda:nccl"` a process group uses NCCL for CUDA tensors and still takes
-CPU tensors.
+Gloo reduces through host memory; NCCL moves data directly between GPUs, over NVLink and InfiniBand
+where there are any. The documentation of `torch.distributed` gives the rule of thumb: NCCL for
+distributed training on CUDA GPUs, Gloo for training on CPUs. With `"cpu:gloo,cuda:nccl"` a process
+group uses NCCL for CUDA tensors and still takes CPU tensors.
 
-Flagged: `init_process_group()` with the literal backend `"gloo"` in a file that wraps a model in DDP and shows that
-this model is on CUDA: it was moved there, or `device_ids=` names GPUs.
+Flagged: `init_process_group()` with the literal backend `"gloo"` in a file that wraps a model in
+DDP and shows that this model is on CUDA: it was moved there, or `device_ids=` names GPUs.
 
 ## Setup
 ```python
@@ -53,24 +53,6 @@ def chosen(rank):
     return DistributedDataParallel(nn.Linear(4, 1).cuda(rank), device_ids=[rank])
 ```
 
-So it is with a choice by statements.
-```python
-def chosen_by_branch(rank):
-    if torch.cuda.is_available():
-        dist.init_process_group("nccl")
-    else:
-        dist.init_process_group("gloo")
-    return DistributedDataParallel(nn.Linear(4, 1).cuda(rank), device_ids=[rank])
-```
-
-NCCL does not exist on Windows.
-```python
-def on_windows(rank):
-    if sys.platform == "win32":
-        dist.init_process_group("gloo")
-    return DistributedDataParallel(nn.Linear(4, 1).cuda(rank), device_ids=[rank])
-```
-
 Training on the CPU.
 ```python
 def on_cpu():
@@ -78,40 +60,9 @@ def on_cpu():
     return DistributedDataParallel(nn.Linear(4, 1), device_ids=[])
 ```
 
-Only a test puts a model on CUDA.
-```python
-def start():
-    dist.init_process_group("gloo")
-
-
-def test_on_cuda():
-    return DistributedDataParallel(nn.Linear(4, 1).cuda(0), device_ids=[0])
-```
-
-A device that is not known here may be the CPU.
-```python
-def on_any(device):
-    dist.init_process_group("gloo")
-    return DistributedDataParallel(nn.Linear(4, 1).to(device))
-```
-
-A further group for Python objects or monitored barriers.
-```python
-def second_group(rank):
-    dist.init_process_group("nccl")
-    objects = dist.new_group(backend="gloo")
-    return DistributedDataParallel(nn.Linear(4, 1).cuda(rank), device_ids=[rank]), objects
-```
-
-Tests, which run where there may be no NCCL.
-```python
-def test_wrapped(rank):
-    dist.init_process_group("gloo")
-    return DistributedDataParallel(nn.Linear(4, 1).cuda(rank), device_ids=[rank])
-```
-
 ## Fix safety
-Unsafe: needs a build with NCCL and a GPU for each process, and sums in another order, so results round differently.
+Unsafe: needs a build with NCCL and a GPU for each process, and sums in another order, so results
+round differently.
 
 ## Measure
 Not timed: it takes several GPUs and a process for each.

@@ -1,14 +1,16 @@
 """Return CPU tensors from datasets and collate functions
 
 ## Why
-Worker processes that are forked cannot use CUDA once the main process has ("Cannot re-initialize CUDA in forked
-subprocess"), and spawned ones would each need a CUDA context. The docs of `torch.utils.data` say of multi-process
-loading that it is "generally not recommended to return CUDA tensors", and such batches cannot be pinned. A copy per
-sample is also many small blocking copies in the place of one.
+Worker processes that are forked cannot use CUDA once the main process has ("Cannot re-initialize
+CUDA in forked subprocess"), and spawned ones would each need a CUDA context. The docs of
+`torch.utils.data` say of multi-process loading that it is "generally not recommended to return CUDA
+tensors", and such batches cannot be pinned. A copy per sample is also many small blocking copies in
+the place of one.
 
-Flagged: a move to the GPU, a factory with a CUDA `device`, or a call of a model on the GPU in `__getitem__` or
-`__iter__` of a dataset, in a collate function, or in a function that only these call. It is an error where a loader of
-the file runs this code in a literal number of workers above zero.
+Flagged: a move to the GPU, a factory with a CUDA `device`, or a call of a model on the GPU in
+`__getitem__` or `__iter__` of a dataset, in a collate function, or in a function that only these
+call. It is an error where a loader of the file runs this code in a literal number of workers above
+zero.
 
 ## Setup
 ```python
@@ -45,56 +47,13 @@ for x in DataLoader(OnDevice(rows), batch_size=4):
     model(x).sum().backward()
 ```
 
-```python
-def collate(samples):
-    return torch.stack(samples).to(device)
-
-
-for x in DataLoader(Rows(torch.ones(8, 4)), batch_size=4, collate_fn=collate):
-    model(x).sum().backward()
-```
-
 ## Good
 ```python
 for x in DataLoader(Rows(rows), batch_size=4):
     model(x.to(device, non_blocking=True)).sum().backward()
 ```
 
-```python
-def collate(samples):
-    return torch.stack(samples)
-
-
-for x in DataLoader(Rows(torch.ones(8, 4)), batch_size=4, collate_fn=collate):
-    model(x.to(device, non_blocking=True)).sum().backward()
-```
-
 ## Leave alone
-A whole dataset that lives on the GPU, indexed a batch at a time without workers.
-```python
-class Resident(Rows):
-    def __init__(self, rows):
-        self.rows = rows.to(device)
-
-    def __getitem__(self, indices):
-        return self.rows[torch.as_tensor(indices, device=device)]
-
-
-sampler = torch.utils.data.BatchSampler(torch.utils.data.RandomSampler(range(8)), 4, False)
-for x in DataLoader(Resident(torch.ones(8, 4)), batch_size=None, sampler=sampler):
-    model(x).sum().backward()
-```
-
-The device is the CPU unless somebody asks for another.
-```python
-class Placed(Rows):
-    def __init__(self, rows, device="cpu"):
-        self.rows, self.device = rows, device
-
-    def __getitem__(self, index):
-        return self.rows[index].to(self.device)
-```
-
 The device is the caller's choice, and nothing in the class names CUDA.
 ```python
 class Chosen(Rows):
@@ -113,16 +72,6 @@ class Shifted(Rows):
         return row + torch.ones(4, device=row.device)
 ```
 
-Decoding on the GPU, as nvJPEG does, is more than a copy.
-```python
-from torchvision.io import decode_jpeg, read_file
-
-
-class Decoded(Rows):
-    def __getitem__(self, index):
-        return decode_jpeg(read_file(self.rows[index]), device="cuda")
-```
-
 A change of dtype is no move.
 ```python
 class Doubles(Rows):
@@ -130,45 +79,12 @@ class Doubles(Rows):
         return self.rows[index].to(torch.float64)
 ```
 
-Code that moves a batch in the training loop, or in Lightning's hook.
-```python
-import lightning.pytorch as pl
-
-
-class Lit(pl.LightningModule):
-    def transfer_batch_to_device(self, batch, device, index):
-        return batch.to(device)
-```
-
-A helper that other code calls as well.
-```python
-def place(x):
-    return x.to(device)
-
-
-class Helped(Rows):
-    def __getitem__(self, index):
-        return place(self.rows[index]).cpu()
-
-
-weights = place(torch.ones(4))
-```
-
-Tests may do as they like.
-```python
-def test_rows():
-    def collate(samples):
-        return torch.stack(samples).to(device)
-
-    assert next(iter(DataLoader(Rows(torch.ones(8, 4)), collate_fn=collate))).shape == (1, 4)
-```
-
 ## Fix safety
 No fix is offered: the move belongs into the loops that use the batches.
 
 ## Measure
-An epoch of 64 batches of 4 rows, without workers. On a CPU no gain is expected: what is saved is three of four copies
-over the bus, and the kernels that put the batch together.
+An epoch of 64 batches of 4 rows, without workers. On a CPU no gain is expected: what is saved is
+three of four copies over the bus, and the kernels that put the batch together.
 ```python
 torch.manual_seed(0)
 rows = torch.randn(256, 4)

@@ -1,13 +1,15 @@
 """Keep images narrow until they are on the GPU
 
 ## Why
-A sample is copied from the worker to the main process, into pinned memory, and to the GPU. An image as float32 takes
-four times the bytes that it has as uint8, a mask as int64 eight times, on each of these ways. Converting and normalising
-a batch on the GPU is one cheap operation there (the dtypes' sizes are in the PyTorch docs, "Tensor Attributes").
+A sample is copied from the worker to the main process, into pinned memory, and to the GPU. An image
+as float32 takes four times the bytes that it has as uint8, a mask as int64 eight times, on each of
+these ways. Converting and normalising a batch on the GPU is one cheap operation there (the dtypes'
+sizes are in the PyTorch docs, "Tensor Attributes").
 
-Flagged: what `__getitem__` of a dataset returns, where it is image data that was read as uint8 and then divided by 255
-or converted to float32, float64 or int64; and a `Compose` that ends in `ToTensor()` or `ConvertImageDtype()`, with or
-without `Normalize`, as the `transform` of a dataset. Only in a file that uses an accelerator.
+Flagged: what `__getitem__` of a dataset returns, where it is image data that was read as uint8 and
+then divided by 255 or converted to float32, float64 or int64; and a `Compose` that ends in
+`ToTensor()` or `ConvertImageDtype()`, with or without `Normalize`, as the `transform` of a dataset.
+Only in a file that uses an accelerator.
 
 ## Setup
 ```python
@@ -56,16 +58,6 @@ def train(loader, model):
 ```
 
 ## Leave alone
-Labels are a few bytes.
-```python
-from torchvision.io import read_image
-
-
-class Labelled(Photos):
-    def __getitem__(self, index):
-        return read_image(self.paths[index]), self.labels[index].long()
-```
-
 Augmentation that needs floats on the CPU.
 ```python
 from torchvision.io import read_image
@@ -77,16 +69,6 @@ class Augmented(Photos):
         return self.augment(image)
 ```
 
-Half precision is narrow as well.
-```python
-from torchvision.io import read_image
-
-
-class Halves(Photos):
-    def __getitem__(self, index):
-        return read_image(self.paths[index]).half()
-```
-
 Data that are no images, or not known to be uint8.
 ```python
 class Rows(Photos):
@@ -94,40 +76,13 @@ class Rows(Photos):
         return self.rows[index].float() / 255
 ```
 
-A pipeline for single images, which is no dataset's; and one that goes on with floats.
-```python
-import torchvision.transforms as T
-from torchvision.datasets import ImageFolder
-
-preview = T.Compose([T.Resize(64), T.ToTensor()])
-erasing = ImageFolder("images", transform=T.Compose([T.ToTensor(), T.RandomErasing()]))
-```
-
-Code that converts outside of the loader.
-```python
-from torchvision.io import read_image
-
-
-def load(path):
-    return read_image(path).float() / 255
-```
-
-Tests.
-```python
-def test_photos():
-    class One(Photos):
-        def __getitem__(self, index):
-            return torch.from_numpy(np.fromfile("x.raw", dtype=np.uint8)).float()
-
-    assert One([])[0].dtype == torch.float32
-```
-
 ## Fix safety
-No fix is offered: the conversion moves into the training loop or the model, and inference needs it there as well.
+No fix is offered: the conversion moves into the training loop or the model, and inference needs it
+there as well.
 
 ## Measure
-An epoch over 64 images in one process. Narrow samples are cheaper to put together on a CPU, too; on a GPU three
-quarters of the bytes of each copy are saved as well.
+An epoch over 64 images in one process. Narrow samples are cheaper to put together on a CPU, too; on
+a GPU three quarters of the bytes of each copy are saved as well.
 ```python
 import tempfile
 from pathlib import Path

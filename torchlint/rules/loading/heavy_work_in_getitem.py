@@ -1,15 +1,17 @@
 """Read and build once what every sample needs
 
 ## Why
-`__getitem__` runs for every sample of every epoch. What does not depend on the index gives the same each time: a table
-or an index file that is read again, a tokenizer that is loaded again, a pipeline of transforms that is built again. And
-a row of a DataFrame is a new Series, which costs far more than the row of a tensor (PyTorch docs, data loading
-tutorial: read the annotations in `__init__`, leave the reading of images to `__getitem__`).
+`__getitem__` runs for every sample of every epoch. What does not depend on the index gives the same
+each time: a table or an index file that is read again, a tokenizer that is loaded again, a pipeline
+of transforms that is built again. And a row of a DataFrame is a new Series, which costs far more
+than the row of a tensor (PyTorch docs, data loading tutorial: read the annotations in `__init__`,
+leave the reading of images to `__getitem__`).
 
-Flagged, in `__getitem__` of a dataset, in a collate function, or in a function that only these call: a read of a whole
-file, a pretrained model or tokenizer, a `Compose` of transforms, or an HDF5 or LMDB file that is opened, where no
-argument depends on the sample; and a row of a DataFrame (`frame.iloc[index]`, `frame.loc[key]`) where the sample takes
-no reading, decoding or transforming beside. Pipelines and opened files are a hint only.
+Flagged, in `__getitem__` of a dataset, in a collate function, or in a function that only these
+call: a read of a whole file, a pretrained model or tokenizer, a `Compose` of transforms, or an HDF5
+or LMDB file that is opened, where no argument depends on the sample; and a row of a DataFrame
+(`frame.iloc[index]`, `frame.loc[key]`) where the sample takes no reading, decoding or transforming
+beside. Pipelines and opened files are a hint only.
 
 ## Setup
 ```python
@@ -45,21 +47,6 @@ labelled = Labelled(root)
 first = labelled[0]
 ```
 
-```python
-class Rows(Dataset):
-    def __init__(self, path):
-        self.path = path
-
-    def __len__(self):
-        return 16
-
-    def __getitem__(self, index):
-        return torch.from_numpy(np.load(self.path)[index])
-
-
-first = Rows(root / "rows.npy")[0]
-```
-
 ## Good
 ```python
 class Labelled(Dataset):
@@ -78,21 +65,6 @@ labelled = Labelled(root)
 first = labelled[0]
 ```
 
-```python
-class Rows(Dataset):
-    def __init__(self, path):
-        self.rows = torch.from_numpy(np.load(path))
-
-    def __len__(self):
-        return 16
-
-    def __getitem__(self, index):
-        return self.rows[index]
-
-
-first = Rows(root / "rows.npy")[0]
-```
-
 ## Leave alone
 A file per sample.
 ```python
@@ -100,13 +72,8 @@ class Files(Dataset):
     def __init__(self, paths):
         self.paths = paths
 
-    def __len__(self):
-        return len(self.paths)
-
     def __getitem__(self, index):
-        with open(self.paths[index]) as file:
-            label = json.load(file)
-        return np.load(self.paths[index].with_suffix(".npy")), label
+        return np.load(self.paths[index])
 ```
 
 A handle that is opened lazily and kept: the right way for worker processes.
@@ -115,152 +82,28 @@ import h5py
 
 
 class Lazy(Dataset):
-    def __init__(self, path):
-        self.path, self.file = path, None
-
-    def __len__(self):
-        return 16
+    file = None
 
     def __getitem__(self, index):
         if self.file is None:
-            self.file = h5py.File(self.path)
+            self.file = h5py.File("rows.h5")
         return self.file["x"][index]
 ```
 
 A memory-mapped array: only its header is read.
 ```python
 class Mapped(Dataset):
-    def __init__(self, path):
-        self.path = path
-
-    def __len__(self):
-        return 16
-
     def __getitem__(self, index):
-        return np.load(self.path, mmap_mode="r")[index]
-```
-
-A path that another method changes.
-```python
-class Shards(Dataset):
-    def __init__(self, paths):
-        self.path = paths[0]
-
-    def __len__(self):
-        return 16
-
-    def choose(self, path):
-        self.path = path
-
-    def __getitem__(self, index):
-        return np.load(self.path)[index]
-```
-
-A function that keeps what it has read.
-```python
-import functools
-
-
-class Kept(Dataset):
-    def __len__(self):
-        return 16
-
-    @functools.lru_cache
-    def _labels(self):
-        with open("labels.json") as file:
-            return json.load(file)
-
-    def __getitem__(self, index):
-        return self._labels()[index]
-```
-
-A row that only says which image to read: reading the image takes far longer.
-```python
-import pandas
-from PIL import Image
-
-
-class Images(Dataset):
-    def __init__(self, frame):
-        self.frame = frame
-
-    def __len__(self):
-        return len(self.frame)
-
-    def __getitem__(self, index):
-        return Image.open(self.frame.iloc[index, 0])
-```
-
-A distribution has a `loc`, too, even in a file that reads tables.
-```python
-import pandas
-
-
-class Means(Dataset):
-    def __init__(self, normal):
-        self.normal = normal
-        self.loc, self.scale = normal.loc, normal.scale
-
-    def __len__(self):
-        return 16
-
-    def __getitem__(self, index):
-        return self.loc[index] + self.scale[index] * torch.randn(4), self.normal.loc[index]
-```
-
-Augmentation draws anew for each sample.
-```python
-import torchvision.transforms as T
-
-
-class Augmented(Dataset):
-    def __init__(self, images):
-        self.images = images
-        self.augment = T.Compose([T.RandomCrop(2), T.RandomHorizontalFlip()])
-
-    def __len__(self):
-        return len(self.images)
-
-    def __getitem__(self, index):
-        return self.augment(self.images[index])
-```
-
-What is read once, when the dataset is built.
-```python
-import pandas as pd
-
-
-class Built(Dataset):
-    def __init__(self, path):
-        self.table = pd.read_csv(path)
-        self.label = self.table.iloc[0]
-
-    def __len__(self):
-        return len(self.table)
-
-    def __getitem__(self, index):
-        return self.label
-```
-
-Tests have few samples.
-```python
-def test_samples():
-    class Tiny(Dataset):
-        def __len__(self):
-            return 2
-
-        def __getitem__(self, index):
-            with open("labels.json") as file:
-                return json.load(file)[index]
-
-    assert Tiny()[0] == 0
+        return np.load("rows.npy", mmap_mode="r")[index]
 ```
 
 ## Fix safety
-No fix is offered: what is kept on the dataset takes memory in each worker, and may need another layout.
+No fix is offered: what is kept on the dataset takes memory in each worker, and may need another
+layout.
 
 ## Measure
-Sixteen samples. A gain can be expected on a CPU, too: what is saved is reading and parsing the file for each of them.
+Sixteen samples. A gain can be expected on a CPU, too: what is saved is reading and parsing the file
+for each of them.
 ```python
 (root / "labels.json").write_text(json.dumps([0, 1] * 2048))
 ```

@@ -1,13 +1,15 @@
 """Share an iterable dataset's stream among the workers
 
 ## Why
-Each worker of a loader has a replica of the dataset. A map-style dataset is asked for different indices, but an
-`IterableDataset` is just iterated, in every worker: the docs of `torch.utils.data` say that "naive multi-process
-loading will often result in duplicated data". With two workers each sample comes twice in an epoch.
+Each worker of a loader has a replica of the dataset. A map-style dataset is asked for different
+indices, but an `IterableDataset` is just iterated, in every worker: the docs of `torch.utils.data`
+say that "naive multi-process loading will often result in duplicated data". With two workers each
+sample comes twice in an epoch.
 
-Flagged: the `__iter__` of a class derived from `IterableDataset` that a loader of the same file runs in a literal
-number of workers above zero (a hint where the number is not a literal), where neither the class nor the loader's
-`worker_init_fn` asks for `get_worker_info` or uses a worker's, rank's or shard's number.
+Flagged: the `__iter__` of a class derived from `IterableDataset` that a loader of the same file
+runs in a literal number of workers above zero (a hint where the number is not a literal), where
+neither the class nor the loader's `worker_init_fn` asks for `get_worker_info` or uses a worker's,
+rank's or shard's number.
 
 ## Setup
 ```python
@@ -67,84 +69,6 @@ class Noise(IterableDataset):
 
 
 loader = DataLoader(Noise(), batch_size=4, num_workers=2)
-```
-
-Random samples of a table: a replica draws other ones.
-```python
-class Draws(IterableDataset):
-    def __init__(self, rows):
-        self.rows = rows
-
-    def __iter__(self):
-        for _ in range(8):
-            yield self.rows[torch.randint(8, ()).item()]
-
-
-loader = DataLoader(Draws(torch.ones(8, 4)), batch_size=4, num_workers=2)
-```
-
-`worker_init_fn` gives each replica its part.
-```python
-class Part(IterableDataset):
-    def __init__(self, rows):
-        self.rows = rows
-
-    def __iter__(self):
-        return iter(self.rows)
-
-
-def share(worker):
-    info = get_worker_info()
-    info.dataset.rows = info.dataset.rows[worker :: info.num_workers]
-
-
-loader = DataLoader(Part(torch.ones(8, 4)), batch_size=4, num_workers=2, worker_init_fn=share)
-```
-
-A class that knows its shard or rank, and one whose rows come from a library that shares them itself.
-```python
-import webdataset
-from datasets.distributed import split_dataset_by_node
-
-
-class Sharded(IterableDataset):
-    def __init__(self, rows, shard, shards):
-        self.rows, self.shard, self.shards = rows, shard, shards
-
-    def __iter__(self):
-        return iter(self.rows[self.shard :: self.shards])
-
-
-class Node(IterableDataset):
-    def __init__(self, rows):
-        self.rows = split_dataset_by_node(rows, 0, 2)
-
-    def __iter__(self):
-        return iter(self.rows)
-
-
-class Web(IterableDataset):
-    def __init__(self, urls):
-        self.rows = webdataset.WebDataset(urls)
-
-    def __iter__(self):
-        return iter(self.rows)
-
-
-loaders = [DataLoader(d, num_workers=2) for d in (Sharded(torch.ones(8, 4), 0, 2), Web("x.tar"))]
-loader = DataLoader(Node(torch.ones(8, 4)), num_workers=2)
-third = DataLoader(Web("x.tar"), num_workers=2)
-fourth = DataLoader(Sharded(torch.ones(8, 4), 0, 2), num_workers=2)
-```
-
-Tests.
-```python
-def test_stream():
-    class Two(IterableDataset):
-        def __iter__(self):
-            return iter(range(2))
-
-    assert list(DataLoader(Two(), num_workers=2)) == [0, 0, 1, 1]
 ```
 
 ## Fix safety

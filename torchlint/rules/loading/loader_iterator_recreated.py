@@ -1,14 +1,15 @@
 """Keep one iterator over a loader, and one loader over the data
 
 ## Why
-`iter(loader)` starts all worker processes and lets them prefetch `2 * num_workers` batches; `next(iter(loader))` takes
-the first of them and throws the rest away. A shuffle starts again each time as well, so such a loop never gets
-through an epoch (PyTorch docs, `torch.utils.data`: "Single- and Multi-process Data Loading").
+`iter(loader)` starts all worker processes and lets them prefetch `2 * num_workers` batches;
+`next(iter(loader))` takes the first of them and throws the rest away. A shuffle starts again each
+time as well, so such a loop never gets through an epoch (PyTorch docs, `torch.utils.data`: "Single-
+and Multi-process Data Loading").
 
-Flagged: `next(iter(loader))` in the body of a loop that does not bind the loader, or in code that runs every step; an
-iterator that each pass of a loop makes and takes one batch from; a `DataLoader` built in every step or forward pass;
-and a `DataLoader` with workers that each epoch builds anew from the same arguments. Once per epoch, and without
-workers, it is a hint only.
+Flagged: `next(iter(loader))` in the body of a loop that does not bind the loader, or in code that
+runs every step; an iterator that each pass of a loop makes and takes one batch from; a `DataLoader`
+built in every step or forward pass; and a `DataLoader` with workers that each epoch builds anew
+from the same arguments. Once per epoch, and without workers, it is a hint only.
 
 ## Setup
 ```python
@@ -35,13 +36,6 @@ for index in range(2):
     step(x, y)
 ```
 
-```python
-for epoch in range(2):
-    train_loader = DataLoader(dataset, batch_size=4, shuffle=True, num_workers=1)
-    for x, y in train_loader:
-        step(x, y)
-```
-
 ## Good
 ```python
 batches = iter(loader)
@@ -54,77 +48,11 @@ for index in range(2):
     step(x, y)
 ```
 
-```python
-train_loader = DataLoader(dataset, batch_size=4, shuffle=True, num_workers=1, persistent_workers=True)
-for epoch in range(2):
-    for x, y in train_loader:
-        step(x, y)
-```
-
 ## Leave alone
 One batch outside of loops, to look at shapes.
 ```python
 x, y = next(iter(loader))
 print(x.shape)
-```
-
-Each pass of the loop has a loader of its own.
-```python
-for each in [loader]:
-    x, y = next(iter(each))
-```
-
-A new iterator where the old one has come to its end.
-```python
-batches = iter(loader)
-for index in range(3):
-    try:
-        x, y = next(batches)
-    except StopIteration:
-        x, y = next(iter(loader))
-    step(x, y)
-```
-
-An iterator per epoch that the epoch's own loop goes on with.
-```python
-for epoch in range(2):
-    batches = iter(loader)
-    for index in range(2):
-        x, y = next(batches)
-        step(x, y)
-```
-
-The data change from epoch to epoch: a curriculum, folds.
-```python
-for epoch in range(2):
-    part = torch.utils.data.Subset(dataset, range(4 + epoch))
-    for x, y in DataLoader(part, batch_size=4, num_workers=1):
-        step(x, y)
-```
-
-A setting that differs from epoch to epoch.
-```python
-for epoch in range(2):
-    for x, y in DataLoader(dataset, batch_size=4, shuffle=epoch > 0, num_workers=1):
-        step(x, y)
-```
-
-A loop over runs: each has a model and a loader of its own.
-```python
-for seed in range(2):
-    model = nn.Linear(4, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for x, y in DataLoader(dataset, batch_size=4, num_workers=1):
-        step(x, y)
-```
-
-A loader that is renewed every few epochs on purpose.
-```python
-for epoch in range(4):
-    if epoch % 2 == 0:
-        train_loader = DataLoader(dataset, batch_size=4, shuffle=True, num_workers=1)
-    for x, y in train_loader:
-        step(x, y)
 ```
 
 Without workers a loader per epoch costs next to nothing.
@@ -141,35 +69,13 @@ for index in range(4):
         x, y = next(iter(loader))
 ```
 
-An iterator over something else than a loader.
-```python
-for index in range(2):
-    first = next(iter({"a": 1}))
-```
-
-`itertools.cycle` keeps one iterator (and every batch of the first pass in memory, which is another matter).
-```python
-import itertools
-
-endless = itertools.cycle(loader)
-for index in range(2):
-    x, y = next(endless)
-    step(x, y)
-```
-
-Tests take one batch of each loader.
-```python
-def test_batches():
-    for index in range(2):
-        assert next(iter(loader))[0].shape == (4, 4)
-```
-
 ## Fix safety
-No fix is offered: the loop that is meant goes through the data, the loop that is written samples first batches.
+No fix is offered: the loop that is meant goes through the data, the loop that is written samples
+first batches.
 
 ## Measure
-Two steps, each of which starts a worker process in Bad; Good starts one for both. A gain can be expected on a CPU,
-too, and it grows with the number of steps and of workers.
+Two steps, each of which starts a worker process in Bad; Good starts one for both. A gain can be
+expected on a CPU, too, and it grows with the number of steps and of workers.
 """
 
 from __future__ import annotations

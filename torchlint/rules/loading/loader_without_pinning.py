@@ -1,15 +1,16 @@
 """Pin the memory of batches that go to the GPU
 
 ## Why
-From pageable memory a copy to the GPU goes through a staging buffer and cannot overlap with kernels. With
-`pin_memory=True` and workers, a thread of the loader puts each batch into page-locked memory, from which copies are
-faster, and asynchronous with `non_blocking=True` (PyTorch's tutorial on `pin_memory` and `non_blocking`, and the notes
-on CUDA semantics). Without workers the training thread itself would have to pin, so this rule leaves those loaders
-to TL201.
+From pageable memory a copy to the GPU goes through a staging buffer and cannot overlap with
+kernels. With `pin_memory=True` and workers, a thread of the loader puts each batch into page-locked
+memory, from which copies are faster, and asynchronous with `non_blocking=True` (PyTorch's tutorial
+on `pin_memory` and `non_blocking`, and the notes on CUDA semantics). Without workers the training
+thread itself would have to pin, so this rule leaves those loaders to TL201.
 
-Flagged: a loader with workers (or a number of them that is not a literal) and without `pin_memory`, whose batches a
-training or evaluation loop of the file brings to the accelerator; and such a loader that leaves the file, where its
-samples cost something and other loops of the file move their batches.
+Flagged: a loader with workers (or a number of them that is not a literal) and without `pin_memory`,
+whose batches a training or evaluation loop of the file brings to the accelerator; and such a loader
+that leaves the file, where its samples cost something and other loops of the file move their
+batches.
 
 ## Setup
 ```python
@@ -52,15 +53,6 @@ train(DataLoader(dataset, batch_size=4))
 train(DataLoader(dataset, batch_size=4, num_workers=0))
 ```
 
-The eighth positional argument is the choice of pinning, and other callers decide in their options.
-```python
-def make(args, **options):
-    first = DataLoader(dataset, 4, True, None, None, 4, None, True)
-    second = DataLoader(dataset, batch_size=4, num_workers=4, pin_memory=args.pin_memory)
-    train(DataLoader(dataset, batch_size=4, num_workers=4, **options))
-    return first, second
-```
-
 Batches that stay on the host.
 ```python
 def train_on_cpu(cpu_model):
@@ -75,37 +67,13 @@ def fill(table):
         table.append(x.to(device))
 ```
 
-A collate function that puts batches on the device itself: they cannot be pinned.
-```python
-def collate(samples):
-    return torch.stack([x for x, _ in samples]).to(device)
-
-
-def train_collated():
-    for x in DataLoader(dataset, batch_size=4, num_workers=2, collate_fn=collate):
-        model(x.to(device)).sum().backward()
-```
-
-Where a framework is at work, an explicit False is taken at its word.
-```python
-from lightning.fabric import Fabric
-
-train(DataLoader(dataset, batch_size=4, num_workers=2, pin_memory=False))
-```
-
-Tests need no speed.
-```python
-def test_training():
-    train(DataLoader(dataset, batch_size=4, num_workers=2))
-```
-
 ## Fix safety
-Unsafe: the values are the same, but pinned memory cannot be swapped out, and on a machine without an accelerator
-`pin_memory=True` would warn, which is why `torch.cuda.is_available()` decides.
+Unsafe: the values are the same, but pinned memory cannot be swapped out, and on a machine without
+an accelerator `pin_memory=True` would warn, which is why `torch.cuda.is_available()` decides.
 
 ## Measure
-An epoch over 16 batches, with workers that run already. On a CPU no gain is expected, as nothing is pinned: what is
-saved is the staging of each copy over the bus.
+An epoch over 16 batches, with workers that run already. On a CPU no gain is expected, as nothing is
+pinned: what is saved is the staging of each copy over the bus.
 ```python
 torch.manual_seed(0)
 dataset = TensorDataset(torch.randn(1024, 1024), torch.zeros(1024, dtype=torch.long))

@@ -1,14 +1,16 @@
 """Load batches in worker processes
 
 ## Why
-With `num_workers=0`, the default, `next()` on the loader reads, decodes and collates the batch in the training
-process, while the GPU has nothing to do. PyTorch's performance tuning guide ("Enable asynchronous data loading and
-augmentation") and the profiler's pattern `SynchronizedDataLoaderPattern` name it. Without `pin_memory` the copy to
-the GPU cannot be asynchronous either, whatever `non_blocking` says.
+With `num_workers=0`, the default, `next()` on the loader reads, decodes and collates the batch in
+the training process, while the GPU has nothing to do. PyTorch's performance tuning guide ("Enable
+asynchronous data loading and augmentation") and the profiler's pattern
+`SynchronizedDataLoaderPattern` name it. Without `pin_memory` the copy to the GPU cannot be
+asynchronous either, whatever `non_blocking` says.
 
-Flagged: a loader without workers whose samples are read, decoded, tokenised or augmented, as a warning where it
-feeds a training loop or is shuffled, as a hint elsewhere; samples of unknown cost are a hint where a training loop
-moves the batches or Lightning does. A literal number of workers per GPU is a hint as well.
+Flagged: a loader without workers whose samples are read, decoded, tokenised or augmented, as a
+warning where it feeds a training loop or is shuffled, as a hint elsewhere; samples of unknown cost
+are a hint where a training loop moves the batches or Lightning does. A literal number of workers
+per GPU is a hint as well.
 
 ## Setup
 ```python
@@ -65,62 +67,11 @@ Data already in memory: workers only add a copy between processes.
 train(DataLoader(TensorDataset(torch.ones(16, 8)), batch_size=4, shuffle=True))
 ```
 
-A dataset that only indexes what it holds in memory.
-```python
-class Held(Dataset):
-    def __init__(self, data):
-        self.data = data
-
-    def __len__(self):
-        return len(self.data)
-
-    def __getitem__(self, index):
-        return self.data[index].float()
-
-
-train(DataLoader(Held(torch.ones(16, 8)), batch_size=4, shuffle=True))
-```
-
 The number of workers is the caller's choice.
 ```python
 def make(args, **options):
     first = DataLoader(Files(root), batch_size=4, num_workers=args.workers)
     return first, DataLoader(Files(root), batch_size=4, **options)
-```
-
-The sixth positional argument is the number of workers.
-```python
-train(DataLoader(Files(root), 4, True, None, None, 4))
-```
-
-A zero on one branch of a condition is a choice.
-```python
-def choose(parallel):
-    if parallel:
-        return DataLoader(Files(root), batch_size=4, num_workers=4, shuffle=True)
-    else:
-        return DataLoader(Files(root), batch_size=4, num_workers=0, shuffle=True)
-```
-
-Samples that are built on the device need CUDA in every worker.
-```python
-class OnDevice(Files):
-    def __getitem__(self, index):
-        return torch.from_numpy(np.load(self.paths[index])).to(device)
-
-
-train(DataLoader(OnDevice(root), batch_size=4, shuffle=True))
-```
-
-An iterable dataset that is not sharded gives every sample once per worker.
-```python
-class Stream(IterableDataset):
-    def __iter__(self):
-        for path in root.glob("*.npy"):
-            yield torch.from_numpy(np.load(path))
-
-
-train(DataLoader(Stream(), batch_size=4))
 ```
 
 A loop without a model, such as one that computes statistics once.
@@ -130,37 +81,15 @@ for x in DataLoader(Files(root), batch_size=4, shuffle=True):
     total += float(x.mean())
 ```
 
-Samples of unknown cost, whose batches go nowhere: nothing waits for them.
-```python
-def train_on_host(loader, net, optimizer):
-    for x in loader:
-        net(x).square().mean().backward()
-        optimizer.step()
-
-
-def start(dataset, net, optimizer):
-    train_on_host(DataLoader(dataset, batch_size=4, shuffle=True), net, optimizer)
-```
-
-A test or a debug run.
-```python
-def test_loader(debug=False):
-    train(DataLoader(Files(root), batch_size=4, shuffle=True))
-
-
-def overfit(args):
-    if args.debug:
-        train(DataLoader(Files(root), batch_size=4, shuffle=True))
-```
-
 ## Fix safety
-Unsafe, and offered only for a script with a `__main__` guard: random transforms draw from the workers' seeds, so
-samples differ, and memory grows with each worker. The order of a shuffle and the main generator stay the same.
-Four workers are a start: measure with more and fewer. Elsewhere the fix is a suggestion.
+Unsafe, and offered only for a script with a `__main__` guard: random transforms draw from the
+workers' seeds, so samples differ, and memory grows with each worker. The order of a shuffle and the
+main generator stay the same. Four workers are a start: measure with more and fewer. Elsewhere the
+fix is a suggestion.
 
 ## Measure
-Not timed: the gain depends on the cost of a sample and of a step, on the storage, and on the number of cores.
-In an example that ends quickly, the start of the workers outweighs it.
+Not timed: the gain depends on the cost of a sample and of a step, on the storage, and on the number
+of cores. In an example that ends quickly, the start of the workers outweighs it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
 """Fetch a batch of in-memory rows by one index operation
 
 ## Why
-With automatic batching a loader runs `[dataset[i] for i in indices]` and stacks the result, in Python, once per row.
-Rows that are already in a tensor can be taken by one index operation: with a `BatchSampler` as `sampler` and
-`batch_size=None`, or by a method `__getitems__` (PyTorch docs, `torch.utils.data`: "Disable automatic batching").
+With automatic batching a loader runs `[dataset[i] for i in indices]` and stacks the result, in
+Python, once per row. Rows that are already in a tensor can be taken by one index operation: with a
+`BatchSampler` as `sampler` and `batch_size=None`, or by a method `__getitems__` (PyTorch docs,
+`torch.utils.data`: "Disable automatic batching").
 
-Flagged: a `DataLoader` of 64 samples or more per batch with the default collate function over a `TensorDataset`, or over
-a dataset of the file whose `__getitem__` does nothing but index what it holds.
+Flagged: a `DataLoader` of 64 samples or more per batch with the default collate function over a
+`TensorDataset`, or over a dataset of the file whose `__getitem__` does nothing but index what it
+holds.
 
 ## Setup
 ```python
@@ -28,31 +30,9 @@ loader = DataLoader(dataset, batch_size=None, sampler=BatchSampler(RandomSampler
 ```
 
 ## Leave alone
-Transforms work on single samples.
-```python
-class Augmented(Dataset):
-    def __init__(self, rows, transform):
-        self.rows, self.transform = rows, transform
-
-    def __len__(self):
-        return len(self.rows)
-
-    def __getitem__(self, index):
-        return self.transform(self.rows[index])
-
-
-loader = DataLoader(Augmented(x, torch.flip), batch_size=256)
-```
-
 Small batches: the loader's own cost per batch outweighs its rows.
 ```python
 loader = DataLoader(TensorDataset(x, y), batch_size=16)
-```
-
-A batch size that is not known.
-```python
-def make(size):
-    return DataLoader(TensorDataset(x, y), batch_size=size)
 ```
 
 Little data.
@@ -69,62 +49,9 @@ def collate(samples):
 loader = DataLoader(TensorDataset(x, y), batch_size=256, collate_fn=collate)
 ```
 
-Rows on disk are read one by one anyway.
-```python
-import numpy as np
-
-
-class Mapped(Dataset):
-    def __init__(self, path):
-        self.rows = np.load(path, mmap_mode="r")
-
-    def __len__(self):
-        return len(self.rows)
-
-    def __getitem__(self, index):
-        return self.rows[index]
-
-
-loader = DataLoader(Mapped("rows.npy"), batch_size=256)
-```
-
-A sampler of its own, such as a DistributedSampler, expects the batch size here.
-```python
-def distributed(sampler):
-    return DataLoader(TensorDataset(x, y), batch_size=256, sampler=sampler)
-```
-
-A dataset that already fetches batches.
-```python
-class Fetching(Dataset):
-    def __len__(self):
-        return 2048
-
-    def __getitem__(self, index):
-        return x[index]
-
-    def __getitems__(self, indices):
-        return x[indices].unbind()
-
-
-loader = DataLoader(Fetching(), batch_size=256)
-```
-
-Settings that arrive by `**options`.
-```python
-def opened(options):
-    return DataLoader(TensorDataset(x, y), batch_size=256, **options)
-```
-
-Tests.
-```python
-def test_loader():
-    assert len(DataLoader(TensorDataset(x, y), batch_size=256)) == 8
-```
-
 ## Fix safety
-No fix is offered: the order of a shuffle is the same only if the sampler is seeded alike, and other code may read the
-loader's `batch_size`.
+No fix is offered: the order of a shuffle is the same only if the sampler is seeded alike, and other
+code may read the loader's `batch_size`.
 
 ## Measure
 An epoch over 2048 rows. A gain can be expected on a CPU, too.

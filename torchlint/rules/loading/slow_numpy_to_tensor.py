@@ -1,14 +1,15 @@
 """Give torch one NumPy array instead of Python lists
 
 ## Why
-From a list, `torch.tensor` walks over Python objects and converts every single number (`recursive_store` in
-`tensor_new.cpp`). PyTorch itself warns: "Creating a tensor from a list of numpy.ndarrays is extremely slow". One array
-is copied as a block of memory.
+From a list, `torch.tensor` walks over Python objects and converts every single number
+(`recursive_store` in `tensor_new.cpp`). PyTorch itself warns: "Creating a tensor from a list of
+numpy.ndarrays is extremely slow". One array is copied as a block of memory.
 
-Flagged: `torch.tensor`, `torch.as_tensor` and the old constructors (`torch.FloatTensor`, …) over a list, tuple or
-comprehension of arrays, or a list that was filled with arrays; over `array.tolist()` and `list(array)`; and, as a hint
-in code that runs for every step or sample, `torch.tensor` over an array that was joined for it alone, which
-`torch.from_numpy` could take without a copy. All only where the array is known to have a dimension.
+Flagged: `torch.tensor`, `torch.as_tensor` and the old constructors (`torch.FloatTensor`, …) over a
+list, tuple or comprehension of arrays, or a list that was filled with arrays; over `array.tolist()`
+and `list(array)`; and, as a hint in code that runs for every step or sample, `torch.tensor` over an
+array that was joined for it alone, which `torch.from_numpy` could take without a copy. All only
+where the array is known to have a dimension.
 
 ## Setup
 ```python
@@ -24,27 +25,9 @@ xs = [[1.0, 2.0], [3.0, 4.0]]
 frames = torch.tensor([np.zeros(shape), np.ones(shape)])
 ```
 
-```python
-frames = torch.tensor([np.asarray(x) for x in xs])
-```
-
-```python
-table = np.loadtxt(["1 2", "3 4"])
-rows = torch.tensor(table.tolist(), dtype=torch.float32)
-```
-
 ## Good
 ```python
 frames = torch.tensor(np.stack([np.zeros(shape), np.ones(shape)]))
-```
-
-```python
-frames = torch.tensor(np.stack([np.asarray(x) for x in xs]))
-```
-
-```python
-table = np.loadtxt(["1 2", "3 4"])
-rows = torch.tensor(table, dtype=torch.float32)
 ```
 
 ## Leave alone
@@ -61,57 +44,21 @@ before = torch.tensor(counts)
 counts[0] = 1
 ```
 
-Rows of different length, which only a list of objects can hold.
-```python
-ragged = np.array([[1], [2, 3]], dtype=object)
-lengths = torch.tensor([len(row) for row in ragged])
-```
-
-An element of the list that is not known to be an array.
-```python
-def collect(features):
-    return torch.tensor([feature.input_ids for feature in features])
-```
-
-A list that is filled in other ways as well.
-```python
-mixed = []
-mixed.append(np.zeros(4))
-mixed.extend([[1.0] * 4])
-both = torch.tensor(mixed)
-```
-
-Values of a tensor that are read back: there the way over the host is the matter.
-```python
-halves = torch.tensor((torch.ones(4) / 2).tolist())
-```
-
 A joined array that becomes a tensor only once.
 ```python
 table = torch.tensor(np.concatenate([np.zeros((2, 4)), np.ones((2, 4))]))
 ```
 
-A `dtype` or a `device` is given: `from_numpy` takes neither.
-```python
-def collate_rows(rows):
-    return torch.tensor(np.stack(rows), dtype=torch.float32)
-```
-
-Tests and benchmarks need no speed.
-```python
-def test_frames():
-    assert torch.tensor([np.zeros(4), np.ones(4)]).shape == (2, 4)
-```
-
 ## Fix safety
-Safe for a list written out whose arrays are new, of one dtype and of one shape by what the code says: values, dtype
-and the private copy stay the same, also with a `dtype` of 32 or 64 floating bits. Unsafe for other lists, because
-`np.stack` raises where they are empty or their shapes differ and gives arrays of different dtypes their common one, or,
-with a `dtype` of integers or in the place of an old constructor, converts as NumPy does: what raised is cut off. Unsafe
-for `as_tensor`, whose tensor could be resized, and where the code catches warnings, as torch warns of such lists. Unsafe
-for `.tolist()` with a `dtype`, because the conversion is NumPy's; without one it is a suggestion only, because a list of
-Python floats becomes float32 while an array of float64 stays float64. Unsafe for `from_numpy`, because the tensor shares
-the array's memory.
+Safe for a list written out whose arrays are new, of one dtype and of one shape by what the code
+says: values, dtype and the private copy stay the same, also with a `dtype` of 32 or 64 floating
+bits. Unsafe for other lists, because `np.stack` raises where they are empty or their shapes differ
+and gives arrays of different dtypes their common one, or, with a `dtype` of integers or in the
+place of an old constructor, converts as NumPy does: what raised is cut off. Unsafe for `as_tensor`,
+whose tensor could be resized, and where the code catches warnings, as torch warns of such lists.
+Unsafe for `.tolist()` with a `dtype`, because the conversion is NumPy's; without one it is a
+suggestion only, because a list of Python floats becomes float32 while an array of float64 stays
+float64. Unsafe for `from_numpy`, because the tensor shares the array's memory.
 
 ## Measure
 One tensor of two images. A gain can be expected on a CPU, too.

@@ -1,13 +1,15 @@
 """Keep the workers from one epoch to the next
 
 ## Why
-A loader that is iterated again starts all of its worker processes anew: each loads its copy of the dataset (with spawn,
-it imports every module again), and the first batches of the epoch wait for that. With `persistent_workers=True` they
-live as long as the loader (PyTorch docs, `torch.utils.data.DataLoader`; Lightning docs, "Persistent workers").
+A loader that is iterated again starts all of its worker processes anew: each loads its copy of the
+dataset (with spawn, it imports every module again), and the first batches of the epoch wait for
+that. With `persistent_workers=True` they live as long as the loader (PyTorch docs,
+`torch.utils.data.DataLoader`; Lightning docs, "Persistent workers").
 
-Flagged: a `DataLoader` with a literal number of workers above zero and no `persistent_workers`, over which a loop goes
-that an outer loop repeats, here or where the function is called; that a framework's trainer is given; or that a
-LightningModule's or LightningDataModule's `train_dataloader` or `val_dataloader` returns.
+Flagged: a `DataLoader` with a literal number of workers above zero and no `persistent_workers`,
+over which a loop goes that an outer loop repeats, here or where the function is called; that a
+framework's trainer is given; or that a LightningModule's or LightningDataModule's
+`train_dataloader` or `val_dataloader` returns.
 
 ## Setup
 ```python
@@ -53,48 +55,18 @@ for epoch in range(2):
 ```
 
 ## Leave alone
-Without workers the argument raises a ValueError; and how many a variable holds is not known.
-```python
-def fit(args):
-    loader = DataLoader(Rows(torch.ones(8, 4)), batch_size=4)
-    other = DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=args.workers)
-    for epoch in range(2):
-        for x in loader:
-            step(x)
-        for x in other:
-            step(x)
-```
-
-It is set, or may be.
-```python
-def fit(options):
-    loader = DataLoader(Rows(torch.ones(8, 4)), 4, num_workers=1, persistent_workers=False)
-    other = DataLoader(Rows(torch.ones(8, 4)), 4, num_workers=1, **options)
-    for epoch in range(2):
-        for x in loader:
-            step(x)
-        for x in other:
-            step(x)
-```
-
 One pass over the data.
 ```python
 for x in DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=1):
     step(x)
 ```
 
-A function that gets this loader once, and another one in every epoch.
+A loader that each epoch builds anew has no workers to keep.
 ```python
-def train(loader):
+for epoch in range(2):
+    loader = DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=1)
     for x in loader:
         step(x)
-
-
-often, once = (DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=n) for n in (0, 0))
-last = DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=1)
-for epoch in range(2):
-    train(often)
-train(last)
 ```
 
 The dataset changes between epochs, and persistent workers would keep the old copy.
@@ -107,94 +79,14 @@ for epoch in range(2):
         step(x)
 ```
 
-The same through the loader.
-```python
-loader = DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=1)
-for epoch in range(2):
-    loader.dataset.rows = torch.ones(8, 4) * epoch
-    for x in loader:
-        step(x)
-```
-
-A dataset that wants to be told the epoch.
-```python
-class Curriculum(Rows):
-    def set_epoch(self, epoch):
-        self.rows = self.rows[: epoch + 1]
-
-
-loader = DataLoader(Curriculum(torch.ones(8, 4)), batch_size=4, num_workers=1)
-for epoch in range(2):
-    for x in loader:
-        step(x)
-```
-
-A loader that each epoch builds anew has no workers to keep.
-```python
-for epoch in range(2):
-    loader = DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=1)
-    for x in loader:
-        step(x)
-```
-
-Many loaders at once: all their workers would stay in memory.
-```python
-loaders = [DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=1) for _ in range(8)]
-for epoch in range(2):
-    for loader in loaders:
-        for x in loader:
-            step(x)
-```
-
-An estimator's `fit` goes over the data once.
-```python
-class Scaler:
-    def fit(self, batches):
-        self.mean = torch.cat(list(batches)).mean(0)
-
-
-Scaler().fit(DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=1))
-```
-
-Lightning builds the loaders again itself.
-```python
-import lightning.pytorch as pl
-
-
-class Lit(pl.LightningModule):
-    def train_dataloader(self):
-        return DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=1)
-
-
-trainer = pl.Trainer(reload_dataloaders_every_n_epochs=1)
-```
-
-Lightning runs a test once.
-```python
-import lightning.pytorch as pl
-
-
-class Lit(pl.LightningModule):
-    def test_dataloader(self):
-        return DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=1)
-```
-
-Tests and benchmarks.
-```python
-def test_epochs():
-    loader = DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=1)
-    for epoch in range(2):
-        for x in loader:
-            step(x)
-```
-
 ## Fix safety
-Unsafe: from the second epoch on the workers' random numbers go on where they were in the place of a new seed, so
-augmentations differ, and each worker keeps its memory and its copy of the dataset between epochs.
+Unsafe: from the second epoch on the workers' random numbers go on where they were in the place of a
+new seed, so augmentations differ, and each worker keeps its memory and its copy of the dataset
+between epochs.
 
 ## Measure
-A further epoch of 2 batches: in Bad it starts a worker process, in Good the worker runs already. A gain can be
-expected on a CPU, too.
+A further epoch of 2 batches: in Bad it starts a worker process, in Good the worker runs already. A
+gain can be expected on a CPU, too.
 ```python
 torch.manual_seed(0)
 ```

@@ -1,14 +1,14 @@
 """Wait for an asynchronous copy before its result is read
 
 ## Why
-`t.to("cpu", non_blocking=True)` returns at once, with a tensor in pinned memory that the device is still writing.
-What the host reads from it before the copy has ended is whatever was there: the tutorial on pinned memory and
-`non_blocking` of the PyTorch docs shows that `cuda_tensor.to("cpu", non_blocking=True).mean()` gives wrong results.
-Towards the device the keyword is safe, as kernels wait in the stream; towards the host nothing waits but
-`torch.cuda.synchronize()` or an event.
+`t.to("cpu", non_blocking=True)` returns at once, with a tensor in pinned memory that the device is
+still writing. What the host reads from it before the copy has ended is whatever was there: the
+tutorial on pinned memory and `non_blocking` of the PyTorch docs shows that `cuda_tensor.to("cpu",
+non_blocking=True).mean()` gives wrong results. Towards the device the keyword is safe, as kernels
+wait in the stream; towards the host nothing waits but `torch.cuda.synchronize()` or an event.
 
-Flagged, as an `error`: such a copy of a tensor that may be on the device, whose result is read in the same
-expression, or later in the function with nothing in between that waits for the device.
+Flagged, as an `error`: such a copy of a tensor that may be on the device, whose result is read in
+the same expression, or later in the function with nothing in between that waits for the device.
 
 ## Setup
 ```python
@@ -42,21 +42,6 @@ torch.cuda.synchronize()
 print(out.sum())
 ```
 
-A wait for an event, or for another read of the device in the same stream.
-```python
-def overlapped(ready):
-    out = model(x).to("cpu", non_blocking=True)
-    ready.record()
-    ready.synchronize()
-    return out + 1
-
-
-def in_order():
-    first = model(x).to("cpu", non_blocking=True)
-    last = model(x).cpu()
-    return first + last
-```
-
 Towards the device nothing can be read too early.
 ```python
 def forward(batch):
@@ -72,21 +57,14 @@ def offload():
     return out
 ```
 
-A tensor that is on the CPU is not copied, and without the keyword the copy waits.
-```python
-def host():
-    values = torch.ones(4).to("cpu", non_blocking=True)
-    again = model(x).to("cpu", non_blocking=False)
-    return values.sum() + again.sum()
-```
-
 ## Fix safety
-Safe for a tensor: without the keyword the copy waits, and the result is what it was meant to be. (It restores a value
-that was left to chance, so there is no bit-for-bit comparison with the code before.) Unsafe where it may be an object
-with a `to` of its own.
+Safe for a tensor: without the keyword the copy waits, and the result is what it was meant to be.
+(It restores a value that was left to chance, so there is no bit-for-bit comparison with the code
+before.) Unsafe where it may be an object with a `to` of its own.
 
 ## Measure
-Not timed: what is at stake is a wrong result, and waiting for the right one takes longer than not waiting.
+Not timed: what is at stake is a wrong result, and waiting for the right one takes longer than not
+waiting.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
 """Copy batches to the GPU without waiting
 
 ## Why
-`.to(device)` and `.cuda()` always start an asynchronous copy, and without `non_blocking=True` they then wait until
-the stream has finished: one wait for each tensor of each batch (PyTorch's tutorial on `pin_memory` and
-`non_blocking`). With `non_blocking=True` the host goes on, and from pinned memory the copy overlaps with kernels.
-From pageable memory little is gained, so the loader must pin as well (TL202).
+`.to(device)` and `.cuda()` always start an asynchronous copy, and without `non_blocking=True` they
+then wait until the stream has finished: one wait for each tensor of each batch (PyTorch's tutorial
+on `pin_memory` and `non_blocking`). With `non_blocking=True` the host goes on, and from pinned
+memory the copy overlaps with kernels. From pageable memory little is gained, so the loader must pin
+as well (TL202).
 
-Flagged: `.to` and `.cuda` without `non_blocking` in a loop over batches, of what a loader gives or a caller hands to
-the step, and of parts of it. Where the file's own loader does not pin, the finding is an `info`.
+Flagged: `.to` and `.cuda` without `non_blocking` in a loop over batches, of what a loader gives or
+a caller hands to the step, and of parts of it. Where the file's own loader does not pin, the
+finding is an `info`.
 
 ## Setup
 ```python
@@ -56,14 +58,6 @@ with torch.no_grad():
         outputs.append(model(x).to("cpu"))
 ```
 
-A module's `.to` takes no such argument, and it moves once.
-```python
-for x, y in loader:
-    head = nn.Linear(8, 2).to(device)
-    loss = criterion(head(x.to(device, non_blocking=True)), y.to(device, non_blocking=True))
-    loss.backward()
-```
-
 A host buffer that is written again right after the copy must not change under it.
 ```python
 for x, y in loader:
@@ -80,44 +74,19 @@ x, y = next(iter(loader))
 x = x.to(device)
 ```
 
-A cast moves nothing.
-```python
-for x, y in loader:
-    loss = criterion(model(x.to(device, non_blocking=True)), y.to(device, non_blocking=True)).to(torch.float32)
-    loss.backward()
-```
-
-In a framework's step the batch has been moved already.
-```python
-import lightning.pytorch as pl
-
-
-class Lit(pl.LightningModule):
-    def training_step(self, batch, index):
-        x, y = batch
-        return criterion(model(x.to(self.device)), y.to(self.device))
-```
-
-Benchmarks wait on purpose.
-```python
-def benchmark_copy():
-    for x, y in loader:
-        x, y = x.to(device), y.to(device)
-        criterion(model(x), y).backward()
-```
-
 ## Fix safety
-Safe where the target is CUDA by evidence, and the batch's element is certainly a tensor that nothing writes
-afterwards: the file shows that it comes from a `DataLoader` which stacks samples by itself, or that torch has
-just made it, and every use of it is known. The stream then orders the copy before its use. Unsafe for other
-devices, on which a copy may not have ended when the host goes on; where the call casts as well, as the cast then runs
-on the device; where the host's tensor may be written again, or goes to code that could; and for elements that may be
-other objects (of a loader made elsewhere, or by a collate function), whose `.to` may raise a TypeError. Of a whole
+Safe where the target is CUDA by evidence, and the batch's element is certainly a tensor that
+nothing writes afterwards: the file shows that it comes from a `DataLoader` which stacks samples by
+itself, or that torch has just made it, and every use of it is known. The stream then orders the
+copy before its use. Unsafe for other devices, on which a copy may not have ended when the host goes
+on; where the call casts as well, as the cast then runs on the device; where the host's tensor may
+be written again, or goes to code that could; and for elements that may be other objects (of a
+loader made elsewhere, or by a collate function), whose `.to` may raise a TypeError. Of a whole
 batch it is only a suggestion.
 
 ## Measure
-An epoch of 8 steps, on batches that are pinned beforehand where there is a GPU. On a CPU no gain is expected: what is
-saved is the wait for each copy over the bus.
+An epoch of 8 steps, on batches that are pinned beforehand where there is a GPU. On a CPU no gain is
+expected: what is saved is the wait for each copy over the bus.
 ```python
 torch.manual_seed(0)
 model = nn.Linear(1024, 2).to(device)

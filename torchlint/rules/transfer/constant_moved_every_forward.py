@@ -1,14 +1,16 @@
 """Keep constants on the device as buffers
 
 ## Why
-`module.to(device)` moves parameters and buffers; a tensor in a plain attribute stays where it was built. A forward that
-says `self.mean.to(x.device)` then copies it from pageable host memory in every call, and the host waits for each copy.
-Lightning's guide to hardware-agnostic code says: instead of a plain attribute, `register_buffer`. The same waste
-happens with a global constant, and with `torch.tensor([...]).to(x.device)` that is built anew each time.
+`module.to(device)` moves parameters and buffers; a tensor in a plain attribute stays where it was
+built. A forward that says `self.mean.to(x.device)` then copies it from pageable host memory in
+every call, and the host waits for each copy. Lightning's guide to hardware-agnostic code says:
+instead of a plain attribute, `register_buffer`. The same waste happens with a global constant, and
+with `torch.tensor([...]).to(x.device)` that is built anew each time.
 
-Flagged: in a forward, a loss or a step, a move to the device of an attribute of an `nn.Module` that only `__init__`
-assigns, with a tensor that lives on the CPU by evidence; of a tensor that is bound once at module level; or of a
-tensor made from a list of numbers. Slices, reshapes and casts on the way are seen through.
+Flagged: in a forward, a loss or a step, a move to the device of an attribute of an `nn.Module` that
+only `__init__` assigns, with a tensor that lives on the CPU by evidence; of a tensor that is bound
+once at module level; or of a tensor made from a list of numbers. Slices, reshapes and casts on the
+way are seen through.
 
 ## Setup
 ```python
@@ -33,15 +35,6 @@ normalize = Normalize().to(device)
 out = normalize(torch.ones(2, 3, 4, 4, device=device))
 ```
 
-```python
-class Padded(nn.Module):
-    def forward(self, x):
-        return x * torch.tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1).to(x.device)
-
-
-out = Padded()(torch.ones(2, 3, 4, 4, device=device))
-```
-
 ## Good
 ```python
 class Normalize(nn.Module):
@@ -58,45 +51,11 @@ out = normalize(torch.ones(2, 3, 4, 4, device=device))
 ```
 
 ## Leave alone
-A buffer or a parameter is on the device already.
+What differs from step to step has to be sent.
 ```python
-class Normalize(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("mean", torch.zeros(3))
-        self.scale = nn.Parameter(torch.ones(3))
-
-    def forward(self, x):
-        return (x - self.mean.to(x.device)) * self.scale.to(x.device)
-```
-
-A move that is kept costs once.
-```python
-class Normalize(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.mean = torch.zeros(3)
-        self.std = torch.ones(3)
-        self.moved = None
-
-    def forward(self, x):
-        if self.mean.device != x.device:
-            self.mean = self.mean.to(x.device)
-        if self.moved is None:
-            self.moved = self.std.to(x.device)
-        return (x - self.mean) / self.moved
-```
-
-Where the tensor is created is not known to be the CPU.
-```python
-class Scaled(nn.Module):
-    def __init__(self, weights, device):
-        super().__init__()
-        self.weights = weights
-        self.bias = torch.zeros(3, device=device)
-
-    def forward(self, x):
-        return x * self.weights.to(x.device) + self.bias.to(x.device)
+class Ragged(nn.Module):
+    def forward(self, x, lengths):
+        return x * torch.tensor([len(lengths), x.size(0)]).to(x.device)
 ```
 
 A table that is indexed on the host, so that only the rows of this batch travel.
@@ -110,64 +69,27 @@ class Features(nn.Module):
         return x + self.table[index].to(x.device)
 ```
 
-What differs from step to step has to be sent.
+A move that is kept costs once.
 ```python
-class Ragged(nn.Module):
-    def forward(self, x, lengths):
-        return x * torch.tensor([len(lengths), x.size(0)]).to(x.device)
-```
-
-A data module is no nn.Module, and has no buffers.
-```python
-class Transfers:
-    def __init__(self):
-        self.mean = torch.zeros(3)
+class Normalize(nn.Module):
+    mean = torch.zeros(3)
 
     def forward(self, x):
-        return x - self.mean.to(x.device)
-```
-
-A constructor runs once, and so does a script.
-```python
-weights = torch.ones(3)
-
-
-class Weighted(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.criterion = nn.CrossEntropyLoss(weight=weights.to(device))
-
-    def forward(self, x, y):
-        return self.criterion(x, y)
-
-
-weights = weights.to(device)
-```
-
-Code on the way to an exception runs rarely.
-```python
-class Checked(nn.Module):
-    def forward(self, x):
-        if x.dim() != 2:
-            raise ValueError(f"{x.shape}, {torch.tensor([1, 2]).to(x.device)}")
-        return x
-```
-
-A benchmark may move on purpose.
-```python
-def benchmark_copy(model, loader):
-    for x in loader:
-        model(x.to(device) * torch.tensor([1.0, 2.0]).to(device)).sum().backward()
+        self.mean = self.mean.to(x.device)
+        return x - self.mean
 ```
 
 ## Fix safety
-Unsafe: `persistent=False` leaves the keys of `state_dict` as they are, but a buffer follows `.half()` and `.to(dtype)`,
-is copied by `deepcopy` and by EMA code, and DistributedDataParallel broadcasts buffers at each forward by default.
-Nothing is offered for globals and for tensors built in the step, where the assignment binds more than the attribute or comes
-before `super().__init__()`, and where the class has the name already, as `register_buffer` would raise there.
+Unsafe: `persistent=False` leaves the keys of `state_dict` as they are, but a buffer follows
+`.half()` and `.to(dtype)`, is copied by `deepcopy` and by EMA code, and DistributedDataParallel
+broadcasts buffers at each forward by default. Nothing is offered for globals and for tensors built
+in the step, where the assignment binds more than the attribute or comes before
+`super().__init__()`, and where the class has the name already, as `register_buffer` would raise
+there.
 
 ## Measure
-One call of the module. On a CPU no gain is expected: what is saved is a copy over the bus and the wait for it.
+One call of the module. On a CPU no gain is expected: what is saved is a copy over the bus and the
+wait for it.
 ```python
 images = torch.rand(8, 3, 224, 224, device=device)
 ```

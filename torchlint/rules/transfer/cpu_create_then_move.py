@@ -1,14 +1,15 @@
 """Create tensors on the device that uses them
 
 ## Why
-A factory without `device=` allocates and fills host memory; the `.to(device)` or `.cuda()` behind it then copies
-from pageable memory, for which the host waits. With `device=` one kernel fills the memory in place. PyTorch's
-performance tuning guide ("Create tensors directly on the target device") and the profiler's own pattern
-`ExtraCUDACopyPattern` name the same waste.
+A factory without `device=` allocates and fills host memory; the `.to(device)` or `.cuda()` behind
+it then copies from pageable memory, for which the host waits. With `device=` one kernel fills the
+memory in place. PyTorch's performance tuning guide ("Create tensors directly on the target device")
+and the profiler's own pattern `ExtraCUDACopyPattern` name the same waste.
 
-Flagged: a move to the device of what a factory that takes `device=` has made on the CPU, in the same expression or
-under a name, and a CPU tensor of a factory that indexes a tensor on the device or exchanges values with it. Outside of
-steps and forwards only the direct form is reported, as an `info`.
+Flagged: a move to the device of what a factory that takes `device=` has made on the CPU, in the
+same expression or under a name, and a CPU tensor of a factory that indexes a tensor on the device
+or exchanges values with it. Outside of steps and forwards only the direct form is reported, as an
+`info`.
 
 ## Setup
 ```python
@@ -50,40 +51,6 @@ class Weighted(nn.Module):
         return x * torch.tensor([0.5, 2.0]).to(x.device)
 ```
 
-A cast moves nothing.
-```python
-class Ranked(nn.Module):
-    def forward(self, x):
-        return x + torch.arange(x.size(1), device=x.device).to(x.dtype)
-```
-
-Under a default device the factory does not build on the CPU.
-```python
-def sample(model):
-    with torch.device(device):
-        return model(torch.zeros(4, 8).to(device))
-```
-
-So it is where the whole program has one.
-```python
-torch.set_default_device(device)
-
-
-def sample(model):
-    return model(torch.zeros(4, 8).to(device))
-```
-
-A generator, an output tensor or pinned memory may tie the factory to the CPU.
-```python
-class Noisy(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.generator = torch.Generator()
-
-    def forward(self, x):
-        return x + torch.randn(x.shape, generator=self.generator).to(x.device)
-```
-
 Elements that Python writes are cheaper to write on the CPU.
 ```python
 class Ragged(nn.Module):
@@ -94,65 +61,25 @@ class Ragged(nn.Module):
         return x * mask.to(x.device)
 ```
 
-The host's copy is used as well: it is handed to other code, returned, or kept.
+Under a default device the factory does not build on the CPU.
 ```python
-class Shown(nn.Module):
-    def forward(self, x: torch.Tensor, panel):
-        noise = torch.zeros(4, 8)
-        panel.show(noise)
-        return x + noise.to(x.device)
-
-    def forward_both(self, x: torch.Tensor):
-        noise = torch.zeros(4, 8)
-        return x + noise.to(x.device), noise
-```
-
-A tensor that is kept for later calls is built once.
-```python
-class Positions(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.table = None
-
-    def forward(self, x):
-        if self.table is None:
-            self.table = torch.arange(x.size(1)).to(x.device)
-        return x + self.table
-```
-
-A constructor runs once.
-```python
-class Scale(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(8).to(device))
-```
-
-Tests draw on the CPU to compare devices.
-```python
-def test_same_on_every_device(model):
-    assert model(torch.zeros(4, 8).to(device)).shape == (4, 8)
-```
-
-Code on the way to an exception runs rarely.
-```python
-def loss_fn(x, target):
-    if x.shape != target.shape:
-        raise ValueError(f"{torch.zeros(3).to(x.device)}")
-    return (x - target).square().mean()
+def sample(model):
+    with torch.device(device):
+        return model(torch.zeros(4, 8).to(device))
 ```
 
 ## Fix safety
-Safe for zeros, ones, empty, eye, a full of a literal and ranges of integers: the same bits, dtype and strides.
-Unsafe for random numbers, as the CPU's generator is no longer advanced: the values change, and so do later draws
-on the CPU, the next shuffle of a DataLoader among them. Unsafe for inexact ranges, for `requires_grad=True`, for
-`.cuda(n)` of a variable that may be None, where `.to(other)` evaluates more than a name or is given what may be no
-tensor, and where `.to` casts to a dtype that is not spelled out: None keeps the factory's. Unsafe where the device is
-computed by code that may do more, as that runs earlier, and where code replaces or watches functions of torch.
+Safe for zeros, ones, empty, eye, a full of a literal and ranges of integers: the same bits, dtype
+and strides. Unsafe for random numbers, as the CPU's generator is no longer advanced: the values
+change, and so do later draws on the CPU, the next shuffle of a DataLoader among them. Unsafe for
+inexact ranges, for `requires_grad=True`, for `.cuda(n)` of a variable that may be None, where
+`.to(other)` evaluates more than a name or is given what may be no tensor, and where `.to` casts to
+a dtype that is not spelled out: None keeps the factory's. Unsafe where the device is computed by
+code that may do more, as that runs earlier, and where code replaces or watches functions of torch.
 
 ## Measure
-One call of the module. On a CPU no gain is expected, as `.to` returns the same tensor: what is saved is the filling
-of host memory, a copy over the bus, and the wait for it.
+One call of the module. On a CPU no gain is expected, as `.to` returns the same tensor: what is
+saved is the filling of host memory, a copy over the bus, and the wait for it.
 ```python
 x = torch.ones(65536, 8, device=device)
 ```

@@ -1,14 +1,15 @@
 """Let the device run ahead: leave waiting to the reads that need it
 
 ## Why
-`torch.cuda.synchronize()` blocks the host until every queued kernel has ended. In a training step nothing can be
-queued meanwhile, so the device idles while Python prepares the next kernels (CUDA notes of the PyTorch docs,
-"Asynchronous execution": operations are enqueued, and ordering on one stream is kept by itself). Correct results
-never need the call on one stream: reads on the host (`.item()`, `.cpu()`) wait by themselves, for what they need.
+`torch.cuda.synchronize()` blocks the host until every queued kernel has ended. In a training step
+nothing can be queued meanwhile, so the device idles while Python prepares the next kernels (CUDA
+notes of the PyTorch docs, "Asynchronous execution": operations are enqueued, and ordering on one
+stream is kept by itself). Correct results never need the call on one stream: reads on the host
+(`.item()`, `.cpu()`) wait by themselves, for what they need.
 
-Flagged: a wait for the device (`torch.cuda.synchronize`, the same of `torch.accelerator`, `torch.mps` and
-`torch.xpu`, and `torch.cuda.current_stream().synchronize()`) in a training step, an evaluation batch or a forward
-pass.
+Flagged: a wait for the device (`torch.cuda.synchronize`, the same of `torch.accelerator`,
+`torch.mps` and `torch.xpu`, and `torch.cuda.current_stream().synchronize()`) in a training step, an
+evaluation batch or a forward pass.
 
 ## Setup
 ```python
@@ -43,27 +44,15 @@ def train():
 ```
 
 ## Leave alone
-Once, before a clock is read or the program ends.
+Every fifty steps, or once after the loop.
 ```python
 def train():
-    for x in loader:
-        model(x.to(device)).sum().backward()
-        optimizer.step()
-    torch.cuda.synchronize()
-```
-
-Every fifty steps, or where somebody debugs or takes times.
-```python
-def train(debug, timing):
     for step, x in enumerate(loader):
         model(x.to(device)).sum().backward()
         optimizer.step()
         if step % 50 == 0:
             torch.cuda.synchronize()
-        if debug:
-            torch.cuda.synchronize()
-        if timing:
-            torch.cuda.synchronize()
+    torch.cuda.synchronize()
 ```
 
 Beside a clock: a time without it is the time of queueing.
@@ -78,65 +67,14 @@ def train():
         print(time.perf_counter() - start)
 ```
 
-Benchmarks.
-```python
-def benchmark_steps():
-    for x in loader:
-        model(x.to(device)).sum().backward()
-        optimizer.step()
-        torch.cuda.synchronize()
-```
-
-After a copy to the host that does not wait, something has to.
-```python
-def train(host):
-    for x in loader:
-        loss = model(x.to(device)).sum()
-        loss.backward()
-        optimizer.step()
-        host.copy_(loss.detach(), non_blocking=True)
-        torch.cuda.synchronize()
-        print(host)
-```
-
-With a stream of one's own, a captured graph or a collective in flight the order is the program's business.
-```python
-def train(side):
-    for x in loader:
-        with torch.cuda.stream(side):
-            batch = x.to(device)
-        side.synchronize()
-        model(batch).sum().backward()
-        optimizer.step()
-```
-
-Before memory statistics are read, or after an error, the wait makes the report true.
-```python
-def train():
-    for x in loader:
-        try:
-            model(x.to(device)).sum().backward()
-            optimizer.step()
-        except RuntimeError:
-            torch.cuda.synchronize()
-            raise
-
-
-def train_and_measure():
-    for x in loader:
-        model(x.to(device)).sum().backward()
-        optimizer.step()
-        torch.cuda.synchronize()
-        print(torch.cuda.max_memory_allocated())
-```
-
 ## Fix safety
-Unsafe: without the wait an error of a kernel is raised at a later line, and code that uses streams of its own in
-another file may have relied on it.
+Unsafe: without the wait an error of a kernel is raised at a later line, and code that uses streams
+of its own in another file may have relied on it.
 
 ## Measure
-An epoch of 16 small steps, on batches that are on the device beforehand. Without a GPU there is nothing to wait for and
-no gain is expected: what is saved is the idle time of the device after each step.
+An epoch of 16 small steps, on batches that are on the device beforehand. Without a GPU there is
+nothing to wait for and no gain is expected: what is saved is the idle time of the device after each
+step.
 ```python
 torch.manual_seed(0)
 model = nn.Linear(256, 256).to(device)

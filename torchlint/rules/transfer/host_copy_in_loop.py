@@ -1,16 +1,19 @@
 """Collect results on the device and copy them to the host once
 
 ## Why
-`.cpu()`, `.to("cpu")` and `.tolist()` on a CUDA tensor wait for every kernel queued so far and then copy through
-pageable memory; the host can queue no further work meanwhile. One copy of the concatenated results after the loop
-moves the same bytes with one wait. The PyTorch Performance Tuning Guide lists `.cpu()` and `.tolist()` among the calls
-to avoid under "Avoid unnecessary CPU-GPU synchronization". `.cpu()` does not drop the autograd graph either: `.detach()`
-does, and copies nothing.
+`.cpu()`, `.to("cpu")` and `.tolist()` on a CUDA tensor wait for every kernel queued so far and then
+copy through pageable memory; the host can queue no further work meanwhile. One copy of the
+concatenated results after the loop moves the same bytes with one wait. The PyTorch Performance
+Tuning Guide lists `.cpu()` and `.tolist()` among the calls to avoid under "Avoid unnecessary
+CPU-GPU synchronization". `.cpu()` does not drop the autograd graph either: `.detach()` does, and
+copies nothing.
 
-Flagged: copies that run in every training step or forward pass, and those of a single number or of single samples
-in an evaluation loop. `.cpu()` counts also where nothing is known of the tensor's place, as an `info`; a batch straight from a loader does not count. One copy of the predictions per evaluation batch is an `info`:
-they have to reach the host at some time, and keeping them takes GPU memory. So is an array or a list that the
-step goes on with outside of torch: only other code, not another place for the copy, would spare it.
+Flagged: copies that run in every training step or forward pass, and those of a single number or of
+single samples in an evaluation loop. `.cpu()` counts also where nothing is known of the tensor's
+place, as an `info`; a batch straight from a loader does not count. One copy of the predictions per
+evaluation batch is an `info`: they have to reach the host at some time, and keeping them takes GPU
+memory. So is an array or a list that the step goes on with outside of torch: only other code, not
+another place for the copy, would spare it.
 
 ## Setup
 ```python
@@ -36,17 +39,6 @@ for x, y in loader:
 mean = torch.stack(losses).mean()
 ```
 
-```python
-losses = []
-for x, y in loader:
-    loss = criterion(model(x.to(device)), y.to(device))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    losses.append(loss.cpu())
-last = losses[-1].item()
-```
-
 ## Good
 ```python
 losses = []
@@ -57,17 +49,6 @@ for x, y in loader:
     optimizer.step()
     losses.append(loss.detach())
 mean = torch.stack(losses).cpu().mean()
-```
-
-```python
-losses = []
-for x, y in loader:
-    loss = criterion(model(x.to(device)), y.to(device))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    losses.append(loss.detach())
-last = losses[-1].item()
 ```
 
 ## Leave alone
@@ -93,64 +74,17 @@ for x, y in loader:
     optimizer.step()
 ```
 
-The lengths of packed sequences have to be on the CPU.
-```python
-from torch.nn.utils.rnn import pack_padded_sequence
-
-
-class Tagger(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.rnn = nn.LSTM(8, 3, batch_first=True)
-
-    def forward(self, x, lengths):
-        sizes = lengths.cpu()
-        first = pack_padded_sequence(x, lengths.cpu(), batch_first=True)
-        second = pack_padded_sequence(x, sizes, batch_first=True)
-        return self.rnn(first)[0], self.rnn(second)[0]
-```
-
-A single number that is read through `.cpu()` is a scalar read, which TL101 reports.
-```python
-total = 0.0
-for x, y in loader:
-    loss = criterion(model(x.to(device)), y.to(device))
-    loss.backward()
-    optimizer.step()
-    total += loss.detach().cpu().item()
-```
-
-Dataset code handles CPU tensors, error paths are not hot, and a benchmark copies on purpose.
-```python
-class Pairs(torch.utils.data.Dataset):
-    def __getitem__(self, index):
-        return torch.randn(8).cpu().tolist()
-
-
-def benchmark_copies(loader):
-    for x, y in loader:
-        criterion(model(x.to(device)), y.to(device)).backward()
-        print(model(x.to(device)).cpu())
-
-
-for x, y in loader:
-    out = model(x.to(device))
-    criterion(out, y.to(device)).backward()
-    optimizer.step()
-    if out.shape[0] == 0:
-        raise ValueError(out.detach().cpu())
-```
-
 ## Fix safety
-Safe where a list of its own collects detached 0-dim losses of torch, which no known or unknown code changes in
-place, and is only stacked or concatenated after the loop: the stack is copied
-instead of its parts, and what follows computes on the same values on the same device. Unsafe where the result is only
-stored or added up: the values then stay on the device, whose memory fills with the loop, and what reads them later gets
-device tensors. Otherwise there is no fix; nor is there one for what is also used as a mapping, and has no `detach()`.
+Safe where a list of its own collects detached 0-dim losses of torch, which no known or unknown code
+changes in place, and is only stacked or concatenated after the loop: the stack is copied instead of
+its parts, and what follows computes on the same values on the same device. Unsafe where the result
+is only stored or added up: the values then stay on the device, whose memory fills with the loop,
+and what reads them later gets device tensors. Otherwise there is no fix; nor is there one for what
+is also used as a mapping, and has no `detach()`.
 
 ## Measure
-An epoch of 16 small steps, on batches that are on the device beforehand. On a CPU no gain is expected: what is saved
-is the wait for the device at each copy.
+An epoch of 16 small steps, on batches that are on the device beforehand. On a CPU no gain is
+expected: what is saved is the wait for the device at each copy.
 ```python
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 3)).to(device)

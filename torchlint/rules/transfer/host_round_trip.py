@@ -1,16 +1,19 @@
 """Stay on the device instead of going through NumPy
 
 ## Why
-A value that is copied to the host, worked on by NumPy or Python and sent back costs a wait for all queued kernels, the
-work on one CPU core, and a second copy; nothing of it overlaps with the GPU. In PyTorch's own profiler tutorial a
-`np.argwhere` on a mask in `forward` takes almost all of the CPU time until it is replaced by a torch operation. NumPy functions
-raise on a CUDA tensor, so the trip always shows in the code.
+A value that is copied to the host, worked on by NumPy or Python and sent back costs a wait for all
+queued kernels, the work on one CPU core, and a second copy; nothing of it overlaps with the GPU. In
+PyTorch's own profiler tutorial a `np.argwhere` on a mask in `forward` takes almost all of the CPU
+time until it is replaced by a torch operation. NumPy functions raise on a CUDA tensor, so the trip
+always shows in the code.
 
-Flagged: a tensor made of host data and moved to the device, in a training step or a forward, where the data came from
-the device in the same function. Where the way goes through a library that has no counterpart on the device, or through
-a compiled function, in which NumPy calls are traced, the finding is an `info`.
+Flagged: a tensor made of host data and moved to the device, in a training step or a forward, where
+the data came from the device in the same function. Where the way goes through a library that has no
+counterpart on the device, or through a compiled function, in which NumPy calls are traced, the
+finding is an `info`.
 
-Note that `torch.nonzero` and `torch.argwhere` still wait for the device once, to learn the size of the result.
+Note that `torch.nonzero` and `torch.argwhere` still wait for the device once, to learn the size of
+the result.
 
 ## Setup
 ```python
@@ -32,17 +35,6 @@ class Marks(nn.Module):
 marks = Marks()(images.to(device), 0.5)
 ```
 
-```python
-class Weighted(nn.Module):
-    def forward(self, x):
-        scores = x.detach().cpu().numpy()
-        weights = np.exp(-np.abs(scores)).mean(axis=1)
-        return x * torch.from_numpy(weights).to(x.device).unsqueeze(1)
-
-
-out = Weighted()(images.to(device))
-```
-
 ## Good
 ```python
 class Marks(nn.Module):
@@ -51,16 +43,6 @@ class Marks(nn.Module):
 
 
 marks = Marks()(images.to(device), 0.5)
-```
-
-```python
-class Weighted(nn.Module):
-    def forward(self, x):
-        weights = torch.exp(-x.detach().abs()).mean(dim=1)
-        return x * weights.unsqueeze(1)
-
-
-out = Weighted()(images.to(device))
 ```
 
 ## Leave alone
@@ -80,16 +62,6 @@ class Noisy(nn.Module):
         return x + torch.from_numpy(noise).to(x.device, x.dtype)
 ```
 
-Once before training, or in a dataset, a trip costs little.
-```python
-weights = torch.from_numpy(np.sqrt(images.to(device).cpu().numpy())).to(device)
-
-
-class Flipped(torch.utils.data.Dataset):
-    def __getitem__(self, index):
-        return torch.from_numpy(np.flip(images[index].cpu().numpy()).copy())
-```
-
 What comes back as a CPU tensor has not come back to the device.
 ```python
 class Exported(nn.Module):
@@ -97,29 +69,14 @@ class Exported(nn.Module):
         return torch.from_numpy(np.sqrt(x.detach().cpu().numpy()))
 ```
 
-On the way to an exception, and in a benchmark, nothing is hot.
-```python
-class Checked(nn.Module):
-    def forward(self, x):
-        if x.dim() != 4:
-            raise ValueError(torch.from_numpy(np.abs(x.cpu().numpy())).to(x.device))
-        return x
-
-
-def benchmark_trip(x, loader):
-    for batch in loader:
-        Checked()(batch).backward()
-        torch.from_numpy(np.abs(x.cuda().cpu().numpy())).to(device)
-```
-
 ## Fix safety
-Unsafe for one NumPy function with an exact counterpart in torch. Functions of floating numbers may round differently on a
-GPU and be float32 where NumPy gives float64, and positions of NaN and of equal values may differ. Everything else needs a
-person.
+Unsafe for one NumPy function with an exact counterpart in torch. Functions of floating numbers may
+round differently on a GPU and be float32 where NumPy gives float64, and positions of NaN and of
+equal values may differ. Everything else needs a person.
 
 ## Measure
-The positions of the large values in a batch of images. NumPy and PyTorch find them in different ways, so a CPU shows
-a difference, too; on a GPU two copies over the bus are saved as well.
+The positions of the large values in a batch of images. NumPy and PyTorch find them in different
+ways, so a CPU shows a difference, too; on a GPU two copies over the bus are saved as well.
 ```python
 torch.manual_seed(0)
 images = torch.randn(16, 3, 64, 64, device=device)

@@ -1,14 +1,14 @@
 """Fill constants on the device
 
 ## Why
-`torch.tensor(0.5, device="cuda")` writes the number into a CPU tensor and copies that to the device, and the host
-waits for the copy (the source of `tensor_new.cpp`: the data go through CPU memory and a blocking `.to(device)`).
-`torch.full((), 0.5, device=...)` hands the number to a kernel as an argument, so nothing is copied and nobody waits.
-A list of constants is best kept: make it once in the constructor and register it as a buffer, which moves with the
-module.
+`torch.tensor(0.5, device="cuda")` writes the number into a CPU tensor and copies that to the
+device, and the host waits for the copy (the source of `tensor_new.cpp`: the data go through CPU
+memory and a blocking `.to(device)`). `torch.full((), 0.5, device=...)` hands the number to a kernel
+as an argument, so nothing is copied and nobody waits. A list of constants is best kept: make it
+once in the constructor and register it as a buffer, which moves with the module.
 
-Flagged, as an `info`: `torch.tensor` or `torch.as_tensor` of a number, a bool, or a list of such literals that ends
-up on the device, in a training step, an evaluation batch or a forward pass.
+Flagged, as an `info`: `torch.tensor` or `torch.as_tensor` of a number, a bool, or a list of such
+literals that ends up on the device, in a training step, an evaluation batch or a forward pass.
 
 ## Setup
 ```python
@@ -33,12 +33,6 @@ margin = Margin()
 y = margin(torch.arange(8.0, device=device))
 ```
 
-```python
-class Normalize(nn.Module):
-    def forward(self, x):
-        return x - torch.tensor([0.1, 0.2, 0.3, 0.4], device=x.device)
-```
-
 ## Good
 ```python
 class Margin(nn.Module):
@@ -51,16 +45,6 @@ class Margin(nn.Module):
 
 margin = Margin()
 y = margin(torch.arange(8.0, device=device))
-```
-
-```python
-class Normalize(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("mean", torch.tensor([0.1, 0.2, 0.3, 0.4]))
-
-    def forward(self, x):
-        return x - self.mean
 ```
 
 ## Leave alone
@@ -86,58 +70,16 @@ class OnHost(nn.Module):
         return x * torch.tensor(0.5) + torch.tensor(0.5, device="cpu")
 ```
 
-A value that is made once and kept.
-```python
-class Kept(nn.Module):
-    scale = None
-
-    def forward(self, x):
-        if self.scale is None:
-            self.scale = torch.tensor(0.5, device=x.device)
-        return x * self.scale
-```
-
-A loss of zero that asks for a gradient stands in for one that could not be computed.
-```python
-class Loss(nn.Module):
-    def forward(self, x):
-        if x.shape[0] == 0:
-            return torch.tensor(0.0, device=x.device, requires_grad=True)
-        return model(x).mean()
-```
-
-A fallback of a conditional expression is made where nothing is computed.
-```python
-class Mean(nn.Module):
-    def forward(self, x):
-        return x.mean() if x.numel() > 0 else torch.tensor(0.0, device=x.device)
-```
-
-Benchmarks, now and then, and the way to an exception.
-```python
-class Checked(nn.Module):
-    def forward(self, x, step=1):
-        if step % 100 == 0:
-            print(x * torch.tensor(0.5, device=x.device))
-        if x.shape[0] == 0:
-            raise ValueError(torch.tensor(0.5, device=x.device))
-        return x
-
-
-def benchmark_scale(x):
-    for _ in range(3):
-        model(x * torch.tensor(0.5, device=device)).sum().backward()
-```
-
 ## Fix safety
-Safe for one real number or bool in the range of its dtype: dtype, shape, strides and value are equal (checked by
-running for all dtypes). Where the dtype is a variable, the number has to be an integer that every dtype holds. Unsafe for others: out
-of range, `torch.full` raises with other words, or raises where `torch.tensor` gave infinity. Unsafe too where the code
-replaces or watches functions of torch, or uses TorchScript, which knows no `()` as a size. Lists have no rewrite.
+Safe for one real number or bool in the range of its dtype: dtype, shape, strides and value are
+equal (checked by running for all dtypes). Where the dtype is a variable, the number has to be an
+integer that every dtype holds. Unsafe for others: out of range, `torch.full` raises with other
+words, or raises where `torch.tensor` gave infinity. Unsafe too where the code replaces or watches
+functions of torch, or uses TorchScript, which knows no `()` as a size. Lists have no rewrite.
 
 ## Measure
-A hundred calls of the module. A CPU gains a little, as `torch.full` is the simpler call; on a GPU a copy over the bus
-and the wait for it are saved as well, at each of the three places.
+A hundred calls of the module. A CPU gains a little, as `torch.full` is the simpler call; on a GPU a
+copy over the bus and the wait for it are saved as well, at each of the three places.
 ```python
 x = torch.rand(4, 8, device=device)
 ```

@@ -1,16 +1,18 @@
 """Log every N steps instead of every step
 
 ## Why
-To show a tensor that lives on the GPU, Python has to know its value: `print(loss)` heads the list of hidden waits in
-the PyTorch Performance Tuning Guide ("Avoid unnecessary CPU-GPU synchronization"), an f-string calls `.item()`,
-`SummaryWriter.add_scalar(tag, loss)` copies to NumPy (torch/utils/tensorboard/_convert_np.py), tqdm's
-`set_postfix(loss=loss)` makes a string of it, and so do `logging.info("%s", loss)` and `wandb.log({"loss": loss})`.
-Each of them waits for every kernel queued so far. A progress bar redraws at most ten times a second, but
-its arguments are computed at each call.
+To show a tensor that lives on the GPU, Python has to know its value: `print(loss)` heads the list
+of hidden waits in the PyTorch Performance Tuning Guide ("Avoid unnecessary CPU-GPU
+synchronization"), an f-string calls `.item()`, `SummaryWriter.add_scalar(tag, loss)` copies to
+NumPy (torch/utils/tensorboard/_convert_np.py), tqdm's `set_postfix(loss=loss)` makes a string of
+it, and so do `logging.info("%s", loss)` and `wandb.log({"loss": loss})`. Each of them waits for
+every kernel queued so far. A progress bar redraws at most ten times a second, but its arguments are
+computed at each call.
 
-Flagged: a read of a GPU scalar in a training step that only serves a logging call (print, a logger, a progress bar, a
-tracker, a meter), directly or by a name that nothing else reads; and a GPU tensor handed to a logging call that is
-known to convert it. A debug message that formats its arguments only when it is shown is an `info`.
+Flagged: a read of a GPU scalar in a training step that only serves a logging call (print, a logger,
+a progress bar, a tracker, a meter), directly or by a name that nothing else reads; and a GPU tensor
+handed to a logging call that is known to convert it. A debug message that formats its arguments
+only when it is shown is an `info`.
 
 ## Setup
 ```python
@@ -35,15 +37,6 @@ for step, (x, y) in enumerate(loader):
     loss.backward()
     optimizer.step()
     logger.info("loss %.3f", loss.item())
-```
-
-```python
-for x, y in loader:
-    loss = criterion(model(x.to(device)), y.to(device))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    logger.info("loss %s", loss)
 ```
 
 ## Good
@@ -78,50 +71,6 @@ for x, y in loader:
     print(x.shape, loss.dtype, loss.device, loss.requires_grad)
 ```
 
-Lightning's own log keeps the tensor and reads it when it logs.
-```python
-import lightning.pytorch as pl
-
-
-class Lit(pl.LightningModule):
-    def training_step(self, batch, index):
-        x, y = batch
-        loss = criterion(model(x), y)
-        self.log("loss", loss)
-        return loss
-```
-
-Tensors on the CPU wait for nothing.
-```python
-for x, y in loader:
-    print(x.mean(), y.max().item())
-    loss = criterion(model(x.to(device)), y.to(device))
-    loss.backward()
-    optimizer.step()
-```
-
-A value that the loop needs as well is read for the loop.
-```python
-best = float("inf")
-for x, y in loader:
-    loss = criterion(model(x.to(device)), y.to(device))
-    loss.backward()
-    optimizer.step()
-    value = loss.item()
-    print(value)
-    best = min(best, value)
-```
-
-A test has read the value already.
-```python
-for x, y in loader:
-    loss = criterion(model(x.to(device)), y.to(device))
-    if loss.item() < 0.1:
-        print(loss.item())
-    loss.backward()
-    optimizer.step()
-```
-
 What an evaluation shows has to reach the host.
 ```python
 with torch.no_grad():
@@ -129,32 +78,13 @@ with torch.no_grad():
         print(model(x.to(device)).argmax(1))
 ```
 
-On the way to an exception nothing is slow.
-```python
-for x, y in loader:
-    loss = criterion(model(x.to(device)), y.to(device))
-    loss.backward()
-    optimizer.step()
-    if not loss.requires_grad:
-        print(loss)
-        raise RuntimeError("no graph")
-```
-
-A benchmark reads the device on purpose.
-```python
-def benchmark_steps(loader):
-    for x, y in loader:
-        loss = criterion(model(x.to(device)), y.to(device))
-        loss.backward()
-        print(loss.item())
-```
-
 ## Fix safety
 Only suggestions: fewer lines are logged, and a meter then holds a tensor.
 
 ## Measure
-Fifty small steps, on batches that are on the device beforehand; the logger is at its default level and writes nothing.
-On a CPU no gain is expected: what is saved is the wait for the device at each read.
+Fifty small steps, on batches that are on the device beforehand; the logger is at its default level
+and writes nothing. On a CPU no gain is expected: what is saved is the wait for the device at each
+read.
 ```python
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 3)).to(device)

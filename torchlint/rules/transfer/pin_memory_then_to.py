@@ -1,13 +1,15 @@
 """Leave pinning to the loader, or to the copy itself
 
 ## Why
-`tensor.pin_memory()` copies the tensor into page-locked memory on the thread that calls it, and blocks it. Followed
-at once by `.to(device)` that is one more copy on the critical path: the tutorial on pinned memory and `non_blocking`
-of the PyTorch docs says that `tensor.pin_memory().to(device, non_blocking=True)` can be slower than a plain
-`tensor.to(device)`. Pinning helps where another thread does it ahead of time, as `DataLoader(pin_memory=True)` does.
+`tensor.pin_memory()` copies the tensor into page-locked memory on the thread that calls it, and
+blocks it. Followed at once by `.to(device)` that is one more copy on the critical path: the
+tutorial on pinned memory and `non_blocking` of the PyTorch docs says that
+`tensor.pin_memory().to(device, non_blocking=True)` can be slower than a plain `tensor.to(device)`.
+Pinning helps where another thread does it ahead of time, as `DataLoader(pin_memory=True)` does.
 
-Flagged: `.pin_memory()` whose result is only moved to the device, in the same expression or under a name with no
-other use, in a training step, an evaluation batch, a forward pass or a dataset's sample.
+Flagged: `.pin_memory()` whose result is only moved to the device, in the same expression or under a
+name with no other use, in a training step, an evaluation batch, a forward pass or a dataset's
+sample.
 
 ## Setup
 ```python
@@ -50,36 +52,6 @@ def train(optimizer):
         optimizer.step()
 ```
 
-A pinned tensor that is used elsewhere too.
-```python
-def train(optimizer, cache):
-    for x in loader:
-        pinned = x.pin_memory()
-        cache.append(pinned)
-        model(pinned.to(device, non_blocking=True)).sum().backward()
-        optimizer.step()
-```
-
-A thread or a stream that prefetches does it beside the work.
-```python
-def prefetch(queue):
-    for x in loader:
-        queue.put(model(x.pin_memory().to(device, non_blocking=True)))
-
-
-def start(queue):
-    threading.Thread(target=prefetch, args=(queue,)).start()
-
-
-def train(optimizer, side):
-    for x in loader:
-        with torch.cuda.stream(side):
-            x = x.pin_memory().to(device, non_blocking=True)
-        torch.cuda.current_stream().wait_stream(side)
-        model(x).sum().backward()
-        optimizer.step()
-```
-
 Memory that is pinned when it is made costs no second copy.
 ```python
 def train(optimizer):
@@ -89,26 +61,21 @@ def train(optimizer):
         optimizer.step()
 ```
 
-Once at the start, and in benchmarks.
+Once at the start.
 ```python
 def setup(weights):
     return weights.pin_memory().to(device)
-
-
-def benchmark_copies(optimizer):
-    for x in loader:
-        model(x.pin_memory().to(device)).sum().backward()
-        optimizer.step()
 ```
 
 ## Fix safety
-Unsafe: values, dtype, device and random numbers of a tensor stay, but a `pin_memory` of another object's own is no
-longer called, and without a GPU another exception is raised. Where the device is a variable and that is the CPU, the
-tensor was pinned and is no longer. Through a name it is a suggestion.
+Unsafe: values, dtype, device and random numbers of a tensor stay, but a `pin_memory` of another
+object's own is no longer called, and without a GPU another exception is raised. Where the device is
+a variable and that is the CPU, the tensor was pinned and is no longer. Through a name it is a
+suggestion.
 
 ## Measure
-An epoch of 3 steps. Without a GPU nothing can be pinned and no gain is expected: what is saved is a copy into
-page-locked memory on the training thread.
+An epoch of 3 steps. Without a GPU nothing can be pinned and no gain is expected: what is saved is a
+copy into page-locked memory on the training thread.
 ```python
 torch.manual_seed(0)
 model = nn.Linear(1024, 4).to(device)

@@ -1,16 +1,18 @@
 """Tell operations the size of their result
 
 ## Why
-Some operations have to know values that are on the device before they can allocate their result, so the host waits for
-every kernel queued so far. `one_hot(y)` without `num_classes` reads `y.max().item()` (aten/src/ATen/native/Onehot.cpp),
-`repeat_interleave(x, repeats)` without `output_size` the sum of the repeats; PyTorch's own test of synchronising
-operations (test_cuda_sync_debug_mode in test/test_cuda.py) lists them. Where the host knows the size, it can say so. An index
-that lives on the host (a list, a CPU tensor) has to be copied first, and that copy blocks too.
+Some operations have to know values that are on the device before they can allocate their result, so
+the host waits for every kernel queued so far. `one_hot(y)` without `num_classes` reads
+`y.max().item()` (aten/src/ATen/native/Onehot.cpp), `repeat_interleave(x, repeats)` without
+`output_size` the sum of the repeats; PyTorch's own test of synchronising operations
+(test_cuda_sync_debug_mode in test/test_cuda.py) lists them. Where the host knows the size, it can
+say so. An index that lives on the host (a list, a CPU tensor) has to be copied first, and that copy
+blocks too.
 
-Flagged: in a step or a forward, on tensors that live on the device by evidence: `one_hot` without `num_classes`,
-`repeat_interleave` by a tensor without `output_size`, and an index that is a list of numbers or a tensor of integers on
-the CPU. Reads through a boolean mask, `nonzero`, `unique` and the like synchronise as well; they are not flagged, as the
-values are mostly needed.
+Flagged: in a step or a forward, on tensors that live on the device by evidence: `one_hot` without
+`num_classes`, `repeat_interleave` by a tensor without `output_size`, and an index that is a list of
+numbers or a tensor of integers on the CPU. Reads through a boolean mask, `nonzero`, `unique` and
+the like synchronise as well; they are not flagged, as the values are mostly needed.
 
 ## Setup
 ```python
@@ -33,26 +35,6 @@ labelled = Labelled()
 out = labelled(torch.ones(4, 3, device=device), torch.tensor([0, 1, 2, 0]))
 ```
 
-```python
-class Stretched(nn.Module):
-    def forward(self, x, lengths):
-        lengths = lengths.to(x.device)
-        return torch.repeat_interleave(x, lengths, dim=0)
-
-
-out = Stretched()(torch.ones(4, 3, device=device), torch.tensor([1, 2, 1, 1]))
-```
-
-```python
-class Swapped(nn.Module):
-    def forward(self, x: torch.Tensor):
-        x = x.to(device)
-        return x[:, [2, 1, 0]]
-
-
-out = Swapped()(torch.ones(4, 3))
-```
-
 ## Good
 ```python
 class Labelled(nn.Module):
@@ -65,27 +47,6 @@ labelled = Labelled()
 out = labelled(torch.ones(4, 3, device=device), torch.tensor([0, 1, 2, 0]))
 ```
 
-```python
-class Stretched(nn.Module):
-    def forward(self, x, lengths):
-        total = int(lengths.sum())
-        lengths = lengths.to(x.device)
-        return torch.repeat_interleave(x, lengths, dim=0, output_size=total)
-
-
-out = Stretched()(torch.ones(4, 3, device=device), torch.tensor([1, 2, 1, 1]))
-```
-
-```python
-class Swapped(nn.Module):
-    def forward(self, x: torch.Tensor):
-        x = x.to(device)
-        return x.flip(1)
-
-
-out = Swapped()(torch.ones(4, 3))
-```
-
 ## Leave alone
 With the size known on the host nothing waits.
 ```python
@@ -93,27 +54,6 @@ class Labelled(nn.Module):
     def forward(self, x, y):
         x = x.repeat_interleave(2, dim=0)
         return F.one_hot(y.to(x.device), 3) + F.one_hot(y.to(x.device), num_classes=3) + x
-```
-
-A scalar written through a mask becomes `masked_fill_`, and three-argument `where` has the shape of its operands.
-```python
-class Masked(nn.Module):
-    def forward(self, x: torch.Tensor):
-        mask = x.to(device) > 0
-        x = x.to(device)
-        x[mask] = 0.0
-        return torch.where(mask, x, 1.0)
-```
-
-An index on the device, a slice, one number (also as an element of a tensor on the CPU), or a mask of booleans on the CPU.
-```python
-class Picked(nn.Module):
-    def forward(self, x: torch.Tensor):
-        x = x.to(device)
-        index = torch.arange(3, device=x.device)
-        for position in torch.arange(3):
-            x = x + x[position]
-        return x[index] + x[:3] + x[0] + x[[True, False]] + x[torch.ones(3) > 0]
 ```
 
 Code that needs the positions themselves.
@@ -124,39 +64,18 @@ class Sparse(nn.Module):
         return x.nonzero(), x[x > 0], x.unique()
 ```
 
-Tensors on the CPU wait for nobody.
-```python
-class Host(nn.Module):
-    def forward(self, y: torch.Tensor):
-        return F.one_hot(y.cpu()), y.cpu()[[0, 1]]
-```
-
 Once, outside of a step.
 ```python
 labels = F.one_hot(torch.tensor([0, 1]).to(device))
 ```
 
-Code on the way to an exception runs rarely.
-```python
-class Checked(nn.Module):
-    def forward(self, y: torch.Tensor):
-        if y.dim() != 1:
-            raise ValueError(F.one_hot(y.to(device)))
-        return y
-```
-
-Benchmarks and tests may wait.
-```python
-def test_one_hot(model, loader):
-    for x, y in loader:
-        (model(x.to(device)) * F.one_hot(y.to(device))).sum().backward()
-```
-
 ## Fix safety
-Nothing is rewritten: which size is right, only the program's author knows, and a wrong one raises an error.
+Nothing is rewritten: which size is right, only the program's author knows, and a wrong one raises
+an error.
 
 ## Measure
-One call of the module on 4096 labels. On a CPU no gain is expected: what is saved is the wait for the device.
+One call of the module on 4096 labels. On a CPU no gain is expected: what is saved is the wait for
+the device.
 ```python
 x = torch.ones(4096, 100, device=device)
 y = torch.arange(4096, device=device) % 100

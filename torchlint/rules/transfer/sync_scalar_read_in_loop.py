@@ -1,15 +1,17 @@
 """Keep running values on the device and read them once after the loop
 
 ## Why
-`.item()`, `float(t)`, `int(t)`, `bool(t)`, `math.f(t)`, `range(t)`, `x[:t]` and the formatting of a tensor all reach
-the operator `aten._local_scalar_dense`: a blocking copy from the device that first waits for every kernel queued so
-far. The CPU can then no longer run ahead of the GPU, and short steps become bound by launches. The PyTorch Performance
-Tuning Guide says so under "Avoid unnecessary CPU-GPU synchronization"; Lightning's speed guide says "Don't call .item()
-anywhere in your code".
+`.item()`, `float(t)`, `int(t)`, `bool(t)`, `math.f(t)`, `range(t)`, `x[:t]` and the formatting of a
+tensor all reach the operator `aten._local_scalar_dense`: a blocking copy from the device that first
+waits for every kernel queued so far. The CPU can then no longer run ahead of the GPU, and short
+steps become bound by launches. The PyTorch Performance Tuning Guide says so under "Avoid
+unnecessary CPU-GPU synchronization"; Lightning's speed guide says "Don't call .item() anywhere in
+your code".
 
-Flagged: such a read in a line that runs in every training step, forward pass or evaluation batch, of a tensor that
-comes from a model, a loss or a move to the device. Formatting is reported in training steps only. Where the
-value is read only to choose a branch the finding is an `info`: such code may need it.
+Flagged: such a read in a line that runs in every training step, forward pass or evaluation batch,
+of a tensor that comes from a model, a loss or a move to the device. Formatting is reported in
+training steps only. Where the value is read only to choose a branch the finding is an `info`: such
+code may need it.
 
 ## Setup
 ```python
@@ -38,17 +40,6 @@ for x, y in loader:
 print(total / len(loader), hits)
 ```
 
-```python
-history = []
-for x, y in loader:
-    loss = criterion(model(x.to(device)), y.to(device))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    history.append(loss.item())
-print(sum(history) / len(history))
-```
-
 ## Good
 ```python
 total, hits = 0.0, 0
@@ -64,17 +55,6 @@ for x, y in loader:
 hits = int(hits)
 total = float(total)
 print(total / len(loader), hits)
-```
-
-```python
-history = []
-for x, y in loader:
-    loss = criterion(model(x.to(device)), y.to(device))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    history.append(loss.detach())
-print(torch.stack(history).mean().item())
 ```
 
 ## Leave alone
@@ -99,35 +79,6 @@ for x, y in loader:
     optimizer.step()
 ```
 
-On the way to an exception nothing is slow.
-```python
-for x, y in loader:
-    loss = criterion(model(x.to(device)), y.to(device))
-    loss.backward()
-    optimizer.step()
-    assert loss.requires_grad, f"no graph behind {loss.item()}"
-    if not model.training:
-        raise RuntimeError(f"stopped at {loss.item()}")
-```
-
-A dataset's samples are on the CPU, and a benchmark reads the device on purpose.
-```python
-class Pairs(torch.utils.data.Dataset):
-    def __len__(self):
-        return 4
-
-    def __getitem__(self, index):
-        x = torch.randn(8)
-        return x, int(x.argmax().item())
-
-
-def benchmark_steps(loader):
-    for x, y in loader:
-        loss = criterion(model(x.to(device)), y.to(device))
-        loss.backward()
-        print(loss.item())
-```
-
 Formatting belongs to training steps; what an evaluation prints has to reach the host.
 ```python
 with torch.no_grad():
@@ -136,19 +87,20 @@ with torch.no_grad():
 ```
 
 ## Fix safety
-Safe for `acc += e.item()` and `acc += float(e)` under these conditions, all of them: `acc` starts as a number literal
-in the same function (a float literal for a floating `e`, an int literal for a count of truth values or a position) and
-nothing can see it before the loop has ended: no other line of the loop, no closure, no `try` or unknown `with` around
-it that may swallow an exception, no generator, no notebook cell that may be interrupted, no code of the project that
-reads frames or modules. `e` is one number that a loss or a method of torch certainly gave, and lives on CUDA (or, where
-there is none, on the CPU) by evidence; `float` and `int` are Python's own, and nothing replaces torch's functions or
-watches them. Sums of doubles in the same order are what Python computed: the result is equal bit for bit. Elsewhere the
-rewrite is a suggestion: an integer sum may leave 64 bits, on MPS there is no float64, and a list of tensors needs
-another line that reads it.
+Safe for `acc += e.item()` and `acc += float(e)` under these conditions, all of them: `acc` starts
+as a number literal in the same function (a float literal for a floating `e`, an int literal for a
+count of truth values or a position) and nothing can see it before the loop has ended: no other line
+of the loop, no closure, no `try` or unknown `with` around it that may swallow an exception, no
+generator, no notebook cell that may be interrupted, no code of the project that reads frames or
+modules. `e` is one number that a loss or a method of torch certainly gave, and lives on CUDA (or,
+where there is none, on the CPU) by evidence; `float` and `int` are Python's own, and nothing
+replaces torch's functions or watches them. Sums of doubles in the same order are what Python
+computed: the result is equal bit for bit. Elsewhere the rewrite is a suggestion: an integer sum may
+leave 64 bits, on MPS there is no float64, and a list of tensors needs another line that reads it.
 
 ## Measure
-An epoch of 16 small steps, on batches that are on the device beforehand. On a CPU no gain is expected: what is saved
-is the wait for the device at each read.
+An epoch of 16 small steps, on batches that are on the device beforehand. On a CPU no gain is
+expected: what is saved is the wait for the device at each read.
 ```python
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 3)).to(device)

@@ -1,14 +1,15 @@
 """Send the narrow dtype and cast on the device
 
 ## Why
-A cast on the CPU before the copy makes every element wider on the bus: `x.float().to(device)` sends four bytes for a
-pixel of one. `x.to(device, torch.float32)` does the same where the copy blocks, as conversions of blocking copies are
-performed on the CPU (aten/src/ATen/native/cuda/Copy.cu). On the way back it is the other way round: `t.cpu().half()`
-sends four bytes for each two that are kept.
+A cast on the CPU before the copy makes every element wider on the bus: `x.float().to(device)` sends
+four bytes for a pixel of one. `x.to(device, torch.float32)` does the same where the copy blocks, as
+conversions of blocking copies are performed on the CPU (aten/src/ATen/native/cuda/Copy.cu). On the
+way back it is the other way round: `t.cpu().half()` sends four bytes for each two that are kept.
 
-Flagged: in a step or a forward, a copy to the device whose source is on the CPU by evidence and is cast right
-before, or by a blocking copy, from a narrower dtype; and a cast behind a copy to the host, from a wider one. Both
-dtypes have to be spelled in the code, or fixed by an operation such as a comparison.
+Flagged: in a step or a forward, a copy to the device whose source is on the CPU by evidence and is
+cast right before, or by a blocking copy, from a narrower dtype; and a cast behind a copy to the
+host, from a wider one. Both dtypes have to be spelled in the code, or fixed by an operation such as
+a comparison.
 
 ## Setup
 ```python
@@ -60,14 +61,6 @@ for x, y in loader:
     optimizer.step()
 ```
 
-What is on the device already is not sent again.
-```python
-for x, y in loader:
-    x = x.to(device)
-    model((x > 0).float().to(device)).sum().backward()
-    optimizer.step()
-```
-
 With `non_blocking=True` the conversion happens on the device.
 ```python
 for x, y in loader:
@@ -76,42 +69,13 @@ for x, y in loader:
     optimizer.step()
 ```
 
-Unsigned integers of 16, 32 and 64 bits have few operations on a device.
-```python
-for x, y in loader:
-    depth = x.to(torch.uint16)
-    model(depth.float().to(device)).sum().backward()
-    optimizer.step()
-```
-
-A single copy outside of any loop.
-```python
-mask = (torch.ones(4, 8) > 0).float().to(device)
-```
-
-Code on the way to an exception runs rarely.
-```python
-for x, y in loader:
-    model(x.to(device)).sum().backward()
-    optimizer.step()
-    if x.dim() != 2:
-        raise ValueError((x > 0).float().to(device))
-```
-
-Benchmarks compare the two on purpose.
-```python
-def benchmark_copy():
-    for x, y in loader:
-        model((x > 0).float().to(device)).sum().backward()
-```
-
 ## Fix safety
-Unsafe: the values are the same, but for a moment the device holds the narrow tensor and the wide one. Where the cast and
-the move are not neighbours, or one call does both, nothing is rewritten.
+Unsafe: the values are the same, but for a moment the device holds the narrow tensor and the wide
+one. Where the cast and the move are not neighbours, or one call does both, nothing is rewritten.
 
 ## Measure
-An epoch of 4 steps. On a CPU no gain is expected, as nothing is sent: what is saved is three quarters of the bytes of
-a copy over the bus.
+An epoch of 4 steps. On a CPU no gain is expected, as nothing is sent: what is saved is three
+quarters of the bytes of a copy over the bus.
 ```python
 torch.manual_seed(0)
 model = nn.Linear(1024, 2).to(device)
