@@ -1,6 +1,6 @@
 """The door for neighbours of the linter: what `torchlint.verify` and `torchlint.profile` may ask it.
 
-They import this module, `torchlint.base` and the shared parts of `torchlint.report`, nothing deeper; a test holds that.
+They import this module, `torchlint.base` and `torchlint.report.kit`, nothing deeper; a test holds that.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from torchlint.report.ascii_json import dump
+from torchlint.report.kit.ascii_json import dump
 from torchlint.report.merging import MergeError, merged
 
 Cli = Any

@@ -18,8 +18,9 @@ from torchlint.base.span import Position, Span
 from torchlint.engine.catalog import load_catalog
 from torchlint.manual.pages import page as manual_page
 from torchlint.report import html
-from torchlint.report.html import manual
 from torchlint.report.html import page as html_page
+from torchlint.report.kit import html as kit_html
+from torchlint.report.kit import markdown
 from torchlint.report.run_report import RunReport
 
 Findings = Callable[..., Finding]
@@ -267,7 +268,7 @@ def test_a_reason_elsewhere_names_its_file(make_finding: Findings, make_run: Run
 def test_without_jinja2(monkeypatch: pytest.MonkeyPatch, make_run: Runs) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(UsageError, match=re.escape("pip install 'torchlint[html]'")):
-        html.demand()
+        kit_html.demand()
 
 
 # manuals
@@ -278,7 +279,7 @@ def test_manual_blocks() -> None:
         "# name (TL1)\n\nOne `code`\nline.\n\n> quote\n\n## Why\nBecause.\n\n- a\n- `b`\n  more\n\n"
         "```python\nx = '`'\n\n## no heading\n```\nEnd.\n"
     )
-    assert [(block.kind, block.lines) for block in manual.blocks(text)] == [
+    assert [(block.kind, block.lines) for block in markdown.blocks(text)] == [
         ("text", (((False, "One "), (True, "code"), (False, " line.")),)),
         ("text", (((False, "quote"),),)),
         ("heading", (((False, "Why"),),)),
@@ -292,6 +293,8 @@ def test_manual_blocks() -> None:
 @pytest.mark.parametrize("info", load_catalog().rules, ids=lambda info: info.code)
 def test_no_word_of_a_manual_is_lost(info: object) -> None:
     text = manual_page(info)  # type: ignore[arg-type]
-    shown = [word for block in manual.blocks(text) for line in block.lines for _, part in line for word in part.split()]
+    shown = [
+        word for block in markdown.blocks(text) for line in block.lines for _, part in line for word in part.split()
+    ]
     plain = re.sub(r"^(# .*|```\w*|## |> |[-*] )", "", text, flags=re.MULTILINE).replace("`", "")
     assert "".join(shown).replace("`", "").replace("-", "") == "".join(plain.split()).replace("-", "")

@@ -11,7 +11,7 @@ import pytest
 from torchlint.base.finding import Finding, Frequency, Safety, Severity, TextFix
 from torchlint.base.span import Position
 from torchlint.report import full
-from torchlint.report.layout import fitted, shown_line
+from torchlint.report.kit.terminal import fitted, shown_line
 from torchlint.report.ranked import FEW, render
 from torchlint.report.run_report import RuleMeta, RunReport
 from torchlint.report.summary import next_steps

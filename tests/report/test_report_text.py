@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from torchlint.report.layout import LONGEST, clip, shown_line
-from torchlint.report.text import pluralise, visible, visible_path
+from torchlint.report.kit.terminal import LONGEST, clip, shown_line
+from torchlint.report.kit.words import pluralise, visible, visible_path
 
 
 @pytest.mark.parametrize(

@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 
 from tests.verify import reports
 from torchlint.base.errors import UsageError
-from torchlint.verify.model import CountLine, Counts, Ratio, Report
+from torchlint.report.kit import svg
+from torchlint.verify.model import CountLine, Counts, NullControl, Ratio, Report
 from torchlint.verify.output import html as html_report
-from torchlint.verify.output import svg
-from torchlint.verify.output.scale import fitting
 
 VOID = {"meta", "link", "br"}
 LOADING = ("src", "href", "action", "data", "poster", "srcset", "xlink:href")
-BASE = svg.ratio_scale([reports.ratio(1.0, 0.5, 4.0)], 0.03)
+BAND = (1 / 1.03, 1.03)
+BASE = svg.axis([0.5, 1.0, 4.0, *BAND])
 
 
 class Page(HTMLParser):
@@ -196,18 +196,18 @@ def test_without_jinja2_one_line_says_what_to_install(monkeypatch: pytest.Monkey
 # Drawings
 
 
-def strip(ratio: Ratio | None) -> str:
-    return svg.strip(ratio, BASE, 0.03, key="k", title="a <b>", tone="good")
+def strip(estimate: float = 2.0, ends: svg.Ends = (1.5, 3.0)) -> str:
+    return svg.strip(estimate, ends, BASE, BAND, key="k", title="a <b>", said="2.00x & more", tone="good")
 
 
 def test_the_square_stands_at_the_estimate() -> None:
-    drawing = strip(reports.ratio(2.0, 1.5, 3.0))
+    drawing = strip()
     (at,) = re.findall(r'x="([\d.]+)%"><rect class="mark good"', drawing)
     (ends,) = re.findall(r'<line class="whisker good" x1="([\d.]+)%" x2="([\d.]+)%"', drawing)
     assert float(at) == pytest.approx(100 * BASE.at(2.0), abs=0.1)
     assert [float(end) for end in ends] == pytest.approx([100 * BASE.at(1.5), 100 * BASE.at(3.0)], abs=0.1)
     assert "arrow" not in drawing
-    assert '<title id="k-t">a &lt;b&gt;</title><desc id="k-d">2.00x [1.50, 3.00]</desc>' in drawing
+    assert '<title id="k-t">a &lt;b&gt;</title><desc id="k-d">2.00x &amp; more</desc>' in drawing
 
 
 @pytest.mark.parametrize(
@@ -215,14 +215,15 @@ def test_the_square_stands_at_the_estimate() -> None:
     [((0.0, math.inf), 2), ((-math.inf, math.inf), 2), ((1.2, math.inf), 1), ((0.0, 3.0), 1), ((1.2, 3.0), 0)],
 )
 def test_open_ends_are_arrows(ends: tuple[float, float], arrows: int) -> None:
-    assert strip(Ratio(2.0, ends, ends, 0.5, 5)).count('class="arrow') == arrows
+    report = dataclasses.replace(reports.only(), null_control=NullControl(Ratio(2.0, ends, ends, 0.5, 5), True))
+    drawing = html_report.render(report).partition('aria-labelledby="forest-null-t')[2].partition("</title>")[2]
+    assert drawing.partition("</div>")[0].count('class="arrow') == arrows
 
 
 def test_the_band_is_the_minimum_effect() -> None:
-    (x, width) = re.findall(r'class="band" x="([\d.]+)%" y="0" width="([\d.]+)%"', strip(None))[0]
+    (x, width) = re.findall(r'class="band" x="([\d.]+)%" y="0" width="([\d.]+)%"', strip())[0]
     assert float(x) == pytest.approx(100 * BASE.at(1 / 1.03), abs=0.1)
     assert float(x) + float(width) == pytest.approx(100 * BASE.at(1.03), abs=0.1)
-    assert "mark" not in strip(None)
 
 
 def test_blocks_are_drawn_pair_by_pair() -> None:
@@ -252,7 +253,7 @@ positive = st.floats(1e-6, 1e9)
 
 @given(st.lists(positive, min_size=1, max_size=8))
 def test_an_axis_holds_its_values_and_its_ticks_are_apart(values: list[float]) -> None:
-    scale = fitting(values)
+    scale = svg.axis(values)
     assert all(0 < scale.at(value) < 1 for value in values)
     places = [scale.at(tick) for tick in scale.ticks]
     assert 1 <= len(places) <= 6
@@ -272,7 +273,7 @@ def test_an_axis_holds_its_values_and_its_ticks_are_apart(values: list[float]) -
     ids=str,
 )
 def test_ticks_are_round(values: list[float], ticks: tuple[float, ...]) -> None:
-    assert fitting(values).ticks == ticks
+    assert svg.axis(values).ticks == ticks
 
 
 def test_an_unchanged_tree_is_no_alarm() -> None:

@@ -8,9 +8,10 @@ import re
 import pytest
 
 from tests.verify import reports
-from torchlint.report.layout import shown_line
+from torchlint.report.kit import words
+from torchlint.report.kit.terminal import shown_line
 from torchlint.verify.model import Counts, Report, Speed, Verdict
-from torchlint.verify.output import sentences, text, words
+from torchlint.verify.output import phrases, sentences, text
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -316,4 +317,4 @@ def test_sizes(pair: tuple[float, float] | None, shown: str) -> None:
 def test_a_ratio_that_is_not_a_number_is_not_measured() -> None:
     speed = Speed(Verdict.INCONCLUSIVE, reports.ratio(1.0, 1.0, 1.0))
     broken = dataclasses.replace(speed, ratio=dataclasses.replace(speed.ratio, estimate=float("nan")))  # type: ignore[type-var]
-    assert words.shown_speed(broken) == "–"
+    assert phrases.shown_speed(broken) == "–"

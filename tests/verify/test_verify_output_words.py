@@ -20,7 +20,7 @@ from torchlint.verify.model import (
     VariantResult,
     Verdict,
 )
-from torchlint.verify.output import html, markdown, sentences, text, words
+from torchlint.verify.output import html, markdown, phrases, sentences, text
 from torchlint.verify.output.table import table
 
 
@@ -56,14 +56,14 @@ def equality(level: Level, ok: bool = True, **changes: Any) -> Equality:
     ids=str,
 )
 def test_results(found: Equality | None, mode: str, shown: str) -> None:
-    assert words.results(result(equality=found), mode) == shown
+    assert phrases.results(result(equality=found), mode) == shown
 
 
 @pytest.mark.parametrize("status", Status)
 def test_a_fix_that_fails_changes_results(status: Status) -> None:
     broken = result(status=status)
-    assert words.changes_results(broken) is (status is Status.BROKEN)
-    assert words.results(broken, "script").startswith("different: it fails") is (status is Status.BROKEN)
+    assert phrases.changes_results(broken) is (status is Status.BROKEN)
+    assert phrases.results(broken, "script").startswith("different: it fails") is (status is Status.BROKEN)
 
 
 @pytest.mark.parametrize(

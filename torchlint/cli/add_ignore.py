@@ -9,8 +9,8 @@ from torchlint.cli.options import Given
 from torchlint.cli.output import complain
 from torchlint.cli.session import BROKEN, Session
 from torchlint.engine.job import Silence
+from torchlint.report.kit.words import pluralise
 from torchlint.report.run_report import RunReport
-from torchlint.report.text import pluralise
 from torchlint.source.add_ignore import checked_reason
 
 

@@ -15,8 +15,8 @@ from torchlint.engine.baseline import Entries, Holding, Key, key, read_baseline,
 from torchlint.engine.catalog import Catalog
 from torchlint.engine.config import Settings, codes_for, lies_in
 from torchlint.engine.shown import shown
+from torchlint.report.kit.words import pluralise, visible, visible_path
 from torchlint.report.run_report import UNANALYSED
-from torchlint.report.text import pluralise, visible, visible_path
 
 _NEVER = frozenset({INVALID_SYNTAX, UNREADABLE, NOT_ANALYSED})
 """Codes that no baseline holds back: what is behind such a file is not known."""

@@ -13,7 +13,7 @@ from torchlint.cli import add_ignore, show
 from torchlint.cli.adoption import Checking, adoption_options, refuse_contradictions
 from torchlint.cli.destinations import check_destinations, refuse_files, to_files, write_reports
 from torchlint.cli.options import Given, common_options, wants_color
-from torchlint.cli.output import complain, emit, emit_bytes, undone, write_output_file
+from torchlint.cli.output import complain, emit, emit_bytes, write_output_file
 from torchlint.cli.part import Part
 from torchlint.cli.progress import is_terminal
 from torchlint.cli.scope import STDIN, Scope, scope
@@ -21,9 +21,9 @@ from torchlint.cli.session import Session, exit_code
 from torchlint.cli.terminal import terminal_width
 from torchlint.engine.catalog import Catalog, load_catalog
 from torchlint.report.formats import FORMATS, TEXT_FORMATS
+from torchlint.report.kit.words import visible
 from torchlint.report.run_report import RunReport
-from torchlint.report.summary import next_steps, summary
-from torchlint.report.text import visible
+from torchlint.report.summary import next_steps, summary, undone
 from torchlint.source.discover import SkipKind
 from torchlint.source.document import encode
 
@@ -114,7 +114,7 @@ def _check_reports(found: Scope, given: Given) -> None:
     if given["report_suppressed"] and "sarif" not in formats:
         raise UsageError("--report-suppressed needs a report that can tell: --output-format sarif or sarif:FILE")
     if "html" in formats:
-        from torchlint.report import html
+        from torchlint.report.kit import html
 
         html.demand()
 

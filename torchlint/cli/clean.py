@@ -13,7 +13,7 @@ from torchlint.base.places import is_temporary
 from torchlint.cli.output import complain, emit
 from torchlint.engine.cache_folder import remove
 from torchlint.engine.config import find_config, load_settings
-from torchlint.report.text import pluralise, visible, visible_path
+from torchlint.report.kit.words import pluralise, visible, visible_path
 from torchlint.source.discover import DEFAULT_EXCLUDE
 
 _YOUNG = 60.0

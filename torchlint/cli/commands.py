@@ -9,7 +9,7 @@ import click
 
 from torchlint import __version__
 from torchlint.cli.output import complain
-from torchlint.report.escapes import visible
+from torchlint.report.kit.words import visible
 
 COMMANDS = {
     "check": ("check:check_command", "Check PATHS and list what is found."),

@@ -12,8 +12,8 @@ import click
 
 from torchlint.base.errors import OutputError, UsageError
 from torchlint.cli.output import check_output_file, write_output_file
-from torchlint.report.escapes import visible
 from torchlint.report.formats import FORMATS
+from torchlint.report.kit.words import visible
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

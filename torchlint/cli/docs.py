@@ -10,7 +10,7 @@ from torchlint.base.errors import UsageError
 from torchlint.cli.output import complain, emit
 from torchlint.cli.rule import left_out
 from torchlint.engine.catalog import load_catalog
-from torchlint.report.text import visible_path
+from torchlint.report.kit.words import visible_path
 
 
 @click.command("docs")

@@ -21,7 +21,8 @@ from torchlint.engine.config import Settings, codes_for
 from torchlint.engine.explain import Explainer
 from torchlint.engine.job import Job
 from torchlint.engine.run import RunOptions, run
-from torchlint.report.text import place, visible, visible_path
+from torchlint.report.kit.words import visible, visible_path
+from torchlint.report.text import place
 from torchlint.source.discover import SkipKind
 from torchlint.source.document import Document
 from torchlint.source.globs import matches

@@ -13,7 +13,7 @@ from torchlint.cli.output import emit
 from torchlint.engine.config_file import NAMES, find_config, read_toml
 from torchlint.engine.write import atomically, write, write_all
 from torchlint.manual.keys import configuration
-from torchlint.report.text import visible_path
+from torchlint.report.kit.words import visible_path
 from torchlint.source.document import Document, reason_of
 
 PRE_COMMIT = f"""repos:

@@ -12,7 +12,7 @@ from torchlint import __version__
 from torchlint.base.errors import TorchlintError
 from torchlint.cli.arguments import expanded
 from torchlint.cli.output import complain, emit, make_lenient
-from torchlint.report.escapes import visible
+from torchlint.report.kit.words import visible
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""

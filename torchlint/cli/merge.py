@@ -11,9 +11,9 @@ import click
 
 from torchlint.base.errors import OutputError, SourceError, UsageError
 from torchlint.cli.output import check_output_file, complain, emit, write_output_file
-from torchlint.report.ascii_json import dump
+from torchlint.report.kit.ascii_json import dump
+from torchlint.report.kit.words import visible_path
 from torchlint.report.merging import MergeError, merged, say_nothing_of_shards
-from torchlint.report.text import visible_path
 from torchlint.source.document import read_bytes
 
 _LARGEST = 512_000_000

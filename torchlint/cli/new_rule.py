@@ -18,7 +18,7 @@ from torchlint.engine.catalog import load_catalog
 from torchlint.engine.plugins import GROUP
 from torchlint.engine.rule_file import FAMILIES, checked_name
 from torchlint.manual import new_rule
-from torchlint.report.escapes import visible, visible_path
+from torchlint.report.kit.words import visible, visible_path
 
 _FAMILY = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _CODE = re.compile(r"""\bcode=["']([A-Z]{2,5})(\d{3})["']""")

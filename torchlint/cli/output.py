@@ -5,17 +5,13 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from torchlint.base.errors import OutputError
-from torchlint.report.escapes import visible, visible_path
+from torchlint.report.kit.words import visible
 from torchlint.source.paths import kind_of, leads_out
-
-if TYPE_CHECKING:
-    from torchlint.base.finding import NoteKind
-    from torchlint.report.run_report import RunReport
 
 
 def make_lenient() -> None:
@@ -142,24 +138,3 @@ def write_output_file(path: str, data: bytes, option: str = "") -> None:
 
 def _is_device(path: str) -> bool:
     return os.path.exists(path) and stat.S_ISCHR(os.stat(path).st_mode)
-
-
-def undone(run: RunReport, *kinds: NoteKind) -> str:
-    """Return a line for each thing that was not done, for standard error; all kinds where none is named."""
-    return "".join(f"{line}\n" for line in _undone(run, kinds))
-
-
-_TITLES = {
-    "skipped": "not analysed",
-    "failed": "not analysed",
-    "unwritten": "not written",
-    "withheld": "withheld",
-    "checked-less": "fixed with fewer checks",
-}
-
-
-def _undone(run: RunReport, kinds: tuple[NoteKind, ...]) -> Iterator[str]:
-    for note in run.notes(*kinds):
-        cell = "" if note.cell is None else f":cell {note.cell}"
-        line = f":{note.line}" if note.line else ""
-        yield f"{visible_path(note.filename)}{cell}{line}: {_TITLES[note.kind.value]}: {visible(note.message)}"

@@ -5,18 +5,18 @@ from __future__ import annotations
 import dataclasses
 import sys
 
-from torchlint.base.finding import FileReport, NoteKind, Safety
+from torchlint.base.finding import FileReport, NoteKind
 from torchlint.cli.options import Given, wants_color
-from torchlint.cli.output import complain, emit, emit_bytes, undone, write_output_file
+from torchlint.cli.output import complain, emit, emit_bytes, write_output_file
 from torchlint.cli.progress import is_terminal
 from torchlint.cli.scope import Scope
 from torchlint.cli.session import BROKEN, Session, exit_code
 from torchlint.engine.catalog import Catalog
 from torchlint.report.concise import render
 from torchlint.report.diff import render_diff
-from torchlint.report.run_report import RunReport, applicable
-from torchlint.report.summary import applied
-from torchlint.report.text import pluralise
+from torchlint.report.kit.words import pluralise
+from torchlint.report.run_report import RunReport, fixable
+from torchlint.report.summary import applied, undone
 from torchlint.source.document import encode
 
 
@@ -46,7 +46,7 @@ def told(run: RunReport, verb: str) -> str:
     line = "Nothing was fixed." if any(run.notes(NoteKind.UNWRITTEN)) else "Nothing to fix."
     if run.fix_applied:
         line = f"{verb} {applied(run)}."
-    unsafe = sum(1 for finding in run.findings() if applicable(finding) is Safety.UNSAFE)
+    _, unsafe = fixable(run.findings())
     if unsafe and not run.unsafe_fixes:
         line += f" {pluralise(unsafe, 'more fix')} with `--unsafe-fixes`."
     return line

@@ -7,7 +7,7 @@ import sys
 import time
 from types import TracebackType
 
-from torchlint.report.text import visible
+from torchlint.report.kit.words import visible
 
 _PATIENCE = 1.0
 """Seconds before the line shows up."""

@@ -11,7 +11,7 @@ from torchlint.cli.output import complain
 from torchlint.engine.catalog import Catalog, RuleInfo, load_catalog
 from torchlint.manual.engine_codes import ENGINE_PAGES
 from torchlint.manual.pages import page_text, sections
-from torchlint.report.escapes import visible, visible_path
+from torchlint.report.kit.words import visible, visible_path
 
 
 def as_json(info: RuleInfo) -> dict[str, object]:

@@ -9,7 +9,8 @@ import click
 from torchlint.cli.rule import as_json, left_out
 from torchlint.engine.catalog import Catalog, load_catalog
 from torchlint.engine.rule_file import OURS
-from torchlint.report.escapes import visible
+from torchlint.report.kit.terminal import aligned
+from torchlint.report.kit.words import visible
 
 
 @click.command("rules")
@@ -40,5 +41,4 @@ def rules_text(catalog: Catalog) -> str:
         )
         for info in catalog.rules
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "".join("  ".join(map(str.ljust, row, widths)).rstrip() + "\n" for row in rows)
+    return "".join(f"{line}\n" for line in aligned(rows))

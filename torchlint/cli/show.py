@@ -7,7 +7,7 @@ import enum
 
 from torchlint.cli.scope import Scope
 from torchlint.engine.config import Settings
-from torchlint.report.text import visible, visible_path
+from torchlint.report.kit.words import visible, visible_path
 from torchlint.source.discover import SkipKind
 
 

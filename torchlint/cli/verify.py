@@ -16,13 +16,14 @@ import click
 from torchlint.base.errors import OutputError, UsageError
 from torchlint.base.finding import Finding, NoteKind
 from torchlint.cli.options import Given, wants_color
-from torchlint.cli.output import check_output_file, complain, emit, undone, write_output_file
+from torchlint.cli.output import check_output_file, complain, emit, write_output_file
 from torchlint.cli.progress import Status, is_terminal
 from torchlint.cli.scope import STDIN, Scope, Target, scope
 from torchlint.cli.session import BROKEN, Session
 from torchlint.cli.verify_options import options, verify_options
 from torchlint.engine.catalog import load_catalog
-from torchlint.report.text import visible
+from torchlint.report.kit.words import visible
+from torchlint.report.summary import undone
 from torchlint.source.discover import SkipKind
 from torchlint.source.document import Document, read
 from torchlint.verify.errors import NoTorchError, OriginalFailedError
@@ -97,7 +98,7 @@ def _report(ctx: click.Context, given: Given, chosen: Options) -> Report | None:
     if given["output_file"] is not None:
         check_output_file(given["output_file"], ())
     if given["output_format"] == "html":
-        importlib.import_module("torchlint.verify.output.html").demand()
+        importlib.import_module("torchlint.report.kit.html").demand()
     if targets[:1] == ("rules",):
         return _rules(targets[1:], chosen, given)
     functions = [target for target in targets if "::" in target]

@@ -15,7 +15,7 @@ from torchlint.cli.progress import is_terminal
 from torchlint.cli.scope import scope
 from torchlint.engine.catalog import load_catalog
 from torchlint.engine.config import find_config
-from torchlint.report.escapes import visible
+from torchlint.report.kit.words import visible
 from torchlint.source.discover import SkipKind
 
 _WAITS = "torchlint: watching for changes (Ctrl-C ends)"

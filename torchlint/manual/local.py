@@ -23,7 +23,7 @@ from torchlint.engine.catalog import Catalog
 from torchlint.engine.write import remove_stale
 from torchlint.manual.engine_codes import ENGINE_PAGES
 from torchlint.manual.pages import page
-from torchlint.report.html.manual import Block, blocks
+from torchlint.report.kit.markdown import Block, blocks
 
 INDEX = "index"
 _CODE = re.compile(r"\b[A-Z]{2,}[0-9]{3,}\b")

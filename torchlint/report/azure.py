@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchlint.base.finding import Finding, Severity
 from torchlint.report.run_report import RunReport
-from torchlint.report.text import file_row, in_cell, visible
+from torchlint.report.text import file_row, in_cell, log_data
 
 
 def render(run: RunReport) -> str:
@@ -21,13 +21,8 @@ def _command(run: RunReport, finding: Finding) -> str:
         "code": finding.code,
     }
     listed = "".join(f"{key}={_property(value)};" for key, value in properties.items() if value)
-    return f"##vso[task.logissue {listed}]{_data(in_cell(finding) + finding.message)}"
-
-
-def _data(text: str) -> str:
-    """Escape a message: with no raw newline left, it cannot start a command of its own."""
-    return visible(text.replace("%", "%AZP25").replace("\r", "%0D").replace("\n", "%0A"))
+    return f"##vso[task.logissue {listed}]{log_data(in_cell(finding) + finding.message, '%AZP25')}"
 
 
 def _property(text: str) -> str:
-    return _data(text).replace(";", "%3B").replace("]", "%5D")
+    return log_data(text, "%AZP25").replace(";", "%3B").replace("]", "%5D")

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from torchlint.base.finding import Finding, Safety
-from torchlint.report.ascii_json import dump, dump_line
-from torchlint.report.run_report import RunReport, applicable
-from torchlint.report.style import CYAN, SEVERITY, paint
+from torchlint.base.finding import Finding
+from torchlint.report.kit.ascii_json import dump, dump_line
+from torchlint.report.kit.terminal import CYAN, aligned, paint
+from torchlint.report.run_report import RunReport, fixable
+from torchlint.report.text import SEVERITY
 
 Costs = Mapping[str, str]
 """What was measured of each rule's example, in a few words by code."""
-_ENGINE = "engine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,7 @@ class Count:
 
 def counted(run: RunReport) -> list[Count]:
     """Return the counts, the most frequent code first."""
-    groups: dict[str, list[Finding]] = {}
-    for finding in run.findings():
-        groups.setdefault(finding.code, []).append(finding)
-    counts = []
-    for group in groups.values():
-        kinds = [applicable(finding) for finding in group]
-        counts.append(Count(group[0], len(group), kinds.count(Safety.SAFE), kinds.count(Safety.UNSAFE)))
+    counts = [Count(group[0], len(group), *fixable(group)) for group in run.by_code().values()]
     return sorted(counts, key=lambda count: (-count.total, count.first.code))
 
 
@@ -54,15 +48,13 @@ def render(run: RunReport, costs: Costs) -> str:
         return ""
     digits = len(str(counts[0].total))
     letters = max(len(count.first.code) for count in counts)
-    rows = [(count.first.name, _family(run, count), _fixes(count), _cost(count, costs)) for count in counts]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rows = [(count.first.name, run.family(count.first), _fixes(count), _cost(count, costs)) for count in counts]
     lines = []
     families: Counter[str] = Counter()
-    for count, row in zip(counts, rows, strict=True):
+    for count, row, told in zip(counts, rows, aligned(rows), strict=True):
         fixable = count.fixable(run.unsafe_fixes)
         mark = "[*]" if fixable == count.total else "[-]" if fixable else "[ ]"
         code = paint(f"{count.first.code:<{letters}}", SEVERITY[count.first.severity], run.color)
-        told = "  ".join(f"{word:<{width}}" for word, width in zip(row, widths, strict=True)).rstrip()
         lines.append(f"{count.total:>{digits}}\t{code}\t{paint(mark, CYAN, run.color)} {told}\n")
         families[row[1]] += count.total
     return "".join(lines) + f"By family: {', '.join(f'{number} {word}' for word, number in families.most_common())}.\n"
@@ -71,11 +63,6 @@ def render(run: RunReport, costs: Costs) -> str:
 def _cost(count: Count, costs: Costs) -> str:
     cost = costs.get(count.first.code)
     return f"example: {cost}" if cost else ""
-
-
-def _family(run: RunReport, count: Count) -> str:
-    rule = run.rules.get(count.first.code)
-    return rule.family if rule is not None else _ENGINE
 
 
 def _fixes(count: Count) -> str:
@@ -94,7 +81,7 @@ def _entries(run: RunReport, costs: Costs) -> list[dict[str, Any]]:
             "fixable_count": count.fixable(run.unsafe_fixes),
             "unsafe_count": count.unsafe,
             "severity": count.first.severity.value,
-            "family": _family(run, count),
+            "family": run.family(count.first),
             "cost": costs.get(count.first.code) or None,
         }
         for count in counted(run)

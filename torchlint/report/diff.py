@@ -6,9 +6,9 @@ import difflib
 from collections.abc import Iterator
 
 from torchlint.base.finding import FileReport
+from torchlint.report.kit.terminal import BOLD, CYAN, GREEN, RED, paint
+from torchlint.report.kit.words import path_bytes, visible
 from torchlint.report.run_report import RunReport
-from torchlint.report.style import BOLD, CYAN, GREEN, RED, paint
-from torchlint.report.text import path_bytes, visible
 
 _NO_NEWLINE = "\\ No newline at end of file\n"
 _STYLES = {"-": RED, "+": GREEN, "@": CYAN}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator
 
 from torchlint.base.explanation import Belief, ExplainedReport, Explanation, Pace, State, Verdict
 from torchlint.base.finding import Reason
-from torchlint.report.style import BOLD, CYAN, GREEN, RED, paint
-from torchlint.report.text import visible, visible_path
+from torchlint.report.kit.terminal import BOLD, CYAN, GREEN, RED, paint, wrapped
+from torchlint.report.kit.words import visible, visible_path
 
 WIDTH = 100
 _BELIEFS = 6
@@ -112,12 +111,4 @@ def _line(cell: int | None, row: int) -> str:
 
 
 def _wrapped(text: str, indent: int) -> list[str]:
-    start = " " * indent
-    return textwrap.wrap(
-        visible(text),
-        WIDTH,
-        initial_indent=start,
-        subsequent_indent=f"{start}  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return wrapped(visible(text), WIDTH, " " * indent, "  ")

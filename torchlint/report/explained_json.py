@@ -7,7 +7,7 @@ from typing import Any
 
 from torchlint.base.explanation import Belief, ExplainedReport, Explanation, Guard, Pace, Verdict
 from torchlint.base.finding import Reason
-from torchlint.report.ascii_json import dump
+from torchlint.report.kit.ascii_json import dump
 
 
 def render(reports: Iterable[ExplainedReport]) -> str:

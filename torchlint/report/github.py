@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from torchlint.base.finding import NOT_ANALYSED, Finding, Note, NoteKind, Severity
+from torchlint.report.kit.words import location
 from torchlint.report.run_report import UNANALYSED, RunReport
-from torchlint.report.text import file_row, place, shown_code, visible
+from torchlint.report.text import file_row, log_data, place, shown_code
 
 _COMMAND = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 
@@ -39,20 +40,15 @@ def _note(run: RunReport, note: Note) -> str:
     title = f"torchlint ({NOT_ANALYSED})"
     notebook = note.cell is not None  # whose rows are not those of the file
     line = 1 if notebook else max(note.line, 1)
-    where = f"{note.filename}:cell {note.cell}:{note.line}" if notebook else note.filename
+    where = location(note.filename, note.cell, note.line) if notebook else note.filename
     properties = {"file": run.absolute(note.filename), "line": str(line), "title": title}
     return _command(command, properties, f"{where}: {NOT_ANALYSED}: {note.message}")
 
 
 def _command(command: str, properties: dict[str, str], message: str) -> str:
     listed = ",".join(f"{key}={_property(value)}" for key, value in properties.items() if value)
-    return f"::{command} {listed}::{_data(message)}"
-
-
-def _data(text: str) -> str:
-    """Escape a message: with no raw newline left, it cannot start a command of its own."""
-    return visible(text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
+    return f"::{command} {listed}::{log_data(message, '%25')}"
 
 
 def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+    return log_data(text, "%25").replace(":", "%3A").replace(",", "%2C")

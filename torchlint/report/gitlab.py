@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 from torchlint.base.finding import Finding, Severity
-from torchlint.report.ascii_json import dump
+from torchlint.report.kit.ascii_json import dump
 from torchlint.report.run_report import RunReport
 from torchlint.report.text import file_row, in_cell, shown_code
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import groupby
 
 from torchlint.base.finding import Finding
+from torchlint.report.kit.terminal import BOLD, paint
+from torchlint.report.kit.words import visible_path
 from torchlint.report.run_report import RunReport
-from torchlint.report.style import BOLD, CYAN, SEVERITY, paint
-from torchlint.report.text import in_file, marker, shown_code, visible, visible_path
+from torchlint.report.text import in_file, one_line
 
 
 def render(run: RunReport) -> str:
@@ -19,14 +20,6 @@ def render(run: RunReport) -> str:
 
 
 def _block(filename: str, findings: list[Finding], color: bool) -> str:
-    places = [in_file(finding) for finding in findings]
-    width = max(map(len, places))
-    lines = [paint(visible_path(filename), BOLD, color) + ":"]
-    for place, finding in zip(places, findings, strict=True):
-        words = [
-            paint(shown_code(finding), SEVERITY[finding.severity], color),
-            paint(marker(finding), CYAN, color),
-            visible(finding.message),
-        ]
-        lines.append(f"  {place:<{width}} {' '.join(word for word in words if word)}")
-    return "\n".join([*lines, "", ""])
+    width = max(len(in_file(finding)) for finding in findings)
+    lines = [one_line([f"  {in_file(finding):<{width}}"], finding, color) for finding in findings]
+    return "\n".join([paint(visible_path(filename), BOLD, color) + ":", *lines, "", ""])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from torchlint.report.ascii_json import dump_line
 from torchlint.report.json_list import entries
+from torchlint.report.kit.ascii_json import dump_line
 from torchlint.report.run_report import RunReport
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from torchlint.base.finding import INVALID_SYNTAX, NOT_ANALYSED, UNREADABLE, Edit, Finding, Safety, TextFix
 from torchlint.base.span import Position
-from torchlint.report.ascii_json import dump
+from torchlint.report.kit.ascii_json import dump
 from torchlint.report.run_report import RunReport
 
 _APPLICABILITY = {Safety.SAFE: "safe", Safety.UNSAFE: "unsafe", Safety.SUGGESTION: "display"}

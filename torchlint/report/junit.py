@@ -7,8 +7,9 @@ from itertools import groupby
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from torchlint.base.finding import NOT_ANALYSED, Finding, Severity
+from torchlint.report.kit.words import visible
 from torchlint.report.run_report import RunReport
-from torchlint.report.text import file_row, in_cell, visible
+from torchlint.report.text import file_row, in_file
 
 _HEADER = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _NO_XML = re.compile("[\ufffe\uffff]")
@@ -40,7 +41,7 @@ def render(run: RunReport) -> str:
 def _case(suite: Element, finding: Finding) -> None:
     """Add a case; its name holds the place, as servers show cases of one name as one."""
     filename, row = _text(finding.filename), str(file_row(finding))
-    place = in_cell(finding).removesuffix(": ") or f"{finding.start.row}:{finding.start.column}"
+    place = in_file(finding)
     case = SubElement(suite, "testcase", name=f"{finding.code} {place}", classname=filename, file=filename, line=row)
     message = _text(finding.message)
     if finding.code == NOT_ANALYSED:

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from torchlint.base.finding import Edit, TextFix
-from torchlint.report.layout import clip, shown_line
-from torchlint.report.style import GREEN, GUTTER, RED, paint
+from torchlint.report.kit.terminal import GREEN, GUTTER, RED, clip, paint, shown_line
 
 MOST_ROWS = 60
 """Rows of a longer change that are shown; the rest is left to ``torchlint fix``."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from torchlint.base.finding import Finding
+from torchlint.report.kit.words import visible, visible_path
 from torchlint.report.run_report import RunReport
-from torchlint.report.text import file_row, in_cell, visible, visible_path
+from torchlint.report.text import file_row, in_cell
 
 
 def render(run: RunReport) -> str:

@@ -6,23 +6,20 @@ the device, as the rule's example was measured; then what was found most often. 
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torchlint.base.finding import INVALID_SYNTAX, UNREADABLE, Finding, Frequency, Severity
 from torchlint.report import full
-from torchlint.report.layout import fitted
+from torchlint.report.excerpt import source_rows
+from torchlint.report.kit.terminal import BOLD, CYAN, DIM, fitted, paint, readable, wrapped
+from torchlint.report.kit.words import pluralise, visible, visible_path
 from torchlint.report.run_report import RuleMeta, RunReport, report_order
-from torchlint.report.style import BOLD, CYAN, DIM, SEVERITY, paint
-from torchlint.report.text import in_file, marker, place, pluralise, visible, visible_path
+from torchlint.report.text import SEVERITY, in_file, marker, place
 
 FEW = 5
 """So many findings are shown with their source unless the user says otherwise: a screen or two."""
-_WIDEST = 120
-"""Longer lines are hard to read, however wide the terminal is."""
-_NARROWEST = 20
 _LEAST = 30
 """Columns that code needs to stand on the line of its place."""
 _BROKEN = frozenset({INVALID_SYNTAX, UNREADABLE})
@@ -33,8 +30,6 @@ _OFTEN = {
     Frequency.SAMPLE: "for every sample",
     Frequency.EPOCH: "every epoch",
 }
-Rows = Mapping[tuple[str, int | None, int], str]
-"""Source lines by file, cell and row."""
 
 
 def in_full(run: RunReport) -> bool:
@@ -90,8 +85,8 @@ class _Group:
 class _Listing:
     def __init__(self, run: RunReport) -> None:
         self.run = run
-        self.width = max(_NARROWEST, min(run.width, _WIDEST))
-        self.rows: Rows = {(file.filename, cell, row): text for file in run.files for cell, row, text in file.source}
+        self.width = readable(run.width)
+        self.rows = {file.filename: source_rows(file) for file in run.files if file.source}
         self.folded = folded(run)
 
     def text(self) -> str:
@@ -164,7 +159,7 @@ class _Listing:
     def code(self, same: list[Finding], room: int) -> str:
         """Return the line of code of findings in one row, cut to `room` columns around the first of them."""
         finding = same[0]
-        text = self.rows.get((finding.filename, finding.cell, finding.start.row))
+        text = self.rows.get(finding.filename, {}).get(finding.cell, {}).get(finding.start.row)
         more = f"  ({len(same)}x)" if len(same) > 1 else ""
         room = max(room - len(more), 8)
         if text is None or not text.strip():
@@ -206,9 +201,8 @@ class _Listing:
         yield ""
 
     def wrapped(self, text: str, indent: int) -> list[str]:
-        """Return words in lines that fit behind an indentation; a word that is too long is left whole."""
-        room = max(self.width - indent, 8)
-        return textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
+        """Return words in lines that fit behind an indentation."""
+        return wrapped(text, self.width - indent)
 
 
 def _by_row(findings: list[Finding]) -> list[list[Finding]]:

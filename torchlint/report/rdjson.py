@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from torchlint.base.finding import Edit, Finding, Safety, Severity
 from torchlint.base.span import Position
-from torchlint.report.ascii_json import dump
+from torchlint.report.excerpt import Rows, source_rows
+from torchlint.report.kit.ascii_json import dump
 from torchlint.report.run_report import RunReport, applicable
 from torchlint.report.text import file_row, in_cell
 
 _SEVERITY = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.INFO: "INFO"}
-Rows = Mapping[int, str]
 
 
 def render(run: RunReport) -> str:
     """Return the diagnostics: every finding, and every file that was not analysed."""
-    sources: dict[str, dict[int, str]] = {
-        file.filename: {row: text for cell, row, text in file.source if cell is None} for file in run.files
-    }
+    sources = {file.filename: source_rows(file).get(None, {}) for file in run.files}
     diagnostics = [_diagnostic(run, finding, sources.get(finding.filename, {})) for finding in run.entries()]
     return dump({"source": {"name": "torchlint"}, "severity": "WARNING", "diagnostics": diagnostics})
 

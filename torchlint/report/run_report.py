@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os.path
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from torchlint.base.finding import NOT_ANALYSED, FileReport, Finding, Note, NoteKind, Safety, Severity, Suppressed
@@ -11,6 +11,9 @@ from torchlint.base.span import Position
 
 UNANALYSED = frozenset({NoteKind.SKIPPED, NoteKind.FAILED})
 """The kinds of note that say that a file was not analysed, or not in full."""
+
+ENGINE = "engine"
+"""The family of the codes that belong to no rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,18 @@ class RunReport:
         """Return all findings in report order: file, notebook cell, row, column, code."""
         return sorted((finding for file in self.files for finding in file.findings), key=report_order)
 
+    def by_code(self) -> dict[str, list[Finding]]:
+        """Return the findings of each code, in report order."""
+        groups: dict[str, list[Finding]] = {}
+        for finding in self.findings():
+            groups.setdefault(finding.code, []).append(finding)
+        return groups
+
+    def family(self, finding: Finding) -> str:
+        """Return the family of a finding's rule; the engine's own codes have one, too."""
+        rule = self.rules.get(finding.code)
+        return rule.family if rule is not None else ENGINE
+
     def suppressed(self) -> list[Suppressed]:
         """Return all suppressed findings in report order."""
         return sorted(
@@ -157,3 +172,9 @@ def applicable(finding: Finding) -> Safety | None:
     if fix is None or fix.withheld or fix.safety is Safety.SUGGESTION:
         return None
     return fix.safety
+
+
+def fixable(findings: Iterable[Finding]) -> tuple[int, int]:
+    """Return how many findings have a safe fix and how many an unsafe one, of those that the engine would write."""
+    kinds = [applicable(finding) for finding in findings]
+    return kinds.count(Safety.SAFE), kinds.count(Safety.UNSAFE)

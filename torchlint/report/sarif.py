@@ -7,9 +7,10 @@ from urllib.parse import quote
 
 from torchlint.base.finding import Finding, Note, NoteKind, Reason, Severity, Suppressed, TextFix
 from torchlint.base.span import Position
-from torchlint.report.ascii_json import dump
-from torchlint.report.run_report import RuleMeta, RunReport, applicable, report_order
-from torchlint.report.text import file_row, in_cell, path_bytes
+from torchlint.report.kit.ascii_json import dump
+from torchlint.report.kit.words import location, path_bytes
+from torchlint.report.run_report import ENGINE, RuleMeta, RunReport, applicable, report_order
+from torchlint.report.text import file_row, in_cell
 
 MOST_RESULTS = 25_000
 """Results per run that GitHub takes; it refuses a longer file as a whole."""
@@ -67,7 +68,7 @@ def _rules(run: RunReport, findings: list[Finding]) -> list[dict[str, Any]]:
     for finding in findings:
         if finding.code not in metas:
             title = finding.name.replace("-", " ").capitalize()
-            metas[finding.code] = RuleMeta(finding.code, finding.name, title, finding.severity, "engine")
+            metas[finding.code] = RuleMeta(finding.code, finding.name, title, finding.severity, ENGINE)
     return [_rule(metas[code]) for code in sorted(metas)]
 
 
@@ -146,7 +147,7 @@ def _location(run: RunReport, finding: Finding) -> dict[str, Any]:
 
 
 def _related(run: RunReport, reason: Reason) -> dict[str, Any]:
-    place = "" if reason.cell is None else f"cell {reason.cell}:{reason.line}: "
+    place = "" if reason.cell is None else f"{location('', reason.cell, reason.line)}: "
     physical: dict[str, Any] = {"artifactLocation": _artifact(run, reason.filename)}
     if reason.cell is None:
         physical["region"] = {"startLine": max(reason.line, 1)}

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchlint.base.finding import Finding, Note, NoteKind, Safety, Severity
-from torchlint.report.run_report import UNANALYSED, RunReport, applicable
-from torchlint.report.style import BOLD, CYAN, paint
-from torchlint.report.text import pluralise, visible, visible_path
+from torchlint.base.finding import Finding, Note, NoteKind, Severity
+from torchlint.report.kit.terminal import BOLD, CYAN, paint
+from torchlint.report.kit.words import pluralise, visible
+from torchlint.report.run_report import UNANALYSED, RunReport, fixable
+from torchlint.report.text import note_place
 
 _COMMAND = "`torchlint fix --apply`"
-_PARTLY = (
-    (NoteKind.UNWRITTEN, "fix", "not written"),
-    (NoteKind.WITHHELD, "fix", "withheld"),
-    (NoteKind.CHECKED_LESS, "file", "fixed with fewer checks"),
-)
+_TITLES = {
+    NoteKind.SKIPPED: "not analysed",
+    NoteKind.FAILED: "not analysed",
+    NoteKind.UNWRITTEN: "not written",
+    NoteKind.WITHHELD: "withheld",
+    NoteKind.CHECKED_LESS: "fixed with fewer checks",
+}
+_PARTLY = {NoteKind.UNWRITTEN: "fix", NoteKind.WITHHELD: "fix", NoteKind.CHECKED_LESS: "file"}
+"""What was done in part, and what there is one of."""
 
 
 def summary(run: RunReport) -> str:
@@ -43,8 +48,7 @@ def next_steps(run: RunReport) -> str:
 
 
 def _fixes(run: RunReport) -> Iterator[tuple[str, str]]:
-    kinds = [applicable(finding) for finding in run.findings()]
-    safe, unsafe = kinds.count(Safety.SAFE), kinds.count(Safety.UNSAFE)
+    safe, unsafe = fixable(run.findings())
     if safe:
         yield "torchlint fix", f"{pluralise(safe, 'safe repair')} [*] as a diff (--apply: write)"
     if unsafe:
@@ -82,8 +86,7 @@ def _graded(findings: list[Finding]) -> str:
 
 
 def _fixable(run: RunReport) -> Iterator[str]:
-    kinds = [applicable(finding) for finding in run.findings()]
-    safe, unsafe = kinds.count(Safety.SAFE), kinds.count(Safety.UNSAFE)
+    safe, unsafe = fixable(run.findings())
     if run.unsafe_fixes or (unsafe and not safe):
         if safe + unsafe:
             mark = paint("[*]" if safe else "[~]", CYAN, run.color)
@@ -99,14 +102,17 @@ def _undone(run: RunReport) -> Iterator[str]:
         files = len({note.filename for note in unanalysed})
         yield f"{pluralise(files, 'file')} not analysed:"
         yield from map(_noted, unanalysed)
-    for kind, word, title in _PARTLY:
+    for kind, word in _PARTLY.items():
         notes = list(run.notes(kind))
         if notes:
-            yield f"{pluralise(len(notes), word)} {title}:"
+            yield f"{pluralise(len(notes), word)} {_TITLES[kind]}:"
             yield from map(_noted, notes)
 
 
 def _noted(note: Note) -> str:
-    cell = "" if note.cell is None else f":cell {note.cell}"
-    line = f":{note.line}" if note.line else ""
-    return f"  {visible_path(note.filename)}{cell}{line}: {visible(note.message)}"
+    return f"  {note_place(note)}: {visible(note.message)}"
+
+
+def undone(run: RunReport, *kinds: NoteKind) -> str:
+    """Return a line for each thing that was not done, for standard error; all kinds where none is named."""
+    return "".join(f"{note_place(note)}: {_TITLES[note.kind]}: {visible(note.message)}\n" for note in run.notes(*kinds))

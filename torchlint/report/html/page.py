@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 from torchlint.base.finding import FileReport, Finding, NoteKind, Reason, Safety, Severity, TextFix
-from torchlint.report.html.manual import blocks
-from torchlint.report.layout import clip
+from torchlint.report.excerpt import Rows, around, by_cell, marked, source_rows
+from torchlint.report.kit.markdown import blocks
+from torchlint.report.kit.terminal import clip
+from torchlint.report.kit.words import location, pluralise
 from torchlint.report.patch import MOST_ROWS, changes
-from torchlint.report.run_report import UNANALYSED, RuleMeta, RunReport, applicable, report_order
-from torchlint.report.text import pluralise
+from torchlint.report.run_report import ENGINE, UNANALYSED, RuleMeta, RunReport, applicable, fixable, report_order
+from torchlint.report.text import in_file
 
-CONTEXT = 2
-"""Rows shown before and after the row of a finding."""
 OPEN = 60
 """Up to so many findings are shown unfolded."""
 MOST = 9
@@ -30,13 +29,12 @@ _NOTES = {
     NoteKind.WITHHELD: "fix withheld",
     NoteKind.CHECKED_LESS: "fixed with fewer checks",
 }
-Rows = Mapping[int, str]
 
 
 def page(run: RunReport) -> dict[str, Any]:
     """Return the values that ``report.html.jinja`` shows."""
     findings = run.findings()
-    fixes = Counter(_fixable(finding) for finding in findings)
+    safe, unsafe = fixable(findings)
     grades = Counter(finding.severity for finding in findings)
     unanalysed = {note.filename for note in run.notes(*UNANALYSED)}
     files = [file for file in sorted(run.files, key=lambda file: file.filename) if file.findings]
@@ -50,20 +48,20 @@ def page(run: RunReport) -> dict[str, Any]:
         "with_findings": len({finding.filename for finding in findings}),
         "unanalysed": len(unanalysed),
         "fixed": run.fix_applied,
-        "fixes": {kind: fixes[kind] for kind in ("safe", "unsafe")},
+        "fixes": {"safe": safe, "unsafe": unsafe},
         "grades": [{"name": grade.value, "count": grades[grade]} for grade in GRADES],
-        "families": _shares(findings, lambda finding: (_family(run, finding), "")),
+        "families": _shares(findings, lambda finding: (run.family(finding), "")),
         "ranked_rules": _shares(findings, lambda finding: (finding.code, finding.name)),
         "ranked_files": _shares(findings, lambda finding: (finding.filename, "")),
         "most": MOST,
-        "rules": list(_rules(run, findings)),
+        "rules": list(_rules(run)),
         "files": [_file(run, file) for file in files],
         "numbers": {file.filename: number for number, file in enumerate(files, 1)},
         "notes": [
             {
                 "kind": _NOTES[note.kind],
                 "grade": "error" if note.kind in (NoteKind.FAILED, NoteKind.UNWRITTEN) else "info",
-                "where": _where(note.filename, note.cell, note.line),
+                "where": location(note.filename, note.cell, note.line),
                 "message": note.message,
             }
             for note in run.notes()
@@ -82,11 +80,6 @@ def _verdict(run: RunReport, total: int, unanalysed: int) -> str:
 def _fixable(finding: Finding) -> str:
     safety = applicable(finding)
     return "none" if safety is None else _FIXES[safety]
-
-
-def _family(run: RunReport, finding: Finding) -> str:
-    rule = run.rules.get(finding.code)
-    return rule.family if rule is not None else "engine"
 
 
 def _shares(findings: Sequence[Finding], key: Callable[[Finding], tuple[str, str]]) -> list[dict[str, Any]]:
@@ -111,14 +104,11 @@ def _bars(grades: Counter[Severity], most: int) -> Iterator[dict[str, Any]]:
             start += grades[grade]
 
 
-def _rules(run: RunReport, findings: Sequence[Finding]) -> Iterator[dict[str, Any]]:
+def _rules(run: RunReport) -> Iterator[dict[str, Any]]:
     """Yield the rules that found something, the most frequent first, with their manuals."""
-    by_code: dict[str, list[Finding]] = {}
-    for finding in findings:
-        by_code.setdefault(finding.code, []).append(finding)
-    for code, found in sorted(by_code.items(), key=lambda group: (-len(group[1]), group[0])):
-        meta = run.rules.get(code) or RuleMeta(code, found[0].name, "", found[0].severity, "engine")
-        kinds = Counter(map(_fixable, found))
+    for code, found in sorted(run.by_code().items(), key=lambda group: (-len(group[1]), group[0])):
+        meta = run.rules.get(code) or RuleMeta(code, found[0].name, "", found[0].severity, ENGINE)
+        kinds = zip(("safe", "unsafe"), fixable(found), strict=True)
         yield {
             "code": code,
             "name": meta.name,
@@ -126,7 +116,7 @@ def _rules(run: RunReport, findings: Sequence[Finding]) -> Iterator[dict[str, An
             "family": meta.family,
             "grade": max((finding.severity for finding in found), key=lambda grade: grade.rank).value,
             "count": len(found),
-            "fixes": " and ".join(pluralise(kinds[kind], f"{kind} fix") for kind in ("safe", "unsafe") if kinds[kind]),
+            "fixes": " and ".join(pluralise(count, f"{kind} fix") for kind, count in kinds if count),
             "cost": meta.cost,
             "url": meta.url if meta.url.startswith("https://") else "",
             "manual": [block for block in blocks(meta.help_markdown) if block.lines != (((False, meta.title),),)],
@@ -134,9 +124,7 @@ def _rules(run: RunReport, findings: Sequence[Finding]) -> Iterator[dict[str, An
 
 
 def _file(run: RunReport, file: FileReport) -> dict[str, Any]:
-    rows: dict[int | None, dict[int, str]] = {}
-    for cell, row, text in file.source:
-        rows.setdefault(cell, {})[row] = text
+    rows = source_rows(file)
     ordered = sorted(file.findings, key=report_order)
     cells = [
         {
@@ -151,12 +139,12 @@ def _file(run: RunReport, file: FileReport) -> dict[str, Any]:
 def _finding(run: RunReport, finding: Finding, rows: Mapping[int | None, Rows]) -> dict[str, Any]:
     return {
         "code": finding.code,
-        "family": _family(run, finding),
+        "family": run.family(finding),
         "grade": finding.severity.value,
         "fixable": _fixable(finding),
         "message": finding.message,
         "row": finding.start.row,
-        "where": f"{_where('', finding.cell, finding.start.row)}:{finding.start.column}".lstrip(":"),
+        "where": in_file(finding),
         "excerpt": list(_excerpt(finding, rows.get(finding.cell, {}))),
         "why": [{"text": each.text, "where": _reason_place(each, finding)} for each in finding.why_hot],
         "help": finding.help,
@@ -164,43 +152,26 @@ def _finding(run: RunReport, finding: Finding, rows: Mapping[int | None, Rows]) 
     }
 
 
-def _where(filename: str, cell: int | None, row: int) -> str:
-    return filename + (f":cell {cell}" if cell is not None else "") + (f":{row}" if row else "")
-
-
 def _reason_place(reason: Reason, finding: Finding) -> str:
     if reason.filename == finding.filename and reason.cell == finding.cell:
         return f"line {reason.line}" if reason.line else ""
-    return _where(reason.filename, reason.cell, reason.line)
+    return location(reason.filename, reason.cell, reason.line)
 
 
 def _excerpt(finding: Finding, rows: Rows) -> Iterator[dict[str, Any]]:
     """Yield the rows around a finding; of its first row, what lies before, within and after it."""
-    first = finding.start.row
-    if first not in rows:
-        return
-    shown = [row for row in range(first - CONTEXT, first + CONTEXT + 1) if row in rows]
-    while shown[0] < first and not rows[shown[0]].strip():
-        del shown[0]
-    while shown[-1] > first and not rows[shown[-1]].strip():
-        del shown[-1]
-    for row in shown:
-        column = finding.start.column if row == first else 1
-        text, cut = clip(rows[row], column)
-        if row != first:
-            yield {"row": row, "text": (text, "", "")}
+    for row in around(finding, rows):
+        if row != finding.start.row:
+            yield {"row": row, "text": (clip(rows[row], 1)[0], "", "")}
             continue
-        start = min(max(column - 1 - cut, 0), len(text))
-        one_row = finding.end.row == first
-        end = min(finding.end.column - 1 - cut, len(text)) if one_row else len(text.rstrip())
+        text, start, end = marked(finding, rows[row])
         end = max(end, start + 1)
         yield {"row": row, "text": (text[:start], text[start:end] or " ", text[end:])}
 
 
 def _fix(fix: TextFix, rows: Mapping[int | None, Rows]) -> dict[str, Any]:
     hunks = []
-    for cell in sorted({edit.cell for edit in fix.edits}, key=lambda cell: cell or 0):
-        here = dataclasses.replace(fix, edits=tuple(edit for edit in fix.edits if edit.cell == cell))
+    for cell, here in by_cell(fix):
         for column, changed in changes(here, rows.get(cell, {})):
             lines = [{"sign": sign, "row": row or "", "text": clip(text, column)[0]} for sign, row, text in changed]
             more = len(lines) - MOST_ROWS

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torchlint.report.text import visible
+from torchlint.report.kit.terminal import aligned
+from torchlint.report.kit.words import visible
 from torchlint.verify.errors import NoTorchError
 from torchlint.verify.machine.host import Host, look
 from torchlint.verify.machine.interpreter import ask
@@ -146,8 +147,7 @@ def _why_no_gpu(facts: Mapping[str, Any]) -> str:
 def render(doctor: Doctor) -> str:
     """The diagnosis as text, a line a fact, each with what it means for a verification; ends with a line break."""
     rows = [*_python_rows(doctor), *(_torch_rows(doctor) if doctor.torch else ()), *_host_rows(doctor.host)]
-    width = max(len(name) for name, _ in rows)
-    lines = [f"{name:<{width}}  {visible(text)}" for name, text in rows]
+    lines = aligned([(name, visible(text)) for name, text in rows])
     end = f"verify cannot run: {doctor.problem}" if doctor.problem else "verify can run here"
     return "\n".join([*lines, "", end, ""])
 

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from torchlint.report.text import visible
+from torchlint.report.kit.words import visible
 from torchlint.verify import inside
 
 _END_S = 5.0

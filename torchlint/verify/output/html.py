@@ -1,23 +1,25 @@
-"""A verification as one HTML file: no scripts, nothing from the network, light and dark.
-
-Needs jinja2 (extra ``html``). Every string goes through `visible` and is escaped by jinja2; drawings are escaped by
-`svg`.
-"""
+"""A verification as one HTML file: no scripts, nothing from the network, light and dark."""
 
 from __future__ import annotations
 
-from importlib import resources
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-from torchlint.base.errors import UsageError
-from torchlint.report.text import visible
-from torchlint.verify.model import Report
-from torchlint.verify.output.page import page
+from torchlint.report.kit import html, svg, words
+from torchlint.verify.model import CountLine, Counts, Ratio, Report, VariantResult
+from torchlint.verify.output import phrases, sentences
+from torchlint.verify.output.table import table
 
-if TYPE_CHECKING:
-    from jinja2 import Template
-
-_TEMPLATE = "report.html.jinja"
+_ARROW = "→"
+_OPEN = 4
+"""So many fixes are shown unfolded."""
+_LINES = 40
+_METRICS = (("syncs", "Syncs"), ("h2d_bytes", "Bytes to the device (H2D)"), ("d2h_bytes", "Bytes to the host (D2H)"))
+_STATISTICS = (
+    "Paired blocks: the log ratio of each pair of blocks from one round, their Hodges-Lehmann estimate, and the exact "
+    "Wilcoxon signed-rank interval. The null control, a byte-identical copy, is measured like a fix; where its 99 % "
+    "interval excludes 1, nothing is decided."
+)
 
 
 def render(report: Report, *, color: bool = False) -> str:
@@ -26,30 +28,186 @@ def render(report: Report, *, color: bool = False) -> str:
     Raises:
         UsageError: jinja2 is not installed.
     """
-    return _template().render(page=page(report)) + "\n"
+    return html.rendered(__package__, "report.html.jinja", style="report.css", page=_page(report))
 
 
-def demand() -> None:
-    """Raise where HTML cannot be written, before minutes of measuring.
+def _page(report: Report) -> dict[str, Any]:
+    """Return the values that ``report.html.jinja`` shows."""
+    found = table(report, _ARROW)
+    clock = phrases.clock(report)
+    tree, *_ = sentences.safety(report)
+    fixes = [_fix(report, each) for each in report.variants]
+    facts = [f"Not measured: {', '.join(found.unmeasured)}."] if found.unmeasured and found.rows else []
+    return {
+        "command": sentences.command(report),
+        "headline": sentences.headline(report),
+        "clock": f"{clock} times" if clock else "No times",
+        "hardware": clock,
+        "device": sentences.device_line(report),
+        "alarms": [tree] if report.tree_unchanged is False else [],
+        "warnings": sentences.warnings(report),
+        "columns": found.columns,
+        "rows": found.rows,
+        "facts": [*facts, *filter(None, [sentences.process_times(report)])],
+        "interactions": report.interactions,
+        "min_effect": f"{report.plan.min_effect * 100:.3g} %",
+        "unit": phrases.unit(report),
+        **_forest(report),
+        "blocks": list(_blocks(report)),
+        "basis": _basis(report),
+        "traffic": list(_traffic(report)),
+        "uncounted": sentences.unavailable(report),
+        "fixes": fixes,
+        "open": len(fixes) <= _OPEN,
+        "method": _method(report, tree),
+        "skipped": report.skipped,
+        "blocked": report.blocked_writes,
+    }
 
-    Raises:
-        UsageError: jinja2 is not installed.
-    """
-    _template()
+
+def _forest(report: Report) -> dict[str, Any]:
+    """Return the forest plot: a row for each variant that was timed, the null control last, and the axis."""
+    timed = [(each, each.speed.ratio) for each in report.variants if each.speed.ratio is not None]
+    null = report.null_control
+    ratios = [ratio for _, ratio in timed] + ([] if null is None else [null.ratio])
+    if not ratios:
+        return {"forest": [], "axis": ""}
+    band = (1 / (1 + report.plan.min_effect), 1 + report.plan.min_effect)
+    scale = svg.axis([*(end for each in ratios for end in (*each.ci95, each.estimate)), *band])
+
+    def row(key: str, name: str, where: str, ratio: Ratio, verdict: str, tone: str, marks: str) -> dict[str, Any]:
+        ends = (phrases.bounded(ratio.ci95[0]), phrases.bounded(ratio.ci95[1]))
+        said = phrases.ratio(ratio)
+        drawing = svg.strip(ratio.estimate, ends, scale, band, key=f"forest-{key}", title=name, said=said, tone=marks)
+        return {"name": name, "where": where, "drawing": drawing, "speed": said, "verdict": verdict, "tone": tone}
+
+    rows = []
+    for index, (each, ratio) in enumerate(timed):
+        changed, tone = phrases.changes_results(each), phrases.verdict_tone(each)
+        verdict = phrases.verdict(each) + (", changed results" if changed else "")
+        rows.append(row(str(index), phrases.label(each), each.where, ratio, verdict, "bad" if changed else tone, tone))
+    if null is not None:
+        verdict, tone = ("", "") if null.ok else ("too noisy", "bad")
+        rows.append(row("null", "null control", "", null.ratio, verdict, tone, tone))
+    title = "Axis: time before over time after, logarithmic"
+    return {"forest": rows, "axis": svg.strip_axis(scale, key="forest-axis", title=title)}
 
 
-def _template() -> Template:
-    try:
-        from jinja2 import Environment, StrictUndefined
-    except ImportError:
-        raise UsageError("--output-format html needs jinja2: pip install 'torchlint[html]'") from None
-    source = resources.files("torchlint.verify.output").joinpath(_TEMPLATE).read_text(encoding="utf-8")
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, finalize=_shown, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.from_string(source)
+def _blocks(report: Report) -> Iterator[dict[str, Any]]:
+    measured = [(phrases.label(each), each.blocks_ns) for each in report.variants]
+    if report.null_control is not None:
+        measured.append(("null control", report.null_control.blocks_ns))
+    for index, (name, blocks) in enumerate(measured):
+        # A time of 0 cannot be measured, and has no place on a logarithmic axis.
+        pairs = [pair for pair in blocks if min(pair) > 0]
+        if pairs:
+            title = f"Paired blocks of {name}"
+            drawing = svg.paired_blocks(pairs, key=f"blocks-{index}", title=title)
+            yield {"name": name, "drawing": drawing, "caption": f"blocks 1 to {len(pairs)}"}
 
 
-def _shown(value: Any) -> Any:
-    """Spell out what could hide text; drawings, which are markup already, stay as they are."""
-    return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+def _basis(report: Report) -> str:
+    labels = {
+        phrases.basis_label(counts.basis) for counts in map(phrases.counted, report.variants) if counts is not None
+    }
+    return labels.pop() if len(labels) == 1 else ""
+
+
+def _traffic(report: Report) -> Iterator[dict[str, Any]]:
+    for name, heading in _METRICS:
+        pairs = [
+            (each, counts, pair)
+            for each in report.variants
+            if (counts := phrases.counted(each)) is not None and (pair := getattr(counts, name)) is not None
+        ]
+        if not pairs:
+            continue
+        largest = max(max(pair) for _, _, pair in pairs)
+        moved = [found for found in pairs if any(found[2])]
+        drawn = []
+        for index, (each, counts, pair) in enumerate(moved):
+            first, second = (words.number(value) if name == "syncs" else words.size(value) for value in pair)
+            title = f"{phrases.label(each)}: {heading} a {phrases.unit(report)}, {phrases.basis_label(counts.basis)}"
+            drawing = svg.bars(pair, largest, key=f"{name}-{index}", title=title, shown=(first, second))
+            drawn.append({"name": phrases.label(each), "drawing": drawing})
+        nothing = f"0 before and after: {len(pairs) - len(moved)} of {len(pairs)} measured."
+        yield {"name": heading, "bars": drawn, "nothing": nothing if len(moved) < len(pairs) else ""}
+
+
+def _fix(report: Report, variant: VariantResult) -> dict[str, Any]:
+    counts = phrases.counted(variant)
+    lines = list(_lines(counts)) if counts is not None else []
+    return {
+        "name": phrases.label(variant),
+        "where": variant.where,
+        "verdict": phrases.verdict(variant),
+        "tone": phrases.verdict_tone(variant),
+        "results": phrases.results(variant, report.mode),
+        "results_tone": phrases.results_tone(variant),
+        "numbers": list(_numbers(report, variant)),
+        "reasons": sentences.reasons(variant),
+        "diff": [_diff_line(line) for line in variant.diff.splitlines()],
+        "lines": lines[:_LINES],
+        "more": f"{len(lines) - _LINES} more lines: see the JSON." if len(lines) > _LINES else "",
+        "basis": phrases.basis_label(counts.basis) if counts is not None else "",
+    }
+
+
+def _numbers(report: Report, variant: VariantResult) -> Iterator[tuple[str, str]]:
+    speed, memory, equality = variant.speed, variant.memory, variant.equality
+    unit, clock = phrases.unit(report), phrases.clock(report)
+    if speed.ratio is not None:
+        yield f"speed on {clock}, 95 %", phrases.shown_speed(speed)
+        yield "99 % interval", phrases.interval(speed.ratio.ci99)
+        yield "pairs, p-value", f"{speed.ratio.n}, p = {speed.ratio.p:.2g}"
+    if speed.before_ms is not None and speed.after_ms is not None:
+        pair = f"{phrases.milliseconds(speed.before_ms)} {_ARROW} {phrases.milliseconds(speed.after_ms)}"
+        yield f"{clock} wall time a {unit}", pair
+    if speed.cpu_ratio is not None:
+        yield "by process CPU time", words.times(speed.cpu_ratio)
+    if variant.exercised is not None:
+        yield "changed lines ran", "yes" if variant.exercised else "no"
+    if memory is not None:
+        yield f"peak memory ({phrases.memory_label(memory.basis)})", words.sizes(memory.peak_bytes, _ARROW)
+    if equality is not None:
+        yield "results promised", equality.expected.value
+        found = [("largest difference", equality.max_abs), ("largest difference of the loss", equality.max_loss_diff)]
+        found.append(("original against itself", equality.self_noise))
+        yield from ((name, phrases.difference(value)) for name, value in found if value is not None)
+
+
+def _lines(counts: Counts) -> Iterator[dict[str, str]]:
+    for version, lines in (("original", counts.before), ("with the fix", counts.after)):
+        yield from (_line(version, line, counts) for line in lines)
+
+
+def _line(version: str, line: CountLine, counts: Counts) -> dict[str, str]:
+    steps = counts.steps
+    return {
+        "version": version,
+        "where": f"{line.file}:{line.line}",
+        "kind": {"mismatch": "device mismatch", "h2d": "H2D", "d2h": "D2H"}.get(line.kind, line.kind),
+        "times": words.number(line.count / steps) if steps else words.DASH,
+        "bytes": words.size(line.bytes / steps) if steps else words.DASH,
+        "what": line.what,
+    }
+
+
+def _diff_line(line: str) -> dict[str, str]:
+    kinds = (("---", "file"), ("+++", "file"), ("@@", "hunk"), ("+", "added"), ("-", "removed"))
+    return {"kind": next((kind for start, kind in kinds if line.startswith(start)), ""), "text": line}
+
+
+def _method(report: Report, tree: str) -> list[tuple[str, str]]:
+    found = [
+        ("mode", report.mode),
+        ("hardware", sentences.device_line(report)),
+        ("surroundings", sentences.surroundings(report)),
+        ("measurements", sentences.method(report)),
+        ("statistics", _STATISTICS if phrases.clock(report) else ""),
+        ("your files", tree),
+        ("torchlint", f"{report.version}, {report.date}"),
+        ("time", sentences.took(report)),
+        *report.extra.items(),
+    ]
+    return [(name, value) for name, value in found if value]

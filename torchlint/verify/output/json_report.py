@@ -9,9 +9,9 @@ import dataclasses
 import math
 from typing import Any
 
-from torchlint.report import ascii_json
+from torchlint.report.kit import ascii_json
 from torchlint.verify.model import Counts, Equality, Interval, Memory, Ratio, Report, Speed, VariantResult
-from torchlint.verify.output import words
+from torchlint.verify.output import phrases
 
 SCHEMA_VERSION = 1
 
@@ -30,7 +30,7 @@ def document(report: Report) -> dict[str, Any]:
         "command": list(report.command),
         "torchlint": report.version,
         "date": report.date,
-        "unit": words.unit(report),
+        "unit": phrases.unit(report),
         "env": _plain(dataclasses.asdict(report.machine)),
         "plan": _plain(dataclasses.asdict(report.plan)),
         "variants": [_variant(report, each) for each in report.variants],
@@ -93,7 +93,7 @@ def _ratio(ratio: Ratio | None) -> dict[str, Any]:
 
 
 def _interval(ends: Interval) -> list[float | None]:
-    return [words.bounded(end) for end in ends]
+    return [phrases.bounded(end) for end in ends]
 
 
 def _counts(counts: Counts) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def _counts(counts: Counts) -> dict[str, Any]:
     }
     return {
         "basis": counts.basis,
-        "label": words.basis_label(counts.basis),
+        "label": phrases.basis_label(counts.basis),
         "steps": counts.steps if known else None,
         **pairs,
         "before": [dataclasses.asdict(line) for line in counts.before],

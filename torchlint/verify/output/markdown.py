@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from torchlint.report.text import visible
+from torchlint.report.kit import words
+from torchlint.report.kit.words import visible
 from torchlint.verify.model import Report, VariantResult
-from torchlint.verify.output import sentences, words
+from torchlint.verify.output import phrases, sentences
 from torchlint.verify.output.table import Cell, Column, Row, Table, table
 
 LONGEST = 60_000
@@ -166,7 +167,7 @@ def _diff(variant: VariantResult, budget: int) -> str:
     lines = [visible(line) for line in variant.diff.splitlines()]
     fence = "`" * (max([2, *(len(run) for line in lines for run in re.findall("`+", line))]) + 1)
     place = f" {_code(variant.where)}" if variant.where else ""
-    title = f"<details><summary>Diff: {escaped(words.clipped(words.label(variant), _NAME))}{place}</summary>"
+    title = f"<details><summary>Diff: {escaped(words.clipped(phrases.label(variant), _NAME))}{place}</summary>"
     before, after = [title, "", f"{fence}diff"], [fence, "", "</details>", "", ""]
     cut = "... {} more lines are left out: a comment on GitHub is limited"
     # A fix has its share of what is left, so that one huge diff does not push out the others.

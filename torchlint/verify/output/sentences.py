@@ -5,9 +5,10 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 
-from torchlint.report.text import pluralise, visible
+from torchlint.report.kit import words
+from torchlint.report.kit.words import pluralise, visible
 from torchlint.verify.model import CountLine, Counts, Report, Status, VariantResult, Verdict
-from torchlint.verify.output import words
+from torchlint.verify.output import phrases
 
 _SINGLE = frozenset({"single", "group", "rule"})
 _LONGEST_REASON = 160
@@ -25,13 +26,13 @@ def headline(report: Report) -> str:
     null = report.null_control
     gain = _for_a_gpu(report)
     if null is not None and not null.ok:
-        read = words.ratio(null.ratio)
+        read = phrases.ratio(null.ratio)
         what = "no time is decided" if gain else "nothing is decided"
         return f"{gain}{_where(report)}: {what}. The machine is too noisy: the null control read {read}."
     if gain:
         return f"{gain}{_where(report)}: {_speeds(report)}."
     if report.machine.device == "virtual-cuda":
-        if report.variants and not any(words.counted(each) for each in report.variants):
+        if report.variants and not any(phrases.counted(each) for each in report.variants):
             return f"Nothing was predicted, no times taken: {_compared(report)}."
         return f"{_where(report)}: {_traffic(report)}."
     return f"{_where(report)}: {_speeds(report)}."
@@ -62,7 +63,7 @@ def surroundings(report: Report) -> str:
 
 def plan_line(report: Report) -> str:
     """Return how many measurements the numbers rest on; the pairs are those that were measured."""
-    plan, unit = report.plan, words.unit(report)
+    plan, unit = report.plan, phrases.unit(report)
     found = sorted({each.speed.ratio.n for each in report.variants if each.speed.ratio is not None})
     pairs = f"{found[0]} to {found[-1]} pairs" if len(found) > 1 else pluralise(found[0] if found else 0, "pair")
     block = "calibrated length" if plan.block_steps is None else pluralise(plan.block_steps, unit)
@@ -92,8 +93,8 @@ def unavailable(report: Report) -> tuple[str, ...]:
 def name(variant: VariantResult) -> str:
     """Return how a sentence calls a variant: ``TL603 at pkg/model.py:15``, ``all together``."""
     if variant.kind in ("all", "without"):
-        return words.label(variant)
-    return f"{words.code(variant)} at {visible(variant.where)}" if variant.where else words.code(variant)
+        return phrases.label(variant)
+    return f"{phrases.code(variant)} at {visible(variant.where)}" if variant.where else phrases.code(variant)
 
 
 def reasons(variant: VariantResult) -> tuple[str, ...]:
@@ -101,11 +102,11 @@ def reasons(variant: VariantResult) -> tuple[str, ...]:
     found = [variant.speed.why, variant.error]
     if variant.exercised is False and not variant.speed.why:
         found.append("no line that the fix changes ran")
-    found += _staged(words.counted(variant))
+    found += _staged(phrases.counted(variant))
     if variant.equality is not None:
         found += variant.equality.notes
         if variant.equality.self_noise:
-            noise = words.difference(variant.equality.self_noise)
+            noise = phrases.difference(variant.equality.self_noise)
             found.append(f"the original differs from itself by {noise}: it is not reproducible to the bit")
         if variant.equality.rng_changed:
             found.append("random streams end in another state")
@@ -141,7 +142,7 @@ def why(report: Report) -> tuple[str, ...]:
 def process_times(report: Report) -> str:
     """Return the ratios of process CPU time; nothing where there are none, or too many for a sentence."""
     known = [
-        f"{words.code(each) if each.kind != 'all' else 'all together'} {words.times(each.speed.cpu_ratio)}"
+        f"{phrases.code(each) if each.kind != 'all' else 'all together'} {words.times(each.speed.cpu_ratio)}"
         for each in report.variants
         if each.speed.cpu_ratio is not None
     ]
@@ -151,7 +152,7 @@ def process_times(report: Report) -> str:
 def warnings(report: Report) -> tuple[str, ...]:
     """Return the report's warnings, and the places where the original would mix devices on a GPU."""
     mixed = dict.fromkeys(
-        f"{words.basis_label(each.counts.basis)}: {visible(line.file)}:{line.line} mixes devices"
+        f"{phrases.basis_label(each.counts.basis)}: {visible(line.file)}:{line.line} mixes devices"
         f"{f' ({visible(line.what)})' if line.what else ''}; a real GPU stops there"
         for each in report.variants
         if each.counts is not None
@@ -174,7 +175,7 @@ def safety(report: Report) -> tuple[str, ...]:
 def left_over(report: Report) -> tuple[tuple[CountLine, ...], Counts | None]:
     """Return what the lines still do after all fixes, most first."""
     for variant in report.variants:
-        counts = words.counted(variant)
+        counts = phrases.counted(variant)
         if variant.kind == "all" and counts is not None:
             lines = [line for line in counts.after if line.kind == "sync"]
             return tuple(sorted(lines, key=lambda line: -line.count)), counts
@@ -214,17 +215,17 @@ def _for_a_gpu(report: Report) -> str:
     if report.machine.device != "cpu" or report.mode != "script":
         return ""
     single = [each for each in report.variants if each.kind in _SINGLE]
-    known = [counts for each in report.variants if (counts := words.counted(each)) is not None]
+    known = [counts for each in report.variants if (counts := phrases.counted(each)) is not None]
     if not known:
         return ""
-    together = next((words.counted(each) for each in report.variants if each.kind == "all"), None) or known[-1]
+    together = next((phrases.counted(each) for each in report.variants if each.kind == "all"), None) or known[-1]
     if len(known) > 1 and not any(each.kind == "all" for each in report.variants):
         return ""
-    fewer = sum(counts is not None and _lowers(counts) for counts in map(words.counted, single))
-    parts = [_saved(together, words.unit(report))]
+    fewer = sum(counts is not None and _lowers(counts) for counts in map(phrases.counted, single))
+    parts = [_saved(together, phrases.unit(report))]
     if together.evaluation is not None:
         parts.append(_saved(together.evaluation, "batch of evaluation"))
-    said = ", ".join(part for part in parts if part) or f"no fewer waits or bytes a {words.unit(report)}"
+    said = ", ".join(part for part in parts if part) or f"no fewer waits or bytes a {phrases.unit(report)}"
     of = f", by {fewer} of {pluralise(len(single), 'fix')}" if len(single) > 1 and any(parts) else ""
     return f"Predicted for a GPU: {said}{of}. "
 
@@ -255,7 +256,7 @@ def _speeds(report: Report) -> str:
     if len(single) == 1 and not together:
         return f"1 fix: {_outcome(single[0])}"
     alone = [each for each in single if each.speed.verdict not in (Verdict.NOT_MEASURED, Verdict.NOT_EXERCISED)]
-    odd = any(each.status is not Status.OK or words.changes_results(each) for each in single)
+    odd = any(each.status is not Status.OK or phrases.changes_results(each) for each in single)
     parts = [_tally(single)] if single and (alone or odd or not together) else []
     parts += [f"together {_outcome(each)}" for each in together]
     return "; ".join(parts) or "nothing was compared"
@@ -269,7 +270,7 @@ def _tally(single: list[VariantResult]) -> str:
     parts = [f"{amount} {'is' if faster <= 1 else 'are'} {'faster' if faster else 'shown to be faster'}"]
     parts += [f"{ran[kind]} {kind.value}" for kind in _ORDER if ran[kind]]
     parts += [f"{count} {status.value}" for status, count in failed.items()]
-    changed = [each for each in single if words.changes_results(each) and each.status is Status.OK]
+    changed = [each for each in single if phrases.changes_results(each) and each.status is Status.OK]
     unsound = sum(each.speed.verdict is Verdict.FASTER for each in changed)
     if unsound:
         parts[0] += f" ({unsound} of them with changed results)"
@@ -279,23 +280,23 @@ def _tally(single: list[VariantResult]) -> str:
 
 
 def _outcome(variant: VariantResult) -> str:
-    speed = words.shown_speed(variant.speed)
+    speed = phrases.shown_speed(variant.speed)
     decided = variant.status is Status.OK and variant.speed.verdict is Verdict.FASTER
-    verdict = "" if decided and variant.kind == "all" else f"{words.verdict(variant)}, "
-    changed = ", with changed results" if words.changes_results(variant) else ""
+    verdict = "" if decided and variant.kind == "all" else f"{phrases.verdict(variant)}, "
+    changed = ", with changed results" if phrases.changes_results(variant) else ""
     return f"{verdict}{speed}{changed}"
 
 
 def _traffic(report: Report) -> str:
     single = [each for each in report.variants if each.kind in _SINGLE]
-    fewer = sum(counts is not None and _lowers(counts) for counts in map(words.counted, single))
+    fewer = sum(counts is not None and _lowers(counts) for counts in map(phrases.counted, single))
     parts = [f"{fewer} of {pluralise(len(single), 'fix')} {'lowers' if fewer == 1 else 'lower'} syncs or bytes"]
     parts += [
-        f"together {words.counts(counts.syncs, '->')} syncs a {words.unit(report)}"
+        f"together {words.counts(counts.syncs, '->')} syncs a {phrases.unit(report)}"
         for each in report.variants
-        if each.kind == "all" and (counts := words.counted(each)) is not None and counts.syncs is not None
+        if each.kind == "all" and (counts := phrases.counted(each)) is not None and counts.syncs is not None
     ]
-    changed = sum(words.changes_results(each) for each in single)
+    changed = sum(phrases.changes_results(each) for each in single)
     parts += [f"{changed} with changed results"] if changed else []
     return "; ".join(parts)
 
@@ -303,7 +304,7 @@ def _traffic(report: Report) -> str:
 def _compared(report: Report) -> str:
     """Say what is left to tell where neither times nor counts were taken: whether results are kept."""
     single = [each for each in report.variants if each.kind in _SINGLE]
-    changed = sum(words.changes_results(each) for each in single)
+    changed = sum(phrases.changes_results(each) for each in single)
     same = f"{changed} with changed results" if changed else "none is shown to change results"
     return f"{pluralise(len(single), 'fix')}, {same}"
 
@@ -339,4 +340,4 @@ def _staged(counts: Counts | None) -> list[str]:
     if counts is None or counts.staged is None or not any(counts.staged):
         return []
     pair = words.counts(counts.staged, "->")
-    return [f"{pair} copies from pageable memory with non_blocking ({words.basis_label(counts.basis)})"]
+    return [f"{pair} copies from pageable memory with non_blocking ({phrases.basis_label(counts.basis)})"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from torchlint.report.text import visible
+from torchlint.report.kit import words
+from torchlint.report.kit.words import visible
 from torchlint.verify.model import NullControl, Report, VariantResult
-from torchlint.verify.output import sentences, words
+from torchlint.verify.output import phrases, sentences
 
 _FIXES = ("fix", "where", "speed", "verdict", "syncs", "h2d", "d2h", "peak", "results")
 _RULES = ("code", "name", "speed", "verdict", "syncs", "results")
@@ -68,12 +69,12 @@ def _has_any(rows: list[Row], name: str) -> bool:
 
 
 def _column(report: Report, name: str) -> Column:
-    unit = words.unit(report)
+    unit = phrases.unit(report)
     counted = {each.counts.basis for each in report.variants if each.counts is not None}
     memories = {each.memory.basis for each in report.variants if each.memory is not None}
-    basis = "/".join(sorted({words.basis_label(each) for each in counted}))
-    peak = "/".join(sorted({words.memory_label(each) for each in memories}))
-    clock = words.clock(report)
+    basis = "/".join(sorted({phrases.basis_label(each) for each in counted}))
+    peak = "/".join(sorted({phrases.memory_label(each) for each in memories}))
+    clock = phrases.clock(report)
     heads = {
         "fix": ("fix", ""),
         "code": ("rule", ""),
@@ -91,19 +92,19 @@ def _column(report: Report, name: str) -> Column:
 
 
 def _row(report: Report, variant: VariantResult, arrow: str) -> Row:
-    counts, memory = words.counted(variant), variant.memory
+    counts, memory = phrases.counted(variant), variant.memory
     cells = {
-        "fix": Cell(words.label(variant)),
-        "code": Cell(words.code(variant) if variant.kind != "all" else words.label(variant)),
+        "fix": Cell(phrases.label(variant)),
+        "code": Cell(phrases.code(variant) if variant.kind != "all" else phrases.label(variant)),
         "name": Cell(visible(variant.title)),
         "where": Cell(visible(variant.where)),
-        "speed": Cell(words.shown_speed(variant.speed)),
-        "verdict": Cell(words.verdict(variant), words.verdict_tone(variant)),
-        "syncs": Cell(words.with_evaluation(counts, "syncs", arrow)),
-        "h2d": Cell(words.with_evaluation(counts, "h2d_bytes", arrow)),
-        "d2h": Cell(words.with_evaluation(counts, "d2h_bytes", arrow)),
+        "speed": Cell(phrases.shown_speed(variant.speed)),
+        "verdict": Cell(phrases.verdict(variant), phrases.verdict_tone(variant)),
+        "syncs": Cell(phrases.with_evaluation(counts, "syncs", arrow)),
+        "h2d": Cell(phrases.with_evaluation(counts, "h2d_bytes", arrow)),
+        "d2h": Cell(phrases.with_evaluation(counts, "d2h_bytes", arrow)),
         "peak": Cell(words.sizes(memory.peak_bytes if memory else None, arrow)),
-        "results": Cell(words.results(variant, report.mode), words.results_tone(variant)),
+        "results": Cell(phrases.results(variant, report.mode), phrases.results_tone(variant)),
     }
     return Row(variant.id, variant.kind, cells)
 
@@ -117,7 +118,7 @@ def _null_row(null: NullControl) -> Row:
         "code": Cell("null control"),
         "name": Cell(""),
         "where": Cell(""),
-        "speed": Cell(words.ratio(null.ratio)),
+        "speed": Cell(phrases.ratio(null.ratio)),
         "verdict": verdict,
     }
     return Row("null", "null", {name: filled.get(name, dash) for name in names})

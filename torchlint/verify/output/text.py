@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torchlint.report.layout import shown_line
-from torchlint.report.style import BOLD, GREEN, RED, paint
+from torchlint.report.kit import words
+from torchlint.report.kit.terminal import BOLD, GREEN, RED, YELLOW, columns, paint, shown_line
 from torchlint.verify.model import Report
-from torchlint.verify.output import sentences, words
+from torchlint.verify.output import phrases, sentences
 from torchlint.verify.output.table import Cell, Table, table
 
 _ARROW = "->"
 _GAP = "  "
-_TONES = {"good": GREEN, "bad": RED, "doubt": "\x1b[33m"}
+_TONES = {"good": GREEN, "bad": RED, "doubt": YELLOW}
 _NARROWEST = {"where": 16, "fix": 20, "name": 16}
 """Terminal columns below which a column is not shortened."""
 _LEFT_OVER = 5
@@ -53,7 +53,7 @@ def _laid_out(found: Table, width: int | None, color: bool) -> Iterator[str]:
         if _table_width(texts) > width:
             yield from _stacked(found, color)
             return
-    widths = {name: max(map(_columns, column)) for name, column in texts.items()}
+    widths = {name: max(map(columns, column)) for name, column in texts.items()}
     for index in range(len(found.rows) + 2):
         if index == 1 and not any(column.basis for column in found.columns):
             continue
@@ -70,7 +70,7 @@ def _stacked(found: Table, color: bool) -> Iterator[str]:
     names = {
         column.name: f"{column.head} ({column.basis})" if column.basis else column.head for column in found.columns
     }
-    indent = max(map(_columns, names.values())) + len(_GAP)
+    indent = max(map(columns, names.values())) + len(_GAP)
     for index, row in enumerate(found.rows):
         if index:
             yield ""
@@ -83,9 +83,9 @@ def _stacked(found: Table, color: bool) -> Iterator[str]:
 
 
 def _below(report: Report, found: Table, color: bool) -> Iterator[str]:
-    before = words.before_ms(report)
+    before = phrases.before_ms(report)
     facts = [
-        f"Original: {words.milliseconds(before)} a {words.unit(report)} on the {words.clock(report)}."
+        f"Original: {phrases.milliseconds(before)} a {phrases.unit(report)} on the {phrases.clock(report)}."
         if before is not None
         else "",
         sentences.process_times(report),
@@ -108,10 +108,10 @@ def _left_over(report: Report) -> Iterator[str]:
     lines, counts = sentences.left_over(report)
     if counts is None or not lines:
         return
-    shown = [sentences.line_words(line, counts, words.unit(report)) for line in lines[:_LEFT_OVER]]
+    shown = [sentences.line_words(line, counts, phrases.unit(report)) for line in lines[:_LEFT_OVER]]
     if len(lines) > _LEFT_OVER:
         shown.append(f"and {len(lines) - _LEFT_OVER} more lines")
-    yield from _block(f"Left after all fixes ({words.basis_label(counts.basis)})", shown)
+    yield from _block(f"Left after all fixes ({phrases.basis_label(counts.basis)})", shown)
 
 
 def _block(title: str, lines: Sequence[str], indent: str = _GAP) -> Iterator[str]:
@@ -125,7 +125,7 @@ def _block(title: str, lines: Sequence[str], indent: str = _GAP) -> Iterator[str
 def _shorten(texts: dict[str, list[str]], name: str, width: int) -> None:
     """Take from a column what the table is too wide by; places lose their left end, titles their right."""
     excess = _table_width(texts) - width
-    own = max(map(_columns, texts[name]))
+    own = max(map(columns, texts[name]))
     if excess <= 0:
         return
     target = max(_NARROWEST[name], own - excess)
@@ -133,24 +133,19 @@ def _shorten(texts: dict[str, list[str]], name: str, width: int) -> None:
 
 
 def _cut(text: str, target: int, *, from_left: bool) -> str:
-    if _columns(text) <= target:
+    if columns(text) <= target:
         return text
-    while text and _columns(text) > target - 3:
+    while text and columns(text) > target - 3:
         text = text[1:] if from_left else text[:-1]
     return f"...{text}" if from_left else f"{text}..."
 
 
 def _table_width(texts: dict[str, list[str]]) -> int:
-    return sum(max(map(_columns, column)) for column in texts.values()) + len(_GAP) * (len(texts) - 1)
-
-
-def _columns(text: str) -> int:
-    """Return how many terminal columns `text` takes; wide characters take two."""
-    return shown_line(text).columns[-1]
+    return sum(max(map(columns, column)) for column in texts.values()) + len(_GAP) * (len(texts) - 1)
 
 
 def _padded(text: str, width: int, style: str, color: bool) -> str:
-    return paint(text, style, color) + " " * (width - _columns(text))
+    return paint(text, style, color) + " " * (width - columns(text))
 
 
 def _style(cell: Cell) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torchlint import __version__
 from torchlint.api import Document
-from torchlint.report.text import pluralise
+from torchlint.report.kit.words import pluralise
 from torchlint.verify.fixes import FixUnit, applied, diff
 from torchlint.verify.machine.manifest import manifest, warnings
 from torchlint.verify.machine.workspace import Workspace, replace_file

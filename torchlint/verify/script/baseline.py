@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from torchlint.base.errors import TorchlintError
-from torchlint.report.text import visible
+from torchlint.report.kit.words import visible
 from torchlint.verify.errors import OriginalFailedError
 from torchlint.verify.fixes import FixUnit
 from torchlint.verify.machine.processes import start

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from torchlint.report.text import visible
+from torchlint.report.kit.words import visible
 from torchlint.verify.model import CountLine, Counts, Status
 from torchlint.verify.script.course import SKIPPED_STEPS
 from torchlint.verify.script.runs import Home, Runner, RunRecord

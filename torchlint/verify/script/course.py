@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from torchlint.report.text import pluralise
+from torchlint.report.kit.words import pluralise
 from torchlint.verify.options import Options
 
 EVALUATION_BATCHES = 6

@@ -1,6 +1,6 @@
-"""Numbers and verdicts in words: one spelling for text, Markdown and HTML.
+"""What variants, their verdicts and their results are called: one spelling for text, Markdown and HTML.
 
-What was not measured is `DASH`, never 0. Counts of the virtual-CUDA ledger are called predicted, counts of a GPU
+Counts of the virtual-CUDA ledger are called predicted, counts of a GPU
 observed.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from torchlint.report.text import pluralise, visible
+from torchlint.report.kit.words import DASH, clipped, counts, digits, pluralise, sizes, times, visible
 from torchlint.verify.model import (
     Counts,
     Equality,
@@ -22,21 +22,14 @@ from torchlint.verify.model import (
     Verdict,
 )
 
-DASH = "–"
 UNITS = {"script": "step", "function": "call", "rules": "run"}
 """What one time or count is of, by `Report.mode`."""
-_SIZES = (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12))
 _LONGEST_NOTE = 56
 
 
 def unit(report: Report) -> str:
     """Return what one time or count is of: a step, a call or a run."""
     return UNITS.get(report.mode, "step")
-
-
-def times(value: float) -> str:
-    """Return a ratio with three digits or so: ``2.51x``, ``19.9x``, ``388x``."""
-    return f"{_digits(value)}x"
 
 
 def bounded(end: float) -> float | None:
@@ -47,7 +40,7 @@ def bounded(end: float) -> float | None:
 def interval(ends: Interval) -> str:
     """Return ``[2.32, 2.68]``; ``0`` and ``inf`` are ends that the sample does not bound."""
     low, high = bounded(ends[0]), bounded(ends[1])
-    return f"[{'0' if low is None else _digits(low)}, {'inf' if high is None else _digits(high)}]"
+    return f"[{'0' if low is None else digits(low)}, {'inf' if high is None else digits(high)}]"
 
 
 def ratio(value: Ratio | None) -> str:
@@ -57,33 +50,6 @@ def ratio(value: Ratio | None) -> str:
     if bounded(value.ci95[0]) is None and bounded(value.ci95[1]) is None:
         return f"{times(value.estimate)} (no interval: {pluralise(value.n, 'pair')})"
     return f"{times(value.estimate)} {interval(value.ci95)}"
-
-
-def number(value: float) -> str:
-    """Return a count per step: ``35``, ``0.05``, ``12,000``."""
-    if abs(value) >= 999.5:
-        return f"{value:,.0f}"
-    return f"{value:.3g}"
-
-
-def size(value: float) -> str:
-    """Return a number of bytes with a decimal unit: ``260 B``, ``65.5 kB``."""
-    return " ".join(_sized(value))
-
-
-def sizes(pair: tuple[float, float] | None, arrow: str) -> str:
-    """Return bytes before and after: ``260 -> 4 B``, ``65.5 kB -> 0 B``."""
-    if pair is None:
-        return DASH
-    (before, unit_before), (after, unit_after) = _sized(pair[0]), _sized(pair[1])
-    if unit_before == unit_after:
-        return f"{before} {arrow} {after} {unit_after}"
-    return f"{before} {unit_before} {arrow} {after} {unit_after}"
-
-
-def counts(pair: tuple[float, float] | None, arrow: str) -> str:
-    """Return counts before and after: ``35 -> 3``."""
-    return DASH if pair is None else f"{number(pair[0])} {arrow} {number(pair[1])}"
 
 
 def with_evaluation(found: Counts | None, name: str, arrow: str) -> str:
@@ -100,7 +66,7 @@ def with_evaluation(found: Counts | None, name: str, arrow: str) -> str:
 
 def milliseconds(value: float | None) -> str:
     """Return a time: ``3.10 ms``."""
-    return DASH if value is None or not math.isfinite(value) else f"{_digits(value)} ms"
+    return DASH if value is None or not math.isfinite(value) else f"{digits(value)} ms"
 
 
 def difference(value: float) -> str:
@@ -204,11 +170,6 @@ def shown_speed(speed: Speed) -> str:
     return ratio(speed.ratio)
 
 
-def clipped(text: str, longest: int) -> str:
-    """Return `text`, cut at the end where it has more than `longest` characters."""
-    return text if len(text) <= longest else f"{text[: longest - 3]}..."
-
-
 def _level(equality: Equality, weights: str) -> str:
     level = equality.level
     loss = equality.max_loss_diff
@@ -223,17 +184,3 @@ def _level(equality: Equality, weights: str) -> str:
     found = [(weights, equality.max_abs), ("loss ", loss)]
     amounts = ", ".join(f"{name}{difference(value)}" for name, value in found if value is not None)
     return f"{level.value}: {amounts}" if amounts else str(level.value)
-
-
-def _digits(value: float) -> str:
-    places = 2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0
-    # 0.004 must not read 0.00: a ratio is never zero.
-    return f"{value:.{places}f}" if abs(value) >= 0.05 else f"{value:.2g}"
-
-
-def _sized(value: float) -> tuple[str, str]:
-    if abs(value) < 9999.5:
-        return number(value), "B"
-    fitting = (each for each in _SIZES if abs(value) / each[1] < 999.5)
-    name, factor = next(fitting, _SIZES[-1])
-    return number(value / factor), name

@@ -1,18 +1,63 @@
-"""A source line as a terminal shows it: tabs, wide characters, spelled-out controls, very long lines."""
+"""Lines of a terminal: colours where a run allows them, tabs, wide characters, wrapping, columns, very long lines."""
 
 from __future__ import annotations
 
-import unicodedata
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torchlint.report.text import visible
+from torchlint.report.kit.words import visible
 
+BOLD = "\x1b[1m"
+DIM = "\x1b[2m"
+RED = "\x1b[31m"
+GREEN = "\x1b[32m"
+YELLOW = "\x1b[33m"
+CYAN = "\x1b[36m"
+GUTTER = "\x1b[1;34m"
+RESET = "\x1b[0m"
 TAB = 4
 """Width of a tab stop, in terminal columns."""
 LONGEST = 180
 """Code points of a longer line that are shown: generated files have lines of a megabyte."""
 _CUT = "..."
+_NARROWEST, _WIDEST = 20, 120
+"""Columns: longer lines are hard to read, however wide the terminal is."""
+
+
+def paint(text: str, style: str, color: bool) -> str:
+    """Return `text` in `style`, or as it is where there is no colour or no text."""
+    return f"{style}{text}{RESET}" if color and text else text
+
+
+def readable(width: int) -> int:
+    """Return how many columns of a terminal to use."""
+    return max(_NARROWEST, min(width, _WIDEST))
+
+
+def wrapped(text: str, room: int, indent: str = "", hang: str = "") -> list[str]:
+    """Return words in lines of at most `room` columns; a word that is too long is left whole.
+
+    Args:
+        text: one paragraph; without words it is one empty line.
+        room: columns, the indentation among them; 8 are used at least.
+        indent: stands before every line.
+        hang: stands between the indentation and all lines but the first.
+    """
+    return textwrap.wrap(
+        text,
+        max(room, 8),
+        initial_indent=indent,
+        subsequent_indent=indent + hang,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [""]
+
+
+def aligned(rows: Sequence[Sequence[str]], gap: str = "  ") -> list[str]:
+    """Return rows of words as lines whose columns stand under each other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [gap.join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +83,11 @@ def shown_line(source: str) -> Line:
         pieces.append(piece)
         columns.append(at + (_width(character) if piece == character else len(piece)))
     return Line("".join(pieces), tuple(columns))
+
+
+def columns(text: str) -> int:
+    """Return how many terminal columns `text` takes; wide characters take two."""
+    return shown_line(text).columns[-1]
 
 
 def clip(source: str, column: int) -> tuple[str, int]:
@@ -79,6 +129,8 @@ def fitted(source: str, at: int, room: int) -> str:
 
 def _width(character: str) -> int:
     """Return 2 for East Asian wide characters, 0 for those that add to the one before, else 1."""
+    import unicodedata  # most reports need no table of characters
+
     if unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1

@@ -1,0 +1,224 @@
+"""Drawings for HTML pages, as inline SVG without fixed width: places are percentages, text keeps its size.
+
+Colours come from the page's style sheet by class, so light and dark need no second drawing.
+"""
+
+from __future__ import annotations
+
+import html
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from torchlint.report.kit.html import Markup
+from torchlint.report.kit.words import visible
+
+Ends = tuple[float | None, float | None]
+"""The ends of an interval; None for one that the sample does not bound."""
+_TICKS = 6
+"""Ticks that fit beside each other on a telephone."""
+_APART = 0.11
+"""Share of the axis between neighbouring ticks at least, so that their labels do not touch."""
+_DIGITS = ((1, 2, 5), (1, 1.5, 2, 3, 5, 7))
+_STEPS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005)
+"""Steps of evenly spaced ticks, as shares of the decade below the high end."""
+_STRIP = 30
+_AXIS = 24
+_BLOCKS = 150
+_BARS = 44
+_WIDEST_BAR = 70.0
+"""Per cent of the width that the longest bar takes; the rest is for its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A logarithmic axis from `low` to `high`, both above 0, with its ticks."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+
+    def at(self, value: float) -> float:
+        """Return where `value` lies, from 0.0 at `low` to 1.0 at `high`; values beyond the ends lie on them."""
+        if value <= self.low:
+            return 0.0
+        return min(1.0, math.log(value / self.low) / math.log(self.high / self.low))
+
+
+def axis(values: Iterable[float], *, least_span: float = 1.1) -> Scale:
+    """Return an axis that holds all `values`, with a margin and at most six ticks.
+
+    Args:
+        values: what to show; values that are not finite or not above 0 are left out.
+        least_span: ratio of the ends that the axis has at least.
+    """
+    known = [value for value in values if math.isfinite(value) and value > 0] or [1.0]
+    low, high = min(known), max(known)
+    span = max(high / low, least_span) ** 1.1
+    middle = math.sqrt(low) * math.sqrt(high)
+    low, high = middle / math.sqrt(span), middle * math.sqrt(span)
+    return Scale(low, high, _ticks(low, high))
+
+
+def _ticks(low: float, high: float) -> tuple[float, ...]:
+    """Return the roundest numbers of which three or more fit, or as many as there are."""
+    choices = [tuple(tick for tick in ticks if low <= tick <= high) for ticks in _choices(low, high)]
+    fit = [ticks for ticks in choices if 1 <= len(ticks) <= _TICKS and _gap(ticks, low, high) >= _APART]
+    return next((ticks for ticks in fit if len(ticks) >= 3), max(fit, key=len, default=()))
+
+
+def _choices(low: float, high: float) -> Iterator[list[float]]:
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for digits in _DIGITS:
+        yield [float(f"{digit}e{decade}") for decade in decades for digit in digits]
+    for step in (1, 2, 4):
+        yield [float(f"1e{decade}") for decade in decades if decade % step == 0]
+    for share in _STEPS:
+        size = share * 10 ** math.floor(math.log10(high))
+        first, last = math.ceil(low / size), math.floor(high / size)
+        if last - first <= _TICKS:
+            yield [float(f"{number * size:.6g}") for number in range(first, last + 1)]
+
+
+def _gap(ticks: tuple[float, ...], low: float, high: float) -> float:
+    gaps = [math.log(after / before) for before, after in itertools.pairwise(ticks)]
+    return min(gaps, default=math.inf) / math.log(high / low)
+
+
+def strip(
+    estimate: float,
+    ends: Ends,
+    scale: Scale,
+    band: tuple[float, float],
+    *,
+    key: str,
+    title: str,
+    said: str,
+    tone: str,
+) -> Markup:
+    """Return one row of a forest plot: a square at the estimate, a whisker for the interval.
+
+    An end that the sample does not bound is an arrow to the edge.
+
+    Args:
+        estimate: where the square stands.
+        ends: the interval around it.
+        scale: the axis, the same for all rows.
+        band: what counts as no change, around 1.
+        key: makes ids unique on the page.
+        title: what the row is of.
+        said: estimate and interval in words.
+        tone: class of the marks.
+    """
+    middle = _STRIP / 2
+    low, high = map(scale.at, band)
+    marks = [f'<rect class="band" x="{_share(low)}" y="0" width="{_share(high - low)}" height="{_STRIP}"/>']
+    marks += [_vertical(scale.at(tick), _STRIP, "grid") for tick in scale.ticks]
+    marks.append(_vertical(scale.at(1.0), _STRIP, "one"))
+    left, right = ends
+    x1, x2 = 0.0 if left is None else scale.at(left), 1.0 if right is None else scale.at(right)
+    marks.append(f'<line class="whisker {tone}" x1="{_share(x1)}" x2="{_share(x2)}" y1="{middle}" y2="{middle}"/>')
+    marks.append(_end(x1, middle, tone, "l" if left is None else ""))
+    marks.append(_end(x2, middle, tone, "r" if right is None else ""))
+    square = f'<rect class="mark {tone}" x="-5" y="{middle - 5}" width="10" height="10"/>'
+    marks.append(_anchored(scale.at(estimate), square))
+    return _drawing(key, title, said, _STRIP, _inset(marks, 4, 92))
+
+
+def strip_axis(scale: Scale, *, key: str, title: str) -> Markup:
+    """Return the axis below a forest plot of ratios."""
+    marks = [
+        _anchored(
+            scale.at(tick), f'<line class="grid" y1="0" y2="5"/><text y="18" text-anchor="middle">{tick:g}x</text>'
+        )
+        for tick in scale.ticks
+    ]
+    ticks = ", ".join(f"{tick:g}x" for tick in scale.ticks)
+    return _drawing(key, title, ticks, _AXIS, _inset(marks, 4, 92))
+
+
+def paired_blocks(blocks: Sequence[tuple[float, float]], *, key: str, title: str) -> Markup:
+    """Return the raw times of paired blocks in the order measured: circles are the original, squares the variant.
+
+    Args:
+        blocks: (original, variant) nanoseconds; the axis is logarithmic, in milliseconds.
+        key: makes ids unique on the page.
+        title: what the variant is.
+    """
+    pairs = [(before / 1e6, after / 1e6) for before, after in blocks]
+    scale = axis([value for pair in pairs for value in pair], least_span=1.2)
+    top, bottom = 8.0, _BLOCKS - 8.0
+
+    def height(value: float) -> float:
+        return round(bottom - (bottom - top) * scale.at(value), 1)
+
+    lines = [
+        f'<line class="grid" x1="0%" x2="100%" y1="{height(tick)}" y2="{height(tick)}"/>'
+        f'<text class="end" x="-6" y="{height(tick) + 4}" text-anchor="end">{tick:g} ms</text>'
+        for tick in scale.ticks
+    ]
+    points = []
+    for index, (before, after) in enumerate(pairs):
+        x, first, second = _share((index + 0.5) / len(pairs)), height(before), height(after)
+        points.append(f'<line class="link" x1="{x}" x2="{x}" y1="{first}" y2="{second}"/>')
+        points.append(f'<circle class="before" cx="{x}" cy="{first}" r="3.5"/>')
+        points.append(
+            f'<svg class="at" x="{x}"><rect class="after" x="-3" y="{second - 3}" width="6" height="6"/></svg>'
+        )
+    said = f"{len(pairs)} pairs, logarithmic axis from {scale.low:.3g} to {scale.high:.3g} ms"
+    return _drawing(key, title, said, _BLOCKS, _inset([*lines, *points], 22, 76))
+
+
+def bars(pair: tuple[float, float], largest: float, *, key: str, title: str, shown: tuple[str, str]) -> Markup:
+    """Return two bars, before over after, on a linear axis that ends at `largest`.
+
+    Args:
+        pair: before and after.
+        largest: what the longest bar of the group stands for, above 0.
+        key: makes ids unique on the page.
+        title: what the bars are of.
+        shown: the numbers in words.
+    """
+    marks = []
+    for index, (kind, value, text) in enumerate(zip(("before", "after"), pair, shown, strict=True)):
+        y = 3 + index * 20
+        share = _WIDEST_BAR * value / largest / 100
+        marks.append(f'<rect class="bar {kind}" x="0" y="{y}" width="{_share(share)}" height="16"/>')
+        marks.append(_anchored(share, f'<text x="6" y="{y + 12.5}">{html.escape(text)}</text>'))
+    return _drawing(key, title, f"{shown[0]} before, {shown[1]} after", _BARS, marks)
+
+
+def _drawing(key: str, title: str, description: str, height: float, marks: Sequence[str]) -> Markup:
+    ids = f"{key}-t", f"{key}-d"
+    return Markup(
+        f'<svg role="img" aria-labelledby="{ids[0]} {ids[1]}" width="100%" height="{height}">'
+        f'<title id="{ids[0]}">{html.escape(visible(title))}</title>'
+        f'<desc id="{ids[1]}">{html.escape(visible(description))}</desc>'
+        f"{''.join(marks)}</svg>"
+    )
+
+
+def _inset(marks: Sequence[str], left: int, width: int) -> list[str]:
+    """Return the marks in a part of the width, so that what hangs over its ends is not cut."""
+    return [f'<svg class="at" x="{left}%" width="{width}%">', *marks, "</svg>"]
+
+
+def _anchored(share: float, mark: str) -> str:
+    """Return a mark whose own places are pixels from a share of the width."""
+    return f'<svg class="at" x="{_share(share)}">{mark}</svg>'
+
+
+def _vertical(share: float, height: float, kind: str) -> str:
+    return f'<line class="{kind}" x1="{_share(share)}" x2="{_share(share)}" y1="0" y2="{height}"/>'
+
+
+def _end(share: float, middle: float, tone: str, arrow: str) -> str:
+    if not arrow:
+        return _anchored(share, f'<line class="whisker {tone}" y1="{middle - 5}" y2="{middle + 5}"/>')
+    far = -8 if arrow == "l" else 8
+    return _anchored(share, f'<path class="arrow {tone}" d="M{far} {middle}L0 {middle - 6}V{middle + 6}Z"/>')
+
+
+def _share(share: float) -> str:
+    return f"{share * 100:.4g}%"
