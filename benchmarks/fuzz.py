@@ -49,9 +49,9 @@ from benchmarks.fuzz_trial import failures, parse_alone, trial  # noqa: E402
 from benchmarks.measuring import keep  # noqa: E402
 from torchlint.base.errors import SourceError  # noqa: E402
 from torchlint.base.finding import UNUSED_SUPPRESSION, FileReport, NoteKind  # noqa: E402
-from torchlint.engine.catalog import load_catalog, load_rules  # noqa: E402
+from torchlint.catalog.rules import load_catalog, load_rules  # noqa: E402
 from torchlint.engine.job import Job  # noqa: E402
-from torchlint.engine.run import RunOptions, run  # noqa: E402
+from torchlint.run.run import RunOptions, run  # noqa: E402
 from torchlint.source.document import decode  # noqa: E402
 
 LIMITS = RunOptions(jobs=1, timeout=120.0, quarantine_timeout=60.0)

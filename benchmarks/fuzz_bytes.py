@@ -16,8 +16,8 @@ from pathlib import Path
 from torchlint.base.errors import SourceError
 from torchlint.base.finding import Edit, Finding, Safety, Severity, TextFix
 from torchlint.base.span import LineIndex, Position, Span
-from torchlint.engine.guard import MOST_OPEN, inspect
 from torchlint.engine.overlaps import edits_of, independent
+from torchlint.run.prescan import MOST_OPEN, prescan
 from torchlint.source.document import decode, encode, fixable
 from torchlint.source.globs import GlobList
 from torchlint.source.suppress import Suppressions
@@ -26,8 +26,8 @@ _NAMES = {"TL101": "sync-scalar-read-in-loop", "TL102": "cpu-create-then-move", 
 
 
 def guard(data: bytes) -> None:
-    """`inspect` never raises, and refuses nothing with few brackets."""
-    found = inspect(data)
+    """`prescan` never raises, and refuses nothing with few brackets."""
+    found = prescan(data)
     if found.refuse:
         assert sum(map(data.count, (b"(", b"[", b"{"))) > MOST_OPEN
         rows = len(re.split(rb"\r\n|\r|\n", data))

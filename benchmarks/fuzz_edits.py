@@ -17,10 +17,10 @@ from typing import Any
 import libcst as cst
 
 from torchlint.base.span import LineIndex
-from torchlint.engine.edits import text_fix
+from torchlint.edits.positions import Layout
+from torchlint.edits.splice import EditContext
+from torchlint.edits.text_fix import text_fix
 from torchlint.engine.job import Job
-from torchlint.engine.positions import Layout
-from torchlint.engine.splice import EditContext
 from torchlint.rule import (
     Append,
     Fix,

@@ -24,10 +24,10 @@ from typing import Any
 
 from benchmarks.fuzz_shapes import SHAPES, Made, make
 from torchlint.base.finding import FileReport, NoteKind, Safety
-from torchlint.engine.catalog import load_catalog, load_rules
-from torchlint.engine.check import analyse
+from torchlint.catalog.rules import load_catalog, load_rules
 from torchlint.engine.job import Job
-from torchlint.engine.run import RunOptions, run
+from torchlint.run.run import RunOptions, run
+from torchlint.run.worker import analyse_job
 from torchlint.source.document import decode
 
 _BATCH = 300
@@ -153,10 +153,10 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
 
 def checked_and_fixed(job: Job) -> FileReport:
     """Return the report of a file with its safe fixes applied, but with the findings from before; for a worker."""
-    checked = analyse(replace(job, fix=""))
+    checked = analyse_job(replace(job, fix=""))
     if not any(found.fix is not None and found.fix.safety is Safety.SAFE for found in checked.findings):
         return replace(checked, before=job.document.text, after=job.document.text)
-    fixed = analyse(replace(job, fix="safe"))
+    fixed = analyse_job(replace(job, fix="safe"))
     return replace(fixed, findings=checked.findings, before=job.document.text)
 
 

@@ -21,8 +21,8 @@ from functools import cache
 from pathlib import Path
 
 from tests.corner_cases import corners_of
-from torchlint.engine.catalog import load_catalog
-from torchlint.engine.manual_sections import WITH_CODE
+from torchlint.catalog.manual import WITH_CODE
+from torchlint.catalog.rules import load_catalog
 from torchlint.testing.promises import programs
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"

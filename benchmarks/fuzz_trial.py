@@ -22,9 +22,8 @@ from benchmarks import fuzz_edits
 from torchlint.base.errors import SourceError
 from torchlint.base.finding import INVALID_SYNTAX, FileReport, Finding, Note, NoteKind
 from torchlint.base.span import LineIndex, Position
-from torchlint.engine.check import analyse
 from torchlint.engine.job import Job
-from torchlint.engine.worker import failed
+from torchlint.run.worker import analyse_job, failed
 from torchlint.source.document import Document, decode, encode
 from torchlint.source.python import parsed
 
@@ -42,8 +41,8 @@ _SHIFT = "# moved down by one line\n"
 def trial(job: Job) -> FileReport:
     """Check and fix one file; ``job.fix`` says up to which safety (default: unsafe)."""
     text, name, start = job.document.text, job.document.filename, time.process_time()
-    checked = analyse(replace(job, fix=""))
-    fixed = analyse(replace(job, fix=job.fix or "unsafe"))
+    checked = analyse_job(replace(job, fix=""))
+    fixed = analyse_job(replace(job, fix=job.fix or "unsafe"))
     broken = [*_places(checked.findings, text), *_document(job.document)]
     if not failures(checked):
         broken += _moved(job, checked)
@@ -120,7 +119,7 @@ def _moved(job: Job, checked: FileReport) -> Iterator[str]:
         return
     text = _SHIFT + document.text
     lower = replace(document, text=text, data=text.encode("utf-8", "surrogatepass"))
-    there = analyse(replace(job, document=lower, fix=""))
+    there = analyse_job(replace(job, document=lower, fix=""))
     ours = Counter((f.code, f.start.row + 1, f.start.column, f.fingerprint, f.severity) for f in checked.findings)
     theirs = Counter((f.code, f.start.row, f.start.column, f.fingerprint, f.severity) for f in there.findings)
     for code in sorted({key[0] for key in (ours - theirs) + (theirs - ours)}):
@@ -143,7 +142,7 @@ def _after(job: Job, fixed: FileReport) -> Iterator[str]:
     except SourceError:
         yield "the fixed text cannot be written in the file's encoding"
         return
-    again = analyse(replace(job, document=written, fix=job.fix or "unsafe"))
+    again = analyse_job(replace(job, document=written, fix=job.fix or "unsafe"))
     if again.before != again.after:
         codes = sorted(_applied_codes(fixed, again))
         yield f"a second fix run changes the text again ({', '.join(codes)})"

@@ -30,9 +30,9 @@ sys.path.insert(0, str(ROOT))
 sys.setrecursionlimit(20_000)
 
 from tests.corner_cases import corners_of  # noqa: E402
-from torchlint.engine.catalog import load_catalog  # noqa: E402
-from torchlint.engine.manual_sections import WITH_CODE  # noqa: E402
-from torchlint.engine.rule_file import RuleInfo  # noqa: E402
+from torchlint.catalog.manual import WITH_CODE  # noqa: E402
+from torchlint.catalog.rule_file import RuleInfo  # noqa: E402
+from torchlint.catalog.rules import load_catalog  # noqa: E402
 from torchlint.rule import Module, Rule  # noqa: E402
 from torchlint.testing.promises import programs  # noqa: E402
 

@@ -92,10 +92,9 @@ def source(lines: int, shape: str) -> str:
 def analysed(lines: int, shape: str) -> None:
     """Analyse one file in this process, and print its CPU seconds, peak memory and findings as JSON."""
     sys.path.insert(0, str(ROOT))
-    from torchlint.engine.catalog import load_catalog
-    from torchlint.engine.check import analyse
+    from torchlint.catalog.rules import load_catalog
     from torchlint.engine.job import Job
-    from torchlint.engine.worker import _on_large_stack
+    from torchlint.run.worker import _on_large_stack, analyse_job
     from torchlint.source.document import decode
 
     sys.setrecursionlimit(20_000)
@@ -105,7 +104,7 @@ def analysed(lines: int, shape: str) -> None:
     times = []
     for _ in range(3):
         began = time.process_time()
-        report = _on_large_stack(analyse, Job(decode(text.encode(), "", "big.py"), "big.py", codes))
+        report = _on_large_stack(analyse_job, Job(decode(text.encode(), "", "big.py"), "big.py", codes))
         times.append(time.process_time() - began)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     notes = [note.message for note in report.notes]

@@ -15,8 +15,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from torchlint.catalog.rules import OWN_ROOT, load_catalog
 from torchlint.cli.commands import COMMANDS, main
-from torchlint.engine.catalog import OWN_ROOT, load_catalog
 from torchlint.manual.keys import keys_page
 from torchlint.manual.site import generated_pages, navigation
 

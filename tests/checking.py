@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from torchlint.base.finding import FileReport, Finding
-from torchlint.engine.catalog import load_catalog
-from torchlint.engine.check import analyse
-from torchlint.engine.rule_file import OURS, RuleInfo
+from torchlint.catalog.rule_file import OURS, RuleInfo
+from torchlint.catalog.rules import load_catalog
+from torchlint.run.worker import analyse_job
 from torchlint.testing.source import every_code, job
 
 __all__ = ["check", "every_code", "fixed", "for_rule", "job", "rules"]
@@ -18,12 +18,12 @@ def rules() -> list[RuleInfo]:
 
 def check(source: str, *, codes: frozenset[str] | None = None, **settings: object) -> FileReport:
     """Check `source` in this process."""
-    return analyse(job(source, codes=codes, **settings))
+    return analyse_job(job(source, codes=codes, **settings))
 
 
 def fixed(source: str, safety: str, *, codes: frozenset[str] | None = None, **settings: object) -> FileReport:
     """Check `source` and apply fixes up to `safety` (``"safe"`` or ``"unsafe"``)."""
-    return analyse(job(source, codes=codes, fix=safety, **settings))
+    return analyse_job(job(source, codes=codes, fix=safety, **settings))
 
 
 def for_rule(report: FileReport, info: RuleInfo) -> list[Finding]:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.checking import rules
-from torchlint.engine.manual_sections import WITH_CODE
-from torchlint.engine.rule_file import RuleInfo
+from torchlint.catalog.manual import WITH_CODE
+from torchlint.catalog.rule_file import RuleInfo
 from torchlint.testing.promises import programs
 
 CORNERS = Path(__file__).parent.parent / "fixtures" / "corners"

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from tests.checking import job
 from torchlint.base.finding import Finding, Safety
 from torchlint.base.span import LineIndex
-from torchlint.engine.check import analyse
 from torchlint.engine.fix import apply_fixes
+from torchlint.run.worker import analyse_job
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 PIECES = sorted(p for p in FIXTURES.glob("rules/*/*.py") if not p.name.endswith(".fixed.py"))
@@ -25,7 +25,7 @@ SAFE = [p for p in PIECES if p.with_name(f"{p.stem}.fixed.py").exists()]
 
 
 def findings(text: str) -> tuple[Finding, ...]:
-    report = analyse(job(text, name="src/train.py"))
+    report = analyse_job(job(text, name="src/train.py"))
     assert not report.notes
     return report.findings
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.checking import check, for_rule, rules
 from tests.corner_cases import CORNERS, Corner, corners, read
-from torchlint.engine.manual_sections import code_blocks
+from torchlint.catalog.manual import code_blocks
 from torchlint.testing.promises import cases_of
 
 ALL = [(code, list(found)) for code, found in groupby(corners(), key=lambda corner: corner.info.code)]

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from tests.checking import check, fixed, for_rule, rules
-from torchlint.engine.rule_file import RuleInfo
+from torchlint.catalog.rule_file import RuleInfo
 from torchlint.testing.promises import programs
 
 torch = pytest.importorskip("torch")

@@ -20,11 +20,10 @@ from benchmarks.fuzz_programs import Material, Program, hypothesmith_programs, m
 from tests.checking import every_code, job, rules
 from torchlint.base.finding import UNUSED_SUPPRESSION, FileReport, Note, NoteKind, Safety
 from torchlint.base.span import Position
-from torchlint.engine.catalog import load_rules
-from torchlint.engine.check import analyse
+from torchlint.catalog.rules import load_rules
 from torchlint.engine.job import Job
-from torchlint.engine.run import RunOptions
-from torchlint.engine.worker import failed
+from torchlint.run.run import RunOptions
+from torchlint.run.worker import analyse_job, failed
 
 PROGRAMS = {"generated": 45, "mutated": 300, "spliced": 60}
 HYPOTHESMITH = 20
@@ -113,7 +112,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, source: str, changed: object) -> lis
     """Return what the trial says when the engine's reports go through `changed`."""
 
     def spoiled(job: Job) -> FileReport:
-        return changed(job, analyse(job))  # type: ignore[no-any-return, operator]
+        return changed(job, analyse_job(job))  # type: ignore[no-any-return, operator]
 
     monkeypatch.setattr(fuzz_trial, "analyse", spoiled)
     report = fuzz_trial.trial(job(source, fix="unsafe"))

@@ -18,16 +18,21 @@ FLOORS = {
     "report": 2,
     "semantic": 3,
     "rule": 4,
-    "rules": 5,
-    "engine": 5,
-    "manual": 6,
-    "api": 6,
-    "verify": 7,
-    "profile": 7,
-    "testing": 8,
-    "lsp": 6,
-    "cli": 8,
-    "__main__": 9,
+    "catalog": 5,
+    "edits": 5,
+    "engine": 6,
+    "settings": 6,
+    "run": 7,
+    "manual": 7,
+    "api": 8,
+    "explain": 8,
+    "lsp": 8,
+    "verify": 9,
+    "profile": 9,
+    "rules": 10,  # found by the walk of the catalogue: nothing imports one
+    "testing": 10,
+    "cli": 10,
+    "__main__": 11,
 }
 NEIGHBOURS = ("verify", "profile")
 """They meet the linter at one door."""
@@ -171,7 +176,7 @@ def test_rules_stand_alone(path: Path) -> None:
     ],
 )
 def test_climbing_sees_every_form_of_import(line: str, climbs: bool) -> None:
-    assert bool(climbing(line, "torchlint.engine.check", "torchlint.engine")) is climbs
+    assert bool(climbing(line, "torchlint.engine.analyse", "torchlint.engine")) is climbs
 
 
 def test_neighbours_on_a_floor_do_not_meet() -> None:
@@ -189,11 +194,11 @@ def test_neighbours_on_a_floor_do_not_meet() -> None:
         ("import torchlint", False),
         ("from torchlint.verify.model import Report", False),
         ("from .model import Report", False),
-        ("from torchlint.engine.catalog import Catalog", True),
+        ("from torchlint.catalog.rules import Catalog", True),
         ("from torchlint import engine", True),
         ("from torchlint.source.document import Document", True),
         ("from ..semantic import heat", True),
-        ("def f():\n    import torchlint.engine.run", True),
+        ("def f():\n    import torchlint.run.run", True),
         ("from torchlint.apiary import bees", True),
     ],
 )

@@ -16,8 +16,8 @@ import pytest
 
 from tests.checking import job
 from torchlint.base.finding import FileReport
-from torchlint.engine.check import analyse
-from torchlint.engine.projects import forget
+from torchlint.run.projects import forget
+from torchlint.run.worker import analyse_job
 
 torch = pytest.importorskip("torch")
 
@@ -181,7 +181,7 @@ def fixes(folder: Path, files: Mapping[str, str]) -> dict[str, FileReport]:
         path.write_text(textwrap.dedent(text))
     forget()
     return {
-        name: analyse(job((folder / name).read_text(), name=name, root=str(folder), fix="safe", codes=CODES))
+        name: analyse_job(job((folder / name).read_text(), name=name, root=str(folder), fix="safe", codes=CODES))
         for name in files
     }
 

@@ -17,7 +17,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from tests.checking import every_code
 from tests.patience import PATIENCE
-from torchlint.engine.check import analyse
+from torchlint.engine.analyse import analyse
 from torchlint.engine.job import Job
 from torchlint.source.document import Document, encode, loaded
 

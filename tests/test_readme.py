@@ -16,7 +16,7 @@ import pytest
 import tomli
 import yaml
 
-from torchlint.engine.catalog import load_catalog
+from torchlint.catalog.rules import load_catalog
 from torchlint.engine.config import load_settings
 from torchlint.manual.pages import readme_table
 

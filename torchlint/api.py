@@ -9,15 +9,15 @@ import os
 from collections.abc import Iterable, Iterator
 
 from torchlint.base.finding import Finding
-from torchlint.engine.catalog import Catalog, load_catalog
+from torchlint.catalog.manual import code_blocks
+from torchlint.catalog.rule_file import RuleInfo
+from torchlint.catalog.rules import Catalog, load_catalog
 from torchlint.engine.job import Job
-from torchlint.engine.manual_sections import code_blocks
 from torchlint.engine.overlaps import independent
-from torchlint.engine.rule_file import RuleInfo
-from torchlint.engine.run import RunOptions, run
 from torchlint.engine.syntax import syntax_fault
-from torchlint.engine.write import atomically, write_all
+from torchlint.run.run import RunOptions, run
 from torchlint.source.document import Document, decode, encode, fixable
+from torchlint.source.write import atomically, write_all
 
 __all__ = [
     "Catalog",

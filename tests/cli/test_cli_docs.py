@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.conftest import Cli
 from torchlint.base.errors import OutputError
-from torchlint.engine.catalog import OWN_ROOT, load_catalog
+from torchlint.catalog.rules import OWN_ROOT, load_catalog
 from torchlint.manual.engine_codes import ENGINE_PAGES
 from torchlint.manual.local import INDEX, cache_home, local_pages
 

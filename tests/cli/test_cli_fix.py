@@ -168,7 +168,7 @@ def test_two_at_once(cli, source: Source) -> None:
 
 HALF = """
 import sys, time
-from torchlint.engine import write
+from torchlint.source import write
 whole = write.write_all
 def half(descriptor, data):
     whole(descriptor, data if b"slow" in data else data[: len(data) // 2])

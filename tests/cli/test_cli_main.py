@@ -17,7 +17,7 @@ from torchlint.cli.arguments import expanded
 from torchlint.cli.options import wants_color
 from torchlint.cli.progress import Progress
 
-HEAVY = ("libcst", "torch", "pebble", "torchlint.engine.run", "multiprocessing")
+HEAVY = ("libcst", "torch", "pebble", "torchlint.run.run", "multiprocessing")
 
 
 @pytest.mark.parametrize(

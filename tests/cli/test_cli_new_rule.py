@@ -16,9 +16,9 @@ from click.testing import CliRunner, Result
 import torchlint
 from tests.patience import PATIENCE
 from torchlint.base.errors import ConfigError, UsageError
+from torchlint.catalog.rule_file import read_rule_file
+from torchlint.catalog.rules import load_catalog
 from torchlint.cli.rule import rule_command
-from torchlint.engine.catalog import load_catalog
-from torchlint.engine.rule_file import read_rule_file
 
 ROOT = Path(torchlint.__file__).parents[1]
 PACKAGE = "src/torchlint_acme_corp"

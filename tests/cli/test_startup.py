@@ -45,7 +45,7 @@ def train(dataset, device):
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(torchlint.__file__).parents[1])}
 ENVIRONMENT.pop("CI", None)  # in a build no run is answered from the last one
-UNWATCHED = "from torchlint.cli import recall\nrecall._own = lambda remembered: iter(())\n"
+UNWATCHED = "from torchlint.cli import recall\nrecall._own = lambda caches: iter(())\n"
 """Lets a repeated run take no notice of torchlint's own files, which somebody may be editing."""
 
 
@@ -66,14 +66,14 @@ def loaded(folder: Path, *arguments: str, code: int = 0, before: str = "") -> tu
 @pytest.mark.parametrize(
     ("arguments", "code", "more"),
     [
-        (["--version"], 0, {"click", "dataclasses", "torchlint.engine.catalog", "torchlint.cli.session"}),
-        (["--help"], 0, {"torchlint.engine.catalog", "torchlint.cli.session"}),
+        (["--version"], 0, {"click", "dataclasses", "torchlint.catalog.rules", "torchlint.cli.session"}),
+        (["--help"], 0, {"torchlint.catalog.rules", "torchlint.cli.session"}),
         (["rule", "TL101"], 0, {"torchlint.cli.session"}),
         (["rules"], 0, {"torchlint.cli.session"}),
-        (["check", "plain.py"], 0, {"torchlint.cli.preview", "torchlint.engine.check", "difflib", "string"}),
+        (["check", "plain.py"], 0, {"torchlint.cli.preview", "torchlint.engine.analyse", "difflib", "string"}),
         (["check", "--no-cache", "plain.py"], 0, {"hashlib", "json", "pickle", "tempfile", "pathlib", "difflib"}),
-        (["check", "broken.py"], 1, {"torchlint.cli.preview", "torchlint.engine.check"}),
-        (["check", "train.py"], 1, {"torchlint.cli.preview", "torchlint.engine.check"}),
+        (["check", "broken.py"], 1, {"torchlint.cli.preview", "torchlint.engine.analyse"}),
+        (["check", "train.py"], 1, {"torchlint.cli.preview", "torchlint.engine.analyse"}),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
@@ -91,7 +91,7 @@ def test_a_run_that_finds_all_as_it_was_needs_no_click(tmp_path: Path) -> None:
     os.utime(tmp_path / "train.py", (1e9, 1e9))
     found = [loaded(tmp_path, "check", "--isolated", "train.py", code=1, before=UNWATCHED) for _ in range(4)]
     assert len({text for _, text in found}) == 1
-    unneeded = {"click", "dataclasses", "torchlint.engine.catalog", "torchlint.cli.session"}
+    unneeded = {"click", "dataclasses", "torchlint.catalog.rules", "torchlint.cli.session"}
     assert sorted(found[0][0] & unneeded) == sorted(unneeded)
     assert sorted(found[-1][0] & (HEAVY | unneeded)) == []
 

@@ -17,9 +17,9 @@ import tomli
 import yaml
 
 from tests import test_readme as readme
+from torchlint.catalog.rules import load_catalog
 from torchlint.cli.commands import main
 from torchlint.cli.main import run
-from torchlint.engine.catalog import load_catalog
 from torchlint.engine.config import load_settings
 
 PAGES = sorted((readme.ROOT / "docs").glob("*.md"))

@@ -14,8 +14,8 @@ import pytest
 
 from torchlint.base import places
 from torchlint.base.finding import ENGINE_CODES
+from torchlint.catalog.rules import OWN_ROOT, load_catalog
 from torchlint.cli.main import run
-from torchlint.engine.catalog import OWN_ROOT, load_catalog
 from torchlint.engine.options import OPTIONS, check_option
 from torchlint.manual.keys import KEYS, default_of
 from torchlint.manual.site import FAMILY_WORDS, generated_pages, rule_page

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tests.checking import every_code, job
 from torchlint.base.explanation import Asked, ExplainedReport, Explanation, Place
-from torchlint.engine.explaining.file import explain
+from torchlint.explain.file import explain
 
 _TRAIN = """import gc
 import torch

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.checking import job
-from torchlint.engine.run import RunOptions, run
+from torchlint.run.run import RunOptions, run
 
 LOOP = """
 def train(model, loader, optimizer, loss_fn):

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from torchlint.cli import main, recall, remembered
+from torchlint.catalog.rules import Catalog, load_catalog, load_rules
+from torchlint.cli import main, recall
 from torchlint.cli.session import Session
-from torchlint.engine import cache, cache_folder, contents
-from torchlint.engine.cache_folder import CacheFolder, open_folder
-from torchlint.engine.catalog import Catalog, load_catalog, load_rules
 from torchlint.engine.config_file import NAMES
 from torchlint.report.formats import FORMATS
+from torchlint.run import cache, cache_folder, caches, digests
+from torchlint.run.cache_folder import CacheFolder, open_folder
 from torchlint.source.discover import MARKS
 
 FILES = {
@@ -103,8 +103,8 @@ class Project:
         monkeypatch.chdir(folder)
         monkeypatch.delenv("CI", raising=False)
         # Other tests and editors may write to the folders of the import path meanwhile.
-        monkeypatch.setattr(recall, "_own", lambda remembered: iter(()))
-        monkeypatch.setattr(remembered, "code_digest", lambda catalog, exact: "this code")
+        monkeypatch.setattr(recall, "_own", lambda caches: iter(()))
+        monkeypatch.setattr(caches, "code_digest", lambda catalog, exact: "this code")
 
     @property
     def cache(self) -> Path:
@@ -342,7 +342,7 @@ def test_new_files_and_folders_are_seen(project: Project) -> None:
 
 def test_another_version_or_rule_set(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.check()
-    monkeypatch.setattr(remembered, "code_digest", lambda catalog, exact: "another")
+    monkeypatch.setattr(caches, "code_digest", lambda catalog, exact: "another")
     monkeypatch.setattr(recall, "__version__", "another")
     assert sorted(project.check().analysed) == sorted(FILES)
 
@@ -368,7 +368,7 @@ def test_code_digest_knows_every_file(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_the_last_run_rests_on_torchlint_itself(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     own = project.folder.parent / "own.py"
     own.write_text("1")
-    monkeypatch.setattr(recall, "_own", lambda remembered: iter((str(own),)))
+    monkeypatch.setattr(recall, "_own", lambda caches: iter((str(own),)))
     project.check()
     assert project.check().repeated
     own.write_text("2")
@@ -377,7 +377,7 @@ def test_the_last_run_rests_on_torchlint_itself(project: Project, monkeypatch: p
 
 def test_own_files_and_import_path_are_watched(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    watched = set(recall._own(remembered.Remembered(load_catalog(), named=False)))
+    watched = set(recall._own(caches.Caches(load_catalog(), named=False)))
     assert {entry for entry in sys.path if entry} <= watched
     assert {recall.__file__, *(info.path for info in load_catalog().rules)} <= watched
 
@@ -386,8 +386,8 @@ def test_builds_read_every_file(project: Project, monkeypatch: pytest.MonkeyPatc
     project.check()
     monkeypatch.setenv("CI", "true")
     read: list[str] = []
-    digest_of = contents.digest_of
-    monkeypatch.setattr(contents, "digest_of", lambda path: read.append(os.path.basename(path)) or digest_of(path))
+    digest_of = digests.digest_of
+    monkeypatch.setattr(digests, "digest_of", lambda path: read.append(os.path.basename(path)) or digest_of(path))
     project.check()
     done = project.check()
     assert (done.repeated, done.analysed) == (False, [])
@@ -397,7 +397,7 @@ def test_builds_read_every_file(project: Project, monkeypatch: pytest.MonkeyPatc
 def test_files_are_not_read_where_their_state_tells(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.check()
     read: list[str] = []
-    monkeypatch.setattr(contents, "digest_of", lambda path: read.append(path) or "")
+    monkeypatch.setattr(digests, "digest_of", lambda path: read.append(path) or "")
     assert project.check(".", "--output-format", "json").analysed == []
     assert read == []
 
@@ -539,10 +539,10 @@ def test_a_warm_run_imports_little(project: Project) -> None:
 import sys
 sys.path[:] = [entry for entry in sys.path if entry]
 from torchlint.cli import recall
-recall._own = lambda remembered: iter(())
+recall._own = lambda caches: iter(())
 from torchlint.cli.main import run
 run(["check", ".", *sys.argv[1:]])
-print(*(name for name in ("libcst", "pebble", "torchlint.engine.run", "torchlint.cli.check") if name in sys.modules))
+print(*(name for name in ("libcst", "pebble", "torchlint.run.run", "torchlint.cli.check") if name in sys.modules))
 """
 
     def modules(*words: str) -> list[str]:

@@ -12,9 +12,9 @@ import pytest
 
 from torchlint.base.errors import CatalogError, ConfigError, UsageError
 from torchlint.base.finding import Safety, Severity
-from torchlint.engine.cache import plugin_files
-from torchlint.engine.catalog import OWN_ROOT, Catalog, load_catalog, load_rules
-from torchlint.engine.manual_sections import HEADINGS, code_blocks, examples, split_manual
+from torchlint.catalog.manual import HEADINGS, code_blocks, examples, split_manual
+from torchlint.catalog.rules import OWN_ROOT, Catalog, load_catalog, load_rules
+from torchlint.run.cache import plugin_files
 
 SAMPLE = '''"""A tensor is read on the host in every step.
 
@@ -150,7 +150,7 @@ def test_no_rule_and_no_libcst_is_imported(write: Write) -> None:
     write("", "transfer/__init__.py")
     (package / "transfer" / "host_read.py").write_text(SAMPLE + "\nraise SystemExit('imported')\n")
     program = (
-        "import sys; from torchlint.engine.catalog import load_catalog\n"
+        "import sys; from torchlint.catalog.rules import load_catalog\n"
         f"print(load_catalog([({str(package)!r}, 'p')]).rules[0].code); load_catalog()\n"
         "print([name for name in sys.modules if name.startswith(('libcst', 'torch.', 'torchlint.rule.'))])"
     )

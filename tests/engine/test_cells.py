@@ -9,10 +9,10 @@ import pytest
 from tests.checking import every_code
 from torchlint.base.finding import Edit, FileReport, Finding, Note, NoteKind, Safety, Severity, TextFix
 from torchlint.base.span import LineIndex, Span
+from torchlint.engine.analyse import analyse
 from torchlint.engine.cells import Cells
-from torchlint.engine.check import analyse
 from torchlint.engine.job import Job, Silence
-from torchlint.engine.run import RunOptions, run
+from torchlint.run.run import RunOptions, run
 from torchlint.source.document import Document
 from torchlint.source.notebook import Cell, assembled
 from torchlint.source.python import parsed

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.checking import every_code, job
-from torchlint.engine.check import analyse
+from torchlint.engine.analyse import analyse
 from torchlint.engine.job import Job
 from torchlint.source.document import Document
 from torchlint.source.notebook import Cell, Notebook, assembled

@@ -9,7 +9,7 @@ import pytest
 from torchlint.base.finding import Finding, Severity
 from torchlint.base.span import Position
 from torchlint.cli.since import _is_new
-from torchlint.engine.changes import ALL_LINES, ChangedLines, _files
+from torchlint.source.changes import ALL_LINES, ChangedLines, _files
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from tests.checking import check, fixed, job
 from torchlint.base.finding import NoteKind
-from torchlint.engine.check import _Checker, analyse
+from torchlint.engine.analyse import _Checker, analyse
 
 BAD = """import torch
 

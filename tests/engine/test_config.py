@@ -11,7 +11,8 @@ import pytest
 
 from torchlint.base.errors import ConfigError, UsageError
 from torchlint.base.finding import Severity
-from torchlint.engine.catalog import Catalog
+from torchlint.catalog.rule_file import RuleInfo
+from torchlint.catalog.rules import Catalog
 from torchlint.engine.config import (
     Settings,
     codes_for,
@@ -22,7 +23,6 @@ from torchlint.engine.config import (
     severities,
 )
 from torchlint.engine.options import OPTIONS
-from torchlint.engine.rule_file import RuleInfo
 from torchlint.engine.versions import lowest_torch, meets
 from torchlint.source.discover import DEFAULT_EXCLUDE
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from torchlint.base.finding import Safety, TextFix
 from torchlint.base.span import LineIndex
-from torchlint.engine.edits import EditContext, text_fix
-from torchlint.engine.positions import Layout
+from torchlint.edits.positions import Layout
+from torchlint.edits.text_fix import EditContext, text_fix
 from torchlint.rule import (
     Append,
     Fix,
@@ -525,5 +525,5 @@ def test_need_import_alone_and_unparsable_text_are_withheld(monkeypatch: pytest.
     def refuse(*_: object) -> None:
         raise SyntaxError
 
-    monkeypatch.setattr("torchlint.engine.imports.ast.parse", refuse)
+    monkeypatch.setattr("torchlint.edits.imports.ast.parse", refuse)
     assert fixed("hit(1)\n", need()) == "withheld: this Python cannot tell which names the file binds"

@@ -12,8 +12,8 @@ import pytest
 from tests.checking import check, every_code
 from tests.engine.explaining import explained, program, report
 from torchlint.base.explanation import State, Verdict
-from torchlint.engine import rule_file
-from torchlint.engine.explaining.questions import FACTS, PLAIN, TREE
+from torchlint.catalog import rule_file
+from torchlint.explain.questions import FACTS, PLAIN, TREE
 from torchlint.semantic.module import Module
 
 PACKAGE = Path(rule_file.__file__).parents[1]
@@ -321,7 +321,7 @@ def asked_by_rules() -> set[str]:
 
 def test_every_question_that_rules_ask_has_words() -> None:
     missing = asked_by_rules() - FACTS.keys() - TREE - PLAIN
-    assert not missing, f"no words in engine/explaining/questions.py for {sorted(missing)}"
+    assert not missing, f"no words in explain/questions.py for {sorted(missing)}"
 
 
 def test_the_table_names_real_questions_once() -> None:

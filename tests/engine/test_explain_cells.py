@@ -9,10 +9,10 @@ import pytest
 
 from tests.checking import every_code
 from torchlint.base.explanation import Asked, ExplainedReport, Explanation, Place, State
-from torchlint.engine.check import analyse
-from torchlint.engine.explaining.file import explain
 from torchlint.engine.job import Job
+from torchlint.explain.file import explain
 from torchlint.report import explained, explained_json
+from torchlint.run.worker import analyse_job
 from torchlint.source.document import Document, read
 from torchlint.source.notebook import Cell, assembled
 
@@ -58,7 +58,7 @@ def test_flagged_means_what_check_reports_on_every_line(path: Path) -> None:
         for each in one.verdicts
         if each.state is State.FLAGGED
     }
-    due = analyse(job).findings
+    due = analyse_job(job).findings
     assert said == {(each.cell, each.start.row, each.start.column, each.code, each.message) for each in due}
     lines = {each.number: each.source.split("\n") for each in cells}
     assert [each.place for each in found.explanations] == places

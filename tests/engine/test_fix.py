@@ -11,8 +11,8 @@ import pytest
 
 from torchlint.base.finding import Edit, Finding, NoteKind, Safety, Severity, TextFix
 from torchlint.base.span import LineIndex, Span
+from torchlint.edits.validation import Validator
 from torchlint.engine.fix import MAX_ROUNDS, FixOutcome, apply_fixes
-from torchlint.engine.sound import Verdict
 
 Check = Callable[[str], tuple[Finding, ...]]
 
@@ -183,8 +183,8 @@ def test_ten_rounds_that_end_are_kept() -> None:
 def test_a_change_to_a_statement_that_no_edit_touches_is_refused() -> None:
     text = "a\nkeep()\n"
     edits = [edit(text, 0, 1, "b")]
-    assert Verdict(text).holds(text, edits, "b\nkeep()\n")
-    assert not Verdict(text).holds(text, edits, "b\nlost()\n")
+    assert Validator(text).holds(text, edits, "b\nkeep()\n")
+    assert not Validator(text).holds(text, edits, "b\nlost()\n")
 
 
 def test_a_fix_that_draws_the_line_below_into_a_block_is_refused() -> None:
@@ -198,11 +198,11 @@ def test_statements_around_edits_may_grow_and_shrink() -> None:
     text = "@d\ndef f():\n    for x in y:\n        a\n        # deep\n\ndef g():\n    b\n"
     at = text.index("# deep") + len("# deep")
     edits = [edit(text, at, at, "\n    new()")]
-    assert Verdict(text).holds(text, edits, text[:at] + "\n    new()" + text[at:])
+    assert Validator(text).holds(text, edits, text[:at] + "\n    new()" + text[at:])
     decorated = [edit(text, 1, 2, "e")]
-    assert Verdict(text).holds(text, decorated, "@e" + text[2:])
+    assert Validator(text).holds(text, decorated, "@e" + text[2:])
     cut = text.index("    b")
-    assert Verdict(text).holds(text, [edit(text, cut, len(text), "    pass\n")], text[:cut] + "    pass\n")
+    assert Validator(text).holds(text, [edit(text, cut, len(text), "    pass\n")], text[:cut] + "    pass\n")
 
 
 def test_removing_a_line_in_front_of_a_blank_one_is_sound() -> None:
@@ -214,7 +214,7 @@ def test_text_newer_than_this_python_is_judged_by_libcst_alone(monkeypatch: pyte
     def refuse(*_: object) -> None:
         raise SyntaxError
 
-    monkeypatch.setattr("torchlint.engine.sound.ast.parse", refuse)
+    monkeypatch.setattr("torchlint.edits.validation.ast.parse", refuse)
     outcome = run("old\nbad\n", both(substitute("old", "new"), substitute("bad", "(", "TL666")))
     assert outcome.text == "new\nbad\n"
     assert [note.kind for note in outcome.notes] == [NoteKind.FAILED, NoteKind.CHECKED_LESS]
@@ -227,7 +227,7 @@ def test_what_libcst_refuses_is_refused() -> None:
     assert ast.parse("(x): int = 1")
     with pytest.raises(cst.ParserSyntaxError):
         cst.parse_module("(x): int = 1\n")
-    assert not Verdict("x = 1\n").holds("x = 1\n", [edit("x = 1\n", 0, 1, "(x): int")], "(x): int = 1\n")
+    assert not Validator("x = 1\n").holds("x = 1\n", [edit("x = 1\n", 0, 1, "(x): int")], "(x): int = 1\n")
 
 
 def test_withheld_fixes_are_noted_if_they_are_wanted() -> None:

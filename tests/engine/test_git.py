@@ -14,8 +14,8 @@ import pytest
 
 import torchlint
 from torchlint.base.errors import UsageError
-from torchlint.engine.changes import changes_since
-from torchlint.engine.git import GitError, environment
+from torchlint.source.changes import changes_since
+from torchlint.source.git import GitError, environment
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs sh")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.engine.plugins import installed
+from torchlint.catalog.plugins import installed
 
 STANDARD = [entry for entry in sys.path if Path(entry, "json").is_dir() or Path(entry).name == "lib-dynload"]
 ENTRY = "[torchlint.rules]\nmine = my_rules\n"

@@ -11,7 +11,7 @@ import pytest
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from torchlint.base.span import LineIndex, Span
-from torchlint.engine.positions import Layout, rendered, spans, ws_free
+from torchlint.edits.positions import Layout, rendered, spans, ws_free
 
 _STDLIB = Path(sysconfig.get_paths()["stdlib"])
 _NAMES = [

@@ -20,10 +20,10 @@ import pytest
 
 from tests.patience import PATIENCE
 from torchlint.base.finding import INVALID_SYNTAX, FileReport, Note, NoteKind
-from torchlint.engine import limits, worker
-from torchlint.engine import run as run_module
 from torchlint.engine.job import Job
-from torchlint.engine.run import RunOptions, run
+from torchlint.run import limits, worker
+from torchlint.run import run as run_module
+from torchlint.run.run import RunOptions, run
 from torchlint.source.document import Document
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs fork")
@@ -314,7 +314,7 @@ SCRIPT = """
     import sys
     sys.path[:0] = {path!r}
     from test_run import FAST, RunOptions, behave, job
-    from torchlint.engine.run import run
+    from torchlint.run.run import run
     padding = b" " * {padding}
     jobs = [job(f"{{n}}.py", text, padding) for n, text in enumerate({texts!r})]
     for report in run(jobs, RunOptions(timeout={timeout}), behave):
@@ -384,7 +384,7 @@ def test_nothing_leaks_from_a_worker(tmp_path: Path, pool: bool) -> None:
 
 
 def test_the_parent_never_imports_the_parser(tmp_path: Path) -> None:
-    program = "import sys, torchlint.engine.run; sys.exit('libcst' in sys.modules or 'pebble' in sys.modules)"
+    program = "import sys, torchlint.run.run; sys.exit('libcst' in sys.modules or 'pebble' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(run_module.__file__).parents[2])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchlint.base.finding import Finding, NoteKind, Severity
 from torchlint.base.span import Position
 from torchlint.engine.job import Silence
-from torchlint.engine.silence import silenced
+from torchlint.engine.suppress import silenced
 
 AT = Position(1, 1)
 FOUND = Finding("TL101", "x", "m", Severity.WARNING, "a.py", AT, AT, 1, 1, fingerprint="f")

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from torchlint.base.errors import WriteError
-from torchlint.engine import write as write_module
-from torchlint.engine.former import former_content
-from torchlint.engine.write import remove_stale, write
+from torchlint.source import write as write_module
 from torchlint.source.document import Document, read
+from torchlint.source.former import former_content
+from torchlint.source.write import remove_stale, write
 
 ROOT = Path(write_module.__file__).parents[2]
 POSIX = pytest.mark.skipif(os.name == "nt", reason="needs POSIX modes and links")
@@ -162,7 +162,7 @@ AS_USER = """
     import os, sys
     sys.path.insert(0, {root!r})
     from torchlint.base.errors import WriteError
-    from torchlint.engine.write import write
+    from torchlint.source.write import write
     from torchlint.source.document import read
     if os.geteuid() == 0:
         os.setgid(65534); os.setuid(65534)
@@ -209,7 +209,7 @@ def test_file_of_somebody_else(file: Path) -> None:
 KILLED = """
     import sys
     sys.path.insert(0, {root!r})
-    from torchlint.engine.write import write
+    from torchlint.source.write import write
     from torchlint.source.document import read
     print("ready", flush=True)
     while True:
@@ -235,7 +235,7 @@ def test_killed_at_any_moment_the_file_is_old_or_new(file: Path) -> None:
 IN_PLACE = """
     import os, sys, time
     sys.path.insert(0, {root!r})
-    from torchlint.engine import write as module
+    from torchlint.source import write as module
     from torchlint.source.document import read
     {before}
     found = read({path!r}, "a.py", 0)
@@ -357,7 +357,7 @@ def test_remove_stale_in_no_folder(tmp_path: Path) -> None:
 LEFT = """
 import sys, time
 sys.path.insert(0, {root!r})
-from torchlint.engine.write import atomically
+from torchlint.source.write import atomically
 with atomically({path!r}):
     print("ready", flush=True)
     time.sleep(60)

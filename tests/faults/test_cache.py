@@ -17,7 +17,7 @@ import pytest
 import torchlint
 from tests.faults.harness import GOOD, GOOD_CODE, Done, Fault
 from tests.patience import PATIENCE
-from torchlint.engine.cache_folder import FORMAT, TAG
+from torchlint.run.cache_folder import FORMAT, TAG
 
 BAD = GOOD.replace("mask", "cover")
 SETUID = hasattr(os, "geteuid") and os.geteuid() == 0

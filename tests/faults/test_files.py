@@ -436,7 +436,7 @@ def test_f11_files_that_go_between_listing_and_reading(fault: Fault, arguments: 
 EDIT = """
 import os
 from pathlib import Path
-from torchlint.engine import write
+from torchlint.source import write
 STEP = "{step}"
 kept = getattr(os, STEP)
 def step(*arguments):

@@ -418,7 +418,7 @@ def test_e09_the_patch_applied_by_git_equals_apply(fault: Fault) -> None:
 KILLS_OF_WRITES, KILLS_OF_RUNS = 460, 40
 KILLED = """
 import json, os, random, signal, sys, time
-from torchlint.engine.write import write
+from torchlint.source.write import write
 from torchlint.source.document import read
 
 TEXTS = [(text * 2, text * 10_000) for text in ("old = 1\\n", "something = new\\n")]

@@ -7,7 +7,7 @@ from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException
 
 from tests.lsp.editor import COLD, FIXED, HOT, Editor, able, applied
-from torchlint.engine.catalog import load_catalog
+from torchlint.catalog.rules import load_catalog
 from torchlint.manual.pages import page
 
 pytestmark = pytest.mark.asyncio

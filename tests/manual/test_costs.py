@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from torchlint.base.errors import CatalogError
-from torchlint.engine.catalog import load_catalog
+from torchlint.catalog.rules import load_catalog
 from torchlint.manual.measurements import cost, read_costs
 from torchlint.manual.pages import costs
 

@@ -12,11 +12,11 @@ from click.testing import CliRunner, Result
 
 from torchlint.base.errors import CatalogError, UsageError
 from torchlint.base.finding import ENGINE_CODES, Safety, Severity
+from torchlint.catalog.rules import Catalog, RuleInfo
 from torchlint.cli import rule as rule_module
 from torchlint.cli import rules as rules_module
 from torchlint.cli.rule import rule_command
 from torchlint.cli.rules import rules_command
-from torchlint.engine.catalog import Catalog, RuleInfo
 from torchlint.manual import pages
 from torchlint.manual.measurements import lines
 

@@ -15,7 +15,7 @@ import pytest
 from torchlint.base.errors import UsageError
 from torchlint.base.finding import Edit, FileReport, Finding, Note, NoteKind, Reason, Safety, Severity, TextFix
 from torchlint.base.span import Position, Span
-from torchlint.engine.catalog import load_catalog
+from torchlint.catalog.rules import load_catalog
 from torchlint.manual.pages import page as manual_page
 from torchlint.report import html
 from torchlint.report.html import page as html_page

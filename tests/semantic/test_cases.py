@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.checking import job
-from torchlint.engine.check import analyse
-from torchlint.engine.projects import forget
+from torchlint.run.projects import forget
+from torchlint.run.worker import analyse_job
 
 CASES = Path(__file__).parent.parent.parent / "fixtures" / "cases"
 FILES = sorted(CASES.glob("*/*.py"))
@@ -47,7 +47,7 @@ def test_case(path: Path) -> None:
     speaks = SPEAKS.match(text)
     assert speaks is not None
     codes = frozenset(speaks[1].split())
-    report = analyse(job(text, name=path.name, root=str(path.parent)))
+    report = analyse_job(job(text, name=path.name, root=str(path.parent)))
     assert not report.notes
     assert {(f.start.row, f.code) for f in report.findings if f.code in codes} == announced(text)
 

@@ -11,7 +11,7 @@ import pytest
 
 import torchlint.engine
 import torchlint.semantic
-from torchlint.engine.check import analyse
+from torchlint.run.worker import analyse_job
 from torchlint.testing.source import job
 
 HEAD = "import torch\n\n\ndef train(model, loader, opt):\n    for x in loader:\n        loss = model(x.cuda()).sum()\n"
@@ -40,7 +40,7 @@ def cost(expression: str) -> int:
 
     sys.setprofile(note)
     try:
-        analyse(task)
+        analyse_job(task)
     finally:
         sys.setprofile(None)
     return count
@@ -57,7 +57,7 @@ def test_twice_the_length_is_about_twice_the_work(kind: str) -> None:
 @pytest.mark.cpu(20)
 def test_blank_lines_cost_nothing_much() -> None:
     """Patterns that let white space run over line ends took more than 30 s for these."""
-    report = analyse(job(f"import torch\n{chr(10) * 60_000}{HEAD}        print(loss.item())\n{TAIL}"))
+    report = analyse_job(job(f"import torch\n{chr(10) * 60_000}{HEAD}        print(loss.item())\n{TAIL}"))
     assert [finding.code for finding in report.findings] == ["TL103", "TL105"]
 
 

@@ -12,8 +12,8 @@ import libcst as cst
 import pytest
 
 from tests.checking import job
-from torchlint.engine.check import analyse
-from torchlint.engine.projects import forget, outside_of
+from torchlint.run.projects import forget, outside_of
+from torchlint.run.worker import analyse_job
 from torchlint.semantic.module import ACCEL, Grade, Module, Value
 from torchlint.semantic.project.index import index
 from torchlint.semantic.project.outside import Outside
@@ -317,7 +317,7 @@ def test_a_helper_that_reads_its_argument_is_seen_from_the_loop(
     write(tmp_path, {"helpers.py": f"import torch\n{helper}\n", "train.py": STEP.format(name="scalar", call=call)})
     forget()
     text = (tmp_path / "train.py").read_text()
-    findings = analyse(job(text, codes=frozenset(["TL101"]), root=str(tmp_path))).findings
+    findings = analyse_job(job(text, codes=frozenset(["TL101"]), root=str(tmp_path))).findings
     assert [f.code for f in findings] == ["TL101"] * found
     if found:
         first, *rest = findings[0].why_hot
@@ -356,7 +356,7 @@ class Padded(nn.Module):
 def test_a_default_device_of_another_file_may_have_no_data(tmp_path: Path, defaults: str, safety: str) -> None:
     write(tmp_path, {"defaults.py": f"import sys\nimport torch\n{defaults}\n", "train.py": PADDED})
     forget()
-    (found,) = analyse(job(PADDED, codes=frozenset(["TL102"]), root=str(tmp_path))).findings
+    (found,) = analyse_job(job(PADDED, codes=frozenset(["TL102"]), root=str(tmp_path))).findings
     assert found.fix is not None
     assert found.fix.safety.value == safety
 
@@ -550,7 +550,7 @@ def test_datasets_and_loaders_of_other_files(tmp_path: Path, made: str, severity
     write(tmp_path, {"data.py": DATA, "train.py": LOADING.format(made=made)})
     forget()
     text = (tmp_path / "train.py").read_text()
-    found = analyse(job(text, codes=frozenset(["TL201"]), root=str(tmp_path))).findings
+    found = analyse_job(job(text, codes=frozenset(["TL201"]), root=str(tmp_path))).findings
     assert [finding.severity.value for finding in found] == ([severity] if severity else [])
 
 
@@ -571,7 +571,7 @@ def test_pinning_in_loaders_of_other_files(tmp_path: Path, made: str, severity: 
     write(tmp_path, {"data.py": DATA, "train.py": LOADING.format(made=made)})
     forget()
     text = (tmp_path / "train.py").read_text()
-    found = analyse(job(text, codes=frozenset(["TL103"]), root=str(tmp_path))).findings
+    found = analyse_job(job(text, codes=frozenset(["TL103"]), root=str(tmp_path))).findings
     assert [finding.severity.value for finding in found] == [severity]
 
 

@@ -14,8 +14,8 @@ import pytest
 from tests.small_plugin import install
 from torchlint.base.errors import CatalogError, UsageError
 from torchlint.base.finding import FileReport, Severity
-from torchlint.engine import catalog
-from torchlint.engine.check import analyse
+from torchlint.catalog import rules as catalog
+from torchlint.engine.analyse import analyse
 from torchlint.engine.job import Job
 from torchlint.manual.new_rule import TEMPLATE
 from torchlint.testing import cases, check_rule, execution, findings, fixed

@@ -17,8 +17,8 @@ if sys.platform == "win32":
 
 from torchlint.base.errors import OutputError, UsageError
 from torchlint.base.finding import Safety, Severity
-from torchlint.engine.catalog import load_catalog
-from torchlint.engine.rule_file import RuleInfo
+from torchlint.catalog.rule_file import RuleInfo
+from torchlint.catalog.rules import load_catalog
 from torchlint.manual.measurements import lines
 from torchlint.verify.machine.workspace import Workspace
 from torchlint.verify.model import (
@@ -306,7 +306,7 @@ def test_an_unknown_rule_is_a_usage_error() -> None:
 def test_the_parent_imports_neither_libcst_nor_torch() -> None:
     program = (
         "import sys\nfrom torchlint.verify.paired import rule_mode, function_mode, measured, rule_page\n"
-        "from torchlint.engine.catalog import load_catalog\n"
+        "from torchlint.catalog.rules import load_catalog\n"
         "pages = [rule_page.page(info) for info in load_catalog().rules if info.code == 'TL102']\n"
         "assert rule_page.applied_fixes(pages)['TL102', 0] == 'safe'\n"
         "print(sorted({'libcst', 'torch', 'torchlint.rule'} & set(sys.modules)))"

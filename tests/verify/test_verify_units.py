@@ -14,7 +14,7 @@ import pytest
 from torchlint.base.errors import UsageError
 from torchlint.base.finding import Edit, Finding, Safety, Severity, TextFix
 from torchlint.base.span import LineIndex, Span
-from torchlint.engine.catalog import load_catalog
+from torchlint.catalog.rules import load_catalog
 from torchlint.source.document import Document, decode
 from torchlint.verify import statistics
 from torchlint.verify.fixes import FixUnit, Offered, Place, Replacement, applied, diff, joined, offered

@@ -1,1 +1,1 @@
-"""Floor 7: the command line, one file per command."""
+"""Floor 10: the command line, one file per command."""

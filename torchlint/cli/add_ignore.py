@@ -41,7 +41,7 @@ def add_ignore(session: Session, given: Given, new_session: Callable[[], Session
     writing = new_session()
     targets = tuple(target for target in session.scope.targets if target.found.filename in silences)
     writing.scope = replace(session.scope, targets=targets, skipped=())
-    writing.apply, writing.remembered, writing.silences = True, None, silences
+    writing.apply, writing.caches, writing.silences = True, None, silences
     after = writing.execute()
     if not given["quiet"]:
         files = sum(1 for file in after.files if file.applied)

@@ -9,14 +9,14 @@ from dataclasses import replace
 
 from torchlint.base.errors import UsageError
 from torchlint.base.finding import INVALID_SYNTAX, NOT_ANALYSED, UNREADABLE, FileReport, Suppressed
+from torchlint.catalog.rules import Catalog
 from torchlint.cli.options import Given
 from torchlint.cli.scope import Scope, Target, place_under
 from torchlint.engine.baseline import Entries, Holding, Key, key, read_baseline, write_baseline
-from torchlint.engine.catalog import Catalog
 from torchlint.engine.config import Settings, codes_for, lies_in
-from torchlint.engine.shown import shown
 from torchlint.report.kit.words import pluralise, visible, visible_path
 from torchlint.report.run_report import UNANALYSED
+from torchlint.source.paths import shown
 
 _NEVER = frozenset({INVALID_SYNTAX, UNREADABLE, NOT_ANALYSED})
 """Codes that no baseline holds back: what is behind such a file is not known."""

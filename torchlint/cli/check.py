@@ -9,6 +9,7 @@ import click
 
 from torchlint.base.errors import UsageError
 from torchlint.base.finding import NoteKind
+from torchlint.catalog.rules import Catalog, load_catalog
 from torchlint.cli import add_ignore, show
 from torchlint.cli.adoption import Checking, adoption_options, refuse_contradictions
 from torchlint.cli.destinations import check_destinations, refuse_files, to_files, write_reports
@@ -19,7 +20,6 @@ from torchlint.cli.progress import is_terminal
 from torchlint.cli.scope import STDIN, Scope, scope
 from torchlint.cli.session import Session, exit_code
 from torchlint.cli.terminal import terminal_width
-from torchlint.engine.catalog import Catalog, load_catalog
 from torchlint.report.formats import FORMATS, TEXT_FORMATS
 from torchlint.report.kit.words import visible
 from torchlint.report.run_report import RunReport
@@ -29,7 +29,7 @@ from torchlint.source.document import encode
 
 if TYPE_CHECKING:
     from torchlint.cli.recall import Outcome
-    from torchlint.cli.remembered import Remembered
+    from torchlint.run.caches import Caches
 
 
 @click.command("check", cls=Checking)
@@ -70,8 +70,8 @@ def checked(given: Given) -> int:
         from torchlint.cli.explain import explain
 
         return explain(given, catalog)
-    remembered = _remembered(catalog, given)
-    whole = scope(given, catalog, remembered.folder if remembered is not None else None)
+    caches = _caches(catalog, given)
+    whole = scope(given, catalog, caches.folder if caches is not None else None)
     part = Part(whole, catalog, given)
     found = part.scope
     if given["show_settings"] or given["show_files"]:
@@ -82,7 +82,7 @@ def checked(given: Given) -> int:
         from torchlint.cli.preview import preview
 
         return preview(found, catalog, given)
-    session = _session(part, catalog, given, remembered)
+    session = _session(part, catalog, given, caches)
     if add_ignore.wanted(given):
         again = Part(whole, catalog, given)
         session, run = add_ignore.add_ignore(session, given, lambda: _session(again, catalog, given, None))
@@ -93,8 +93,8 @@ def checked(given: Given) -> int:
     out, err = _with_part(part, run, given, (out, err))
     gated = session.gated and not given["exit_zero"]
     code = exit_code(run, gated or (given["exit_non_zero_on_fix"] and run.fix_applied > 0))
-    if remembered is not None:
-        _keep(part, remembered, given, (out, err, code))
+    if caches is not None:
+        _keep(part, caches, given, (out, err, code))
     emit(out)
     complain(err)
     return code
@@ -131,22 +131,22 @@ def _with_part(part: Part, run: RunReport, given: Given, words: tuple[str, str])
     return (out + part.words(), err) if for_people else (out, err + part.words())
 
 
-def _remembered(catalog: Catalog, given: Given) -> Remembered | None:
+def _caches(catalog: Catalog, given: Given) -> Caches | None:
     """Return the caches for a run that may use them: one that only checks files."""
     if given["no_cache"] or given["fix"] or given["diff"] or STDIN in given["paths"]:
         return None
     if given["show_settings"] or given["show_files"]:
         return None
-    from torchlint.cli.remembered import Remembered
+    from torchlint.run.caches import Caches
 
-    return Remembered(catalog, named=given["cache_dir"] is not None)
+    return Caches(catalog, named=given["cache_dir"] is not None)
 
 
-def _keep(part: Part, remembered: Remembered, given: Given, outcome: Outcome) -> None:
+def _keep(part: Part, caches: Caches, given: Given, outcome: Outcome) -> None:
     """Keep what a run says for a run that finds all as it is now; say once where that cannot be."""
     arguments = click.get_current_context().obj
-    if remembered.warning and not given["quiet"]:
-        complain(f"torchlint: warning: {visible(remembered.warning)}")
+    if caches.warning and not given["quiet"]:
+        complain(f"torchlint: warning: {visible(caches.warning)}")
     if part.scope.refused():  # which is said before anything is looked up
         return
     whole = given["output_file"] is None and not to_files(given) and not given["verbose"] and part.scope.targets
@@ -154,7 +154,7 @@ def _keep(part: Part, remembered: Remembered, given: Given, outcome: Outcome) ->
     if whole and same_again and arguments is not None and outcome[2] in (0, 1):
         from torchlint.cli.recall import remember
 
-        remember(arguments, part.scope, remembered, outcome, part.watched())
+        remember(arguments, part.scope, caches, outcome, part.watched())
 
 
 def shown(found: Scope, given: Given) -> int:
@@ -182,7 +182,7 @@ def announce(found: Scope, given: Given, nothing: str = "") -> None:
         complain(f"torchlint: {nothing or 'no Python files found'}")
 
 
-def _session(part: Part, catalog: Catalog, given: Given, remembered: Remembered | None) -> Session:
+def _session(part: Part, catalog: Catalog, given: Given, caches: Caches | None) -> Session:
     fix = ("unsafe" if part.scope.settings.unsafe_fixes else "safe") if given["fix"] else ""
     return Session(
         part.scope,
@@ -191,7 +191,7 @@ def _session(part: Part, catalog: Catalog, given: Given, remembered: Remembered 
         apply=given["fix"],
         progress=not given["quiet"],
         color=given["output_file"] is None and wants_color(given["color"], is_terminal(sys.stdout)),
-        remembered=remembered,
+        caches=caches,
         formats=frozenset(report.format for report in to_files(given)),
         keep=part.keep if part.baselines is not None or part.since is not None else None,
         suppressed=given["report_suppressed"],

@@ -11,9 +11,9 @@ import click
 
 from torchlint.base.places import is_temporary
 from torchlint.cli.output import complain, emit
-from torchlint.engine.cache_folder import remove
 from torchlint.engine.config import find_config, load_settings
 from torchlint.report.kit.words import pluralise, visible, visible_path
+from torchlint.run.cache_folder import remove
 from torchlint.source.discover import DEFAULT_EXCLUDE
 
 _YOUNG = 60.0

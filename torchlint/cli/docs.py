@@ -7,9 +7,9 @@ import webbrowser
 import click
 
 from torchlint.base.errors import UsageError
+from torchlint.catalog.rules import load_catalog
 from torchlint.cli.output import complain, emit
 from torchlint.cli.rule import left_out
-from torchlint.engine.catalog import load_catalog
 from torchlint.report.kit.words import visible_path
 
 

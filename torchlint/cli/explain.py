@@ -12,17 +12,17 @@ from torchlint.base.errors import SourceError, UsageError
 from torchlint.base.explanation import Asked, ExplainedReport, Place
 from torchlint.base.finding import INVALID_SYNTAX, FileReport, NoteKind
 from torchlint.base.span import LineIndex
+from torchlint.catalog.rules import Catalog
 from torchlint.cli.options import Given, wants_color
 from torchlint.cli.output import complain, emit
 from torchlint.cli.progress import is_terminal
 from torchlint.cli.scope import Scope, Target, read_target, scope
-from torchlint.engine.catalog import Catalog
 from torchlint.engine.config import Settings, codes_for
-from torchlint.engine.explain import Explainer
 from torchlint.engine.job import Job
-from torchlint.engine.run import RunOptions, run
+from torchlint.explain.explainer import Explainer
 from torchlint.report.kit.words import visible, visible_path
 from torchlint.report.text import place
+from torchlint.run.run import RunOptions, run
 from torchlint.source.discover import SkipKind
 from torchlint.source.document import Document
 from torchlint.source.globs import matches

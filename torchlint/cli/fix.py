@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from torchlint.catalog.rules import Catalog, load_catalog
 from torchlint.cli.check import announce, fixed_stdin, shown
 from torchlint.cli.destinations import check_destinations, refuse_files
 from torchlint.cli.options import Given, common_options
@@ -13,7 +14,6 @@ from torchlint.cli.output import complain, emit_bytes
 from torchlint.cli.preview import broken, preview, report_undone, told
 from torchlint.cli.scope import STDIN, Scope, scope
 from torchlint.cli.session import Session, exit_code
-from torchlint.engine.catalog import Catalog, load_catalog
 
 
 @click.command("fix")

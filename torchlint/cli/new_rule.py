@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from torchlint.base.errors import ConfigError, UsageError
+from torchlint.catalog.plugins import GROUP
+from torchlint.catalog.rule_file import FAMILIES, checked_name
+from torchlint.catalog.rules import load_catalog
 from torchlint.cli.output import emit
-from torchlint.engine.catalog import load_catalog
-from torchlint.engine.plugins import GROUP
-from torchlint.engine.rule_file import FAMILIES, checked_name
 from torchlint.manual import new_rule
 from torchlint.report.kit.words import visible, visible_path
 

@@ -115,7 +115,7 @@ def write_output_file(path: str, data: bytes, option: str = "") -> None:
     Raises:
         OutputError: the file cannot be written.
     """
-    from torchlint.engine.write import atomically, remove_stale, write_all
+    from torchlint.source.write import atomically, remove_stale, write_all
 
     check_output_file(path, (), option)  # once more: it may have become something else
     real = os.path.realpath(path)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint.base.finding import FileReport
+from torchlint.catalog.rules import Catalog
 from torchlint.cli.options import Given
 from torchlint.cli.scope import Scope, Target
-from torchlint.engine.catalog import Catalog
 from torchlint.report.run_report import ShardOf
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ import dataclasses
 import sys
 
 from torchlint.base.finding import FileReport, NoteKind
+from torchlint.catalog.rules import Catalog
 from torchlint.cli.options import Given, wants_color
 from torchlint.cli.output import complain, emit, emit_bytes, write_output_file
 from torchlint.cli.progress import is_terminal
 from torchlint.cli.scope import Scope
 from torchlint.cli.session import BROKEN, Session, exit_code
-from torchlint.engine.catalog import Catalog
 from torchlint.report.concise import render
 from torchlint.report.diff import render_diff
 from torchlint.report.kit.words import pluralise

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 from torchlint import __version__
 from torchlint.base.places import CACHE_NAME
 from torchlint.cli.terminal import terminal_width
-from torchlint.engine.cache_folder import CacheFolder, identity_of, on_ci, owned
+from torchlint.run.cache_folder import CacheFolder, identity_of, on_ci, owned
 from torchlint.source.paths import real_folder_of
 
 if TYPE_CHECKING:
-    from torchlint.cli.remembered import Remembered
     from torchlint.cli.scope import Scope
+    from torchlint.run.caches import Caches
 
 Outcome = tuple[str, str, int]
 """What a run wrote to standard output and standard error, and its exit code."""
@@ -62,18 +62,16 @@ def _recalled(arguments: Sequence[str]) -> Outcome | None:
     return None
 
 
-def remember(
-    arguments: Sequence[str], found: Scope, remembered: Remembered, outcome: Outcome, others: Iterable[str]
-) -> None:
+def remember(arguments: Sequence[str], found: Scope, caches: Caches, outcome: Outcome, others: Iterable[str]) -> None:
     """Keep what a command came to, if all that it saw is older than the run, so that no change can go unseen.
 
-    `others` are paths that the outcome depends on besides what `found` and `remembered` know of.
+    `others` are paths that the outcome depends on besides what `found` and `caches` know of.
     """
-    folder = remembered.folder(found.settings)
-    if folder is None or remembered.exact or remembered.warning or len(outcome[0]) > _LARGEST:
+    folder = caches.folder(found.settings)
+    if folder is None or caches.exact or caches.warning or len(outcome[0]) > _LARGEST:
         return
     watched: dict[str, list[str]] = {}
-    for path in sorted({*_watched(found, remembered), *others}):
+    for path in sorted({*_watched(found, caches), *others}):
         head, tail = (path, "") if path in found.folders else os.path.split(path)
         watched.setdefault(head, []).append(tail)
     there = sorted({os.path.join(above, ".git") for above in _above(found.named)})
@@ -150,9 +148,9 @@ def _above(paths: Iterable[str]) -> Iterator[str]:
                 start = os.path.dirname(start)
 
 
-def _watched(found: Scope, remembered: Remembered) -> Iterator[str]:
+def _watched(found: Scope, caches: Caches) -> Iterator[str]:
     """Yield the paths on whose state a run depends, whether there is something or not."""
-    from torchlint.engine.former import former_content
+    from torchlint.source.former import former_content
 
     yield from found.folders
     yield from found.marks
@@ -162,8 +160,8 @@ def _watched(found: Scope, remembered: Remembered) -> Iterator[str]:
         if former := former_content(target.found.path):
             yield former
     yield from _read_early(found)
-    yield from _modules(found, remembered)
-    yield from _own(remembered)
+    yield from _modules(found, caches)
+    yield from _own(caches)
 
 
 def _read_early(found: Scope) -> Iterator[str]:
@@ -183,11 +181,11 @@ def _read_early(found: Scope) -> Iterator[str]:
         yield from lists_in(folder) if folder in found.folders else watched(folder)
 
 
-def _modules(found: Scope, remembered: Remembered) -> Iterator[str]:
+def _modules(found: Scope, caches: Caches) -> Iterator[str]:
     """Yield the other files that reports depend on; what is absent from a watched folder needs no word of its own."""
     from torchlint.base.trail import NO_MODULE, NOTHING
 
-    for path, state in set(remembered.facts()):
+    for path, state in set(caches.facts()):
         absent = state in (NOTHING, NO_MODULE)
         if absent and os.path.dirname(path) in found.folders:
             continue
@@ -196,14 +194,14 @@ def _modules(found: Scope, remembered: Remembered) -> Iterator[str]:
             yield f"{path}.py"
 
 
-def _own(remembered: Remembered) -> Iterator[str]:
+def _own(caches: Caches) -> Iterator[str]:
     """Yield torchlint's own files, those of plugins, and the folders where more of these would be installed."""
     import torchlint
-    from torchlint.engine.cache import PARTS, libcst_version_file, own_files, plugin_files
+    from torchlint.run.cache import PARTS, libcst_version_file, own_files, plugin_files
 
     package = os.path.dirname(os.path.abspath(torchlint.__file__))
     yield from sys.path
     yield libcst_version_file()
     yield from own_files(package, (*PARTS, "cli", "manual", "report"))
-    yield from plugin_files(remembered.catalog)
-    yield from {os.path.dirname(info.path) for info in remembered.catalog.rules}
+    yield from plugin_files(caches.catalog)
+    yield from {os.path.dirname(info.path) for info in caches.catalog.rules}

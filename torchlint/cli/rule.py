@@ -7,8 +7,8 @@ import json
 import click
 
 from torchlint.base.errors import UsageError
+from torchlint.catalog.rules import Catalog, RuleInfo, load_catalog
 from torchlint.cli.output import complain
-from torchlint.engine.catalog import Catalog, RuleInfo, load_catalog
 from torchlint.manual.engine_codes import ENGINE_PAGES
 from torchlint.manual.pages import page_text, sections
 from torchlint.report.kit.words import visible, visible_path

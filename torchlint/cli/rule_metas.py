@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from torchlint.base.finding import Finding
 from torchlint.base.places import rule_page
-from torchlint.engine.catalog import Catalog
+from torchlint.catalog.rules import Catalog
 from torchlint.engine.config import Settings, severities
 from torchlint.report.run_report import RuleMeta
 

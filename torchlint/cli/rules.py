@@ -6,9 +6,9 @@ import json
 
 import click
 
+from torchlint.catalog.rule_file import OURS
+from torchlint.catalog.rules import Catalog, load_catalog
 from torchlint.cli.rule import as_json, left_out
-from torchlint.engine.catalog import Catalog, load_catalog
-from torchlint.engine.rule_file import OURS
 from torchlint.report.kit.terminal import aligned
 from torchlint.report.kit.words import visible
 

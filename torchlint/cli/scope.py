@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from torchlint.base.errors import TooLargeError, UsageError
+from torchlint.catalog.rules import Catalog
 from torchlint.cli.options import Given, overrides
-from torchlint.engine.catalog import Catalog
 from torchlint.engine.config import Settings, find_config, find_root, in_folder, load_settings, parse_inline
 from torchlint.engine.dependencies import Declared
 from torchlint.source.discover import DiscoverOptions, Found, SkipKind, Skipped, discover

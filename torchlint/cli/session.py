@@ -22,20 +22,20 @@ from torchlint.base.finding import (
     Severity,
 )
 from torchlint.base.span import Position
+from torchlint.catalog.rules import Catalog
 from torchlint.cli.progress import Progress
 from torchlint.cli.rule_metas import rule_metas
 from torchlint.cli.scope import Scope, Target, read_target
-from torchlint.engine.catalog import Catalog
 from torchlint.engine.config import Settings, codes_for, severities
-from torchlint.engine.former import former_content, half_written
 from torchlint.engine.job import Job, Silence
 from torchlint.report.formats import WITH_MANUAL, WITH_SOURCE, WITH_WEIGHTS
 from torchlint.report.run_report import RunReport, ShardOf
 from torchlint.source.discover import SkipKind
 from torchlint.source.document import Document
+from torchlint.source.former import former_content, half_written
 
 if TYPE_CHECKING:
-    from torchlint.cli.remembered import Remembered
+    from torchlint.run.caches import Caches
 
 Keep = Callable[[Target, FileReport], FileReport]
 """Gives the report of a file without the findings that shall not be seen."""
@@ -54,7 +54,7 @@ class Session:
         apply: whether to write them to the files; standard input is never written.
         progress: whether to show progress.
         color: whether the report may hold colours.
-        remembered: the reports of earlier runs; None for a run that uses none.
+        caches: the reports of earlier runs; None for a run that uses none.
         formats: the formats of reports besides the one that is printed.
         keep: what takes findings out of the reports that shall not be seen.
         silences: by file name, what to silence by comments.
@@ -74,7 +74,7 @@ class Session:
     apply: bool = False
     progress: bool = False
     color: bool = False
-    remembered: Remembered | None = None
+    caches: Caches | None = None
     formats: frozenset[str] = frozenset()
     keep: Keep | None = None
     silences: Mapping[str, Silence] = field(default_factory=dict)
@@ -104,8 +104,8 @@ class Session:
         targets = [target for target in self.scope.targets if not self._recalled(target)]
         if targets:
             self._analyse(targets)
-        if self.remembered is not None:
-            self.remembered.save()
+        if self.caches is not None:
+            self.caches.save()
         # Nothing is written before all files are read: what a file imports must not change under its analysis.
         for index, (document, target) in self._changed.items():
             self.files[index] = self._written(self.files[index], document, target)
@@ -116,7 +116,7 @@ class Session:
 
     def _recalled(self, target: Target) -> bool:
         """Take the report of an earlier run on a file that says the same again; say whether there is one."""
-        cache = self.remembered.cache(target.settings) if self.remembered is not None else None
+        cache = self.caches.cache(target.settings) if self.caches is not None else None
         path, name, limit = target.found.path, target.found.filename, target.settings.max_file_size
         report = cache.recall(target.relative, path, name, limit, target.identity) if cache is not None else None
         if report is not None:
@@ -124,7 +124,7 @@ class Session:
         return report is not None
 
     def _analyse(self, targets: list[Target]) -> None:
-        from torchlint.engine.run import RunOptions, run
+        from torchlint.run.run import RunOptions, run
 
         settings = self.scope.settings
         options = RunOptions(jobs=settings.jobs or None, timeout=settings.timeout)
@@ -194,18 +194,18 @@ class Session:
                 settings.accelerator,
                 settings.assume_hot,
                 self.fix,
-                bool(self._formats() & WITH_SOURCE) or self.remembered is not None,
+                bool(self._formats() & WITH_SOURCE) or self.caches is not None,
                 settings.root,
-                self.remembered is not None,
+                self.caches is not None,
                 self.silences.get(name),
                 identity=target.identity,
             )
 
     def _done(self, report: FileReport, document: Document, target: Target) -> None:
         """Take the report of a file that was analysed."""
-        cache = self.remembered.cache(target.settings) if self.remembered is not None else None
+        cache = self.caches.cache(target.settings) if self.caches is not None else None
         if cache is not None:
-            from torchlint.engine.contents import digest
+            from torchlint.run.digests import digest
 
             cache.store(target.relative, target.found.path, digest(document.data), report, target.identity)
         changed = report.before != report.after
@@ -245,7 +245,7 @@ class Session:
         return dataclasses.replace(report, findings=findings, suppressed=suppressed)
 
     def _written(self, report: FileReport, document: Document, target: Target) -> FileReport:
-        from torchlint.engine.write import write
+        from torchlint.source.write import write
 
         try:
             if os.path.realpath(document.path) != document.path:
@@ -272,7 +272,7 @@ class Session:
 
     def _tidy(self) -> None:
         """Remove the temporary files that killed runs left beside the files of this one."""
-        from torchlint.engine.write import remove_stale
+        from torchlint.source.write import remove_stale
 
         for directory in {os.path.dirname(target.found.path) for target in self.scope.targets if target.found.path}:
             remove_stale(directory)

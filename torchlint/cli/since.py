@@ -10,8 +10,8 @@ from torchlint.base.errors import SourceError, UsageError
 from torchlint.base.finding import FileReport, Finding
 from torchlint.cli.scope import Scope, Target
 from torchlint.cli.session import BROKEN
-from torchlint.engine.changes import ALL_LINES, ChangedLines, Changes, changes_since
 from torchlint.report.kit.words import visible_path
+from torchlint.source.changes import ALL_LINES, ChangedLines, Changes, changes_since
 from torchlint.source.document import read_bytes
 
 _LONE_CR = re.compile(rb"\r(?!\n)")

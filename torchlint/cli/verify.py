@@ -15,13 +15,13 @@ import click
 
 from torchlint.base.errors import OutputError, UsageError
 from torchlint.base.finding import Finding, NoteKind
+from torchlint.catalog.rules import load_catalog
 from torchlint.cli.options import Given, wants_color
 from torchlint.cli.output import check_output_file, complain, emit, write_output_file
 from torchlint.cli.progress import Status, is_terminal
 from torchlint.cli.scope import STDIN, Scope, Target, scope
 from torchlint.cli.session import BROKEN, Session
 from torchlint.cli.verify_options import options, verify_options
-from torchlint.engine.catalog import load_catalog
 from torchlint.report.kit.words import visible
 from torchlint.report.summary import undone
 from torchlint.source.discover import SkipKind

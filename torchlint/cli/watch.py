@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from torchlint.base.errors import TorchlintError
+from torchlint.catalog.rules import load_catalog
 from torchlint.cli.options import Given
 from torchlint.cli.output import complain, emit
 from torchlint.cli.progress import is_terminal
 from torchlint.cli.scope import scope
-from torchlint.engine.catalog import load_catalog
 from torchlint.engine.config import find_config
 from torchlint.report.kit.words import visible
 from torchlint.source.discover import SkipKind

@@ -1,1 +1,1 @@
-"""Floor 5: runs rules over documents. Meets the rules only through the catalogue's folder walk."""
+"""Floor 6: one file: its rules, fixes and suppressions. Meets the rules only through the catalogue."""

@@ -155,7 +155,7 @@ def write_baseline(baseline: Baseline, entries: Entries) -> bool:
     Raises:
         WriteError: it changed since it was read, or cannot be written.
     """
-    from torchlint.engine.write import atomically, write, write_all
+    from torchlint.source.write import atomically, write, write_all
 
     text = rendered(entries)
     if baseline.data is not None:

@@ -14,7 +14,7 @@ from typing import Any
 from torchlint.base.errors import ConfigError, TorchlintError, UsageError
 from torchlint.base.finding import Severity
 from torchlint.base.places import CACHE_NAME
-from torchlint.engine.catalog import Catalog, load_catalog
+from torchlint.catalog.rules import Catalog, load_catalog
 from torchlint.engine.config_file import Layer, find_config, read_chain
 from torchlint.engine.dependencies import Declared, declared_above, declared_in
 from torchlint.engine.options import OPTIONS, check_option

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from torchlint.base.finding import Finding, Note, NoteKind, Safety, TextFix
+from torchlint.edits.validation import Validator
 from torchlint.engine.overlaps import edits_of, independent
-from torchlint.engine.sound import Verdict
 
 MAX_ROUNDS = 10
 
@@ -46,7 +46,7 @@ class _Run:
     """The state of one call of `apply_fixes`."""
 
     allowed: Callable[[TextFix], bool]
-    verdict: Verdict
+    verdict: Validator
     encoding: str
     applied: Counter[str] = field(default_factory=Counter)
     unsafe: int = 0
@@ -121,7 +121,7 @@ def apply_fixes(text: str, check: Check, allowed: Callable[[TextFix], bool], enc
         allowed: whether a fix may be applied (its safety).
         encoding: the file's codec; a fix whose text it cannot hold is withheld.
     """
-    run = _Run(allowed, Verdict(text), encoding)
+    run = _Run(allowed, Validator(text), encoding)
     findings = first = check(text)
     now = text
     for _ in range(MAX_ROUNDS):

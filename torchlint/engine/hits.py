@@ -14,15 +14,15 @@ import libcst as cst
 
 from torchlint.base.finding import Finding, Frequency, Note, NoteKind, Reason, TextFix
 from torchlint.base.span import LineIndex, Span
-from torchlint.engine.catalog import load_catalog
-from torchlint.engine.edits import EditContext, text_fix
+from torchlint.catalog.rule_file import OURS
+from torchlint.catalog.rules import load_catalog
+from torchlint.edits.positions import Layout
+from torchlint.edits.statement_spans import StatementSpans
+from torchlint.edits.text_fix import EditContext, text_fix
 from torchlint.engine.job import Job
-from torchlint.engine.positions import Layout
-from torchlint.engine.projects import outside_of
-from torchlint.engine.rule_file import OURS
-from torchlint.engine.shown import shown
-from torchlint.engine.units import Units
 from torchlint.rule import Append, Grade, Hit, Module, Prepend, Remove, Replace, Rule, Safety, Why
+from torchlint.semantic.project.outside import Outside
+from torchlint.source.paths import shown
 
 _FREQUENCIES = {
     Grade.COLD: Frequency.NOT_HOT,
@@ -36,7 +36,9 @@ _IMPORTED = "An import gives a name in this code another meaning than it had, so
 _COMPOUND = (cst.BaseCompoundStatement, cst.Else, cst.Finally, cst.ExceptHandler)
 
 
-def collect(tree: cst.Module, text: str, python: ast.Module | None, job: Job, rules: list[Rule]) -> Collected:
+def collect(
+    tree: cst.Module, text: str, python: ast.Module | None, job: Job, rules: list[Rule], outside: Outside | None
+) -> Collected:
     """Run `rules` over a parsed file. A check that crashes costs a note that names it, and only its own findings."""
     module = Module(
         tree,
@@ -46,7 +48,7 @@ def collect(tree: cst.Module, text: str, python: ast.Module | None, job: Job, ru
         accelerator=job.accelerator,
         assume_hot=job.assume_hot,
         python=python,
-        outside=outside_of(job),
+        outside=outside,
     )
     hits: list[tuple[Rule, Hit]] = []
     crashes: list[tuple[Rule, cst.CSTNode, str]] = []
@@ -86,7 +88,7 @@ def _message(rule: Rule, hit: Hit) -> str:
 
 
 def _layout(module: Module) -> Layout:
-    units = Units(module.root, module.text, module.statements, module.parent)
+    units = StatementSpans(module.root, module.text, module.statements, module.parent)
     return Layout(module.root, module.text, units)
 
 

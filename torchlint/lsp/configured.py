@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from torchlint.base.errors import TorchlintError
 from torchlint.base.finding import FileReport, Note, NoteKind, Severity
-from torchlint.engine.catalog import Catalog
+from torchlint.catalog.rules import Catalog
 from torchlint.engine.config import Overrides, Settings, codes_for, find_config, in_folder, load_settings, severities
 from torchlint.engine.job import Job
 from torchlint.lsp.uris import UNTITLED, path_of, scheme_of

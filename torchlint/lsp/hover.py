@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from lsprotocol import types as lsp
 
 from torchlint.base.finding import Finding
-from torchlint.engine.catalog import Catalog, RuleInfo
+from torchlint.catalog.rules import Catalog, RuleInfo
 from torchlint.lsp.convert import Place
 from torchlint.source.comments import Comment
 from torchlint.source.pragma import pragmas

@@ -19,10 +19,10 @@ from typing import Any
 
 import torchlint
 from torchlint.base.finding import FileReport
-from torchlint.engine import limits
 from torchlint.engine.job import Job
-from torchlint.engine.worker import death, failed
 from torchlint.lsp.resident import PREFIX, Request
+from torchlint.run import limits
+from torchlint.run.worker import death, failed
 
 MOST = 2
 """Workers at most."""

@@ -12,10 +12,10 @@ import pickle
 from dataclasses import dataclass
 
 from torchlint.base.finding import FileReport
-from torchlint.engine.guard import inspect
 from torchlint.engine.job import Job
-from torchlint.engine.run import refused
-from torchlint.engine.worker import OUT_OF_MEMORY, analyse_job, failed, prepare, work
+from torchlint.run.prescan import prescan
+from torchlint.run.run import refused
+from torchlint.run.worker import OUT_OF_MEMORY, analyse_job, failed, prepare, work
 
 PREFIX = 8
 """Bytes that hold the length of a message."""
@@ -52,10 +52,10 @@ def main() -> None:
 
 def analysed(job: Job) -> FileReport:
     """Analyse a job; other files of its project are read again where they have changed."""
-    guard = inspect(job.document.text.encode("utf-8", "surrogatepass"))
-    if guard.refuse:
-        return refused(job.document, guard)
-    from torchlint.engine import projects
+    found = prescan(job.document.text.encode("utf-8", "surrogatepass"))
+    if found.refuse:
+        return refused(job.document, found)
+    from torchlint.run import projects
 
     projects.refresh(job.unsaved)
     return analyse_job(job)
@@ -66,7 +66,7 @@ def _warm() -> None:
     import torchlint.engine.fix
     import torchlint.engine.hits
     import torchlint.source.suppress  # noqa: F401
-    from torchlint.engine.catalog import load_catalog, load_rules
+    from torchlint.catalog.rules import load_catalog, load_rules
 
     load_rules([info.code for info in load_catalog().rules])
     gc.freeze()

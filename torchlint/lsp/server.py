@@ -15,7 +15,7 @@ from pygls.lsp.server import LanguageServer
 
 from torchlint import __version__
 from torchlint.base.errors import TorchlintError
-from torchlint.engine.catalog import Catalog, load_catalog
+from torchlint.catalog.rules import Catalog, load_catalog
 from torchlint.lsp.analyses import Analyses, Analysis, Subject
 from torchlint.lsp.client import Client
 from torchlint.lsp.configured import Configured

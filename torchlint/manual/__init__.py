@@ -1,1 +1,1 @@
-"""Floor 6: rule pages, the README table and other prose printed from the rules themselves."""
+"""Floor 7: rule pages, the README table and other prose printed from the rules themselves."""

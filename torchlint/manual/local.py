@@ -19,11 +19,11 @@ from pathlib import Path
 from torchlint import __version__
 from torchlint.base.errors import OutputError
 from torchlint.base.places import TEMPORARY_PREFIX, TEMPORARY_SUFFIX
-from torchlint.engine.catalog import Catalog
-from torchlint.engine.write import remove_stale
+from torchlint.catalog.rules import Catalog
 from torchlint.manual.engine_codes import ENGINE_PAGES
 from torchlint.manual.pages import page
 from torchlint.report.kit.markdown import Block, blocks
+from torchlint.source.write import remove_stale
 
 INDEX = "index"
 _CODE = re.compile(r"\b[A-Z]{2,}[0-9]{3,}\b")

@@ -8,8 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from torchlint.base.finding import Safety
-from torchlint.engine.catalog import Catalog, RuleInfo
-from torchlint.engine.manual_sections import HEADINGS
+from torchlint.catalog.manual import HEADINGS
+from torchlint.catalog.rules import Catalog, RuleInfo
 from torchlint.manual.measurements import read, read_costs, read_weights
 
 MEASURED = Path(__file__).parent / "measured.json"

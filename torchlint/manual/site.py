@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from torchlint.base.finding import Safety
-from torchlint.engine.catalog import Catalog, RuleInfo
-from torchlint.engine.manual_sections import code_blocks
+from torchlint.catalog.manual import code_blocks
+from torchlint.catalog.rules import Catalog, RuleInfo
 from torchlint.manual.engine_codes import ENGINE_PAGES
 from torchlint.manual.pages import NOT_MEASURED, measurements
 

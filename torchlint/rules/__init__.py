@@ -1,1 +1,1 @@
-"""Floor 5: one file is one rule; the folder is its family, the hundreds digit of its code."""
+"""Floor 10: one file is one rule; the folder is its family, the hundreds digit of its code."""

@@ -31,3 +31,12 @@ def kind_of(mode: int) -> str:
     if stat.S_ISFIFO(mode):
         return "a FIFO"
     return "a socket" if stat.S_ISSOCK(mode) else "a device"
+
+
+def shown(path: str) -> str:
+    """Return a file's path as the user would name it: relative to the current folder where it lies below it."""
+    try:
+        relative = os.path.relpath(path)
+    except (OSError, ValueError):  # the folder was deleted, or it is on another drive
+        return path
+    return path if relative.startswith(os.pardir) else relative

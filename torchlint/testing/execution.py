@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from unittest import SkipTest
 
 from torchlint.base.errors import UsageError
-from torchlint.engine.rule_file import RuleInfo
+from torchlint.catalog.rule_file import RuleInfo
 
 
 def difference(info: RuleInfo) -> str:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from torchlint.base.errors import UsageError
 from torchlint.base.finding import FileReport, Finding, NoteKind
-from torchlint.engine.catalog import load_catalog
-from torchlint.engine.check import analyse
-from torchlint.engine.manual_sections import code_blocks
-from torchlint.engine.rule_file import RuleInfo
+from torchlint.catalog.manual import code_blocks
+from torchlint.catalog.rule_file import RuleInfo
+from torchlint.catalog.rules import load_catalog
+from torchlint.engine.analyse import analyse
 from torchlint.testing.source import every_code, job
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from torchlint.base.errors import CatalogError, UsageError
 from torchlint.base.finding import FileReport, Finding, NoteKind
-from torchlint.engine.catalog import load_catalog
-from torchlint.engine.check import analyse
+from torchlint.catalog.rules import load_catalog
+from torchlint.engine.analyse import analyse
 from torchlint.engine.job import Job
 from torchlint.source.document import decode
 

@@ -1,4 +1,4 @@
-"""Floor 6: before against after. The parent process uses the standard library only; torch runs in child processes.
+"""Floor 9: before against after. The parent process uses the standard library only; torch runs in child processes.
 
 `model` holds the values, `fixes` and `variants` what is compared, `statistics` what a difference means; ``machine``
 where it runs, ``script`` whole programs, ``paired`` functions and rules, ``inside`` what the user's interpreter runs,

@@ -1,0 +1,1 @@
+"""Floor 5: which rules there are, read from their files: ours and those of plugins, with their manuals."""

@@ -1,0 +1,299 @@
+"""Reads a rule file with `ast`, never importing it: the docstring and the literals of ``rule = Rule(...)``.
+
+All rule files are read at each start. So only that one statement is parsed, and the manual is cut into sections when
+somebody asks for them.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from torchlint.base.errors import CatalogError
+from torchlint.base.finding import Safety, Severity
+from torchlint.catalog.manual import Sections, check_manual, title_of
+
+FAMILIES: Mapping[str, str] = {
+    "transfer": "1",
+    "loading": "2",
+    "distributed": "3",
+    "precision": "4",
+    "training": "5",
+    "vectorize": "6",
+    "memory": "7",
+    "debug": "8",
+    "frameworks": "9",
+}
+"""Folder → hundreds digit of its rules' codes."""
+OURS = "torchlint"
+"""The package of our own rules."""
+CODE = re.compile(r"[A-Z]{2,5}\d{3}")
+_OWN = re.compile(r"TL\d{3}")
+_STEM = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_SHY_NAMES = ("use-", "avoid-", "prefer-")
+_HEAD = re.compile(r"^rule\b[^=\n]*=\s*Rule\(.*?^\)$", re.MULTILINE | re.DOTALL)
+_SAFETY = re.compile(r"Safety\.(SAFE|UNSAFE|SUGGESTION)\b")
+_BINDING = re.compile(r"^rule\b", re.MULTILINE)
+_QUOTES = '"""'
+T = TypeVar("T")
+_DEMANDED = ("code", "message", "severity", "default", "triggers")
+_ALLOWED = (*_DEMANDED, "yields_to", "equivalence")
+EQUIVALENCES = ("bitwise", "close", "rng", "opt-in")
+"""What the unsafe fix of a rule keeps of the results; a safe fix keeps every bit."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleInfo:
+    """What the parent process knows of a rule, all read from its file.
+
+    Args:
+        code: ``TL102``, say.
+        name: the file's stem with dashes.
+        family: the folder's name.
+        title: the docstring's first line.
+        message: the finding's line, with ``{placeholders}``.
+        severity: the rule's own severity, before configuration.
+        default: whether the rule is on when nothing is selected.
+        triggers: byte strings of which a file must hold one.
+        yields_to: codes of more specific rules.
+        fixes: the kinds of fix that the file constructs, in the order safe, unsafe, suggestion; empty for none.
+        manual: the docstring.
+        sections: the manual's text by heading; cut when asked for.
+        module: the dotted module name, for the worker that imports it.
+        path: the file.
+        equivalence: what an unsafe fix keeps of the results: "bitwise", "close" (rounding may differ), "rng" (other
+            random numbers) or "opt-in" (they change by design).
+        package: the distribution that brings the rule.
+        root: of a plugin's rule, the folder (or the one file) whose code decides what the rule finds.
+    """
+
+    code: str
+    name: str
+    family: str
+    title: str
+    message: str
+    severity: Severity
+    default: bool
+    triggers: tuple[bytes, ...]
+    yields_to: tuple[str, ...]
+    fixes: tuple[Safety, ...]
+    manual: str = field(repr=False)
+    sections: Mapping[str, str] = field(repr=False, compare=False)
+    module: str
+    path: str
+    equivalence: str = "close"
+    package: str = OURS
+    root: str = ""
+
+
+def rule_files(folder: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
+    """Return the rule files and the folders right in `folder`, in order; an editor's lock files are not among them."""
+    files, folders = [], []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                if entry.name != "__init__.py" and not entry.name.startswith("."):
+                    files.append(entry.path)
+            elif entry.is_dir() and entry.name != "__pycache__":
+                folders.append(entry.path)
+    return sorted(files), sorted(folders)
+
+
+def stem(path: str) -> str:
+    """Return the name of the module in a file."""
+    return os.path.basename(path)[: -len(".py")]
+
+
+def read_rule_file(path: str, module: str, family: str, *, plugin: bool = False, thorough: bool = True) -> RuleInfo:
+    """Read one rule file.
+
+    Args:
+        path: the file.
+        module: its dotted name.
+        family: its folder's name, which must be one of `FAMILIES` unless `plugin`.
+        plugin: whether the rule is not torchlint's own; then the code must not start with ``TL``.
+        thorough: whether to hold message and manual to the contract too; for our own rules a test does that.
+
+    Raises:
+        CatalogError: the file breaks the contract of a rule; the message names it.
+    """
+    try:
+        with io.FileIO(path) as file:
+            text = file.readall().decode("utf-8").replace("\r\n", "\n")
+        info = _read(text, path, module, family, plugin)
+        if thorough:
+            _check_placeholders(info.message)
+            check_manual(info.sections, unsafe=Safety.UNSAFE in info.fixes)
+    except (ValueError, OSError, SyntaxError, RecursionError) as error:
+        raise CatalogError(f"{path}: {error}") from None
+    return info
+
+
+def _read(text: str, path: str, module: str, family: str, plugin: bool) -> RuleInfo:
+    """Do the work of `read_rule_file`; every breach is a ValueError without the file's name."""
+    manual, end, literals = _quick_head(text) or _parsed_head(text)
+    code = _checked_code(literals["code"], family, plugin)
+    name = checked_name(module, plugin)
+    if not isinstance(literals["default"], bool):
+        raise ValueError("default= must be True or False")
+    kinds = set(_kinds(text, end))
+    return RuleInfo(
+        code=code,
+        name=name,
+        family=family,
+        title=title_of(manual),
+        message=_checked_message(literals["message"]),
+        severity=_severity(literals["severity"]),
+        default=literals["default"],
+        triggers=_checked_triggers(literals["triggers"]),
+        yields_to=_checked_codes(literals.get("yields_to", ()), code),
+        fixes=tuple(safety for safety in Safety if safety.name in kinds),
+        manual=manual,
+        sections=Sections(manual),
+        module=module,
+        path=path,
+        equivalence=_checked_equivalence(literals.get("equivalence", "close")),
+    )
+
+
+def _quick_head(text: str) -> tuple[str, int, dict[str, object]] | None:
+    """Return the manual, the offset of its end and the literals of a file in the usual form; None for any other."""
+    end = text.find(_QUOTES, 3)
+    if not text.startswith(_QUOTES) or end < 0 or "\\" in text[:end]:
+        return None
+    head, binding = _HEAD.search(text, end), _BINDING.search(text, end)
+    if head is None or binding is None or binding.start() != head.start():
+        return None
+    try:
+        return text[3:end], end + 3, _literals(ast.parse(head[0]))
+    except (SyntaxError, ValueError):
+        return None  # the slow way knows the line
+
+
+def _parsed_head(text: str) -> tuple[str, int, dict[str, object]]:
+    tree = ast.parse(text)
+    manual = ast.get_docstring(tree, clean=False)
+    if manual is None:
+        raise ValueError("a rule file needs a docstring: it is the rule's manual")
+    lines = text.split("\n")
+    end = len("\n".join(lines[: tree.body[0].end_lineno]))
+    return manual, end, _literals(tree)
+
+
+def _kinds(text: str, start: int) -> Iterator[str]:
+    """Yield the names of the kinds of fix in the code from `start` on, comments left out."""
+    for found in _SAFETY.finditer(text, start):
+        before = text[text.rfind("\n", 0, found.start()) + 1 : found.start()]
+        if "#" not in before and not before[-1:].isidentifier():
+            yield found[1]
+
+
+def _literals(tree: ast.Module) -> dict[str, object]:
+    """Return the keyword arguments of ``rule = Rule(__name__, __doc__, ...)``."""
+    calls = [
+        statement.value
+        for statement in tree.body
+        if isinstance(statement, ast.Assign | ast.AnnAssign)
+        and [target.id for target in _targets(statement) if isinstance(target, ast.Name)] == ["rule"]
+    ]
+    call = calls[0] if len(calls) == 1 else None
+    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Rule"):
+        raise ValueError("a rule file binds one Rule(__name__, __doc__, ...) to the name 'rule'")
+    if [ast.unparse(argument) for argument in call.args] != ["__name__", "__doc__"]:
+        raise ValueError("the positional arguments of Rule are __name__ and __doc__")
+    literals: dict[str, object] = {}
+    for keyword in call.keywords:
+        if keyword.arg not in _ALLOWED:
+            raise ValueError(f"Rule takes no argument {keyword.arg or '**'!r} (known: {', '.join(_ALLOWED)})")
+        try:
+            literals[keyword.arg] = ast.literal_eval(keyword.value)
+        except ValueError:
+            raise ValueError(f"{keyword.arg}= is not a literal, so it cannot be read without an import") from None
+    if missing := [name for name in _DEMANDED if name not in literals]:
+        raise ValueError(f"Rule(...) lacks {missing[0]}=")
+    return literals
+
+
+def _targets(statement: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
+    return statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+
+
+def _checked_code(code: object, family: str, plugin: bool) -> str:
+    if not isinstance(code, str) or not (CODE if plugin else _OWN).fullmatch(code):
+        form = "two to five capitals and three digits" if plugin else "TL and three digits"
+        raise ValueError(f"code= is {code!r}; it must be {form}")
+    if plugin:
+        if _OWN.fullmatch(code):
+            raise ValueError(f"code {code} is torchlint's own; a plugin needs another prefix than TL")
+    elif code.startswith("TL0"):
+        raise ValueError(f"code {code} is the engine's own (TL000 to TL099)")
+    elif code[2] != FAMILIES.get(family):
+        raise ValueError(f"code {code} does not belong to the family {family!r} ({FAMILIES.get(family)}xx)")
+    return code
+
+
+def checked_name(module: str, plugin: bool) -> str:
+    """Return the name of the rule in a module.
+
+    Raises:
+        ValueError: a rule cannot be called that.
+    """
+    stem = module.rpartition(".")[2]
+    name = stem.replace("_", "-")
+    if not _STEM.fullmatch(stem):
+        raise ValueError("a rule's file name, which is its name, is lower-case words joined by '_'")
+    if not plugin and name.startswith(_SHY_NAMES):
+        raise ValueError(f"the name {name!r} must name the smell, not the remedy")
+    return name
+
+
+def _severity(value: object) -> Severity:
+    try:
+        return Severity(value)
+    except ValueError:
+        raise ValueError(f"severity= is {value!r}; it must be one of error, warning, info") from None
+
+
+def _checked_message(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("message= must be a string")
+    return value
+
+
+def _check_placeholders(message: str) -> None:
+    """Raise a ValueError for a lone brace, which would fail on each finding."""
+    import string
+
+    list(string.Formatter().parse(message))
+
+
+def _checked_triggers(value: object) -> tuple[bytes, ...]:
+    triggers = _tuple_of(bytes, "triggers", value)
+    if not triggers or b"" in triggers:
+        raise ValueError("triggers= needs at least one byte string, none of them empty")
+    return triggers
+
+
+def _checked_equivalence(value: object) -> str:
+    if not isinstance(value, str) or value not in EQUIVALENCES:
+        raise ValueError(f"equivalence= must be one of {', '.join(EQUIVALENCES)}, not {value!r}")
+    return value
+
+
+def _checked_codes(value: object, own: str) -> tuple[str, ...]:
+    codes = _tuple_of(str, "yields_to", value)
+    for other in codes:
+        if other == own or not CODE.fullmatch(other):
+            raise ValueError(f"yields_to= names {other!r}, which is not another rule's code")
+    return codes
+
+
+def _tuple_of(kind: type[T], name: str, value: object) -> tuple[T, ...]:
+    if not isinstance(value, tuple) or not all(isinstance(item, kind) for item in value):
+        raise ValueError(f"{name}= must be a tuple of {kind.__name__}")
+    return value

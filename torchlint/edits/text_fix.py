@@ -1,0 +1,229 @@
+"""From a rule's node edits to text edits on the file as it was read.
+
+Text that no edit names stays as it is, byte for byte: new code is cut to what differs from the old, takes the
+newlines of the line it stands on and the indentation of its statement. What cannot be written down safely
+(code inside an f-string, a statement that shares its line, a comment that would go) is withheld with a reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from torchlint.base.finding import Edit, TextFix
+from torchlint.base.span import Span
+from torchlint.edits import expressions
+from torchlint.edits.imports import import_splices
+from torchlint.edits.positions import rendered
+from torchlint.edits.splice import EditContext, Line, Splice, WithheldError
+from torchlint.rule import (
+    Append,
+    Fix,
+    InsertAfter,
+    InsertBefore,
+    NeedImport,
+    NodeEdit,
+    Prepend,
+    Remove,
+    Replace,
+)
+
+__all__ = ["EditContext", "text_fix"]
+
+_LOST_COMMENT = "it would lose a comment"
+
+
+def text_fix(fix: Fix, context: EditContext) -> TextFix | str:
+    """Return the fix as text edits, or in one clause why it cannot be had.
+
+    A fix that would lose a comment has its edits and the reason in `TextFix.withheld`.
+    """
+    try:
+        splices = _in_order(_splices(fix, context))
+    except WithheldError as error:
+        return str(error)
+    position = context.index.position
+    edits = tuple(
+        Edit(splice.span, splice.text, position(splice.span.start), position(splice.span.end)) for splice in splices
+    )
+    if not edits:
+        return "it changes nothing"
+    withheld = _LOST_COMMENT if _loses_comment(splices, context) else ""
+    return TextFix(fix.safety, fix.title, edits, fix.note, withheld)
+
+
+def _splices(fix: Fix, context: EditContext) -> list[Splice]:
+    """Return the splices of all edits, unordered; imports come last, for they depend on where the others are."""
+    removed: set[cst.CSTNode] = {
+        small for edit in fix.edits if isinstance(edit, Remove) for small in _smalls(edit.node, context)
+    }
+    found = [splice for edit in fix.edits for splice in _of_edit(edit, removed, context)]
+    places = [splice.span.start for splice in found]
+    for edit in fix.edits:
+        if isinstance(edit, NeedImport):
+            found.extend(import_splices(edit, context, places))
+    return found
+
+
+def _of_edit(edit: NodeEdit, removed: set[cst.CSTNode], context: EditContext) -> Iterator[Splice]:
+    if isinstance(edit, Remove):
+        yield from _remove(edit, removed, context)
+    elif isinstance(edit, InsertBefore | InsertAfter):
+        yield _insert(edit, context)
+    elif not isinstance(edit, NeedImport):
+        expressions.refuse_inside_strings(edit.node, context)
+        if isinstance(edit, Append):
+            yield from expressions.append(edit, context)
+        elif isinstance(edit, Prepend):
+            yield from expressions.prepend(edit, context)
+        elif isinstance(edit.node, cst.BaseStatement | cst.BaseSmallStatement):
+            yield from _replace_statement(edit, context)
+        else:
+            yield from expressions.replace(edit, context)
+
+
+def _in_order(splices: Sequence[Splice]) -> list[Splice]:
+    """Return the splices in text order, insertions at one place joined in the order given.
+
+    Raises:
+        WithheldError: two of them change the same text.
+    """
+    ordered: list[Splice] = []
+    for splice in sorted(splices, key=lambda one: (one.span.start, one.span.end)):
+        last = ordered[-1] if ordered else None
+        if last is not None and last.span == splice.span and splice.span.start == splice.span.end:
+            ordered[-1] = Splice(last.span, last.text + splice.text)
+        elif last is not None and (last.span.overlaps(splice.span) or last.span == splice.span):
+            raise WithheldError("two of its edits change the same code")
+        else:
+            ordered.append(splice)
+    return ordered
+
+
+def _loses_comment(splices: Sequence[Splice], context: EditContext) -> bool:
+    """Say whether a comment inside the edited spans is not in the new text."""
+    text = context.text
+    if not any("#" in text[splice.span.start : splice.span.end] for splice in splices):
+        return False
+    old = Counter(
+        text[comment.start : comment.end]
+        for comment in context.layout.comments
+        if any(splice.span.overlaps(comment) for splice in splices)
+    )
+    new = "\n".join(splice.text for splice in splices)
+    return any(new.count(comment) < count for comment, count in old.items())
+
+
+def _smalls(node: cst.CSTNode, context: EditContext) -> Sequence[cst.BaseSmallStatement]:
+    """Return the small statements that `Remove` takes away: all of a line, or the one."""
+    if isinstance(node, cst.SimpleStatementLine):
+        return node.body
+    if isinstance(node, cst.BaseSmallStatement):
+        return (node,)
+    above = context.parent(node)
+    if isinstance(above, cst.Expr):
+        return (above,)
+    raise WithheldError("only simple statements can be removed")
+
+
+def _remove(edit: Remove, removed: set[cst.CSTNode], context: EditContext) -> Iterator[Splice]:
+    smalls = _smalls(edit.node, context)
+    line = context.parent(smalls[0])
+    if not isinstance(line, cst.SimpleStatementLine | cst.SimpleStatementSuite):
+        raise WithheldError("the statement is not in a block")
+    if not set(line.body) <= removed:
+        for small in smalls:
+            yield _cut_small(small, line.body, context)
+        return
+    if smalls[0] is not line.body[0]:
+        return
+    block = context.parent(line)
+    whole = Span(context.span(smalls[0]).start, context.span(line.body[-1]).end)
+    lines = block.body if isinstance(block, cst.IndentedBlock) else ()
+    if isinstance(line, cst.SimpleStatementSuite) or (lines and line is lines[0] and _all_gone(lines, removed)):
+        yield Splice(whole, "pass")
+    else:
+        yield _cut_line(line, context)
+
+
+def _all_gone(lines: Sequence[cst.BaseStatement], removed: set[cst.CSTNode]) -> bool:
+    return all(isinstance(line, cst.SimpleStatementLine) and set(line.body) <= removed for line in lines)
+
+
+def _cut_small(small: cst.BaseSmallStatement, line: Sequence[cst.BaseSmallStatement], context: EditContext) -> Splice:
+    """Return the splice that takes one statement out of ``a; b``, with one semicolon."""
+    at = next(number for number, other in enumerate(line) if other is small)
+    span = context.span(small)
+    if at + 1 < len(line):
+        return Splice(Span(span.start, context.span(line[at + 1]).start), "")
+    return Splice(Span(context.span(line[at - 1]).end, span.end), "")
+
+
+def _cut_line(line: cst.SimpleStatementLine, context: EditContext) -> Splice:
+    """Return the splice that deletes a whole line; a file without a final newline stays without one."""
+    index = context.index
+    start = context.line_start(context.span(line).start)
+    row = index.position(context.after_line(line)).row
+    first = index.position(start).row
+    if row < len(index):
+        return Splice(Span(start, index.starts[row]), "")
+    if first > 1 and start == index.starts[first - 1]:
+        start = index.line_end(first - 1)
+    return Splice(Span(start, len(context.text)), "")
+
+
+def _insert(edit: InsertBefore | InsertAfter, context: EditContext) -> Splice:
+    """Return the splice that puts statements on lines of their own around a statement."""
+    line = _insertable(edit.statement, context)
+    indent = context.indent(line)
+    try:
+        new = cst.parse_module(edit.code.strip("\n"))
+    except cst.ParserSyntaxError:
+        raise WithheldError("the code to insert does not parse") from None
+    lines = [indent + rendered(statement, context.tree, indent) for statement in new.body]
+    start = context.line_start(context.span(line).start)
+    if isinstance(edit, InsertBefore):
+        return Splice(Span(start, start), context.as_written("".join(f"{code}\n" for code in lines), start))
+    end = context.after_line(line)
+    return Splice(Span(end, end), context.as_written("".join(f"\n{code}" for code in lines), end))
+
+
+def _insertable(node: cst.CSTNode, context: EditContext) -> Line:
+    """Return the line of a statement next to which a line can be put.
+
+    Raises:
+        WithheldError: the statement shares its line, or is the ``elif`` of another.
+    """
+    line = context.line_of(node)
+    at: cst.CSTNode | None = node
+    while at is not None and at is not line:
+        if isinstance(at, cst.SimpleStatementSuite):
+            raise WithheldError("the statement shares its line with other code")
+        at = context.parent(at)
+    if isinstance(line, cst.SimpleStatementLine) and len(line.body) > 1:
+        raise WithheldError("the statement shares its line with other code")
+    if isinstance(context.parent(line), cst.If):
+        raise WithheldError("no statement can stand next to an elif")
+    return line
+
+
+def _replace_statement(edit: Replace, context: EditContext) -> Iterator[Splice]:
+    """Yield the splice for a statement; comments above, behind and below the old one stay."""
+    old, new = edit.node, edit.new
+    if isinstance(old, cst.SimpleStatementLine) and isinstance(new, cst.BaseSmallStatement):
+        new = cst.SimpleStatementLine([new])
+    small = isinstance(old, cst.BaseSmallStatement)
+    if isinstance(new, cst.BaseSmallStatement) is not small:
+        line = context.parent(old)
+        if not small or not isinstance(line, cst.SimpleStatementLine) or len(line.body) > 1:
+            raise WithheldError("a statement inside a line cannot become a block")
+        old = line
+    span = context.span(old)
+    code = rendered(new, context.tree, context.indent(old))
+    if isinstance(context.parent(old), cst.If):
+        if not isinstance(new, cst.If):
+            raise WithheldError("an elif can only become an elif")
+        code = f"el{code}"
+    yield from expressions.trimmed(span, code, context)

@@ -1,0 +1,205 @@
+"""What an expression is held to be, where that comes from, and what is not known, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import libcst as cst
+
+from torchlint.base.explanation import Belief
+from torchlint.explain.line import Spots
+from torchlint.explain.origins import Origins
+from torchlint.semantic.module import ACCEL, CPU, CUDA, META, Module, Value
+
+_PLACES = {CUDA: "on the GPU", ACCEL: "on the program's device", CPU: "on the CPU", META: "on the meta device"}
+_DTYPES = {"float": "float32", "double": "float64", "half": "a 16-bit float", "int": "integer", "bool": "bool"}
+_KINDS = {
+    "ndarray": "NumPy array, on the host",
+    "none": "None",
+    "number": "Python number, on the host",
+    "bool": "Python bool, on the host",
+    "str": "text",
+    "shape": "shape, on the host",
+    "scaler": "gradient scaler",
+    "scheduler": "learning-rate scheduler",
+    "loader": "loader: it gives batches",
+    "accumulated": "sum that starts as a Python number and becomes a tensor",
+    "dtype": "dtype",
+}
+_SKIPPED = (
+    cst.BaseNumber,
+    cst.BaseString,
+    cst.Ellipsis,
+    cst.Lambda,
+    cst.Tuple,
+    cst.List,
+    cst.Dict,
+    cst.Set,
+    cst.StarredElement,
+)
+_TOLD = frozenset(("tensor", "batch", "accumulated", "module"))
+"""Kinds of which the origin matters."""
+_FREE = frozenset(("number", "bool", "shape"))
+"""Kinds that a rule about waiting is silent about."""
+_RANK = {"tensor": 0, "accumulated": 0, "batch": 1, "loader": 1, "module": 2, "?": 3}
+"""Order in which beliefs are told: tensors matter most."""
+
+
+class Beliefs:
+    """Says what the expressions of a file are held to be."""
+
+    def __init__(self, module: Module, spots: Spots, filename: str) -> None:
+        self.module = module
+        self.spots = spots
+        self.origins = Origins(module, spots, filename)
+
+    def of(self, nodes: Iterable[cst.CSTNode]) -> tuple[Belief, ...]:
+        """Return what is held of the expressions among some nodes; what says the same twice is told once."""
+        told: dict[tuple[str, str], Belief] = {}
+        given: dict[str, Belief] = {}
+        for node in nodes:
+            if self.worth(node):
+                belief = self.belief(node)
+                if self._is_target(node):
+                    given.setdefault(belief.expression, belief)
+                else:
+                    told.setdefault((belief.expression, belief.words), belief)
+        read = {expression for expression, _ in told}
+        for expression, belief in given.items():
+            if (expression, belief.words) not in told:
+                later = ", from here on" if expression in read else ""
+                told[expression, belief.words] = replace(belief, words=belief.words + later)
+        return tuple(sorted(told.values(), key=lambda each: (_RANK.get(each.kind, 4), each.row, each.column)))
+
+    def _is_target(self, node: cst.CSTNode) -> bool:
+        """Say whether a node is a name that the statement gives a value, alone or in a tuple."""
+        above = self.module.parent(node)
+        while isinstance(above, (cst.Element, cst.Tuple, cst.List, cst.StarredElement)):
+            above = self.module.parent(above)
+        return isinstance(node, cst.Name) and isinstance(above, cst.AssignTarget)
+
+    def worth(self, node: cst.CSTNode) -> bool:
+        """Say whether an expression is one that people ask about: no literal, import, keyword or function's name."""
+        if not isinstance(node, cst.BaseExpression) or isinstance(node, _SKIPPED):
+            return False
+        above = self.module.parent(node)
+        if isinstance(node, cst.Name) and node.value in ("self", "cls"):
+            return False
+        if isinstance(above, cst.Attribute) and above.attr is node:
+            return False
+        if isinstance(above, (cst.Arg, cst.Param)) and getattr(above, "keyword", getattr(above, "name", None)) is node:
+            return False
+        if isinstance(above, (cst.FunctionDef, cst.ClassDef, cst.ImportAlias, cst.Import, cst.ImportFrom)):
+            return False
+        if any(isinstance(each, (cst.Import, cst.ImportFrom, cst.Annotation)) for each in self.module.ancestors(node)):
+            return False
+        if self.module.name(node) is not None and not isinstance(node, cst.Call):
+            return False
+        value = self.module.value(node)
+        if value.kind == "?" and isinstance(node, cst.Call) and _library(self.module.name(node.func)):
+            return False
+        if isinstance(node, cst.UnaryOperation) and isinstance(node.expression, cst.BaseNumber):
+            return False
+        if value.kind == "bool" and not isinstance(node, (cst.Name, cst.Attribute)):
+            return False
+        if isinstance(above, cst.Expr) and value.kind == "?":
+            return False  # a call that is made for what it does
+        if isinstance(above, cst.Assign) and len(above.targets) == 1 and isinstance(above.targets[0].target, cst.Name):
+            return False  # the name that it is given to says the same
+        called = isinstance(above, cst.Call) and above.func is node
+        return not (called and value.kind != "module") and value.kind not in ("function", "class", "none", "str")
+
+    def belief(self, node: cst.CSTNode) -> Belief:
+        """Return what is held of one expression."""
+        value = self.module.value(node)
+        span = self.spots.span(node)
+        at = self.spots.index.position(span.start) if span is not None else None
+        device = self.module.on_device(node)
+        unsure = value.kind == "?" or (
+            value.kind in ("tensor", "batch") and value.device is None and device is not True
+        )
+        return Belief(
+            self.module.code(node),
+            at.row if at else 0,
+            at.column if at else 0,
+            value.kind,
+            value.device,
+            value.dtype,
+            device if value.tensor else None,
+            value.grad,
+            self.words(node),
+            self.origins.chain(node) if value.kind in _TOLD else (),
+            self.origins.unknown(node, value) if unsure else "",
+        )
+
+    def sentence(self, node: cst.CSTNode) -> str:
+        """Return what an expression is held to be, as a sentence with the reason where that is not known."""
+        belief = self.belief(node)
+        reason = f": {belief.unknown}" if belief.unknown else ""
+        if belief.unknown.startswith("what "):
+            return belief.unknown
+        if belief.kind == "?":
+            return f"it is not known what `{belief.expression}` is{reason}"
+        if belief.kind in _FREE:
+            reason = ": reading it waits for nothing"
+        article = "" if belief.kind in ("str", "none") else "an " if belief.words[0] in "aeiou" else "a "
+        words = belief.words.removesuffix(", on the host") if belief.kind in _FREE else belief.words
+        return f"`{belief.expression}` is {article}{words}{reason}"
+
+    def words(self, node: cst.CSTNode) -> str:
+        """Return what an expression is held to be, as a noun with its particulars."""
+        value = self.module.value(node)
+        return ", ".join([self._noun(node, value), *self._particulars(value)])
+
+    def _noun(self, node: cst.CSTNode, value: Value) -> str:
+        if value.tensor:
+            return f"tensor {self._place(node, value)}"
+        if value.kind == "batch":
+            return f"batch {_PLACES.get(value.device or '', 'of a loader, not known to be on the accelerator')}"
+        if value.kind == "?":
+            return "not known"
+        if value.kind == "module":
+            name = (value.name or "").rpartition(":")[2]
+            named = f" `{name}`" if name not in ("", "loss") else ""
+            return f"{'loss ' * (value.name == 'loss')}module{named}" + (
+                f" {_PLACES[value.device]}" if value.device else ""
+            )
+        if value.kind == "device":
+            return f"device: {_PLACES.get(value.device or '', 'which one is not known').removeprefix('on ')}"
+        if value.kind in ("list", "tuple", "dict", "iterator"):
+            item = value.item
+            if item is None and value.items:
+                return f"{value.kind} of {len(value.items)}"
+            return (
+                f"{value.kind} of {self._noun(node, item)}s"
+                if item is not None and item.kind in ("tensor", "batch", "number") and item.device
+                else value.kind
+            )
+        if value.kind in ("object", "optimizer"):
+            named = (value.name or "").rpartition(":")[2]  # the name of a class elsewhere holds its file
+            return f"{value.kind} `{named}`" if named else value.kind
+        return _KINDS.get(value.kind, value.kind)
+
+    def _place(self, node: cst.CSTNode, value: Value) -> str:
+        if value.device is not None:
+            return _PLACES[value.device]
+        if value.origin in ("model", "loss", "forward"):
+            return "where the model lives" if self.module.accel else "(no accelerator is in sight in this file)"
+        if value.origin == "batch":
+            return "of a batch, not known to be on the accelerator"
+        return "whose device is not known"
+
+    def _particulars(self, value: Value) -> Iterator[str]:
+        if value.tensor or value.kind == "accumulated":
+            if value.dtype is not None:
+                yield _DTYPES.get(value.dtype, value.dtype)
+            if value.rank is not None:
+                yield "a single value" if value.rank == 0 else f"{value.rank}-dimensional"
+            if value.grad is True:
+                yield "with a gradient graph"
+
+
+def _library(name: str | None) -> bool:
+    """Say whether a name is one of torch's or of Python's: what such a call makes for us has no kind worth telling."""
+    return name is not None and name.startswith(("torch.", "builtins."))

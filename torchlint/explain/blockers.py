@@ -1,0 +1,112 @@
+"""Which facts keep a rule silent: those without which it would flag the line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.explain.counterfactual import DEVICE, PACE, WIDE, Answer, Key, Policy, World, otherwise
+from torchlint.rule import Hit, Module, Rule
+
+_RUNS = 80
+"""Imagined runs of one check on one node, at most."""
+_BASES: tuple[frozenset[Policy], ...] = (
+    frozenset(),
+    frozenset((Policy.HOT,)),
+    frozenset((Policy.ON_DEVICE,)),
+    frozenset((Policy.HOT, Policy.ON_DEVICE)),
+)
+
+Check = Callable[[cst.CSTNode, Module], Iterator[Hit]]
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A rule whose check of `node` would give `hit`, were it not for the facts in `because`."""
+
+    rule: Rule
+    node: cst.CSTNode
+    hit: Hit
+    because: tuple[Answer, ...]
+
+
+class Search:
+    """Looks for the facts that keep rules silent about one line.
+
+    Args:
+        module: the analysis of the file.
+        subjects: the expressions of the line.
+        on_line: says whether a hit is one on the line.
+    """
+
+    def __init__(self, module: Module, subjects: frozenset[cst.CSTNode], on_line: Callable[[Hit], bool]) -> None:
+        self.module = module
+        self.subjects = subjects
+        self.on_line = on_line
+
+    def blocked(self, rule: Rule, check: Check, node: cst.CSTNode) -> Blocked | None:
+        """Return what keeps a check silent about a node; None where nothing would make it speak."""
+        left = _RUNS
+        for policies in _BASES:
+            hit, asked = self._run(check, node, policies, {})
+            if hit is not None:
+                return Blocked(rule, node, hit, self._needed(check, node, policies, asked)) if policies else None
+            if not asked:
+                return None
+            for key, instead in self._singles(asked):
+                left -= 1
+                if left < 0:
+                    return None
+                hit, told = self._run(check, node, policies, {key: instead})
+                if hit is not None:
+                    return Blocked(rule, node, hit, self._needed(check, node, policies, told))
+        return None
+
+    def _run(
+        self, check: Check, node: cst.CSTNode, policies: frozenset[Policy], imagined: dict[Key, object]
+    ) -> tuple[Hit | None, list[Answer]]:
+        world = World(self.module, self.subjects, policies, imagined)
+        try:
+            hit = next((hit for hit in check(node, world) if self.on_line(hit)), None)
+        except (RecursionError, MemoryError):
+            raise
+        except Exception:  # answers that cannot all be true at once may trip a rule; then there is nothing to learn
+            return None, []
+        return hit, world.asked
+
+    def _singles(self, asked: Sequence[Answer]) -> Iterator[tuple[Key, object]]:
+        """Yield the single facts to imagine otherwise, the last that was asked first: it mostly decided."""
+        seen: set[Key] = set()
+        for answer in reversed(asked):
+            key = (answer.question,) if answer.question in WIDE else answer.key
+            wide_no = answer.question in WIDE and not answer.answer
+            if key not in seen and not answer.changed and not wide_no:
+                seen.add(key)
+                yield from ((key, instead) for instead in otherwise(answer))
+
+    def _needed(
+        self, check: Check, node: cst.CSTNode, policies: frozenset[Policy], told: Sequence[Answer]
+    ) -> tuple[Answer, ...]:
+        """Return those of the changed answers that made the difference, one for each kind of fact."""
+        changed = list({answer.key: answer for answer in told if answer.changed}.values())
+        pace = [answer for answer in changed if answer.question in PACE]
+        device = [answer for answer in changed if answer.question in DEVICE]
+        others = [answer for answer in changed if answer not in pace and answer not in device]
+        if len(device) > 1:
+            rest = policies - {Policy.ON_DEVICE}
+            base = {answer.key: answer.given for answer in others}
+            for answer in device:
+                hit, _ = self._run(check, node, rest, {**base, answer.key: answer.given})
+                if hit is not None:
+                    device = [answer]
+                    break
+        if pace:  # the condition is told with it
+            others = [answer for answer in others if answer.question != "tests"]
+        if device:  # that it is no tensor says as much
+            others = [answer for answer in others if answer.question not in ("on_device", "one_tensor")]
+        subjects = [answer.subject for answer in device]
+        outer = {above for node in subjects if node is not None for above in self.module.ancestors(node)}
+        inner = [answer for answer in device if answer.subject not in outer]
+        return (*pace[:1], *inner[:2], *others)

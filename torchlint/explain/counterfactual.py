@@ -1,0 +1,196 @@
+"""A file's analysis as it is, or as it would be if some answers were others; it notes what it is asked.
+
+A rule that is silent in the world as it is, and flags a line in one that differs by a single fact, is silent because of
+that fact. Nothing here runs in a plain `check`.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import libcst as cst
+
+from torchlint.explain.questions import FACTS
+from torchlint.rule import Grade, Module, Why
+from torchlint.semantic.device.host_reads import HostReads
+from torchlint.semantic.module import ACCEL, CUDA, Arguments, LoopKind, Value
+from torchlint.semantic.time.heat import Heat
+
+Key = tuple[object, ...]
+"""A question with its arguments: nodes by identity, as they are compared by it."""
+
+
+class Policy(enum.Enum):
+    """Answers that are changed wherever they are asked for."""
+
+    HOT = "every line runs every training step"
+    ON_DEVICE = "what the line handles is a tensor on the accelerator"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was asked, the true answer, and the one that was given, which may be another."""
+
+    question: str
+    arguments: tuple[object, ...]
+    key: Key
+    answer: object
+    given: object
+
+    @property
+    def changed(self) -> bool:
+        """Whether another answer than the true one was given."""
+        return self.given is not self.answer
+
+    @property
+    def subject(self) -> cst.CSTNode | None:
+        """The node that the question is about."""
+        return next((each for each in self.arguments if isinstance(each, cst.CSTNode)), None)
+
+
+PACE = frozenset(("heat", "function_heat", "may_be_hot", "throttled"))
+DEVICE = frozenset(("value", "accel", "devlike"))
+_MAYBE_TENSOR = frozenset(("?", "tensor", "accumulated", "number", "ndarray", "batch"))
+# What else an answer that is not simply yes or no could have been.
+WIDE = frozenset(("bench", "error_path", "on_demand"))
+"""Questions whose answer is imagined for all places at once, as rules also ask it of the callers."""
+_INSTEAD: Mapping[str, tuple[object, ...]] = {
+    "count": (None,),
+    "compiled_by": (None,),
+    "device_effect": ("",),
+    "loader_role": ("train",),
+    "pins": (False,),
+    "loop_kind": (LoopKind.TRAIN, LoopKind.OTHER),
+    "sample_cost": (True,),
+    "sample_role": (None,),
+    "batches_go_to": (CUDA,),
+    "moves_batches": (CUDA,),
+    "tests": ((),),
+}
+
+
+# These tell what a rule is about at all: were `print(x)` a backward pass, much would be flagged.
+_ABOUT = frozenset(
+    (
+        "is_array is_dataset is_debug is_interval is_lightning is_loader is_model_call is_network is_replica is_step "
+        "lightning_trainer makes_loader mentions runs_replica training_arguments leaves sized streams_rows main_guard "
+        "is_exported read_as_number joined_afresh called_at_once"
+    ).split()
+)
+
+
+def otherwise(answer: Answer) -> tuple[object, ...]:
+    """Return the answers that could have been given instead, as far as they can be imagined."""
+    if answer.question in PACE or answer.question in DEVICE:
+        return ()
+    if answer.question in _INSTEAD:
+        return tuple(each for each in _INSTEAD[answer.question] if each != answer.answer)
+    if isinstance(answer.answer, Arguments):
+        return _fewer(answer.answer)
+    if answer.question == "keyword":
+        return (None,) * (answer.answer is not None)
+    if isinstance(answer.answer, bool) and answer.question not in _ABOUT:
+        return (not answer.answer,)
+    return ()
+
+
+def _fewer(bound: Arguments) -> tuple[Arguments, ...]:
+    """Return what a call would give with one argument less, or without what ``**kwargs`` may add."""
+    less = [{other: arg for other, arg in bound.named.items() if other != name} for name in bound.named]
+    return (
+        *((Arguments(bound.named, False),) if bound.open else ()),
+        *(Arguments(named, bound.open) for named in less),
+    )
+
+
+class World(Module):
+    """A `Module` that shares all it knows with another one and may give other answers.
+
+    Args:
+        module: the analysis of the file.
+        subjects: the expressions of the line in question.
+        policies: which answers are changed wherever they are asked for.
+        imagined: single answers that are changed.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        subjects: frozenset[cst.CSTNode] = frozenset(),
+        policies: frozenset[Policy] = frozenset(),
+        imagined: Mapping[Key, object] | None = None,
+    ) -> None:
+        vars(self).update(vars(module))
+        self._reads = HostReads(self)  # it remembers what follows from other answers
+        self.subjects = subjects
+        self.policies = policies
+        self.imagined = imagined or {}
+        self.asked: list[Answer] = []
+
+    def tell(self, question: str, arguments: tuple[object, ...], truth: object) -> object:
+        """Note a question with its true answer, and return the answer that is given."""
+        key: Key = (question, *(each if isinstance(each, (str, int, type(None))) else id(each) for each in arguments))
+        given = self.imagined.get(key, self.imagined.get((question,), truth))
+        if given is truth and self.policies:
+            given = self._changed(question, arguments, truth)
+        self.asked.append(Answer(question, arguments, key, truth, given))
+        return given
+
+    def _changed(self, question: str, arguments: tuple[object, ...], truth: object) -> object:
+        if Policy.HOT in self.policies and question in PACE:
+            return self._hot(question, arguments, truth)
+        if Policy.ON_DEVICE in self.policies and question in DEVICE:
+            if question == "accel":
+                return truth or True
+            subject = arguments[0] if arguments else None
+            if subject not in self.subjects:
+                return truth
+            if question == "devlike":
+                return truth if truth in (CUDA, ACCEL) else CUDA
+            return self._moved(truth)
+        return truth
+
+    def _hot(self, question: str, arguments: tuple[object, ...], truth: object) -> object:
+        if isinstance(truth, Heat):
+            node = next(each for each in arguments if isinstance(each, cst.CSTNode))
+            loop = next(iter(Module.loops(self, node)), None) if question == "heat" else None
+            return truth if truth.grade is Grade.TRAIN else Heat(Grade.TRAIN, (Why("as imagined", node),), loop)
+        wanted = question == "may_be_hot"
+        return truth if truth is wanted else wanted
+
+    def _moved(self, truth: object) -> object:
+        if not isinstance(truth, Value) or truth.kind not in _MAYBE_TENSOR:
+            return truth
+        if truth.tensor and (truth.device in (CUDA, ACCEL) or (truth.device is None and truth.origin)):
+            return truth
+        return Value("tensor", device=CUDA, origin="model", grad=truth.grad, rank=0 if truth.kind == "number" else None)
+
+
+def _wrapped(question: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    def ask(self: World, *args: Any, **named: Any) -> Any:
+        truth = method(self, *args, **named)
+        if isinstance(truth, Iterator):
+            truth = tuple(truth)
+        given = self.tell(question, (*args, *named.values()), truth)
+        return iter(given) if isinstance(given, tuple) and question in _LAZY else given
+
+    return ask
+
+
+def _property(question: str, found: property) -> property:
+    def ask(self: World) -> Any:
+        assert found.fget is not None
+        return self.tell(question, (), found.fget(self))
+
+    return property(ask)
+
+
+_LAZY = frozenset(("tests", "shown_tensors", "element_reads"))
+for _question in FACTS:
+    _found = inspect.getattr_static(Module, _question)
+    _ask = _property(_question, _found) if isinstance(_found, property) else _wrapped(_question, _found)
+    setattr(World, _question, _ask)

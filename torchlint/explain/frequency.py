@@ -1,0 +1,153 @@
+"""How often a line runs, in words: the grade, the chain of evidence, and of a cold line the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import libcst as cst
+
+from torchlint.base.explanation import Guard, Pace
+from torchlint.base.finding import Reason
+from torchlint.explain.line import Spots
+from torchlint.rule import Grade, Module, Why
+from torchlint.semantic.module import LOOPS, LoopKind
+from torchlint.semantic.time.heat import Heat
+
+_GRADES = {
+    Grade.TRAIN: "runs every training step",
+    Grade.EVAL: "runs for every evaluation batch",
+    Grade.FORWARD: "runs in every forward pass",
+    Grade.SAMPLE: "runs for every sample that a dataset gives, on the CPU",
+    Grade.EPOCH: "runs once per epoch",
+    Grade.COLD: "does not run every step",
+}
+_BESIDE = {
+    Grade.EVAL: ", not in a training step",
+    Grade.FORWARD: ", and forward passes run outside of training as well",
+    Grade.SAMPLE: ", not in a training step",
+}
+"""What is added where a hot line is not hot enough for a rule."""
+_SITES = 3
+
+
+class Paces:
+    """Says how often lines run."""
+
+    def __init__(self, module: Module, spots: Spots, reason: Callable[[Why], Reason]) -> None:
+        self.module = module
+        self.spots = spots
+        self.reason = reason
+
+    def of(self, node: cst.CSTNode) -> Pace | None:
+        """Return how often a node runs; of a loop or function, how often its body does; None for mere declarations."""
+        if isinstance(node, cst.ClassDef) or self._declares(node):
+            return None
+        body = node.body.body if isinstance(node, LOOPS) else ()
+        at = body[0] if body else node
+        heat = self.module.function_heat(at) if isinstance(at, cst.FunctionDef) else self.module.heat(self._inner(at))
+        words = f"its body {self._words(at, heat)}" if body else self._words(at, heat)
+        why = tuple(self.reason(why) for why in heat.why)
+        return Pace(heat.grade.name.lower(), words, why, tuple(self._guards(node)), tuple(self._roles(at)))
+
+    def _declares(self, node: cst.CSTNode) -> bool:
+        return isinstance(node, cst.SimpleStatementLine) and all(
+            isinstance(small, (cst.Import, cst.ImportFrom, cst.Global, cst.Nonlocal, cst.Pass))
+            or (isinstance(small, cst.Expr) and isinstance(small.value, cst.BaseString))
+            for small in node.body
+        )
+
+    def sentence(self, node: cst.CSTNode) -> str:
+        """Return why a node is not as hot as a rule demands, as half a sentence."""
+        if isinstance(node, (cst.FunctionDef, cst.Module, cst.ClassDef)):
+            heat = self.module.function_heat(node) if isinstance(node, cst.FunctionDef) else Heat(Grade.COLD)
+        else:
+            heat = self.module.heat(self._inner(node))
+        return f"the line {self._words(node, heat)}{_BESIDE.get(heat.grade, '')}"
+
+    def _inner(self, node: cst.CSTNode) -> cst.CSTNode:
+        """Return a part of a loop's header that runs as often as the header is met."""
+        if isinstance(node, cst.For):
+            return node.iter
+        return node.test if isinstance(node, (cst.If, cst.While)) else node
+
+    def _words(self, node: cst.CSTNode, heat: Heat) -> str:
+        if isinstance(node, cst.FunctionDef):
+            if node.name.value == "__init__":
+                return "is a constructor: it runs once for each object that is made"
+            words = f"is a function whose body {_GRADES[heat.grade]}"
+            return words if heat.grade is not Grade.COLD else f"is a function: {self._callers(node)}"
+        if heat.grade in (Grade.EPOCH, Grade.COLD):
+            return self._cold(node, heat)
+        return _GRADES[heat.grade]
+
+    def _cold(self, node: cst.CSTNode, heat: Heat) -> str:
+        """Say why a line is not hot: a condition, no loop over batches, or nobody who calls its function often."""
+        module, at = self.module, self._inner(node)
+        rare = self._throttle(at)
+        if rare is not None:
+            return f"runs only now and then, behind {self._test(rare)}"
+        if heat.grade is Grade.EPOCH:
+            return _GRADES[Grade.EPOCH]
+        loops = [loop for loop in module.loops(at) if module.loop_kind(loop) is not LoopKind.EPOCH]
+        where = ""
+        if loops:
+            head = f"`{self._head(loops[0])}` ({self.spots.lines(loops[0])})"
+            where = f"the loop around it, {head}, goes over no batches and takes no training steps"
+        function = module.function(at)
+        if function is None:
+            return f"does not run every step: {where}" if where else "runs once: it is in no loop"
+        if function.name.value == "__init__":
+            return f"does not run every step: {where}" if where else "runs once for each object that is made"
+        once = f"runs once for each call of {function.name.value}()"
+        callers = self._callers(function)  # a loop over anything is hot in a function that a step calls
+        return f"does not run every step: {where}, and {callers}" if where else f"{once}: {callers}"
+
+    def _callers(self, function: cst.FunctionDef) -> str:
+        name = function.name.value
+        sites = [site for site in self.module.call_sites(function) if self.module.function(site) is not function]
+        if not sites:
+            return f"nothing shows that {name}() is called in a step"
+        lines = self.spots.lines(*sites, most=_SITES)
+        rare = next((found for site in sites if (found := self._throttle(site)) is not None), None)
+        if rare is not None and len(sites) == 1:
+            return f"it is called ({lines}) only behind {self._test(rare)}"
+        return f"it is called outside of steps ({lines})"
+
+    def _throttle(self, node: cst.CSTNode) -> cst.BaseExpression | None:
+        """Return the condition that makes a node rare inside its hot loop, else inside its function."""
+        for above in self.module.ancestors(node):
+            if isinstance(above, cst.FunctionDef):
+                break
+            if isinstance(above, LOOPS) and self.module.loop_kind(above) in (LoopKind.TRAIN, LoopKind.EVAL):
+                return self.module.throttle(node, above)
+        return self.module.throttle(node, self.module.function(node))
+
+    def _test(self, test: cst.CSTNode) -> str:
+        return f"`if {self.module.code(test)}` ({self.spots.lines(test)})"
+
+    def _head(self, loop: cst.CSTNode) -> str:
+        if isinstance(loop, cst.For):
+            return f"for {self.module.code(loop.target, 20)} in {self.module.code(loop.iter, 40)}"
+        return f"while {self.module.code(loop.test, 40)}" if isinstance(loop, cst.While) else ""
+
+    def _guards(self, node: cst.CSTNode) -> Iterator[Guard]:
+        at = self._inner(node)
+        if isinstance(at, cst.FunctionDef):
+            return
+        for test, needed in self.module.tests(at):
+            throttles = self.module.throttle(at) is test or self.module.is_interval(test) or self.module.is_debug(test)
+            yield Guard(self.module.code(test), self.spots.row(test), needed, throttles)
+
+    def _roles(self, node: cst.CSTNode) -> Iterator[str]:
+        module = self.module
+        if module.bench(node):
+            yield "benchmark or test code (its path, a function's name, or CUDA timing events)"
+        if module.error_path(node):
+            yield "on the way to an exception"
+        grad = module.no_grad(node)
+        if grad is True:
+            yield "autograd is off"
+        elif grad is None and module.may_be_hot(node):
+            yield "whether autograd is on is not known: callers differ, or a flag decides"
+        if module.compiled(node):
+            yield "compiled by torch.compile or torch.jit.script"

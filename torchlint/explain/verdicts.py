@@ -1,0 +1,191 @@
+"""What each rule says about one line: flagged, suppressed, weaker than another, off, or silent and because of what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from torchlint.base.explanation import Asked, Place, State, Verdict
+from torchlint.base.finding import Finding
+from torchlint.base.span import Span
+from torchlint.catalog.rules import Catalog
+from torchlint.engine.hits import Collected, Placed
+from torchlint.engine.job import Job
+from torchlint.explain.beliefs import Beliefs
+from torchlint.explain.blockers import Blocked, Search
+from torchlint.explain.counterfactual import PACE, Answer
+from torchlint.explain.frequency import Paces
+from torchlint.explain.line import Spot, Spots
+from torchlint.explain.questions import FACTS
+from torchlint.rule import Hit, Rule
+from torchlint.semantic.module import Arguments, Value
+from torchlint.semantic.time.heat import Heat
+from torchlint.source.suppress import Suppressions
+
+
+class Verdicts:
+    """Says of one file what its rules say about a line."""
+
+    def __init__(
+        self, job: Job, asked: Asked, collected: Collected, rules: Sequence[Rule], catalog: Catalog, spots: Spots
+    ) -> None:
+        self.job = job
+        self.asked = asked
+        self.collected = collected
+        self.rules = rules
+        self.catalog = catalog
+        self.spots = spots
+        self.module = collected.module
+        self.beliefs = Beliefs(self.module, spots, job.document.filename)
+        self.paces = Paces(self.module, spots, collected.reason)
+        self._names = {info.code: info.name for info in catalog.rules}
+        self._suppressions = Suppressions.parse(collected.text)
+        self._judged = list(collected.judged(frozenset(rule.code for rule in rules)))
+
+    def of(self, spot: Spot, place: Place) -> tuple[Verdict, ...]:
+        """Return the verdicts on a line, what is flagged first."""
+        found: dict[tuple[str, Span], Verdict] = {}
+        for placed, stronger in self._judged:
+            if self._here(placed.span, spot, place):
+                found.setdefault((placed.rule.code, placed.span), self._on_hit(placed, stronger))
+        silent = set()
+        for blocked in self._telling(list(self._blocked(spot, place))):
+            span = self.spots.span(blocked.hit.node)
+            if span is not None and (blocked.rule.code, span) not in found:
+                verdict = self._on_silence(blocked, span)
+                if (said := (verdict.code, verdict.expression, verdict.because)) not in silent:
+                    silent.add(said)
+                    found[blocked.rule.code, span] = verdict
+        for code in self.asked.named:
+            if not any(verdict.code == code for verdict in found.values()):
+                found[code, Span(0, 0)] = self._absent(code, place)
+        order = list(State)
+        return tuple(
+            sorted(found.values(), key=lambda each: (order.index(each.state), each.row, each.column, each.code))
+        )
+
+    def _here(self, span: Span, spot: Spot, place: Place) -> bool:
+        start, end = self.spots.index.position(span.start), self.spots.index.position(span.end)
+        if not spot.first <= start.row <= spot.last:
+            return False
+        at = (place.row, place.column)
+        return place.column is None or (start.row, start.column) <= at < (end.row, end.column)
+
+    # -- hits ---------------------------------------------------------------------------------------------------
+
+    def _on_hit(self, placed: Placed, stronger: Placed | None) -> Verdict:
+        finding = self.collected.finding(placed)
+        state, because = State.FLAGGED, ""
+        if finding.code not in self.job.codes:
+            state, because = State.OFF, self.asked.off.get(finding.code, "it is switched off")
+        elif stronger is not None:
+            state, because = State.YIELDED, f"{stronger.rule.code} says it more exactly"
+        elif words := self._suppressed(finding):
+            state, because = State.SUPPRESSED, words
+        return self._verdict(placed.rule, placed.hit, placed.span, state, because, finding.message)
+
+    def _suppressed(self, finding: Finding) -> str:
+        pragma = self._suppressions.silencer(finding, self._names)
+        if pragma is None:
+            return ""
+        text = self.collected.text[pragma.span.start : pragma.span.end]
+        return f"the comment `{' '.join(text.split())}` on {self.spots.rows.words([pragma.comment.row])} suppresses it"
+
+    def _verdict(self, rule: Rule, hit: Hit, span: Span, state: State, because: str, message: str = "") -> Verdict:
+        at = self.spots.index.position(span.start)
+        return Verdict(rule.code, rule.name, state, at.row, at.column, self.module.code(hit.node), because, message)
+
+    # -- silence ------------------------------------------------------------------------------------------------
+
+    def _blocked(self, spot: Spot, place: Place) -> Iterator[Blocked]:
+        def on_line(hit: Hit) -> bool:
+            span = self.spots.span(hit.node)
+            return span is not None and self._here(span, spot, place)
+
+        subjects = frozenset(node for node in spot.nodes if self.beliefs.worth(node))
+        search = Search(self.module, subjects, on_line)
+        for rule in self.rules:
+            if rule.code not in self.job.codes:
+                continue
+            for node_type, check in rule.checks:
+                for node in (*spot.nodes, *spot.around):
+                    blocked = search.blocked(rule, check, node) if type(node) is node_type else None
+                    if blocked is not None:
+                        yield blocked
+
+    def _telling(self, silent: list[Blocked]) -> Iterator[Blocked]:
+        """Yield what is worth telling: of nested expressions the inner one, and no condition on plain numbers."""
+        told = [(placed.rule, placed.hit) for placed, _ in self._judged] + [(each.rule, each.hit) for each in silent]
+        inner = {(rule.code, above) for rule, hit in told for above in self.module.ancestors(hit.node)}
+        for each in silent:
+            written = any(_written(fact.subject) for fact in each.because)
+            plain = any(map(self._plain, each.because)) and not isinstance(each.node, (cst.Call, cst.Subscript))
+            obvious = written or plain
+            if (each.rule.code, each.hit.node) not in inner and not obvious:
+                yield each
+
+    def _plain(self, answer: Answer) -> bool:
+        """Say whether a fact is that something is a number or a truth value, as the reader sees."""
+        subject = answer.subject if answer.question in ("value", "on_device") else None
+        return subject is not None and self.module.value(subject).kind in ("number", "bool", "str", "none")
+
+    def _on_silence(self, blocked: Blocked, span: Span) -> Verdict:
+        because = "; ".join(dict.fromkeys(self._sentence(answer, blocked.hit) for answer in blocked.because))
+        return self._verdict(blocked.rule, blocked.hit, span, State.SILENT, because)
+
+    def _sentence(self, answer: Answer, hit: Hit) -> str:
+        """Return the fact that an answer states."""
+        subject = answer.subject
+        if answer.question in PACE:
+            return self.paces.sentence(hit.node)
+        if answer.question in ("value", "on_device") and subject is not None:
+            return self.beliefs.sentence(subject)
+        if isinstance(answer.answer, Arguments) and isinstance(answer.given, Arguments):
+            return self._given(answer.answer, answer.given)
+        words = FACTS[answer.question]
+        sentence = words.yes if answer.answer else words.no
+        return sentence.format(
+            *(self._shown(each) for each in (*answer.arguments, "")), answer=self._shown(answer.answer)
+        )
+
+    def _given(self, true: Arguments, imagined: Arguments) -> str:
+        """Return the argument that decided."""
+        gone = [(name, arg) for name, arg in true.named.items() if name not in imagined.named]
+        if not gone:
+            return "`*args` or `**kwargs` may say otherwise"
+        name, arg = gone[0]
+        return f"the call gives `{name}={self.module.code(arg.value)}`"
+
+    def _shown(self, value: object) -> str:
+        match value:
+            case cst.CSTNode():
+                return self.module.code(value)
+            case (test, bool()):
+                return self._shown(test)
+            case list() | tuple():
+                return "`, `".join(self._shown(each) for each in value[:3])
+            case Value() | Heat():
+                return "something"
+        return str(getattr(value, "value", value))
+
+    def _absent(self, code: str, place: Place) -> Verdict:
+        info = self.catalog.find(code)
+        assert info is not None
+        words = f"it is about: {info.title}; nothing of that kind is on this line"
+        if code not in self.job.codes:
+            words = self.asked.off.get(code, "it is switched off")
+        elif not any(trigger in self.job.document.text.encode("utf-8", "surrogatepass") for trigger in info.triggers):
+            words = "the file holds none of the words without which the rule finds nothing"
+        return Verdict(code, info.name, State.ABSENT, place.row, place.column or 1, "", words)
+
+
+def _importance(verdict: Verdict) -> tuple[int, int, int, str]:
+    return list(State).index(verdict.state), verdict.row, verdict.column, verdict.code
+
+
+def _written(node: cst.CSTNode | None) -> bool:
+    """Say whether a value is written out: a number, a text, or a list of them."""
+    if isinstance(node, (cst.List, cst.Tuple)):
+        return all(_written(element.value) for element in node.elements)
+    return isinstance(node, (cst.BaseNumber, cst.BaseString))

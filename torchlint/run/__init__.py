@@ -1,0 +1,1 @@
+"""Floor 7: many files: isolated workers, the projects around them, their limits, and what earlier runs found."""

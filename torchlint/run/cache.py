@@ -1,0 +1,236 @@
+"""Reports of earlier runs: looked up by all that a report depends on, and kept for the next run.
+
+One file holds the reports of one project under one set of settings; its name is the digest of torchlint's own code, the
+rules, the versions of Python and libcst, and the settings that reach the analysis. A report of it counts where the file
+holds the same content, and where each other file that the analysis read still does, and none that it looked for in vain
+has appeared.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from importlib.machinery import PathFinder
+from typing import Any
+
+import torchlint
+from torchlint.base.finding import FileReport, NoteKind
+from torchlint.base.trail import IS_FILE, LISTING, NO_MODULE, NOTHING, listing
+from torchlint.catalog.rules import Catalog
+from torchlint.engine.config import Settings
+from torchlint.run.cache_folder import CacheFolder
+from torchlint.run.digests import Contents, State, digest_of
+from torchlint.run.report_json import StoredError, packed, unpacked
+from torchlint.source.paths import shown
+
+_UNRELATED = frozenset(
+    "baseline cache_dir config exclude fail_on force_exclude include jobs max_file_size output_format "
+    "refused respect_gitignore severity target_torch_from timeout unsafe_fixes".split()
+)
+"""Settings that decide which files are checked or how findings are shown, and not what is found in a file."""
+PARTS = ("base", "catalog", "edits", "engine", "rules", "run", "semantic", "settings", "source", "rule.py")
+"""The parts of the package that decide what is found."""
+
+Fact = tuple[str, str]
+"""Another path that a report depends on, and its state: a digest, or a word of `torchlint.base.trail`."""
+
+
+class Cache:
+    """The remembered reports of one project under one set of settings.
+
+    Args:
+        folder: where they are kept.
+        settings: those of the project's files.
+        code: the digest of all that decides what is found in a file, see `code_digest`.
+        exact: whether every file shall be read, whatever its state says.
+    """
+
+    def __init__(self, folder: CacheFolder, settings: Settings, code: str, *, exact: bool) -> None:
+        self.folder = folder
+        self.root = settings.root
+        self.name = f"results-{_key(settings, code)}.json"
+        self._value = _Value(folder.read(self.name))
+        self._contents = Contents({} if exact else self._value.known, folder.settled)
+        self._holding: dict[int, bool] = {}
+        self._hits: set[str] = set()
+        self._seen: set[str] = set()
+        self._fresh: dict[str, tuple[str, tuple[Fact, ...], list[Any]]] = {}
+
+    def recall(self, relative: str, path: str, filename: str, max_size: int, identity: str = "") -> FileReport | None:
+        """Return the report of a file, or None where none is known that holds.
+
+        Args:
+            relative: the file's posix path under the root.
+            path: its real path.
+            filename: the name that the user sees.
+            max_size: the largest size of a file that is looked into; 0 for no limit.
+            identity: the path in its fingerprints.
+        """
+        self._seen.add(relative)
+        entry = self._value.files.get(relative)
+        if not isinstance(entry, list) or len(entry) != 6 or f"{self._contents.digest(path)} {identity}" != entry[0]:
+            return None
+        if not self._contents.digest(path) or (max_size and self._contents.sizes.get(path, 0) > max_size):
+            return None
+        try:
+            if not all(map(self._holds, entry[1])):
+                return None
+            report = unpacked(entry[2:], filename, lambda name: self._shown(name, filename))
+        except (StoredError, TypeError, IndexError):
+            return None
+        self._hits.add(relative)
+        return report
+
+    def store(self, relative: str, path: str, content: str, report: FileReport, identity: str = "") -> None:
+        """Keep the report of a file whose content has the digest `content`; not where torchlint itself failed."""
+        failed = any(note.kind is not NoteKind.SKIPPED or note.filename != report.filename for note in report.notes)
+        if report.rests_on is None or failed:
+            return
+        self._contents.note(path, content)
+        for other, state in report.rests_on:
+            if state not in _WORDS and not state.startswith(LISTING):
+                self._contents.note(other, state)
+        kept = packed(report, lambda name: self._kept(name, report))
+        self._fresh[relative] = (f"{content} {identity}", report.rests_on, kept)
+
+    def facts(self) -> Iterator[Fact]:
+        """Yield the other paths that the reports of this run depend on, some more than once."""
+        for relative in self._hits:
+            yield from (self._value.facts[index] for index in self._value.files[relative][1])
+        for _, facts, _ in self._fresh.values():
+            yield from facts
+
+    def save(self) -> None:
+        """Write what is new, with what other runs wrote meanwhile; reports of files that are gone are dropped."""
+        learnt = self._contents.learn()
+        if not self._fresh and learnt.items() <= self._value.known.items():
+            return
+        value = _Value(self.folder.read(self.name))
+        files: dict[str, Any] = {}
+        facts: dict[Fact, int] = {}
+        for relative, entry in value.files.items():
+            if relative in self._fresh or not self._is_kept(relative):
+                continue
+            try:
+                used = [value.facts[index] for index in entry[1]]
+            except (TypeError, IndexError):
+                continue
+            files[relative] = [entry[0], [facts.setdefault(fact, len(facts)) for fact in used], *entry[2:]]
+        for relative, (content, used_here, report) in self._fresh.items():
+            files[relative] = [content, [facts.setdefault(fact, len(facts)) for fact in used_here], *report]
+        named = {path for path, _ in facts} | {os.path.normpath(os.path.join(self.root, name)) for name in files}
+        known = {path: item for path, item in value.known.items() if path in named} | learnt
+        self.folder.write(
+            self.name,
+            {
+                "facts": list(facts),
+                "known": {path: [*state, content] for path, (state, content) in known.items()},
+                "files": files,
+            },
+        )
+
+    def _is_kept(self, relative: str) -> bool:
+        if relative in self._seen:
+            return relative in self._hits
+        return os.path.lexists(os.path.join(self.root, relative))
+
+    def _holds(self, index: int) -> bool:
+        """Say whether a stored fact is still one."""
+        if index not in self._holding:
+            path, state = self._value.facts[index]
+            if state == IS_FILE:
+                holds = os.path.isfile(path)
+            elif state == NOTHING:
+                holds = not os.path.lexists(path)
+            elif state == NO_MODULE:
+                holds = not os.path.lexists(path) and not os.path.lexists(f"{path}.py")
+            elif state.startswith(LISTING):
+                holds = listing(path)[2] == state
+            else:
+                holds = self._contents.digest(path) == state
+            self._holding[index] = holds
+        return self._holding[index]
+
+    def _kept(self, name: str, report: FileReport) -> str:
+        """Return the name of a file to store: nothing for the report's own, else as seen from the root."""
+        return "" if name == report.filename else os.path.relpath(os.path.abspath(name), self.root)
+
+    def _shown(self, name: str, filename: str) -> str:
+        return shown(os.path.join(self.root, name)) if name else filename
+
+
+_WORDS = (IS_FILE, NOTHING, NO_MODULE)
+
+
+class _Value:
+    """What a file of the cache holds, in types that can be relied on but for the single reports."""
+
+    def __init__(self, value: dict[str, Any] | None) -> None:
+        self.facts: list[Fact] = []
+        self.known: dict[str, tuple[State, str]] = {}
+        self.files: dict[str, Any] = {}
+        try:
+            facts = [(path, state) for path, state in value["facts"]] if value else []
+            known = {path: (tuple(item[:4]), item[4]) for path, item in value["known"].items()} if value else {}
+            files = value["files"] if value else {}
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+            return
+        if isinstance(files, dict) and all(isinstance(word, str) for fact in facts for word in fact):
+            self.facts, self.known, self.files = facts, known, files
+
+
+def code_digest(catalog: Catalog, *, exact: bool) -> str:
+    """Return the digest of torchlint's own code, of the rules of plugins, and of the versions of Python and libcst.
+
+    Args:
+        catalog: the rules.
+        exact: whether to read all files; else their times and sizes are enough.
+    """
+    package = os.path.dirname(os.path.abspath(torchlint.__file__))
+    libcst = digest_of(libcst_version_file())
+    found = hashlib.sha256(f"{torchlint.__version__} {sys.version} {libcst}".encode())
+    for path in sorted([*own_files(package, PARTS), *plugin_files(catalog)]):
+        found.update(os.path.relpath(path, package).encode("utf-8", "surrogateescape"))
+        if exact:
+            found.update(digest_of(path).encode())
+        else:
+            state = os.stat(path)
+            found.update(b"%d %d" % (state.st_mtime_ns, state.st_size))
+    return found.hexdigest()
+
+
+def own_files(folder: str, parts: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield the Python files of a folder and of those below it; of the folder itself only `parts`, if there are any."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if parts and entry.name not in parts:
+                continue
+            if entry.name.endswith(".py"):
+                yield entry.path
+            elif entry.is_dir() and entry.name != "__pycache__":
+                yield from own_files(entry.path)
+
+
+def plugin_files(catalog: Catalog) -> Iterator[str]:
+    """Yield the files of plugins that decide what their rules find."""
+    for root in {info.root for info in catalog.rules if info.root}:
+        if os.path.isdir(root):
+            yield from own_files(root)
+        else:
+            yield root
+
+
+def libcst_version_file() -> str:
+    """Return the path of the file that names libcst's version; libcst is not imported."""
+    spec = PathFinder.find_spec("libcst")
+    return os.path.join(os.path.dirname(spec.origin), "_version.py") if spec is not None and spec.origin else ""
+
+
+def _key(settings: Settings, code: str) -> str:
+    fields = [spec.name for spec in dataclasses.fields(settings) if spec.name not in _UNRELATED]
+    values = json.dumps([code, *(getattr(settings, field) for field in fields)])
+    return hashlib.sha256(values.encode()).hexdigest()[:32]

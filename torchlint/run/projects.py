@@ -1,0 +1,152 @@
+"""The project around a job's file, as a worker keeps it: other files are read when a question needs them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from torchlint.base.errors import SourceError
+from torchlint.base.trail import Trail, listing, states
+from torchlint.engine import syntax
+from torchlint.engine.job import Job
+from torchlint.run.digests import LARGEST, UNREADABLE, State, digest, state_of
+from torchlint.semantic.module import Module
+from torchlint.semantic.project.outside import Outside
+from torchlint.semantic.project.project import Project
+from torchlint.source.document import decode, read_bytes
+
+_LARGEST = 400_000
+"""Bytes of the largest file that is read for what others import from it; larger ones are data, not helpers."""
+_TORCH = (b"torch", b"lightning")
+
+_CHANGED = "changed"
+"""The digest of a file that was read twice and did not hold the same; no content has it."""
+
+_projects: dict[tuple[object, ...], Project] = {}
+_states: dict[str, State | str | None] = {}
+_unsaved: dict[str, str] = {}
+_trails: dict[str, Trail] = {}
+_digests: dict[str, str] = {}
+
+
+def outside_of(job: Job) -> Outside:
+    """Return what the file of a job may ask about its project; nothing where the job names no root."""
+    if not job.root:
+        return Outside()
+    key = (job.root, job.accelerator, job.assume_hot)  # The torch that fixes are for decides on no fact.
+    if key not in _projects:
+        forget()  # A run is about one project at a time.
+        _projects[key] = Project(job.root, _text, _Analyst(job).module)
+    _projects[key].settle()
+    path = _place(job)
+    return Outside(_projects[key].view(_trails.setdefault(path, Trail())), path, deep=True)
+
+
+def rests_on(job: Job) -> tuple[tuple[str, str], ...]:
+    """Return what the analysis of a job's file knows from elsewhere: each other path with its state, see `states`.
+
+    To be asked once, after the analysis.
+    """
+    trail = _trails.pop(_place(job), None)
+    if trail is None:
+        return ()
+    (project,) = _projects.values()
+    search = project.search
+    return tuple(states(project.rests_on(trail), search.files, _digests, search.listings))
+
+
+def _place(job: Job) -> str:
+    return os.path.normpath(os.path.join(job.root, job.relative))
+
+
+def forget() -> None:
+    """Forget all projects: files may have changed."""
+    for project in _projects.values():
+        project.close()
+    _projects.clear()
+    _trails.clear()
+    _digests.clear()
+    _states.clear()
+
+
+def refresh(unsaved: Iterable[tuple[str, str]]) -> None:
+    """Forget all projects where a file that was read, or looked for, is not as it was: for a worker that lives long.
+
+    `unsaved` are paths and texts of files that are open in an editor: these texts count, not what the disk holds.
+    """
+    _unsaved.clear()
+    _unsaved.update(unsaved)
+    looked = (item for project in _projects.values() for item in project.search.files.items())
+    listed = (item for project in _projects.values() for item in project.search.listings.items())
+    if (
+        any(_state(path) != state for path, state in _states.items())
+        or any(os.path.isfile(path) != there for path, there in looked if "\0" not in path)
+        or any(listing(folder)[2] != state for folder, state in listed)
+    ):
+        forget()
+
+
+def _state(path: str) -> State | str | None:
+    """Return what tells a file's content from any other: its state, or of an unsaved one the digest of its text."""
+    if path in _unsaved:
+        return digest(_bytes(_unsaved[path]))
+    try:
+        return state_of(os.stat(path))
+    except (OSError, ValueError):
+        return None
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _text(path: str) -> str | None:
+    _states[path] = _state(path)
+    if path in _unsaved:
+        text = _unsaved[path]
+        _note(path, digest(_bytes(text)))
+        return text if len(text) <= _LARGEST else None
+    try:
+        data = read_bytes(path, path, LARGEST)
+    except SourceError:
+        _note(path, UNREADABLE)
+        return None
+    _note(path, digest(data))
+    try:
+        return decode(data, path, path).text if len(data) <= _LARGEST else None
+    except SourceError:
+        return None
+
+
+def _note(path: str, content: str) -> None:
+    """Remember what a file held; what was read first may still be in use."""
+    if _digests.setdefault(path, content) != content:
+        _digests[path] = _CHANGED
+
+
+class _Analyst:
+    """Analyses files with the settings of a job; the settings of all files of one run's project are the same."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def module(self, project: Project, path: str, text: str) -> Module | None:
+        """Return the analysis of a file that may hold facts for others; None for what has nothing to do with torch."""
+        if not any(word in text.encode("utf-8", "replace") for word in _TORCH):
+            return None
+        try:
+            if syntax.syntax_fault(text) is not None:
+                return None
+        except syntax.TooDeepError:
+            return None
+        tree = syntax.parse(text)
+        if isinstance(tree, str):
+            return None
+        return Module(
+            tree,
+            text,
+            os.path.relpath(path, self._job.root).replace(os.sep, "/"),
+            accelerator=self._job.accelerator,
+            assume_hot=self._job.assume_hot,
+            outside=Outside(project.helper(path), path, deep=False),
+        )
