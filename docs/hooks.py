@@ -17,8 +17,8 @@ from mkdocs.structure.pages import Page
 
 from torchlint.catalog.rules import OWN_ROOT, load_catalog
 from torchlint.cli.commands import COMMANDS, main
-from torchlint.manual.keys import keys_page
 from torchlint.manual.site import generated_pages, navigation
+from torchlint.settings.documentation import keys_page
 
 ROOT = Path(__file__).parent.parent
 # Rules of plugins that happen to be installed here are no part of the site.

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import torchlint
+from torchlint.settings.keys import KEYS
 
 ROOT = Path(torchlint.__file__).parent
 FLOORS = {
@@ -155,6 +156,38 @@ def test_rules_stand_alone(path: Path) -> None:
     assert between_rules(text, module, module.rpartition(".")[0]) == []
 
 
+# Keys of the configuration
+
+TABLE = ROOT / "settings" / "keys.py"
+OF_SETTINGS = ("settings", "lsp", "cli")
+"""The parts where a plain word that is a key, such as ``select``, can hardly be anything else."""
+OTHERWISE = {
+    "cli/adoption.py": {"baseline"},  # the options of check that contradict each other, by their names for click
+    "cli/explain.py": {"ignore", "select"},  # said in sentences on rules that are off
+    "cli/recall.py": {"--cache-dir", "exclude"},  # reads the bare command, before the table; the other is git's file
+    "cli/rule.py": {"--output-format", "severity"},  # an option of its own; a key of its JSON
+    "cli/rules.py": {"--output-format"},  # an option of its own
+    "cli/verify_options.py": {"--fail-on", "--output-format", "--timeout"},  # options of its own
+    "explain/questions.py": {"target_torch"},  # what a rule reads of its module
+}
+"""Words that are spelled like a key, and stand for something else or before the table can be had."""
+
+
+def spelled(text: str, *, words: bool) -> set[str]:
+    """Return the keys that code spells as data: neither in prose nor where a command reads its own parameters."""
+    tree = ast.parse(text)
+    read = {id(n.slice) for n in ast.walk(tree) if isinstance(n, ast.Subscript) and ast.unparse(n.value) == "given"}
+    found = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and id(n) not in read}
+    names = {form for key in KEYS for form in (key, key.replace("-", "_"), f"--{key}", f"--{key}/--no-{key}")}
+    return {name for name in names if name in found and (words or not name.isalpha())}
+
+
+def test_a_key_is_spelled_in_the_table_alone() -> None:
+    files = {path.relative_to(ROOT): path.read_text(encoding="utf-8") for path in FILES if path != TABLE}
+    found = {path.as_posix(): spelled(text, words=path.parts[0] in OF_SETTINGS) for path, text in files.items()}
+    assert {path: names for path, names in found.items() if names} == OTHERWISE
+
+
 # The inspectors themselves
 
 
@@ -214,3 +247,20 @@ def test_between_rules_sees_every_form_of_import(line: str) -> None:
 def test_torch_imports_sees_every_form_of_import() -> None:
     text = "import torch.nn as nn\nfrom torch import nn\ndef f():\n    import torch\nimport torchlint\n"
     assert torch_imports(text) == [1, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ('asked = given["cache_dir"]', set()),
+        ('"""See ``cache-dir`` and --cache-dir."""', set()),
+        ('merged["cache-dir"] = 1', {"cache-dir"}),
+        ('_UNSET = ("fail_on", "jobs")', {"fail_on", "jobs"}),
+        ('click.option("-j", "--jobs")', {"--jobs"}),
+        ('click.option("--unsafe-fixes/--no-unsafe-fixes")', {"--unsafe-fixes/--no-unsafe-fixes"}),
+        ("settings.fail_on", set()),
+    ],
+)
+def test_spelled_sees_data_alone(line: str, found: set[str]) -> None:
+    assert spelled(line, words=True) == found
+    assert spelled(line, words=False) == found - {"jobs"}

@@ -17,8 +17,8 @@ import tomli
 import yaml
 
 from torchlint.catalog.rules import load_catalog
-from torchlint.engine.config import load_settings
 from torchlint.manual.pages import readme_table
+from torchlint.settings.load import load_settings
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"

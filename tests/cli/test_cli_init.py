@@ -11,8 +11,8 @@ import tomli
 import yaml
 
 from torchlint.cli.init import PRE_COMMIT
-from torchlint.engine.options import OPTIONS, check_option
-from torchlint.manual.keys import configuration
+from torchlint.settings.documentation import configuration
+from torchlint.settings.keys import KEYS, checked
 
 Cli = Any
 Source = Callable[..., str]
@@ -24,9 +24,9 @@ def test_every_line_can_be_used(section: str) -> None:
     assert tomli.loads(text) == ({"tool": {"torchlint": {}}} if section else {})
     used = tomli.loads(re.sub(r"^# (?=\S+ = |\[)", "", text, flags=re.MULTILINE))
     values = used["tool"]["torchlint"] if section else used
-    assert sorted(values) == sorted(OPTIONS)
+    assert sorted(values) == sorted(KEYS)
     for key, value in values.items():
-        check_option(key, value, "", AssertionError)  # type: ignore[arg-type]
+        checked(key, value, "", AssertionError)  # type: ignore[arg-type]
 
 
 def test_a_configuration_of_its_own(cli: Cli, source: Source) -> None:

@@ -20,7 +20,7 @@ from tests import test_readme as readme
 from torchlint.catalog.rules import load_catalog
 from torchlint.cli.commands import main
 from torchlint.cli.main import run
-from torchlint.engine.config import load_settings
+from torchlint.settings.load import load_settings
 
 PAGES = sorted((readme.ROOT / "docs").glob("*.md"))
 _FOUND = re.compile(r"<!-- found: (.*?) -->\n```python\n(.*?)```\n", re.DOTALL)

@@ -18,10 +18,10 @@ import pytest
 from torchlint.catalog.rules import Catalog, load_catalog, load_rules
 from torchlint.cli import main, recall
 from torchlint.cli.session import Session
-from torchlint.engine.config_file import NAMES
 from torchlint.report.formats import FORMATS
 from torchlint.run import cache, cache_folder, caches, digests
 from torchlint.run.cache_folder import CacheFolder, open_folder
+from torchlint.settings.files import NAMES
 from torchlint.source.discover import MARKS
 
 FILES = {

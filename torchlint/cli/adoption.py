@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 import click
 
 from torchlint.base.errors import UsageError
-from torchlint.cli.options import Given
+from torchlint.cli.options import Given, table_options
 from torchlint.cli.scope import STDIN
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    click.option("--baseline", metavar="FILE", help="Report only findings that are not in this baseline."),
+    *(option for _, option in table_options("adoption")),
     click.option("--no-baseline", is_flag=True, help="Report all findings, whatever baseline is configured."),
     click.option("--write-baseline", is_flag=True, help="Put all findings into the baseline, and report none."),
     click.option(

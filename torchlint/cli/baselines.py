@@ -13,10 +13,11 @@ from torchlint.catalog.rules import Catalog
 from torchlint.cli.options import Given
 from torchlint.cli.scope import Scope, Target, place_under
 from torchlint.engine.baseline import Entries, Holding, Key, key, read_baseline, write_baseline
-from torchlint.engine.config import Settings, codes_for, lies_in
 from torchlint.report.kit.words import pluralise, visible, visible_path
 from torchlint.report.run_report import UNANALYSED
-from torchlint.source.paths import shown
+from torchlint.settings.keys import Settings
+from torchlint.settings.load import codes_for
+from torchlint.source.paths import lies_in, shown
 
 _NEVER = frozenset({INVALID_SYNTAX, UNREADABLE, NOT_ANALYSED})
 """Codes that no baseline holds back: what is behind such a file is not known."""

@@ -13,7 +13,7 @@ from torchlint.catalog.rules import Catalog, load_catalog
 from torchlint.cli import add_ignore, show
 from torchlint.cli.adoption import Checking, adoption_options, refuse_contradictions
 from torchlint.cli.destinations import check_destinations, refuse_files, to_files, write_reports
-from torchlint.cli.options import Given, common_options, wants_color
+from torchlint.cli.options import Given, common_options, in_order, table_options, wants_color
 from torchlint.cli.output import complain, emit, emit_bytes, write_output_file
 from torchlint.cli.part import Part
 from torchlint.cli.progress import is_terminal
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 @click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 when a fix was applied.")
 @adoption_options
 @click.option("--no-cache", is_flag=True, help="Neither use nor keep the results of earlier runs.")
-@click.option("--cache-dir", metavar="DIR", help="Where to keep results (default: .torchlint_cache in the project).")
+@in_order(table_options("check"))
 def check_command(**given: Any) -> int:
     """Check PATHS (files and directories, - for standard input; default: here) and list what is found.
 

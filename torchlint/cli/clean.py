@@ -6,14 +6,17 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import click
 
 from torchlint.base.places import is_temporary
+from torchlint.cli.options import in_order, overrides, table_options
 from torchlint.cli.output import complain, emit
-from torchlint.engine.config import find_config, load_settings
 from torchlint.report.kit.words import pluralise, visible, visible_path
 from torchlint.run.cache_folder import remove
+from torchlint.settings.files import find_config
+from torchlint.settings.load import load_settings
 from torchlint.source.discover import DEFAULT_EXCLUDE
 
 _YOUNG = 60.0
@@ -22,14 +25,14 @@ _YOUNG = 60.0
 
 @click.command("clean")
 @click.argument("paths", nargs=-1)
-@click.option("--cache-dir", metavar="DIR", help="Remove this cache, not the one of the project.")
-def clean_command(paths: tuple[str, ...], cache_dir: str | None) -> int:
+@in_order(table_options("clean"))
+def clean_command(paths: tuple[str, ...], **given: Any) -> int:
     """Remove the caches of the projects that PATHS lie in (default: here), and temporary files of killed runs.
 
     Exit code: 0, or 1 when something could not be removed.
     """
-    given = {"cache-dir": os.path.abspath(cache_dir) if cache_dir else None}
-    found = [load_settings(find_config(path), given, start=path) for path in paths or (os.curdir,)]
+    asked = overrides(given)
+    found = [load_settings(find_config(path), asked, start=path) for path in paths or (os.curdir,)]
     failed = False
     for folder in dict.fromkeys(settings.cache_dir for settings in found):
         try:

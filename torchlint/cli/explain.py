@@ -17,12 +17,13 @@ from torchlint.cli.options import Given, wants_color
 from torchlint.cli.output import complain, emit
 from torchlint.cli.progress import is_terminal
 from torchlint.cli.scope import Scope, Target, read_target, scope
-from torchlint.engine.config import Settings, codes_for
 from torchlint.engine.job import Job
 from torchlint.explain.explainer import Explainer
 from torchlint.report.kit.words import visible, visible_path
 from torchlint.report.text import place
 from torchlint.run.run import RunOptions, run
+from torchlint.settings.keys import Settings
+from torchlint.settings.load import codes_for
 from torchlint.source.discover import SkipKind
 from torchlint.source.document import Document
 from torchlint.source.globs import matches

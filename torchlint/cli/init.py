@@ -10,9 +10,9 @@ import click
 from torchlint import __version__
 from torchlint.base.errors import ConfigError, UsageError, WriteError
 from torchlint.cli.output import emit
-from torchlint.engine.config_file import NAMES, find_config, read_toml
-from torchlint.manual.keys import configuration
 from torchlint.report.kit.words import visible_path
+from torchlint.settings.documentation import configuration
+from torchlint.settings.files import NAMES, find_config, read_toml
 from torchlint.source.document import Document, reason_of
 from torchlint.source.write import atomically, write, write_all
 

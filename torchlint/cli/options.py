@@ -1,102 +1,150 @@
-"""The options that `check` and `fix` share, and what they mean for the configuration."""
+"""The options that come from the table of configuration keys, and those that `check` and `fix` share."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import click
 
 from torchlint.base.finding import Severity
 from torchlint.cli.destinations import AskedType, printed_format
-from torchlint.report.formats import FORMATS
+from torchlint.settings import values
+from torchlint.settings.keys import FIELDS, KEYS, Key
 
 F = TypeVar("F", bound=Callable[..., Any])
 Given = Mapping[str, Any]
 """The parameters of a command by name, as click passes them."""
 
-_SETTINGS = (
-    "accelerator",
-    "fail-on",
-    "force-exclude",
-    "jobs",
-    "max-file-size",
-    "output-format",
-    "target-torch",
-    "timeout",
-    "unsafe-fixes",
-)
-"""Configuration keys that are options too."""
-_LISTS = ("select", "ignore", "extend-select")
-
 
 def _comma_list(_context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...] | None:
-    items = tuple(item for part in value for item in (piece.strip() for piece in part.split(",")) if item)
+    pieces = (piece.strip() for part in value for piece in part.split(","))
+    items = tuple(item for item in pieces if item)
     return items if value else None
 
 
-def rule_list(name: str, text: str) -> Callable[[F], F]:
-    return click.option(name, multiple=True, metavar="RULE,...", callback=_comma_list, help=text)
+_RULES = {"multiple": True, "metavar": "RULE,...", "callback": _comma_list}
+_AS_OPTION: Mapping[values.Checker, Mapping[str, Any]] = {
+    values.selection: _RULES,
+    values.rules: _RULES,
+    values.flag: {"is_flag": True, "default": None},
+    values.count: {"type": int},
+    values.seconds: {"type": float},
+    values.severity: {"type": click.Choice([severity.value for severity in Severity])},
+    values.report_format: {"type": AskedType(), "multiple": True},
+}
+"""The kind of value → what click is to know of an option that takes it."""
 
 
-_COMMON: tuple[Callable[[Any], Any], ...] = (
-    click.argument("paths", nargs=-1),
-    rule_list("--select", "Check these rules only: codes, prefixes of codes, names or ALL."),
-    rule_list("--ignore", "Leave these rules out."),
-    rule_list("--extend-select", "Check these rules as well."),
-    click.option("--unsafe-fixes/--no-unsafe-fixes", default=None, help="Count and apply unsafe fixes too."),
-    click.option("--target-torch", metavar="X.Y", help="The lowest torch version that fixes must work on."),
-    click.option(
-        "--accelerator",
-        type=click.Choice(["auto", "cuda", "mps", "cpu"]),
-        help="What the code is known to run on.",
-    ),
-    click.option(
-        "--output-format",
-        type=AskedType(),
-        multiple=True,
-        metavar="FORMAT[:FILE]",
-        help="How to print findings (default: ranked), or a report to write. Repeatable. "
-        f"Formats: {', '.join(FORMATS)}.",
-    ),
-    click.option("-o", "--output-file", metavar="FILE", help="Write the report to FILE instead of standard output."),
-    click.option(
-        "--fail-on",
-        type=click.Choice([severity.value for severity in Severity]),
-        help="The lowest severity that makes the exit code 1 (default: warning).",
-    ),
-    click.option("-j", "--jobs", type=click.IntRange(min=0), metavar="N", help="Worker processes at most."),
-    click.option("--timeout", type=float, metavar="SECONDS", help="CPU time for one file (default: 30)."),
-    click.option(
-        "--max-file-size",
-        type=int,
-        metavar="BYTES",
-        help="Leave out larger files (default: 1000000; 0: no limit).",
-    ),
-    click.option("--stdin-filename", metavar="PATH", help="The name of what is read from standard input (-)."),
-    click.option("--force-exclude", is_flag=True, default=None, help="Obey excludes for named paths too."),
-    click.option(
-        "--config",
-        "configs",
-        multiple=True,
-        metavar="FILE|KEY=VALUE",
-        help="Use this configuration file, or set one key (TOML). Repeatable.",
-    ),
-    click.option("--isolated", is_flag=True, help="Ignore all configuration files."),
-    click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Use colours."),
-    click.option("-q", "--quiet", is_flag=True, help="Print findings only."),
-    click.option("-v", "--verbose", is_flag=True, help="Also say what is left out, and why."),
-    click.option("--show-files", is_flag=True, help="List the files that would be checked, and stop."),
-    click.option("--show-settings", is_flag=True, help="Print the settings of the first path, and stop."),
+def _from_table(key: str, row: Key, group: str) -> Callable[[F], F]:
+    option = row.option
+    assert option is not None
+    flag = f"--{key}/--no-{key}" if option.negative else f"--{key}"
+    known: dict[str, Any] = {**_AS_OPTION.get(row.check, {})}
+    if isinstance(row.check, values.Choice) and not known:
+        known["type"] = click.Choice(row.check.names)
+    if option.lowest is not None:
+        known["type"] = click.IntRange(min=option.lowest)
+    if option.metavar is not None:
+        known["metavar"] = option.metavar
+    return click.option(*filter(None, [option.short]), flag, help=option.helps[group], **known)
+
+
+Placed = tuple[int, Callable[[Any], Any]]
+"""An option of click with its place among the others."""
+
+
+def table_options(group: str) -> list[Placed]:
+    """Return the options of a group with their places, see `torchlint.settings.keys.Option`."""
+    return [
+        (row.option.place, _from_table(key, row, group))
+        for key, row in KEYS.items()
+        if row.option is not None and group in row.option.helps
+    ]
+
+
+def asked_in(group: str) -> tuple[str, ...]:
+    """Return the names that click gives the options of a group."""
+    rows = KEYS.items()
+    return tuple(FIELDS[key] for key, row in rows if row.option and group in row.option.helps)
+
+
+def in_order(options: Iterable[Placed]) -> Callable[[F], F]:
+    """Return a decorator that gives a command options, in the order of their places."""
+    ordered = [option for _, option in sorted(options, key=itemgetter(0))]
+
+    def decorate(function: F) -> F:
+        for option in reversed(ordered):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+common_options = in_order(
+    [
+        (0, click.argument("paths", nargs=-1)),
+        *table_options("common"),
+        (
+            80,
+            click.option(
+                "-o",
+                "--output-file",
+                metavar="FILE",
+                help="Write the report to FILE instead of standard output.",
+            ),
+        ),
+        (
+            130,
+            click.option(
+                "--stdin-filename",
+                metavar="PATH",
+                help="The name of what is read from standard input (-).",
+            ),
+        ),
+        (
+            150,
+            click.option(
+                "--config",
+                "configs",
+                multiple=True,
+                metavar="FILE|KEY=VALUE",
+                help="Use this configuration file, or set one key (TOML). Repeatable.",
+            ),
+        ),
+        (160, click.option("--isolated", is_flag=True, help="Ignore all configuration files.")),
+        (
+            170,
+            click.option(
+                "--color",
+                type=click.Choice(["auto", "always", "never"]),
+                default="auto",
+                help="Use colours.",
+            ),
+        ),
+        (180, click.option("-q", "--quiet", is_flag=True, help="Print findings only.")),
+        (190, click.option("-v", "--verbose", is_flag=True, help="Also say what is left out, and why.")),
+        (
+            200,
+            click.option(
+                "--show-files",
+                is_flag=True,
+                help="List the files that would be checked, and stop.",
+            ),
+        ),
+        (
+            210,
+            click.option(
+                "--show-settings",
+                is_flag=True,
+                help="Print the settings of the first path, and stop.",
+            ),
+        ),
+    ]
 )
-
-
-def common_options(function: F) -> F:
-    """Give a command the common options; it takes them as keywords, see `Given`."""
-    for option in reversed(_COMMON):
-        function = option(function)
-    return function
+"""Gives a command the common options; it takes them as keywords, see `Given`."""
 
 
 def overrides(given: Given) -> dict[str, object]:
@@ -105,12 +153,16 @@ def overrides(given: Given) -> dict[str, object]:
     Raises:
         UsageError: two reports would be printed.
     """
-    found = {key: given[key.replace("-", "_")] for key in (*_SETTINGS, *_LISTS)}
-    found["output-format"] = printed_format(given["output_format"] or ())
-    for key in ("cache-dir", "baseline"):  # of `check` alone; a path of the command line starts from where the user is
-        path = given.get(key.replace("-", "_"))
-        found[key] = os.path.abspath(path) if path else path
-    return found
+    return {key: _as_written(row, given.get(FIELDS[key])) for key, row in KEYS.items() if row.option is not None}
+
+
+def _as_written(row: Key, value: Any) -> object:
+    """Return an option's value as the key would have it in a configuration."""
+    if row.check is values.report_format:
+        return printed_format(value or ())
+    if row.check is values.path and value:  # on the command line it starts from where the user is
+        return os.path.abspath(value)
+    return value
 
 
 def wants_color(choice: str, is_terminal: bool, environment: Mapping[str, str] = os.environ) -> bool:

@@ -167,8 +167,8 @@ def _watched(found: Scope, caches: Caches) -> Iterator[str]:
 def _read_early(found: Scope) -> Iterator[str]:
     """Yield the paths that were looked at before the folder of the cache was known, and so before the run's time."""
     from torchlint.cli.scope import PROJECT_MARKS
-    from torchlint.engine.config_file import NAMES, read_chain
-    from torchlint.engine.dependencies import lists_in, watched
+    from torchlint.settings.dependencies import lists_in, watched
+    from torchlint.settings.files import NAMES, read_chain
 
     for above in set(_above(found.named)) - found.folders:
         yield from (os.path.join(above, name) for name in (*NAMES, *_GIT, *PROJECT_MARKS))

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from torchlint.base.finding import Finding
 from torchlint.base.places import rule_page
 from torchlint.catalog.rules import Catalog
-from torchlint.engine.config import Settings, severities
 from torchlint.report.run_report import RuleMeta
+from torchlint.settings.keys import Settings
+from torchlint.settings.load import severities
 
 
 def rule_metas(

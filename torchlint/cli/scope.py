@@ -11,8 +11,10 @@ from functools import lru_cache
 from torchlint.base.errors import TooLargeError, UsageError
 from torchlint.catalog.rules import Catalog
 from torchlint.cli.options import Given, overrides
-from torchlint.engine.config import Settings, find_config, find_root, in_folder, load_settings, parse_inline
-from torchlint.engine.dependencies import Declared
+from torchlint.settings.dependencies import Declared
+from torchlint.settings.files import find_config
+from torchlint.settings.keys import Settings
+from torchlint.settings.load import find_root, in_folder, load_settings, parse_inline
 from torchlint.source.discover import DiscoverOptions, Found, SkipKind, Skipped, discover
 from torchlint.source.document import Document, byte_limit, loaded, read, read_up_to
 from torchlint.source.globs import matches

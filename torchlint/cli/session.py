@@ -26,10 +26,11 @@ from torchlint.catalog.rules import Catalog
 from torchlint.cli.progress import Progress
 from torchlint.cli.rule_metas import rule_metas
 from torchlint.cli.scope import Scope, Target, read_target
-from torchlint.engine.config import Settings, codes_for, severities
 from torchlint.engine.job import Job, Silence
 from torchlint.report.formats import WITH_MANUAL, WITH_SOURCE, WITH_WEIGHTS
 from torchlint.report.run_report import RunReport, ShardOf
+from torchlint.settings.keys import Settings
+from torchlint.settings.load import codes_for, severities
 from torchlint.source.discover import SkipKind
 from torchlint.source.document import Document
 from torchlint.source.former import former_content, half_written

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from torchlint.base.errors import UsageError
 from torchlint.cli.options import Given
 from torchlint.cli.scope import Scope, place_under
-from torchlint.engine.config import Settings
+from torchlint.settings.keys import Decides, deciding
 
 _FORM = re.compile(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,5})", re.ASCII)
 
@@ -42,16 +42,10 @@ def asked_for(whole: Scope, given: Given) -> str:
     """Return a digest of what decides on the findings of a run: all its shards have the same, on every machine."""
     import hashlib
 
-    used = sorted({_deciding(settings) for settings in (whole.settings, *(each.settings for each in whole.targets))})
+    every = (whole.settings, *(each.settings for each in whole.targets))
+    used = sorted({repr(deciding(settings, Decides.FINDINGS, Decides.REPORT)) for settings in every})
     words = json.dumps([used, given["since"], given["fix"]])
     return hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def _deciding(settings: Settings) -> str:
-    left_out = {"root", "config", "cache_dir", "baseline", "jobs", "timeout", "output_format", "fail_on"}
-    return repr(
-        [(field.name, getattr(settings, field.name)) for field in fields(settings) if field.name not in left_out]
-    )
 
 
 def parsed_shard(text: str) -> Shard:

@@ -6,8 +6,8 @@ import dataclasses
 import enum
 
 from torchlint.cli.scope import Scope
-from torchlint.engine.config import Settings
 from torchlint.report.kit.words import visible, visible_path
+from torchlint.settings.keys import Settings
 from torchlint.source.discover import SkipKind
 
 

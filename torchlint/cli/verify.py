@@ -16,7 +16,7 @@ import click
 from torchlint.base.errors import OutputError, UsageError
 from torchlint.base.finding import Finding, NoteKind
 from torchlint.catalog.rules import load_catalog
-from torchlint.cli.options import Given, wants_color
+from torchlint.cli.options import Given, asked_in, wants_color
 from torchlint.cli.output import check_output_file, complain, emit, write_output_file
 from torchlint.cli.progress import Status, is_terminal
 from torchlint.cli.scope import STDIN, Scope, Target, scope
@@ -33,17 +33,6 @@ from torchlint.verify.model import Report, Verdict
 from torchlint.verify.options import Options
 
 _MODULES = {"text": "text", "json": "json_report", "markdown": "markdown", "html": "html"}
-_UNSET = (
-    "accelerator",
-    "force_exclude",
-    "jobs",
-    "max_file_size",
-    "target_torch",
-    "timeout",
-    "fail_on",
-    "output_format",
-)
-"""Configuration keys that are options of check and not, or with another meaning, of verify."""
 EXAMPLE = "torchlint verify . -- train.py --epochs 1"
 
 
@@ -156,8 +145,9 @@ def _ready(chosen: Options) -> Doctor:
 
 
 def _scope(given: Given, paths: tuple[str, ...]) -> Scope:
-    unset = dict.fromkeys(_UNSET)
-    return scope({**given, **unset, "paths": paths, "stdin_filename": None}, load_catalog())
+    # Other options of verify bear the names of configuration keys, and mean something else.
+    asked = {name: given[name] for name in (*asked_in("verify"), "configs", "isolated")}
+    return scope({**asked, "paths": paths, "stdin_filename": None}, load_catalog())
 
 
 def _demand_files(found: Scope, given: Given) -> None:

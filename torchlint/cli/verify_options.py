@@ -5,13 +5,14 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from torchlint.base.errors import UsageError
-from torchlint.cli.options import Given, rule_list
+from torchlint.cli.options import Given, table_options
 from torchlint.verify.options import Options
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -94,10 +95,7 @@ _RUNNING: tuple[Callable[[Any], Any], ...] = (
     click.option("--inputs", metavar="CODE|FILE:FUNCTION", help='Arguments of a function: "randn(64, 512), n=10".'),
     click.option("--grad", is_flag=True, help="Compare gradients of a function too."),
     click.option("--doctor", is_flag=True, help="Say what can be measured here, and stop."),
-    rule_list("--select", "Verify fixes of these rules only."),
-    rule_list("--ignore", "Leave the fixes of these rules out."),
-    rule_list("--extend-select", "Verify fixes of these rules as well."),
-    click.option("--unsafe-fixes/--no-unsafe-fixes", default=None, help="Verify unsafe fixes too."),
+    *(option for _, option in sorted(table_options("verify"), key=itemgetter(0))),
     click.option("--config", "configs", multiple=True, metavar="FILE|KEY=VALUE", help="As for check."),
     click.option("--isolated", is_flag=True, help="Ignore all configuration files."),
     click.option("--output-format", type=click.Choice(FORMATS), default="text", help="How to print the report."),

@@ -14,8 +14,8 @@ from torchlint.cli.options import Given
 from torchlint.cli.output import complain, emit
 from torchlint.cli.progress import is_terminal
 from torchlint.cli.scope import scope
-from torchlint.engine.config import find_config
 from torchlint.report.kit.words import visible
+from torchlint.settings.files import find_config
 from torchlint.source.discover import SkipKind
 
 _WAITS = "torchlint: watching for changes (Ctrl-C ends)"

@@ -13,16 +13,18 @@ from dataclasses import dataclass, field
 from torchlint.base.errors import TorchlintError
 from torchlint.base.finding import FileReport, Note, NoteKind, Severity
 from torchlint.catalog.rules import Catalog
-from torchlint.engine.config import Overrides, Settings, codes_for, find_config, in_folder, load_settings, severities
 from torchlint.engine.job import Job
 from torchlint.lsp.uris import UNTITLED, path_of, scheme_of
+from torchlint.settings.files import find_config
+from torchlint.settings.keys import KEYS, Settings
+from torchlint.settings.load import Overrides, codes_for, in_folder, load_settings, severities
 from torchlint.source.discover import DiscoverOptions, SkipKind, discover
 from torchlint.source.document import Document
 from torchlint.source.notebook import Notebook
 
 Texts = tuple[tuple[str, str], ...]
 """Paths with the texts of the files."""
-ALLOWED = ("select", "extend-select", "ignore", "unsafe-fixes")
+ALLOWED = sorted((key for key, row in KEYS.items() if row.editor), key=lambda key: KEYS[key].editor)
 """Keys that a client may set in its initialization options; they win over the configuration files."""
 
 

@@ -215,12 +215,12 @@ def _named(codes: tuple[str, ...] | list[str], catalog: Catalog) -> str:
 
 
 def _switch_off(info: RuleInfo) -> str:
-    switched = "ignore" if info.default else "extend-select"
+    line = f'ignore = ["{info.code}"]' if info.default else f'extend-select = ["{info.code}"]'
     return f"""## Switch it {"off" if info.default else "on"}
 
 ```toml
 [tool.torchlint]
-{switched} = ["{info.code}"]
+{line}
 ```
 
 For one line, say why on it: `# torchlint: ignore[{info.code}] the reason`. More ways: [Suppressing](../suppressing.md).

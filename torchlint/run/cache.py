@@ -8,7 +8,6 @@ has appeared.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import os
@@ -21,17 +20,12 @@ import torchlint
 from torchlint.base.finding import FileReport, NoteKind
 from torchlint.base.trail import IS_FILE, LISTING, NO_MODULE, NOTHING, listing
 from torchlint.catalog.rules import Catalog
-from torchlint.engine.config import Settings
 from torchlint.run.cache_folder import CacheFolder
 from torchlint.run.digests import Contents, State, digest_of
 from torchlint.run.report_json import StoredError, packed, unpacked
+from torchlint.settings.keys import Decides, Settings, deciding
 from torchlint.source.paths import shown
 
-_UNRELATED = frozenset(
-    "baseline cache_dir config exclude fail_on force_exclude include jobs max_file_size output_format "
-    "refused respect_gitignore severity target_torch_from timeout unsafe_fixes".split()
-)
-"""Settings that decide which files are checked or how findings are shown, and not what is found in a file."""
 PARTS = ("base", "catalog", "edits", "engine", "rules", "run", "semantic", "settings", "source", "rule.py")
 """The parts of the package that decide what is found."""
 
@@ -231,6 +225,5 @@ def libcst_version_file() -> str:
 
 
 def _key(settings: Settings, code: str) -> str:
-    fields = [spec.name for spec in dataclasses.fields(settings) if spec.name not in _UNRELATED]
-    values = json.dumps([code, *(getattr(settings, field) for field in fields)])
+    values = json.dumps([code, settings.root, *deciding(settings, Decides.FINDINGS)])
     return hashlib.sha256(values.encode()).hexdigest()[:32]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchlint.catalog.rules import Catalog
-from torchlint.engine.config import Settings
 from torchlint.run.cache import Cache, Fact, code_digest
 from torchlint.run.cache_folder import CacheFolder, on_ci, open_folder
+from torchlint.settings.keys import Settings
 
 
 class Caches:

@@ -24,6 +24,13 @@ def leads_out(path: str) -> bool:
     return not os.path.realpath(path).startswith(os.path.join(folder, ""))
 
 
+def lies_in(path: str, root: str) -> bool:
+    """Say whether a path of the configuration leads to a place under the root, links and all."""
+    if path.startswith("~"):
+        return False
+    return os.path.join(os.path.realpath(os.path.join(root, path)), "").startswith(os.path.join(root, ""))
+
+
 def kind_of(mode: int) -> str:
     """Return what sort of thing a file mode (`os.stat_result.st_mode`) stands for, with its article."""
     if stat.S_ISDIR(mode):

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from torchlint import __version__
 from torchlint.base.errors import ConfigError
-from torchlint.engine.options import check_option
-from torchlint.engine.versions import meets
+from torchlint.settings.keys import EXTEND, REQUIRED_VERSION, checked
+from torchlint.settings.versions import meets
 from torchlint.source.paths import kind_of
 
 if TYPE_CHECKING:
@@ -161,19 +161,19 @@ def read_chain(path: str) -> list[Layer]:
     """
     layers = [_read_layer(os.path.abspath(path))]
     seen = {os.path.realpath(path)}
-    while isinstance(extend := layers[-1].values.get("extend"), str):
-        where = layers[-1].place("extend")
+    while isinstance(extend := layers[-1].values.get(EXTEND), str):
+        where = layers[-1].place(EXTEND)
         target = os.path.join(os.path.dirname(layers[-1].path), os.path.expanduser(extend))
         target = os.path.normpath(target)
         if os.path.realpath(target) in seen:
-            raise ConfigError(f"{where}extend {extend!r} leads back to a file that extends this one")
+            raise ConfigError(f"{where}{EXTEND} {extend!r} leads back to a file that extends this one")
         if len(layers) == MAX_CHAIN:
-            raise ConfigError(f"{where}extend: more than {MAX_CHAIN} files in a chain")
+            raise ConfigError(f"{where}{EXTEND}: more than {MAX_CHAIN} files in a chain")
         seen.add(os.path.realpath(target))
         try:
             layers.append(_read_layer(target))
         except ConfigError as error:
-            raise ConfigError(f"{where}extend: {error}") from None
+            raise ConfigError(f"{where}{EXTEND}: {error}") from None
     return layers[::-1]
 
 
@@ -192,20 +192,18 @@ def _read_layer(path: str) -> Layer:
     elif isinstance(data.get("tool"), Mapping):
         raise ConfigError(f"{_place(path, text, 'tool')}write the keys without [tool.torchlint] here")
     _check_required_version(data, path, text)
-    values = {
-        key: check_option(key, value, _place(path, text, key), ConfigError, section) for key, value in data.items()
-    }
+    values = {key: checked(key, value, _place(path, text, key), ConfigError, section) for key, value in data.items()}
     return Layer(path, values, text)
 
 
 def _check_required_version(data: Mapping[str, object], path: str, text: str) -> None:
     """Refuse a file made for another torchlint before anything in it can be found wrong."""
-    if "required-version" not in data:
+    if REQUIRED_VERSION not in data:
         return
-    where = _place(path, text, "required-version")
-    wanted = str(check_option("required-version", data["required-version"], where, ConfigError))
+    where = _place(path, text, REQUIRED_VERSION)
+    wanted = str(checked(REQUIRED_VERSION, data[REQUIRED_VERSION], where, ConfigError))
     if not meets(__version__, wanted):
-        raise ConfigError(f"{where}required-version is {wanted!r}, but this is torchlint {__version__}")
+        raise ConfigError(f"{where}{REQUIRED_VERSION} is {wanted!r}, but this is torchlint {__version__}")
 
 
 def _place(path: str, text: str, key: str) -> str:

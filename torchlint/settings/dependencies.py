@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from torchlint.base.errors import ConfigError, SourceError
-from torchlint.engine.config_file import MAX_BYTES, read_toml
-from torchlint.engine.versions import lowest_torch
+from torchlint.settings.files import MAX_BYTES, read_toml
+from torchlint.settings.versions import lowest_torch
 from torchlint.source.document import read_bytes
 
 Declared = tuple[tuple[int, int], str]

@@ -13,17 +13,10 @@ from torchlint.base.errors import ConfigError, UsageError
 from torchlint.base.finding import Severity
 from torchlint.catalog.rule_file import RuleInfo
 from torchlint.catalog.rules import Catalog
-from torchlint.engine.config import (
-    Settings,
-    codes_for,
-    find_config,
-    find_root,
-    load_settings,
-    parse_inline,
-    severities,
-)
-from torchlint.engine.options import OPTIONS
-from torchlint.engine.versions import lowest_torch, meets
+from torchlint.settings.files import find_config
+from torchlint.settings.keys import KEYS, Settings
+from torchlint.settings.load import codes_for, find_root, load_settings, parse_inline, severities
+from torchlint.settings.versions import lowest_torch, meets
 from torchlint.source.discover import DEFAULT_EXCLUDE
 
 HEADER = "[tool.torchlint]\n"
@@ -292,9 +285,7 @@ def test_a_configuration_that_was_found_cannot_allow_unsafe_fixes(write: Write) 
 
 
 def test_every_key_is_tried_above() -> None:
-    assert set(OPTIONS) == {line.split()[0].strip("[]") for line in FULL.splitlines() if line[0] not in '"T'} | {
-        "extend"
-    }
+    assert set(KEYS) == {line.split()[0].strip("[]") for line in FULL.splitlines() if line[0] not in '"T'} | {"extend"}
 
 
 @pytest.mark.parametrize(

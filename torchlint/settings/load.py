@@ -7,98 +7,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from torchlint.base.errors import ConfigError, TorchlintError, UsageError
 from torchlint.base.finding import Severity
-from torchlint.base.places import CACHE_NAME
 from torchlint.catalog.rules import Catalog, load_catalog
-from torchlint.engine.config_file import Layer, find_config, read_chain
-from torchlint.engine.dependencies import Declared, declared_above, declared_in
-from torchlint.engine.options import OPTIONS, check_option
-from torchlint.engine.versions import DEFAULT_TORCH
-from torchlint.source.discover import DEFAULT_EXCLUDE, DEFAULT_INCLUDE
-from torchlint.source.globs import bad_globs, matches
+from torchlint.settings import values
+from torchlint.settings.dependencies import Declared, declared_above, declared_in
+from torchlint.settings.files import Layer, read_chain
+from torchlint.settings.keys import CONFIGURED, FIELDS, KEYS, TARGET_TORCH, Settings, checked
+from torchlint.source.globs import matches
 from torchlint.source.paths import real_folder_of
 
-__all__ = [
-    "Overrides",
-    "Settings",
-    "codes_for",
-    "find_config",
-    "find_root",
-    "in_folder",
-    "lies_in",
-    "load_settings",
-    "parse_inline",
-    "severities",
-]
-
 Overrides = Mapping[str, object]
-"""Options of the command line by their kebab-case keys; None stands for one that was not given."""
-CONFIGURED = "configuration"
-"""Where ``target-torch`` comes from if a configuration or an option sets it."""
-_FILES_ONLY = ("extend", "required-version")
-_SELECTORS = ("select", "extend-select", "ignore")
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """All that is configured, resolved; hashable.
-
-    Args:
-        root: the project root, absolute, links resolved: fingerprints, globs and imports are relative to it.
-        config: the configuration file, absolute, or empty.
-        select: selectors that replace the default rules; empty for the defaults.
-        ignore: selectors of rules that are off.
-        extend_select: selectors of rules that are on beside the selected ones.
-        per_file_ignores: (glob, selectors) of rules that are off in the files that the glob matches.
-        include: globs of the files to take from a directory.
-        exclude: globs of what to leave out, ``extend-exclude`` included.
-        respect_gitignore: whether git's ignore files count.
-        force_exclude: whether excludes also hold for paths that are named.
-        target_torch: the lowest torch that fixes must work on, as (major, minor).
-        target_torch_from: the file of dependencies that says so, `CONFIGURED`, or empty where nothing does.
-        accelerator: ``"auto"``, ``"cuda"``, ``"mps"`` or ``"cpu"``.
-        assume_hot: globs of the names of functions that are hot.
-        fail_on: the lowest severity that makes a run fail.
-        output_format: the name of a report format.
-        max_file_size: in bytes; 0 for no limit.
-        timeout: CPU seconds for one file.
-        jobs: worker processes at most; 0 for one a core.
-        unsafe_fixes: whether unsafe fixes are applied too.
-        severity: (selector, severity) that replace the rules' own; see `severities`.
-        cache_dir: the folder of the cache, absolute.
-        baseline: the file with the findings that are not reported, absolute, or empty.
-        refused: what a configuration asks for that only the user may, in words for the user.
-    """
-
-    root: str
-    config: str = ""
-    select: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    extend_select: tuple[str, ...] = ()
-    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    include: tuple[str, ...] = DEFAULT_INCLUDE
-    exclude: tuple[str, ...] = DEFAULT_EXCLUDE
-    respect_gitignore: bool = True
-    force_exclude: bool = False
-    target_torch: tuple[int, int] = DEFAULT_TORCH
-    target_torch_from: str = field(default="", compare=False)
-    accelerator: str = "auto"
-    assume_hot: tuple[str, ...] = ()
-    fail_on: Severity = Severity.WARNING
-    output_format: str = "ranked"
-    max_file_size: int = 1_000_000
-    timeout: float = 30.0
-    jobs: int = 0
-    unsafe_fixes: bool = False
-    severity: tuple[tuple[str, Severity], ...] = ()
-    cache_dir: str = ""
-    baseline: str = ""
-    refused: tuple[str, ...] = ()
+"""Options of the command line by their keys; None stands for one that was not given."""
 
 
 def find_root(config: str | None, start: str) -> str:
@@ -157,47 +81,51 @@ def load_settings(
     refused = {} if trusted else _refused(merged, layers, root)
     given = {key: _checked_override(key, value) for key, value in overrides.items() if value is not None}
     _check_rules(given, lambda key: "--", catalog, UsageError)
-    merged = _merged(merged, given)
-    merged["refused"] = tuple(words for key, words in refused.items() if key not in given)
-    merged["target-torch-from"] = CONFIGURED
-    if "target-torch" not in merged:
-        declared = _declared_torch(config, root) or (DEFAULT_TORCH, "")
-        merged["target-torch"], merged["target-torch-from"] = declared
-    merged["exclude"] = (*_items(merged, "exclude", DEFAULT_EXCLUDE), *_items(merged, "extend-exclude"))
-    merged.setdefault("cache-dir", CACHE_NAME)
-    for key in ("cache-dir", "baseline"):
-        if key in merged:
-            merged[key] = os.path.normpath(os.path.join(root, os.path.expanduser(str(merged[key]))))
-    known = Settings.__dataclass_fields__.keys()
-    values = {field: value for key, value in merged.items() if (field := key.replace("-", "_")) in known}
-    return Settings(root=root, config=os.path.abspath(config) if config else "", **values)  # type: ignore[arg-type]
+    fields = _resolved(_merged(merged, given), root)
+    found = Settings(
+        root=root,
+        config=os.path.abspath(config) if config else "",
+        target_torch_from=CONFIGURED,
+        refused=tuple(words for key, words in refused.items() if key not in given),
+        **fields,
+    )
+    if FIELDS[TARGET_TORCH] in fields:
+        return found
+    declared = _declared_torch(config, root)
+    if declared is None:
+        return replace(found, target_torch_from="")
+    return replace(found, target_torch=declared[0], target_torch_from=declared[1])
+
+
+def _resolved(merged: Mapping[str, object], root: str) -> dict[str, Any]:
+    """Return the values of the fields of `Settings`: lists that add to others added, paths absolute."""
+    found = {**merged}
+    for key, row in KEYS.items():
+        if row.adds_to:
+            base = merged.get(row.adds_to, KEYS[row.adds_to].default)
+            found[row.adds_to] = (*_items(base), *_items(merged.get(key, ())))
+        elif row.check is values.path and (written := merged.get(key, row.default)):
+            path = os.path.join(root, os.path.expanduser(str(written)))
+            found[key] = os.path.normpath(path)
+    return {FIELDS[key]: value for key, value in found.items() if key in FIELDS}
 
 
 def _refused(merged: dict[str, object], layers: Sequence[Layer], root: str) -> dict[str, str]:
     """Take out of `merged` what only the user may ask for; return the keys with what to say of each."""
     refused = {}
-    if merged.get("unsafe-fixes"):
-        refused["unsafe-fixes"] = "unsafe fixes"
-    if "cache-dir" in merged and not lies_in(str(merged["cache-dir"]), root):
-        refused["cache-dir"] = "a cache outside of the project"
-    for key in refused:
-        del merged[key]
-        place = next(layer.place(key) for layer in reversed(layers) if key in layer.values)
-        refused[key] = f"{place}{key} is ignored: only --{key} in the command can allow {refused[key]}"
+    for key, row in KEYS.items():
+        words = row.refused(merged[key], root) if row.refused and key in merged else ""
+        if words:
+            del merged[key]
+            place = next(layer.place(key) for layer in reversed(layers) if key in layer.values)
+            refused[key] = f"{place}{key} is ignored: only --{key} in the command can allow {words}"
     return refused
 
 
-def lies_in(path: str, root: str) -> bool:
-    """Say whether a path of the configuration leads to a place under the root, links and all."""
-    if path.startswith("~"):
-        return False
-    return os.path.join(os.path.realpath(os.path.join(root, path)), "").startswith(os.path.join(root, ""))
-
-
 def _checked_override(key: str, value: object) -> object:
-    if key in _FILES_ONLY:
+    if key in KEYS and KEYS[key].in_files_only:
         raise UsageError(f"{key} can stand in a configuration file only")
-    return check_option(key, value, "--" if key in OPTIONS else "", UsageError)
+    return checked(key, value, "--" if key in KEYS else "", UsageError)
 
 
 def parse_inline(text: str) -> dict[str, object]:
@@ -214,8 +142,7 @@ def parse_inline(text: str) -> dict[str, object]:
         raise UsageError(f"--config {text[:60]!r}: neither a file nor a line of TOML: {error}") from None
 
 
-def _items(merged: Mapping[str, object], key: str, default: tuple[str, ...] = ()) -> tuple[Any, ...]:
-    value = merged.get(key, default)
+def _items(value: object) -> tuple[Any, ...]:
     assert isinstance(value, tuple)
     return value
 
@@ -226,28 +153,28 @@ def _merged(base: Mapping[str, object], upper: Mapping[str, object]) -> dict[str
     ``select`` starts anew, without it ``ignore`` and ``extend-select`` add up, less what the upper layer takes back.
     """
     merged = {**base, **upper}
-    merged["extend-exclude"] = _items(base, "extend-exclude") + _items(upper, "extend-exclude")
-    merged["severity"] = _items(base, "severity") + _items(upper, "severity")
-    for key, other in (("ignore", "extend-select"), ("extend-select", "ignore")):
-        kept = () if "select" in upper else _items(base, key)
-        taken_back = _items(upper, other)
-        merged[key] = (*(item for item in kept if item not in taken_back), *_items(upper, key))
+    anew = any(KEYS[key].starts_anew for key in upper)
+    for key, row in KEYS.items():
+        if not (row.adds_up or row.takes_back):
+            continue
+        below, above = _items(base.get(key, ())), _items(upper.get(key, ()))
+        if row.adds_up:
+            merged[key] = below + above
+        else:
+            taken_back = _items(upper.get(row.takes_back, ()))
+            kept = [] if anew else [item for item in below if item not in taken_back]
+            merged[key] = (*kept, *above)
     return merged
 
 
 def _check_rules(
-    values: Mapping[str, object], place: Callable[[str], str], catalog: Catalog, error: type[TorchlintError]
+    layer: Mapping[str, object], place: Callable[[str], str], catalog: Catalog, error: type[TorchlintError]
 ) -> None:
     """Refuse selectors that stand for nothing, and globs of ``per-file-ignores`` that match nothing."""
-    for key in _SELECTORS:
-        catalog.resolve(_items(values, key), f"{place(key)}{key}", error)
-    where = f"{place('severity')}severity"
-    catalog.resolve((selector for selector, _ in _items(values, "severity")), where, error)
-    where = f"{place('per-file-ignores')}per-file-ignores"
-    for glob, selectors in _items(values, "per-file-ignores"):
-        catalog.resolve(selectors, where, error)
-        for _, reason in bad_globs((glob,)):
-            raise error(f"{where}: the glob {glob!r} can match nothing: {reason}")
+    for key in FIELDS:
+        known = KEYS[key].known
+        if known is not None and key in layer:
+            known(layer[key], catalog, f"{place(key)}{key}", error)
 
 
 def _declared_torch(config: str | None, root: str) -> Declared | None:
@@ -263,7 +190,7 @@ def in_folder(settings: Settings, folder: str, memo: dict[str, Declared | None])
     Args:
         settings: those of the project.
         folder: where the files lie.
-        memo: as of `torchlint.engine.dependencies.declared_above`.
+        memo: as of `torchlint.settings.dependencies.declared_above`.
     """
     if settings.target_torch_from == CONFIGURED:
         return settings

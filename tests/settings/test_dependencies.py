@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.engine.config import CONFIGURED, find_config, in_folder, load_settings
-from torchlint.engine.dependencies import declared_in
+from torchlint.settings.dependencies import declared_in
+from torchlint.settings.files import find_config
+from torchlint.settings.keys import CONFIGURED
+from torchlint.settings.load import in_folder, load_settings
 
 SETUP = """
 from setuptools import setup
