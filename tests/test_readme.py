@@ -22,6 +22,8 @@ from torchlint.settings.load import load_settings
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
+TESTS = 'python -m pytest -n auto -m ""'
+"""Runs all tests, those that are marked slow too."""
 _OUTPUT = re.compile(r"<!-- output: (.*?) -->\n```(\w+)\n(.*?)```\n", re.DOTALL)
 _EXAMPLE = re.compile(r"<!-- example: (.*?) -->\n```python\n(.*?)```\n", re.DOTALL)
 _TABLE = re.compile(r"<!-- rules -->\n(.*?)\n`torchlint rule TL101`", re.DOTALL)
@@ -92,9 +94,24 @@ def test_the_first_commands_find_and_repair(tmp_path: Path) -> None:
 def test_the_test_command_is_what_ci_runs() -> None:
     commands = " ".join(blocks("console"))
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    for piece in ("torch==2.13.0", "[dev]", "python -m pytest"):
+    for piece in ("torch==2.13.0", "[dev]", TESTS):
         assert piece in commands
         assert piece in ci
+
+
+def test_the_test_command_leaves_out_no_test(tmp_path: Path) -> None:
+    """The options of the project leave out slow tests, the command of the README runs them."""
+    (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_two.py").write_text(
+        "import pytest\n\n\ndef test_quick(): pass\n\n\n@pytest.mark.slow\ndef test_slow(): pass\n"
+    )
+    whole = shlex.split(TESTS)
+    assert whole[:5] == ["python", "-m", "pytest", "-n", "auto"]
+    for words, names in (([], ["test_quick"]), (whole[5:], ["test_quick", "test_slow"])):
+        command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:randomly", *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert re.findall(r"::(\w+)", done.stdout) == names, done.stdout
 
 
 @pytest.mark.parametrize("command", ["check", "fix", "rule", "rules", "docs", "verify"])

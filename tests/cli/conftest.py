@@ -6,13 +6,14 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 import torchlint
+from tests.forked import Origin, origin
 from tests.patience import PATIENCE
 from tests.small_plugin import fix, rule_text
 
@@ -42,12 +43,27 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def copies(package: Path) -> Iterator[Origin | None]:
+    """What runs of that copy are forks of."""
+    with origin(package) as found:
+        yield found
+
+
 @dataclass
 class Cli:
-    """Runs ``torchlint`` in a folder of its own."""
+    """Runs ``torchlint`` in a folder of its own.
+
+    Args:
+        package: the folder that holds the package.
+        cwd: the folder.
+        origin: what a run is a fork of; None for a process that starts from nothing.
+        environment: variables on top of the environment.
+    """
 
     package: Path
     cwd: Path
+    origin: Origin | None = None
     environment: dict[str, str] = field(default_factory=dict)
 
     def command(self, *arguments: str) -> list[str]:
@@ -61,24 +77,37 @@ class Cli:
         }
         return {**kept, "PYTHONPATH": str(self.package), **self.environment}
 
+    def forks(self, environment: Mapping[str, str]) -> bool:
+        """Say whether a run may be a fork: it looks for modules in the package first, as the origin did."""
+        if self.origin is None or not self.origin.takes(environment):
+            return False
+        return environment["PYTHONPATH"].split(os.pathsep)[0] == self.origin.path
+
     def __call__(
         self, *arguments: str, stdin: bytes | None = None, code: int | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run to the end; with `code`, hold the exit code to it."""
-        done = subprocess.run(
-            self.command(*arguments),
-            input=b"" if stdin is None else stdin,
-            capture_output=True,
-            cwd=self.cwd,
-            env=self.variables(),
-            timeout=PATIENCE,
-            check=False,
-        )
+        data, environment = stdin or b"", self.variables()
+        if self.forks(environment):
+            assert self.origin is not None
+            ended = self.origin.run(arguments, cwd=self.cwd, env=environment, stdin=data, timeout=PATIENCE)
+            code_, out, err = ended.code, ended.out, ended.err
+        else:
+            done = subprocess.run(
+                self.command(*arguments),
+                input=data,
+                capture_output=True,
+                cwd=self.cwd,
+                env=environment,
+                timeout=PATIENCE,
+                check=False,
+            )
+            code_, out, err = done.returncode, done.stdout, done.stderr
         result = subprocess.CompletedProcess(
-            done.args,
-            done.returncode,
-            done.stdout.decode("utf-8", "surrogateescape"),
-            done.stderr.decode("utf-8", "surrogateescape"),
+            self.command(*arguments),
+            code_,
+            out.decode("utf-8", "surrogateescape"),
+            err.decode("utf-8", "surrogateescape"),
         )
         assert "Traceback" not in result.stdout + result.stderr, result.stderr
         if code is not None:
@@ -93,11 +122,18 @@ class Cli:
 
 
 @pytest.fixture
-def cli(package: Path, tmp_path: Path) -> Cli:
+def cli(package: Path, copies: Origin | None, tmp_path: Path) -> Cli:
     cwd = tmp_path / "project"
     cwd.mkdir()
     (cwd / ".git").mkdir()
-    return Cli(package, cwd)
+    return Cli(package, cwd, copies)
+
+
+@pytest.fixture
+def process(cli: Cli) -> Cli:
+    """A `cli` whose runs start from nothing, for what is said about starting."""
+    cli.origin = None
+    return cli
 
 
 @pytest.fixture

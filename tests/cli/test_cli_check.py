@@ -366,13 +366,13 @@ def test_deleted_working_directory(cli, source: Source) -> None:
     assert "TL101" in done.stdout
 
 
-def test_modules_in_the_working_directory_are_not_imported(cli, source: Source) -> None:
+def test_modules_in_the_working_directory_are_not_imported(process, source: Source) -> None:
     for name in ("click", "torch", "libcst", "json", "pebble", "tomli", "conftest", "setup", "sitecustomize"):
-        cli.write(f"{name}.py", "open('marker', 'w').write('x')\nraise SystemExit(9)\n")
-    cli.write("a.py", source("slow"))
-    cli("check", "a.py", code=1)
-    cli("fix", "--apply", code=0)
-    assert not (cli.cwd / "marker").exists()
+        process.write(f"{name}.py", "open('marker', 'w').write('x')\nraise SystemExit(9)\n")
+    process.write("a.py", source("slow"))
+    process("check", "a.py", code=1)
+    process("fix", "--apply", code=0)
+    assert not (process.cwd / "marker").exists()
 
 
 def test_strict_warnings(cli, source: Source) -> None:

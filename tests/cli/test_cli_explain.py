@@ -199,11 +199,11 @@ def test_the_cache_is_neither_read_nor_written(cli, source: Source) -> None:
     assert not (cli.cwd / ".torchlint_cache").exists()
 
 
-def test_the_parent_does_not_import_libcst(cli, source: Source) -> None:
-    cli.write("a.py", source("slow"))
+def test_the_parent_does_not_import_libcst(process, source: Source) -> None:
+    process.write("a.py", source("slow"))
     program = "import sys; from torchlint.cli.main import run; run(sys.argv[1:]); print('libcst' in sys.modules)"
-    cli.command = lambda *arguments: [sys.executable, "-c", program, *arguments]
-    assert cli("check", "a.py:2", "--explain").stdout.endswith("False\n")
+    process.command = lambda *arguments: [sys.executable, "-c", program, *arguments]
+    assert process("check", "a.py:2", "--explain").stdout.endswith("False\n")
 
 
 GOLDEN = """train.py:15: total += loss.item()

@@ -22,8 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.forked import Origin
 from tests.patience import PATIENCE
 
+TORCHLINT = os.path.join(os.path.dirname(sys.executable), "torchlint")
 CODES = (0, 1, 2, 130)
 GOOD = """import torch
 
@@ -49,6 +51,7 @@ class Done:
         err: standard error.
         seconds: how long it took by the clock.
         cpu: the CPU seconds that it and its workers took; 0 where that was not measured.
+        peak: the most KiB of memory that one of them had; 0 where that was not measured.
     """
 
     code: int
@@ -56,6 +59,7 @@ class Done:
     err: bytes
     seconds: float
     cpu: float = 0.0
+    peak: int = 0
 
     @property
     def text(self) -> str:
@@ -89,10 +93,12 @@ class Fault:
     Args:
         folder: an empty folder that the case may fill; the control file ``good.py`` is put there by `run`.
         seconds: the per-file timeout given to torchlint, which counts CPU time.
+        origin: what runs are forks of; None for processes that start from nothing.
         broken: the invariants that did not hold, read by the score.
     """
 
     folder: Path
+    origin: Origin | None = None
     seconds: int = 5
     broken: list[str] = field(default_factory=list)
 
@@ -127,31 +133,39 @@ class Fault:
             env: variables on top of the environment.
             stdin: standard input.
             cwd: where to run; the case's folder where None.
-            command: what to run in place of the installed ``torchlint``.
+            command: what to start in place of a fork of `origin`, such as ``(TORCHLINT,)``.
             control: whether to write the good file first.
         """
         if control and not (self.folder / "good.py").exists():
             self.write("good.py", GOOD)
-        start = time.monotonic()
-        words = [*(command or (os.path.join(os.path.dirname(sys.executable), "torchlint"),)), *arguments]
+        words = list(arguments)
         if arguments and arguments[0] in ("check", "fix"):
-            words += [f"--timeout={self.seconds}"]
+            words.append(f"--timeout={self.seconds}")
         limit = 60 + bad * (self.seconds + 10)
-        before = _children()
+        environment = {**os.environ, **(env or {})}
+        start = time.monotonic()
         try:
-            done = subprocess.run(
-                words,
-                cwd=cwd or self.folder,
-                env={**os.environ, **(env or {})},
-                input=stdin,
-                capture_output=True,
-                timeout=limit + PATIENCE,
-                check=False,
-            )
+            if command is None and self.origin is not None and self.origin.takes(environment):
+                ended = self.origin.run(
+                    words, cwd=cwd or self.folder, env=environment, stdin=stdin, timeout=limit + PATIENCE
+                )
+                cpu, peak, code, out, err = ended.cpu, ended.peak, ended.code, ended.out, ended.err
+            else:
+                before, peak = _children(), 0
+                done = subprocess.run(
+                    [*(command or (TORCHLINT,)), *words],
+                    cwd=cwd or self.folder,
+                    env=environment,
+                    input=stdin,
+                    capture_output=True,
+                    timeout=limit + PATIENCE,
+                    check=False,
+                )
+                cpu, code, out, err = _children() - before, done.returncode, done.stdout, done.stderr
         except subprocess.TimeoutExpired:
             self.holds("I5", False, f"still running after {limit + PATIENCE} s")
             raise
-        result = Done(done.returncode, done.stdout, done.stderr, time.monotonic() - start, _children() - before)
+        result = Done(code, out, err, time.monotonic() - start, cpu, peak)
         self.contained(result)
         self.holds("I5", result.cpu < limit, f"it took {result.cpu:.1f} s of CPU time")
         return result

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 from collections.abc import Iterable, Mapping
 
 from tests.faults.harness import GOOD, GOOD_CODE, GOOD_FIXED, Done, Fault
@@ -107,26 +105,14 @@ def unchanged(fault: Fault, files: Mapping[str, bytes] | Iterable[tuple[str, byt
         same(fault, name, data)
 
 
-_MEASURED = """
-import resource, subprocess, sys
-code = subprocess.call(sys.argv[2:])
-open(sys.argv[1], "w").write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))
-sys.exit(code)
-"""
-
-
 def linted_or_late(fault: Fault, files: Mapping[str, str], *options: str) -> Done:
     """Check these files whatever their size; hold that each is linted, or listed as one that torchlint failed on.
 
     No process may have taken more than 2 GB.
     """
-    peak = fault.folder.parent / "peak"
-    torchlint = os.path.join(os.path.dirname(sys.executable), "torchlint")
-    arguments = ("check", ".", "--output-format", "json", "--max-file-size", "0", f"--timeout={fault.seconds}")
     for name, text in files.items():
         fault.write(name, text)
-    command = (sys.executable, "-c", _MEASURED, str(peak), torchlint, *arguments, *options)
-    done = fault.run(command=command, bad=len(files))
+    done = fault.run("check", ".", "--output-format", "json", "--max-file-size", "0", *options, bad=len(files))
     fault.others(done)
     late = 0
     for name, text in files.items():
@@ -142,6 +128,5 @@ def linted_or_late(fault: Fault, files: Mapping[str, str], *options: str) -> Don
             at = (entry["location"]["row"], entry["location"]["column"])
             fault.holds("I3", (entry["code"], at) == (GOOD_CODE, place(text)), entry)
     fault.holds("I3", done.code == (2 if late else 1), f"exit code {done.code}\n{done.text[-800:]}")
-    if sys.platform == "linux":
-        fault.holds("I5", int(peak.read_text()) <= 2 * 2**20, f"{peak.read_text()} KiB")
+    fault.holds("I5", done.peak <= 2 * 2**20, f"{done.peak} KiB")
     return done

@@ -9,12 +9,11 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-import torchlint
 from tests.faults.harness import GOOD, GOOD_CODE, Done, Fault
 from tests.patience import PATIENCE
 from torchlint.run.cache_folder import FORMAT, TAG
@@ -34,23 +33,18 @@ os.execv(sys.argv[1], sys.argv[1:])
 NO_ROOT = (sys.executable, "-c", _WITHOUT_RIGHTS, *COMMAND)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Run a copy of torchlint: a change of its code between two runs would make every result one of another version."""
-    folder = tmp_path_factory.mktemp("package")
-    source = Path(torchlint.__file__).parent
-    shutil.copytree(source, folder / "torchlint", ignore=shutil.ignore_patterns("verify"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(folder))
-        patch.delenv("CI", raising=False)
-        yield
+@pytest.fixture(autouse=True)
+def everywhere(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have processes that start from nothing run the same copy of torchlint."""
+    monkeypatch.setenv("PYTHONPATH", str(package))
+    monkeypatch.delenv("CI", raising=False)
 
 
 def cache(fault: Fault) -> Path:
     return fault.folder / ".torchlint_cache"
 
 
-def checked(fault: Fault, *words: str, command: Sequence[str] = COMMAND) -> Done:
+def checked(fault: Fault, *words: str, command: Sequence[str] | None = None) -> Done:
     fault.seconds = 60  # no file here is slow, but the machine may be
     return fault.run("check", ".", *words, command=command)
 

@@ -16,9 +16,8 @@ from urllib.parse import unquote_to_bytes
 
 import pytest
 
-from tests.faults.harness import GOOD, GOOD_CODE, GOOD_FIXED, Done, Fault
+from tests.faults.harness import GOOD, GOOD_CODE, GOOD_FIXED, TORCHLINT, Done, Fault
 
-TORCHLINT = os.path.join(os.path.dirname(sys.executable), "torchlint")
 POSIX = pytest.mark.skipif(os.name == "nt", reason="needs POSIX files")
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 FIXED = GOOD.replace("torch.ones(n).cuda()", GOOD_FIXED)

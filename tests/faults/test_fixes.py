@@ -16,11 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.harness import GOOD, GOOD_FIXED, Done, Fault
+from tests.faults.harness import GOOD, GOOD_FIXED, TORCHLINT, Done, Fault
 from tests.faults.plugin import install
 from tests.patience import PATIENCE
 
-TORCHLINT = os.path.join(os.path.dirname(sys.executable), "torchlint")
 POSIX = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals and modes")
 LOOP = "import torch\n\n\ndef f(model, loader, n):\n    for x in loader:\n        mask = None\n"
 END = "        model(x, mask).sum().backward()\n"

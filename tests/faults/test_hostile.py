@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.harness import GOOD, GOOD_FIXED, Fault
-from tests.faults.test_processes import TORCHLINT, listing, tagged, until
+from tests.faults.harness import GOOD, GOOD_FIXED, TORCHLINT, Fault
+from tests.faults.test_processes import listing, tagged, until
 from tests.patience import PATIENCE
 from torchlint.verify.machine.sandbox import landlock_abi
 
@@ -40,7 +40,7 @@ def test_h01_nothing_is_imported_or_run(fault: Fault, launch: str) -> None:
     fault.write("evil-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: evil\nVersion: 1\n")
     fault.write("evil-1.dist-info/entry_points.txt", "[torchlint.rules]\nevil = torchlint_rules\n")
     fault.write("pyproject.toml", "[project]\nname = 'x'\ndependencies = ['torch>=2.6']\n[tool.torchlint]\n")
-    command = None if launch == "script" else (sys.executable, "-m", "torchlint")
+    command = (TORCHLINT,) if launch == "script" else (sys.executable, "-m", "torchlint")
     done = fault.run("check", "--output-format", "json", command=command)
     fault.holds("I3", not marker.exists(), lambda: marker.read_text())
     fault.others(done)
@@ -119,7 +119,7 @@ def test_h03_archives_bytecode_and_pickles(fault: Fault) -> None:
     for name in ("cache.pkl", "results", "0.1.0/results.pickle", "results.json", "cache.db", "index"):
         fault.write(f".torchlint_cache/{name}", pickle.dumps(_Mark(marker)))
     for _ in range(2):
-        done = fault.run("check", "--output-format", "json")
+        done = fault.run("check", "--output-format", "json", command=(TORCHLINT,))
         fault.others(done)
         fault.holds(
             "I3", {Path(entry["filename"]).name for entry in done.findings()} == {"good.py", "zipped.py"}, done.text

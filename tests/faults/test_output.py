@@ -10,7 +10,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import termios
 import time
 from collections.abc import Callable
@@ -23,7 +22,7 @@ from xml.etree.ElementTree import fromstring
 import junitparser
 import pytest
 
-from tests.faults.harness import GOOD, GOOD_FIXED, Done, Fault
+from tests.faults.harness import GOOD, GOOD_FIXED, TORCHLINT, Done, Fault
 from tests.faults.test_processes import until
 from tests.patience import PATIENCE
 from tests.report.test_sarif import schema_path
@@ -32,7 +31,6 @@ from torchlint.base.span import Position
 from torchlint.report.formats import FORMATS
 from torchlint.report.run_report import RunReport
 
-TORCHLINT = os.path.join(os.path.dirname(sys.executable), "torchlint")
 STEERING = "\x1b[2J\x1b]0;title\x07\x9b31m\x08\x7f\u202e\u2066\u2028"
 """Clears a screen, sets a title, rings, colours, deletes, and turns text around."""
 FORMS = tuple(FORMATS)

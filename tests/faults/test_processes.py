@@ -17,12 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.harness import GOOD, GOOD_FIXED, Done, Fault
+from tests.faults.harness import GOOD, GOOD_FIXED, TORCHLINT, Done, Fault
 from tests.patience import PATIENCE
 from tests.small_plugin import install, rule_text
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes")
-TORCHLINT = os.path.join(os.path.dirname(sys.executable), "torchlint")
 STUCK = f"import torch\nmatch x:\n    case {'(' * 13}a{',)' * 13}:\n        pass\n"
 """The parser spends minutes of native code on this, and no signal handler of Python runs meanwhile."""
 MANY = GOOD + f"        torch.ones(n).cuda()  # {'x' * 200}\n" * 300
@@ -145,7 +144,7 @@ def test_r01_worker_dies_or_hangs(fault: Fault, tag: str, large: bool) -> None:
     if large:
         fault.write("zz.py", LARGE)
     env = {"TORCHLINT_CASE": tag, **plugin}
-    done = fault.run("check", "--output-format", "json", bad=5, env=env)
+    done = fault.run("check", "--output-format", "json", bad=5, env=env, command=(TORCHLINT,))
     fault.others(done)
     fault.holds("I3", done.code == 2, done.text[:3000])
     for name, words in HURTS.items():
@@ -427,7 +426,7 @@ def test_r08_odd_interpreter_settings(fault: Fault) -> None:
         {"PYTHONPATH": f"{os.pathsep}x"},
         {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "7", "PYTHONDEVMODE": "1"},
     ):
-        for command in (None, (sys.executable, "-m", "torchlint"))[: 2 if "PYTHONPATH" in env else 1]:
+        for command in ((TORCHLINT,), (sys.executable, "-m", "torchlint"))[: 2 if "PYTHONPATH" in env else 1]:
             done = fault.run("check", "--output-format", "concise", env=env, command=command)
             fault.others(done)
             fault.holds("I3", done.code == 1, f"{env}: {done.code} {done.text}")

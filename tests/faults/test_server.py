@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from tests.faults.harness import GOOD, GOOD_CODE, Fault
+from tests.faults.harness import GOOD, GOOD_CODE, TORCHLINT, Fault
 from tests.faults.test_hostile import MODULES
-from tests.faults.test_processes import STUCK, TORCHLINT, cpu_seconds, tag, tagged, until
+from tests.faults.test_processes import STUCK, cpu_seconds, tag, tagged, until
 from tests.patience import PATIENCE
 
 __all__ = ["tag"]
