@@ -19,6 +19,7 @@ from torchlint.base.span import LineIndex
 from torchlint.engine.fix import apply_fixes
 from torchlint.run.worker import analyse_job
 
+pytestmark = pytest.mark.slow
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 PIECES = sorted(p for p in FIXTURES.glob("rules/*/*.py") if not p.name.endswith(".fixed.py"))
 SAFE = [p for p in PIECES if p.with_name(f"{p.stem}.fixed.py").exists()]

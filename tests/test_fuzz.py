@@ -60,6 +60,7 @@ def assert_holds(programs: Iterator[Program]) -> fuzz.Tally:
     return tally
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(CHUNKS))
 @pytest.mark.parametrize("generator", PROGRAMS)
 def test_programs(generator: str, part: int) -> None:
@@ -70,6 +71,7 @@ def test_programs(generator: str, part: int) -> None:
     assert counts["valid"] > len(seeds) / 2
 
 
+@pytest.mark.slow
 def test_hypothesmith_programs() -> None:
     tally = assert_holds(iter(hypothesmith_programs(1, HYPOTHESMITH, stuff())))
     assert tally.counts["generated"]["programs"] == HYPOTHESMITH

@@ -54,6 +54,7 @@ def test_fixtures_are_analysed(fixtures_run: dict[str, Any]) -> None:
     assert [package["name"] for package in fixtures_run["packages"]] == ["seeds", "transfer"]
 
 
+@pytest.mark.slow
 def test_files_of_torch_are_analysed(tmp_path: Path) -> None:
     root = torch_folder()
     files = [path for path in primer.sources(root) if path.stat().st_size < LARGEST]
@@ -73,6 +74,7 @@ def test_a_run_does_not_differ_from_itself(fixtures_run: dict[str, Any], tmp_pat
         assert primer.difference(fixtures_run, primer.read(tmp_path / name)) == {}
 
 
+@pytest.mark.slow
 def test_a_planted_finding_is_a_difference(tmp_path: Path) -> None:
     old = planted(tmp_path / "old", "import torch\n")
     new = planted(tmp_path / "new", HOT)
@@ -80,6 +82,7 @@ def test_a_planted_finding_is_a_difference(tmp_path: Path) -> None:
     assert list(primer.words(primer.difference(new, old))) == ["TL102: +0 -1", "  - package/train.py:2"]
 
 
+@pytest.mark.slow
 def test_a_finding_that_moved_is_none_and_a_second_one_is(tmp_path: Path) -> None:
     once = planted(tmp_path / "once", HOT)
     lower = planted(tmp_path / "lower", "# words\n" + HOT)

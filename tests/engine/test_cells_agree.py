@@ -34,6 +34,7 @@ def in_cells(notebook: Notebook, fix: str) -> Job:
     return Job(document, "train.py", every_code(), fix=fix)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_cells_say_what_the_file_says(path: Path) -> None:
     source = path.read_text(encoding="utf-8")

@@ -347,6 +347,7 @@ FILES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_flagged_means_what_check_reports_on_every_line(path: Path) -> None:
     text = path.read_text(encoding="utf-8")

@@ -172,6 +172,7 @@ def test_waiting_is_no_work(pool: bool, monkeypatch: pytest.MonkeyPatch) -> None
     assert reports("naps", pool=pool)[0].applied == 1
 
 
+@pytest.mark.slow
 @BOTH
 def test_small_files_are_analysed_beside_many_busy_processes(pool: bool) -> None:
     """As many as leave a process one eighth of a CPU: by the clock the file takes longer than its limit."""

@@ -165,6 +165,7 @@ def test_c08_wrong_owner(fault: Fault) -> None:
     same(fault, plain, checked(fault), warned=True)
 
 
+@pytest.mark.slow
 @pytest.mark.fault("C08")
 def test_c08_read_only(fault: Fault) -> None:
     """Without leave to write there is no cache and nothing to say; one that is there already is used."""
@@ -249,6 +250,7 @@ def test_c09_cache_that_came_with_the_project(fault: Fault) -> None:
     (cache(fault) / "CACHEDIR.TAG").write_bytes(TAG)
 
 
+@pytest.mark.slow
 @pytest.mark.fault("C10")
 def test_c10_eight_processes(fault: Fault) -> None:
     """Runs beside each other, some over changing files, all say what they say alone; nothing stays behind."""

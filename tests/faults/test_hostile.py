@@ -152,6 +152,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.fault("H04")
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes")
 def test_h04_verify_of_a_program_that_loops_forks_listens_and_deletes(fault: Fault) -> None:

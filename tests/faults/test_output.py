@@ -247,6 +247,7 @@ def many(count: int) -> RunReport:
     return RunReport(files, "0.1.0", {}, "/project", len(files))
 
 
+@pytest.mark.slow
 @pytest.mark.fault("O03")
 def test_o03_very_many_findings(fault: Fault) -> None:
     """All formats hold all, but for SARIF: it holds the 25,000 that GitHub takes, and says so."""
@@ -266,6 +267,7 @@ def test_o03_very_many_findings(fault: Fault) -> None:
     fault.holds("I3", len(json.loads(FORMATS["rdjson"](report))["diagnostics"]) == 30_000, "rdjson lost some")
 
 
+@pytest.mark.slow
 @pytest.mark.fault("O03")
 def test_o03_many_in_one_file(fault: Fault) -> None:
     """A file of 1,500 findings is analysed and fixed within its time: the work grows with their number."""

@@ -133,6 +133,7 @@ LARGE = "import torch\n" + f"# {'x' * 97}\n" * 2_500
 WORKERS = pytest.mark.parametrize("large", [False, True], ids=["one-worker", "pool"])
 
 
+@pytest.mark.slow
 @pytest.mark.fault("R01")
 @WORKERS
 def test_r01_worker_dies_or_hangs(fault: Fault, tag: str, large: bool) -> None:
@@ -276,6 +277,7 @@ def test_r04_closed_and_full(fault: Fault, command: str) -> None:
     fault.holds("I3", done.code == 2 and b"No space left on device" in done.err, f"{done.code} {done.text}")
 
 
+@pytest.mark.slow
 @pytest.mark.fault("R05")
 def test_r05_two_at_once(fault: Fault) -> None:
     for round_ in range(2):
@@ -413,6 +415,7 @@ def test_r07_streams_that_hold_little(fault: Fault, name: str) -> None:
 FAKES = ("libcst", "torch", "pebble", "numpy", "torchlint_inside")
 
 
+@pytest.mark.slow
 @pytest.mark.fault("R08")
 def test_r08_odd_interpreter_settings(fault: Fault) -> None:
     marker = fault.folder / "marker"

@@ -73,6 +73,7 @@ def test_p02_brackets_that_stay_open(fault: Fault) -> None:
     refused(fault, files, due)
 
 
+@pytest.mark.slow
 @pytest.mark.fault("P03")
 def test_p03_chains_that_overflow_a_stack(fault: Fault) -> None:
     files = {
@@ -104,6 +105,7 @@ def chains(count: int) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.fault("P04")
 def test_p04_chains_of_700(fault: Fault) -> None:
     fault.seconds = 30
@@ -119,6 +121,7 @@ def test_p04_chains_of_3000(fault: Fault) -> None:
     linted(fault, files)
 
 
+@pytest.mark.slow
 @pytest.mark.fault("P04")
 def test_p04_subscripts_of_3000(fault: Fault) -> None:
     """libcst needs the cube of the length for subscripts, 40 s for these: such a file may not be analysed."""
@@ -126,6 +129,7 @@ def test_p04_subscripts_of_3000(fault: Fault) -> None:
     linted_or_late(fault, {name: text for name, text in chains(3_000).items() if name.startswith("subscript")})
 
 
+@pytest.mark.slow
 @pytest.mark.fault("P05")
 def test_p05_endless_sums(fault: Fault) -> None:
     fault.seconds = 3
@@ -133,6 +137,7 @@ def test_p05_endless_sums(fault: Fault) -> None:
     linted_or_late(fault, files)
 
 
+@pytest.mark.slow
 @pytest.mark.fault("P06")
 def test_p06_small_files_on_which_the_parser_hangs(fault: Fault) -> None:
     patterns = {
@@ -212,6 +217,7 @@ def test_p07_formatted_strings(fault: Fault) -> None:
         fault.holds("I3", place in (("TL102", ROW - 2), ("invalid-syntax", ROW)), entry)
 
 
+@pytest.mark.slow
 @pytest.mark.fault("P08")
 def test_p08_a_million_lines(fault: Fault) -> None:
     path = fault.write("blank.py", "\n" * 1_000_000 + CODE)
@@ -234,6 +240,7 @@ def tables() -> dict[str, str]:
     return {"table.py": f"{CODE}table = [\n{table}]\n", "line.py": f"{CODE}{line}\n"}
 
 
+@pytest.mark.slow
 @pytest.mark.fault("P09")
 def test_p09_big_tables_and_lines(fault: Fault) -> None:
     files = tables()

@@ -414,6 +414,7 @@ def test_t15_long_tokens(fault: Fault) -> None:
     linted(fault, {name: code + CODE for name, code in codes.items()})
 
 
+@pytest.mark.slow
 @pytest.mark.fault("T16")
 def test_t16_huge_numbers_and_blanks(fault: Fault) -> None:
     linted_or_late(fault, huge(fault, DIGITS))

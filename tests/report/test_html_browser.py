@@ -84,7 +84,7 @@ addEventListener("load", async () => {
 </script>
 """
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian package chromium)")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian package chromium)")]
 
 
 @pytest.fixture

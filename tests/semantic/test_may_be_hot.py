@@ -13,6 +13,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 FILES = sorted(path for folder in ("rules", "seeds", "cases", "demo") for path in (FIXTURES / folder).rglob("*.py"))
 
 
+@pytest.mark.slow
 def test_no_means_that_nothing_is_hot() -> None:
     cold = 0
     for path in FILES:

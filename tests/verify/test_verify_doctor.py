@@ -107,6 +107,7 @@ def said(number: int, **facts: object) -> str:
 # Interpreters
 
 
+@pytest.mark.slow
 def test_this_interpreter_is_described() -> None:
     torch = pytest.importorskip("torch")
     found = diagnose(sys.executable)

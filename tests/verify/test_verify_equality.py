@@ -325,6 +325,7 @@ def test_files_are_compared_without_running_code_of_theirs(tmp_path: Path) -> No
     assert compare_files(b, str(tmp_path / "none.pt"))["level"] == "not compared"
 
 
+@pytest.mark.slow
 def test_the_command_writes_json(tmp_path: Path) -> None:
     (tmp_path / "torchlint_inside").symlink_to(INSIDE)
     torch.save({"w": torch.ones(2)}, tmp_path / "a.pt")

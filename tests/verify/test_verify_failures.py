@@ -332,6 +332,7 @@ class TestEnvironment:
         assert ran.message.startswith(f"{lab.root} holds {inner}, where its copies would go; set TMPDIR to a folder")
 
 
+@pytest.mark.slow
 class TestTraining:
     """Programs that train until something goes wrong: each imports torch in two processes."""
 

@@ -351,6 +351,7 @@ OBSERVED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", OBSERVED.values(), ids=OBSERVED)
 def test_what_a_call_does_besides_returning_is_compared(measure: Measure, case: tuple[str, str, str]) -> None:
     original, fixed, note = case
@@ -470,6 +471,7 @@ SHARED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", SHARED.values(), ids=SHARED)
 def test_a_safe_fix_keeps_what_is_one_object_or_may_be_written(measure: Measure, case: tuple[str, str, str]) -> None:
     before, after, inputs = case
@@ -518,6 +520,7 @@ def test_a_safe_fix_keeps_which_tensors_share_memory(measure: Measure) -> None:
     assert "seed 0: inputs[0]: memory shared with result and " in outcome.equality.notes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", WRONG.values(), ids=WRONG)
 def test_a_wrong_fix_is_caught(measure: Measure, case: tuple[str, str, str, str | None, str]) -> None:
     original, fixed, name, inputs, note = case
@@ -599,6 +602,7 @@ def test_gradients_are_compared_with_grad(measure: Measure) -> None:
     assert "seed 0: inputs[0].grad: 3 of 3 numbers differ, by up to 2" in outcome.equality.notes
 
 
+@pytest.mark.slow
 def test_inputs_that_change_are_fresh_in_every_timed_call(measure: Measure) -> None:
     """Without a copy the second timed call would raise."""
     source = "def f(xs, *, k):\n    assert len(xs) == 1 and k['n'].item() == 0\n    xs.append(1)\n    k['n'] += 1\n"
@@ -718,6 +722,7 @@ def test_a_module_from_elsewhere_is_refused(live: Session, tmp_path: Path) -> No
         Run(live, target, None, tmp_path, False, 1, lambda line: None).all([])
 
 
+@pytest.mark.slow
 def test_run_starts_its_own_workers(tmp_path: Path) -> None:
     folder = project(tmp_path / "p", "def f():\n    return TWO\n")
     target = parse_target(f"{folder}/pkg/mod.py::f", folder)

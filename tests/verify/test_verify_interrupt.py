@@ -20,7 +20,10 @@ from tests.verify.verify_lab import FAST, FAULTY, fingerprint, left
 from torchlint.verify.machine.process_tree import run_of, table
 from torchlint.verify.machine.processes import sweep
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes"),
+]
 
 # The real command line, with what it would learn from a first import of torch given.
 PROGRAM = """

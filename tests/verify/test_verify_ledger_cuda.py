@@ -85,6 +85,7 @@ def test_without_a_gpu_there_are_no_numbers(monkeypatch: pytest.MonkeyPatch) -> 
     assert summary["syncs"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_benchmark_says_in_one_line_that_there_is_no_gpu(tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "benchmarks" / "ledger_vs_cuda.py"), "--out", str(tmp_path)]

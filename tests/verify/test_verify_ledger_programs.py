@@ -250,6 +250,7 @@ def both(program: Program, folder: Path) -> tuple[list[float], list[float], dict
     return plain, virtual, ledger.summary(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_program_computes_the_same(program: Program) -> None:
     plain, virtual, summary = both(program, Path(__file__).parent)

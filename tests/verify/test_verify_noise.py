@@ -32,6 +32,7 @@ def noise() -> Iterator[Any]:
         sys.modules.pop("aa_noise", None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("launches", [1, 2])
 def test_equal_programs_are_seldom_told_apart_and_gains_are_found(noise: Any, launches: int) -> None:
     drifting = noise.synthetic(100, max(statistics.LOOKS), noise.SYNTHETIC_SEED)

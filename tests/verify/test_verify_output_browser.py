@@ -98,7 +98,7 @@ onload = () => {{
 </script>
 """
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian package chromium)")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian package chromium)")]
 
 
 def chromium(page: Path, width: int, scheme: str, *arguments: str) -> subprocess.CompletedProcess[str]:

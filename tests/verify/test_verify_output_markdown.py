@@ -176,6 +176,7 @@ def everything_long(count: int) -> Report:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 10, 300])
 def test_a_comment_never_outgrows_github(count: int) -> None:
     text = markdown.render(everything_long(count))

@@ -15,7 +15,10 @@ from torchlint.verify.script import script_mode
 from torchlint.verify.script.request import Request
 from torchlint.verify.variants import NULL, ORIGINAL
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="the programs need torch")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="the programs need torch"),
+]
 
 RIGHT = ("lr=1e-3", "lr=1e-3, amsgrad=False")
 DTYPE = ("model = Net()", "model = Net().double()", "torch.randn(16, 32)", "torch.randn(16, 32).double()")

@@ -135,6 +135,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", WRONG.values(), ids=WRONG)
 @pytest.mark.parametrize("fix", ["safe", "unsafe"])
 def test_a_wrong_fix_is_caught(live: Session, case: tuple[str, str, str], fix: str) -> None:
@@ -155,6 +156,7 @@ def test_a_safe_fix_keeps_what_is_visible_besides_values(live: Session) -> None:
     assert equality(live, planted(bad, good), "unsafe").ok
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("equivalence", "good", "level", "ok"),
     [
@@ -184,6 +186,7 @@ def test_an_example_that_computes_nothing_is_not_compared(live: Session) -> None
     assert "binds and changes nothing" in found.notes[0]
 
 
+@pytest.mark.slow
 def test_what_an_example_changes_is_compared_too(live: Session) -> None:
     found = equality(live, planted("x.add_(1)\n", "x.add_(1)\n"))
     assert found.level is Level.BITWISE
@@ -253,6 +256,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *pages: Page, fix: str = "safe", **opti
     return rule_mode.run([], Options(launches=1, pairs=8, **options))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_run_reports_every_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     report = run(
         monkeypatch,
@@ -278,6 +282,7 @@ def test_a_run_reports_every_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     assert report.null_control.ratio.n == 1
 
 
+@pytest.mark.slow
 def test_times_on_a_stand_in_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     side = 'y = x.to("cuda").sum().item()\n'
     nothing = dataclasses.replace(planted("y = 1\n", "y = 1\n"), pairs=())
@@ -289,6 +294,7 @@ def test_times_on_a_stand_in_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (empty.status, empty.speed.why) == (Status.OK, "its page has no Bad with a Good")
 
 
+@pytest.mark.slow
 def test_virtual_cuda_takes_counts_only(monkeypatch: pytest.MonkeyPatch) -> None:
     report = run(monkeypatch, planted('y = x.to("cuda").sum().item()\n', "y = x.sum().item()\n"), device="virtual-cuda")
     (found,) = report.variants

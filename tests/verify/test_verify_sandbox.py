@@ -145,6 +145,7 @@ def test_permissions_and_times_are_not_protected(inside: Path, outside: Path) ->
     assert (outside / "file.txt").stat().st_mtime == 1
 
 
+@pytest.mark.slow
 @needs_landlock
 def test_torchs_own_writer_is_refused(inside: Path, outside: Path) -> None:
     pytest.importorskip("torch")
@@ -156,6 +157,7 @@ def test_torchs_own_writer_is_refused(inside: Path, outside: Path) -> None:
     assert run([inside], save.format(inside)).returncode == 0
 
 
+@pytest.mark.slow
 @needs_landlock
 def test_loader_workers_and_collectives_work(inside: Path, short: Path) -> None:
     """Shared memory and semaphores of two workers, Unix sockets between processes, and gloo over a file."""
