@@ -129,6 +129,20 @@ def cli(package: Path, copies: Origin | None, tmp_path: Path) -> Cli:
     return Cli(package, cwd, copies)
 
 
+@pytest.fixture(scope="session")
+def original() -> Iterator[Origin | None]:
+    """What runs of the package itself are forks of."""
+    with origin(Path(torchlint.__file__).parents[1]) as found:
+        yield found
+
+
+@pytest.fixture
+def ours(cli: Cli, original: Origin | None) -> Cli:
+    """A `cli` with the rules that torchlint has."""
+    cli.package, cli.origin = Path(torchlint.__file__).parents[1], original
+    return cli
+
+
 @pytest.fixture
 def process(cli: Cli) -> Cli:
     """A `cli` whose runs start from nothing, for what is said about starting."""

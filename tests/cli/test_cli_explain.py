@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -239,8 +238,6 @@ train.py:16: return total / len(loader)
 """
 
 
-def test_the_demo_is_explained_word_for_word(cli) -> None:
-    cli.write("train.py", DEMO.read_bytes())
-    cli.environment["PYTHONPATH"] = os.fspath(PACKAGE)
-    cli.package = PACKAGE
-    assert cli("check", "train.py:15", "train.py:16", "--explain", code=0).stdout == GOLDEN
+def test_the_demo_is_explained_word_for_word(ours) -> None:
+    ours.write("train.py", DEMO.read_bytes())
+    assert ours("check", "train.py:15", "train.py:16", "--explain", code=0).stdout == GOLDEN

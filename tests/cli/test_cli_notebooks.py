@@ -143,14 +143,13 @@ def test_outputs_do_not_count_for_the_size_limit(cli: Cli) -> None:
     assert "has 25 bytes of code, more than 20 (--max-file-size)" in done.stdout
 
 
-def test_a_notebook_reads_the_project_but_is_not_read_by_it(cli: Cli) -> None:
-    cli.package = ROOT
-    cli.write("helpers.py", "import torch\n\n\ndef report(loss):\n    print(loss.item())\n")
+def test_a_notebook_reads_the_project_but_is_not_read_by_it(ours: Cli) -> None:
+    ours.write("helpers.py", "import torch\n\n\ndef report(loss):\n    print(loss.item())\n")
     loop = "for x in loader:\n    loss = model(x).sum()\n    loss.backward()\n    report(loss)"
     for name, module in (("n", "helpers"), ("m", "n")):
         imports = f"import torch\nfrom {module} import report\nmodel = torch.nn.Linear(3, 1).cuda()"
-        cli.write(f"{name}.ipynb", notebook(imports, loop))
-    done = cli("check", ".", "--select", "TL101", "--output-format", "concise", code=1)
+        ours.write(f"{name}.ipynb", notebook(imports, loop))
+    done = ours("check", ".", "--select", "TL101", "--output-format", "concise", code=1)
     assert done.stdout.count("TL101") == done.stdout.count("n.ipynb:cell 3:4:5: TL101") == 1
 
 
@@ -194,13 +193,12 @@ def test_a_plain_run_does_not_load_what_notebooks_need(cli: Cli) -> None:
     assert not [name for name in done.stdout.split() if "notebook" in name or name.endswith((".cells", ".ipython"))]
 
 
-def test_fixtures_are_fixed_as_announced(cli: Cli) -> None:
+def test_fixtures_are_fixed_as_announced(ours: Cli) -> None:
     """The real rules on notebooks that real tools made; they stay valid, and only sources change."""
-    cli.package = ROOT
     for fixture in sorted((ROOT / "fixtures" / "notebooks").glob("*.ipynb")):
-        path = cli.write(fixture.name, fixture.read_bytes())
+        path = ours.write(fixture.name, fixture.read_bytes())
         old = nbformat.read(path, as_version=4)
-        cli("fix", "--apply", "--unsafe-fixes", fixture.name, code=0)
+        ours("fix", "--apply", "--unsafe-fixes", fixture.name, code=0)
         new = nbformat.read(path, as_version=4)
         nbformat.validate(new)
         assert [cell.source for cell in old.cells] != [cell.source for cell in new.cells]
@@ -208,15 +206,14 @@ def test_fixtures_are_fixed_as_announced(cli: Cli) -> None:
             cell.pop("source")
         assert old == new
         before = path.read_bytes()
-        cli("fix", "--apply", "--unsafe-fixes", fixture.name, code=0)
+        ours("fix", "--apply", "--unsafe-fixes", fixture.name, code=0)
         assert path.read_bytes() == before
 
 
-def test_a_fix_of_two_cells_is_shown_and_applied_in_both(cli: Cli) -> None:
-    cli.package = ROOT
+def test_a_fix_of_two_cells_is_shown_and_applied_in_both(ours: Cli) -> None:
     first, second = "import torch\nfrom numpy import ones, zeros\n%pwd", "a = 1\nb = torch.tensor([zeros(4), ones(4)])"
-    path = cli.write("n.ipynb", notebook(first, second))
-    shown = cli("check", "n.ipynb", code=1).stdout
+    path = ours.write("n.ipynb", notebook(first, second))
+    shown = ours("check", "n.ipynb", code=1).stdout
     assert (
         " cell 2:\n  |\n1 | import torch\n2 | from numpy import ones, zeros\n3 + import numpy as np\n4 | %pwd\n"
         in shown
@@ -224,19 +221,18 @@ def test_a_fix_of_two_cells_is_shown_and_applied_in_both(cli: Cli) -> None:
     assert (
         " cell 3:\n  |\n1 | a = 1\n  - b = torch.tensor([zeros(4), ones(4)])\n2 + b = torch.tensor(np.stack(" in shown
     )
-    cli("fix", "--apply", "--unsafe-fixes", "n.ipynb", code=0)
+    ours("fix", "--apply", "--unsafe-fixes", "n.ipynb", code=0)
     cells = nbformat.read(path, as_version=4).cells
     assert cells[1].source == first.replace("\n%", "\nimport numpy as np\n%")
     assert cells[2].source == second.replace("([", "(np.stack([").replace("])", "]))")
 
 
 @pytest.mark.parametrize("option", ["--add-ignore=why", "--add-noqa"])
-def test_suppressions_are_written_into_the_sources_and_work(cli: Cli, option: str) -> None:
-    cli.package = ROOT
+def test_suppressions_are_written_into_the_sources_and_work(ours: Cli, option: str) -> None:
     for fixture in sorted((ROOT / "fixtures" / "notebooks").glob("*.ipynb")):
-        path = cli.write(fixture.name, fixture.read_bytes())
+        path = ours.write(fixture.name, fixture.read_bytes())
         old = nbformat.read(path, as_version=4)
-        cli("check", option, fixture.name, code=0)
+        ours("check", option, fixture.name, code=0)
         new = nbformat.read(path, as_version=4)
         nbformat.validate(new)
         for before, after in zip(old.cells, new.cells, strict=True):
@@ -247,9 +243,9 @@ def test_suppressions_are_written_into_the_sources_and_work(cli: Cli, option: st
         for cell in (*old.cells, *new.cells):
             cell.pop("source")
         assert old == new
-        assert cli("check", fixture.name, code=0).stdout == "All checks passed.\n"
+        assert ours("check", fixture.name, code=0).stdout == "All checks passed.\n"
         data = path.read_bytes()
-        assert cli("check", option, fixture.name, code=0).stderr == "Silenced 0 findings in 0 files.\n"
+        assert ours("check", option, fixture.name, code=0).stderr == "Silenced 0 findings in 0 files.\n"
         assert path.read_bytes() == data
 
 

@@ -12,7 +12,10 @@ import pytest
 
 from tests.docs.chromium import CHROMIUM, Tab, tab
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian package chromium)")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian package chromium)"),
+]
 SCHEMES = ("light", "dark")
 # Text whose contrast to what lies behind it is less than WCAG's 4.5.
 FAINT = """

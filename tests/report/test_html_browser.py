@@ -84,7 +84,10 @@ addEventListener("load", async () => {
 </script>
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian package chromium)")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian package chromium)"),
+]
 
 
 @pytest.fixture

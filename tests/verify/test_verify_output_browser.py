@@ -98,7 +98,10 @@ onload = () => {{
 </script>
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian package chromium)")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian package chromium)"),
+]
 
 
 def chromium(page: Path, width: int, scheme: str, *arguments: str) -> subprocess.CompletedProcess[str]:
