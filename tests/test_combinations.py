@@ -21,8 +21,8 @@ from torchlint.run.worker import analyse_job
 
 pytestmark = pytest.mark.slow
 FIXTURES = Path(__file__).parent.parent / "fixtures"
-PIECES = sorted(p for p in FIXTURES.glob("rules/*/*.py") if not p.name.endswith(".fixed.py"))
-SAFE = [p for p in PIECES if p.with_name(f"{p.stem}.fixed.py").exists()]
+PIECES = sorted(FIXTURES.glob("rules/*/*.py"))
+SAFE = [p for p in PIECES if p.with_suffix(".diff").exists()]
 
 
 def findings(text: str) -> tuple[Finding, ...]:

@@ -15,7 +15,7 @@ from torchlint.source.document import Document
 from torchlint.source.notebook import Cell, Notebook, assembled
 
 RULES = Path(__file__).parents[2] / "fixtures" / "rules"
-FILES = sorted(path for path in RULES.glob("*/*.py") if not path.name.endswith(".fixed.py"))
+FILES = sorted(RULES.glob("*/*.py"))
 
 
 def cut(source: str, seed: str) -> list[str]:

@@ -18,7 +18,7 @@ def own_rule(family: str, stem: str, code: str) -> dict[str, str]:
     return {
         f"torchlint/rules/{family}/{stem}.py": _filled("rule.py", {"code": code}),
         f"{fixture}.py": _filled("fixture.py", {"code": code}),
-        f"{fixture}.fixed.py": _filled("fixture.fixed.py", {"code": code}),
+        f"{fixture}.diff": _filled("fixture.diff", {"code": code}),
     }
 
 
