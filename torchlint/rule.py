@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import libcst as cst
 
+from torchlint.base.declaration import Declaration
 from torchlint.base.errors import CatalogError
 from torchlint.base.finding import Safety, Severity
 from torchlint.semantic.module import Grade, Module, Transfer, Why
@@ -150,46 +151,23 @@ Check = Callable[[Any, Module], Iterator[Hit]]
 C = TypeVar("C", bound=Check)
 
 
-class Rule:
-    """What a rule is called, when it runs, and its checks.
+@dataclass(frozen=True, eq=False)
+class Rule(Declaration):
+    """What a rule declares, and its checks.
 
     Args:
         module_name: ``__name__`` of the rule file.
         manual: ``__doc__`` of the rule file.
-        code: ``TL`` and three digits; the first digit is the family's.
-        message: the finding's one line; ``{placeholders}`` are filled from `Hit.args`.
-        severity: ``"error"``, ``"warning"`` or ``"info"``.
-        default: whether the rule is on when nothing is selected.
-        triggers: byte strings of which a file must hold at least one for the rule to find anything.
-        yields_to: codes of more specific rules; where one of them hits the same expression, this rule is silent.
-        equivalence: what the unsafe fix keeps of the results, for `torchlint verify`: ``"bitwise"``, ``"close"``
-            (rounding may differ), ``"rng"`` (other random numbers of the same distribution) or ``"opt-in"`` (they
-            change by design).
     """
 
-    def __init__(
-        self,
-        module_name: str,
-        manual: str | None,
-        *,
-        code: str,
-        message: str,
-        severity: str,
-        default: bool,
-        triggers: tuple[bytes, ...],
-        yields_to: tuple[str, ...] = (),
-        equivalence: str = "close",
-    ) -> None:
-        self.name = module_name.rpartition(".")[2].replace("_", "-")
-        self.manual = manual or ""
-        self.code = code
-        self.message = message
-        self.severity = Severity(severity)
-        self.default = default
-        self.triggers = triggers
-        self.yields_to = yields_to
-        self.equivalence = equivalence
-        self.checks: list[tuple[type[cst.CSTNode], Check]] = []
+    module_name: str
+    manual: str | None
+    checks: list[tuple[type[cst.CSTNode], Check]] = field(default_factory=list, init=False)
+
+    @property
+    def name(self) -> str:
+        """The file's stem with dashes."""
+        return self.module_name.rpartition(".")[2].replace("_", "-")
 
     def on(self, *node_types: type[cst.CSTNode]) -> Callable[[C], C]:
         """Mark a function as a check of these node types (exact types, no subclasses)."""

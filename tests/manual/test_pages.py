@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from torchlint.base.errors import CatalogError, UsageError
-from torchlint.base.finding import ENGINE_CODES, Safety, Severity
+from torchlint.base.finding import ENGINE_CODES, Safety
 from torchlint.catalog.rules import Catalog, RuleInfo
 from torchlint.cli import rule as rule_module
 from torchlint.cli import rules as rules_module
@@ -32,7 +32,7 @@ HOST_READ = RuleInfo(
     family="transfer",
     title="Read a | b.",
     message="`{name}` waits",
-    severity=Severity.WARNING,
+    severity="warning",
     default=True,
     triggers=(b"item",),
     yields_to=("TL104",),
@@ -43,7 +43,19 @@ HOST_READ = RuleInfo(
     path="p",
 )
 SLOW_LOADER = RuleInfo(
-    "TL201", "slow-loader", "loading", "T.", "M", Severity.INFO, False, (b"x",), (), (), "", {}, "m", "p"
+    code="TL201",
+    name="slow-loader",
+    family="loading",
+    title="T.",
+    message="M",
+    severity="info",
+    default=False,
+    triggers=(b"x",),
+    fixes=(),
+    manual="",
+    sections={},
+    module="m",
+    path="p",
 )
 CATALOG = Catalog([HOST_READ, SLOW_LOADER])
 

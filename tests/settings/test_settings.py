@@ -23,7 +23,21 @@ HEADER = "[tool.torchlint]\n"
 
 
 def info(code: str, name: str, default: bool = True) -> RuleInfo:
-    return RuleInfo(code, name, "", "", "", Severity.WARNING, default, (b"x",), (), (), "", {}, name, f"{name}.py")
+    return RuleInfo(
+        code=code,
+        message="",
+        severity="warning",
+        default=default,
+        triggers=(b"x",),
+        name=name,
+        family="",
+        title="",
+        fixes=(),
+        manual="",
+        sections={},
+        module=name,
+        path=f"{name}.py",
+    )
 
 
 CATALOG = Catalog(

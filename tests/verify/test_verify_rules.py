@@ -16,7 +16,7 @@ if sys.platform == "win32":
     pytest.skip("zygotes fork", allow_module_level=True)
 
 from torchlint.base.errors import OutputError, UsageError
-from torchlint.base.finding import Safety, Severity
+from torchlint.base.finding import Safety
 from torchlint.catalog.rule_file import RuleInfo
 from torchlint.catalog.rules import load_catalog
 from torchlint.manual.measurements import lines
@@ -48,7 +48,7 @@ INFO = RuleInfo(
     family="debug",
     title="T",
     message="m",
-    severity=Severity.INFO,
+    severity="info",
     default=True,
     triggers=(),
     yields_to=(),

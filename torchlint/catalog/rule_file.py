@@ -12,10 +12,10 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
 
+from torchlint.base.declaration import ARGUMENTS, CODE, Declaration, checked
 from torchlint.base.errors import CatalogError
-from torchlint.base.finding import Safety, Severity
+from torchlint.base.finding import Safety
 from torchlint.catalog.manual import Sections, check_manual, title_of
 
 FAMILIES: Mapping[str, str] = {
@@ -32,7 +32,6 @@ FAMILIES: Mapping[str, str] = {
 """Folder → hundreds digit of its rules' codes."""
 OURS = "torchlint"
 """The package of our own rules."""
-CODE = re.compile(r"[A-Z]{2,5}\d{3}")
 _OWN = re.compile(r"TL\d{3}")
 _STEM = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _SHY_NAMES = ("use-", "avoid-", "prefer-")
@@ -40,53 +39,33 @@ _HEAD = re.compile(r"^rule\b[^=\n]*=\s*Rule\(.*?^\)$", re.MULTILINE | re.DOTALL)
 _SAFETY = re.compile(r"Safety\.(SAFE|UNSAFE|SUGGESTION)\b")
 _BINDING = re.compile(r"^rule\b", re.MULTILINE)
 _QUOTES = '"""'
-T = TypeVar("T")
-_DEMANDED = ("code", "message", "severity", "default", "triggers")
-_ALLOWED = (*_DEMANDED, "yields_to", "equivalence")
-EQUIVALENCES = ("bitwise", "close", "rng", "opt-in")
-"""What the unsafe fix of a rule keeps of the results; a safe fix keeps every bit."""
 
 
-@dataclass(frozen=True, slots=True)
-class RuleInfo:
-    """What the parent process knows of a rule, all read from its file.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleInfo(Declaration):
+    """What the parent process knows of a rule, all read from its file: what is declared there, and more.
 
     Args:
-        code: ``TL102``, say.
         name: the file's stem with dashes.
         family: the folder's name.
         title: the docstring's first line.
-        message: the finding's line, with ``{placeholders}``.
-        severity: the rule's own severity, before configuration.
-        default: whether the rule is on when nothing is selected.
-        triggers: byte strings of which a file must hold one.
-        yields_to: codes of more specific rules.
         fixes: the kinds of fix that the file constructs, in the order safe, unsafe, suggestion; empty for none.
         manual: the docstring.
         sections: the manual's text by heading; cut when asked for.
         module: the dotted module name, for the worker that imports it.
         path: the file.
-        equivalence: what an unsafe fix keeps of the results: "bitwise", "close" (rounding may differ), "rng" (other
-            random numbers) or "opt-in" (they change by design).
         package: the distribution that brings the rule.
         root: of a plugin's rule, the folder (or the one file) whose code decides what the rule finds.
     """
 
-    code: str
     name: str
     family: str
     title: str
-    message: str
-    severity: Severity
-    default: bool
-    triggers: tuple[bytes, ...]
-    yields_to: tuple[str, ...]
     fixes: tuple[Safety, ...]
     manual: str = field(repr=False)
     sections: Mapping[str, str] = field(repr=False, compare=False)
     module: str
     path: str
-    equivalence: str = "close"
     package: str = OURS
     root: str = ""
 
@@ -137,27 +116,19 @@ def read_rule_file(path: str, module: str, family: str, *, plugin: bool = False,
 def _read(text: str, path: str, module: str, family: str, plugin: bool) -> RuleInfo:
     """Do the work of `read_rule_file`; every breach is a ValueError without the file's name."""
     manual, end, literals = _quick_head(text) or _parsed_head(text)
-    code = _checked_code(literals["code"], family, plugin)
-    name = checked_name(module, plugin)
-    if not isinstance(literals["default"], bool):
-        raise ValueError("default= must be True or False")
+    declared = checked(literals)
+    _check_code(declared["code"], family, plugin)
     kinds = set(_kinds(text, end))
     return RuleInfo(
-        code=code,
-        name=name,
+        **declared,
+        name=checked_name(module, plugin),
         family=family,
         title=title_of(manual),
-        message=_checked_message(literals["message"]),
-        severity=_severity(literals["severity"]),
-        default=literals["default"],
-        triggers=_checked_triggers(literals["triggers"]),
-        yields_to=_checked_codes(literals.get("yields_to", ()), code),
         fixes=tuple(safety for safety in Safety if safety.name in kinds),
         manual=manual,
         sections=Sections(manual),
         module=module,
         path=path,
-        equivalence=_checked_equivalence(literals.get("equivalence", "close")),
     )
 
 
@@ -208,14 +179,12 @@ def _literals(tree: ast.Module) -> dict[str, object]:
         raise ValueError("the positional arguments of Rule are __name__ and __doc__")
     literals: dict[str, object] = {}
     for keyword in call.keywords:
-        if keyword.arg not in _ALLOWED:
-            raise ValueError(f"Rule takes no argument {keyword.arg or '**'!r} (known: {', '.join(_ALLOWED)})")
+        if keyword.arg not in ARGUMENTS:
+            raise ValueError(f"Rule takes no argument {keyword.arg or '**'!r} (known: {', '.join(ARGUMENTS)})")
         try:
             literals[keyword.arg] = ast.literal_eval(keyword.value)
         except ValueError:
             raise ValueError(f"{keyword.arg}= is not a literal, so it cannot be read without an import") from None
-    if missing := [name for name in _DEMANDED if name not in literals]:
-        raise ValueError(f"Rule(...) lacks {missing[0]}=")
     return literals
 
 
@@ -223,7 +192,7 @@ def _targets(statement: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
     return statement.targets if isinstance(statement, ast.Assign) else [statement.target]
 
 
-def _checked_code(code: object, family: str, plugin: bool) -> str:
+def _check_code(code: object, family: str, plugin: bool) -> None:
     if not isinstance(code, str) or not (CODE if plugin else _OWN).fullmatch(code):
         form = "two to five capitals and three digits" if plugin else "TL and three digits"
         raise ValueError(f"code= is {code!r}; it must be {form}")
@@ -234,7 +203,6 @@ def _checked_code(code: object, family: str, plugin: bool) -> str:
         raise ValueError(f"code {code} is the engine's own (TL000 to TL099)")
     elif code[2] != FAMILIES.get(family):
         raise ValueError(f"code {code} does not belong to the family {family!r} ({FAMILIES.get(family)}xx)")
-    return code
 
 
 def checked_name(module: str, plugin: bool) -> str:
@@ -252,48 +220,8 @@ def checked_name(module: str, plugin: bool) -> str:
     return name
 
 
-def _severity(value: object) -> Severity:
-    try:
-        return Severity(value)
-    except ValueError:
-        raise ValueError(f"severity= is {value!r}; it must be one of error, warning, info") from None
-
-
-def _checked_message(value: object) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError("message= must be a string")
-    return value
-
-
 def _check_placeholders(message: str) -> None:
     """Raise a ValueError for a lone brace, which would fail on each finding."""
     import string
 
     list(string.Formatter().parse(message))
-
-
-def _checked_triggers(value: object) -> tuple[bytes, ...]:
-    triggers = _tuple_of(bytes, "triggers", value)
-    if not triggers or b"" in triggers:
-        raise ValueError("triggers= needs at least one byte string, none of them empty")
-    return triggers
-
-
-def _checked_equivalence(value: object) -> str:
-    if not isinstance(value, str) or value not in EQUIVALENCES:
-        raise ValueError(f"equivalence= must be one of {', '.join(EQUIVALENCES)}, not {value!r}")
-    return value
-
-
-def _checked_codes(value: object, own: str) -> tuple[str, ...]:
-    codes = _tuple_of(str, "yields_to", value)
-    for other in codes:
-        if other == own or not CODE.fullmatch(other):
-            raise ValueError(f"yields_to= names {other!r}, which is not another rule's code")
-    return codes
-
-
-def _tuple_of(kind: type[T], name: str, value: object) -> tuple[T, ...]:
-    if not isinstance(value, tuple) or not all(isinstance(item, kind) for item in value):
-        raise ValueError(f"{name}= must be a tuple of {kind.__name__}")
-    return value

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from torchlint.base.declaration import ARGUMENTS
 from torchlint.base.errors import CatalogError, ConfigError, TorchlintError
 from torchlint.base.finding import UNUSED_SUPPRESSION
 from torchlint.catalog.plugins import Problem, installed, plugin_rules
@@ -26,7 +27,6 @@ __all__ = ["Catalog", "Problem", "RuleInfo", "load_catalog", "load_rules"]
 
 OWN_ROOT = (os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "rules"), "torchlint.rules")
 _PREFIX = re.compile(r"[A-Z]+\d*")
-_AGREEING = ("code", "name", "message", "severity", "default", "triggers", "yields_to", "equivalence")
 
 
 class Catalog:
@@ -218,7 +218,7 @@ def _load(info: RuleInfo) -> Rule:
         raise CatalogError(f"{type(error).__name__} on import: {words}") from error
     if not isinstance(rule, Rule):
         raise CatalogError(f"module {info.module} binds no Rule to the name 'rule'")
-    for name in _AGREEING:
+    for name in ("name", *ARGUMENTS):
         if getattr(rule, name) != getattr(info, name):
             raise CatalogError(f"{name} was read as {getattr(info, name)!r}, is {getattr(rule, name)!r}")
     if not rule.checks:

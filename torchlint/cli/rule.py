@@ -22,7 +22,7 @@ def as_json(info: RuleInfo) -> dict[str, object]:
         "family": info.family,
         "title": info.title,
         "message": info.message,
-        "severity": info.severity.value,
+        "severity": info.severity,
         "default": info.default,
         "fixes": [safety.value for safety in info.fixes],
         "yields_to": list(info.yields_to),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 
-from torchlint.base.finding import Finding
+from torchlint.base.finding import Finding, Severity
 from torchlint.base.places import rule_page
 from torchlint.catalog.rules import Catalog
 from torchlint.report.run_report import RuleMeta
@@ -32,7 +32,7 @@ def rule_metas(
             info.code,
             info.name,
             info.title,
-            grades.get(info.code, info.severity),
+            grades.get(info.code, Severity(info.severity)),
             info.family,
             url=rule_page(info.code),
             default=info.default,

@@ -34,7 +34,7 @@ def rules_text(catalog: Catalog) -> str:
         (
             info.code,
             info.name,
-            info.severity.value,
+            info.severity,
             "on" if info.default else "off",
             ", ".join(safety.value for safety in info.fixes) or "-",
             visible(info.title if info.package == OURS else f"{info.title} [{info.package}]"),

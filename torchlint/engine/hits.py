@@ -12,7 +12,7 @@ from pathlib import PurePath
 
 import libcst as cst
 
-from torchlint.base.finding import Finding, Frequency, Note, NoteKind, Reason, TextFix
+from torchlint.base.finding import Finding, Frequency, Note, NoteKind, Reason, Severity, TextFix
 from torchlint.base.span import LineIndex, Span
 from torchlint.catalog.rule_file import OURS
 from torchlint.catalog.rules import load_catalog
@@ -215,7 +215,7 @@ class Collected:
             code=rule.code,
             name=rule.name,
             message=_message(rule, hit),
-            severity=hit.severity or rule.severity,
+            severity=hit.severity or Severity(rule.severity),
             filename=self.job.document.filename,
             start=self.index.position(span.start),
             end=self.index.position(span.end),

@@ -59,7 +59,7 @@ def fix_words(info: RuleInfo) -> str:
 
 def meta_line(info: RuleInfo) -> str:
     """Return severity, default and fixes in one line."""
-    return f"{info.severity.value} · {'on' if info.default else 'off'} by default · {fix_words(info)}"
+    return f"{info.severity} · {'on' if info.default else 'off'} by default · {fix_words(info)}"
 
 
 def sections(info: RuleInfo, measured: Mapping[str, tuple[str, ...]] | None = None) -> list[tuple[str, str]]:
@@ -108,5 +108,5 @@ def readme_table(catalog: Catalog) -> str:
     for info in catalog.rules:
         fixes = ", ".join(safety.value for safety in info.fixes) or "–"
         cells = (info.code, f"`{info.name}`", info.title, fixes, "on" if info.default else "off")
-        rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} | {info.severity.value} |")
+        rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} | {info.severity} |")
     return "\n".join(rows) + "\n"

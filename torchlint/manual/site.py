@@ -122,7 +122,7 @@ _FILTER = """<div class="rule-filter" hidden>
 def _row(info: RuleInfo) -> str:
     name = f"[`{info.name}`]({info.code}.md)<br>{_cell(info.title)}"
     fixes = ", ".join(safety.value for safety in info.fixes) or "–"
-    return f"| {info.code} | {name} | {fixes} | {'on' if info.default else 'off'} | {info.severity.value} |"
+    return f"| {info.code} | {name} | {fixes} | {'on' if info.default else 'off'} | {info.severity} |"
 
 
 def _cell(text: str) -> str:
@@ -138,7 +138,7 @@ def _engine_page(code: str, text: str) -> str:
 
 
 def _chips(info: RuleInfo) -> str:
-    chips = [f'<span class="chip {info.severity.value}">{info.severity.value}</span>']
+    chips = [f'<span class="chip {info.severity}">{info.severity}</span>']
     chips.append(f'<span class="chip">{"on" if info.default else "off"} by default</span>')
     chips += [f'<span class="chip {fix.value}">{_FIX_NAMES[fix]}</span>' for fix in info.fixes]
     return "\n".join((*chips, *([] if info.fixes else ['<span class="chip">no fix</span>']))) + "\n{ .chips }"
