@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from tests.checking import job
 from torchlint.base.finding import Finding, Safety
 from torchlint.base.span import LineIndex
-from torchlint.engine.fix import apply_fixes
+from torchlint.engine.checked import Checked
+from torchlint.engine.fix import fixed
 from torchlint.run.worker import analyse_job
 
 pytestmark = pytest.mark.slow
@@ -71,15 +72,16 @@ def holds(paths: list[Path]) -> None:
     text = "\n\n".join(path.read_text(encoding="utf-8") for path in paths)
     rounds: list[tuple[str, tuple[Finding, ...]]] = []
 
-    def check(current: str) -> tuple[Finding, ...]:
+    def check(current: str) -> Checked:
         rounds.append((current, findings(current)))
-        return rounds[-1][1]
+        return Checked(*rounds[-1])
 
-    outcome = apply_fixes(text, check, lambda fix: fix.safety is Safety.SAFE and not fix.withheld)
+    outcome = fixed(text, check, lambda fix: fix.safety is Safety.SAFE and not fix.withheld)
     assert not outcome.notes
-    ast.parse(outcome.text)
-    assert not [f for f in findings(outcome.text) if safe(f)]
-    assert comments(outcome.text) == comments(text)
+    after = outcome.checked.text
+    ast.parse(after)
+    assert not [f for f in findings(after) if safe(f)]
+    assert comments(after) == comments(text)
     for (before, found), (after, _) in pairwise(rounds):
         at = 0
         for piece in untouched(before, [f for f in found if safe(f)]):

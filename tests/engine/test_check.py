@@ -6,7 +6,7 @@ import pytest
 
 from tests.checking import check, fixed, job
 from torchlint.base.finding import NoteKind
-from torchlint.engine.analyse import _Checker, analyse
+from torchlint.engine.analyse import analyse
 
 BAD = """import torch
 
@@ -176,11 +176,3 @@ def test_suppressed_findings_are_kept_beside_the_others() -> None:
     twins = check(bad.format("  # noqa") + "    noise = torch.zeros(3).cuda()\n")
     assert {held.finding.fingerprint for held in twins.suppressed}.isdisjoint(f.fingerprint for f in twins.findings)
     assert [(f.start.row, f.fingerprint) for f in twins.findings] == [(6, open_one.fingerprint)]
-
-
-def test_a_report_speaks_of_its_own_text_also_where_a_later_one_was_given_up() -> None:
-    text = BAD.format("  # noqa")
-    checker = _Checker(job(text))
-    findings = checker.check(text)
-    checker.check(f"# a\n{text}")
-    assert [held.finding.start.row for held in checker.report(findings, text).suppressed] == [5]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torchlint.base.finding import Finding, NoteKind, Severity
 from torchlint.base.span import Position
+from torchlint.engine.checked import Changed, Checked
 from torchlint.engine.job import Silence
 from torchlint.engine.suppress import silenced
 
@@ -13,19 +14,29 @@ OTHER = Finding("TL102", "y", "m", Severity.WARNING, "a.py", AT, AT, 1, 1, finge
 WANTED = Silence(frozenset({"f"}))
 
 
+def made_of(text: str, before: tuple[Finding, ...], after: tuple[Finding, ...]) -> Changed:
+    """Silence `WANTED` in a text; the comments that are written turn the findings before into those after."""
+    return silenced(text, lambda now: Checked(now, after if "ignore" in now else before), WANTED)
+
+
 def test_what_is_wanted_is_silenced() -> None:
-    made = silenced("x\n", lambda text: (OTHER,) if "ignore" in text else (FOUND, OTHER), WANTED)
-    assert (made.text, made.findings, made.count, made.notes) == ("x  # torchlint: ignore[TL101]\n", (OTHER,), 1, ())
+    made = made_of("x\n", (FOUND, OTHER), (OTHER,))
+    assert (made.checked.text, made.checked.findings, made.count, made.notes) == (
+        "x  # torchlint: ignore[TL101]\n",
+        (OTHER,),
+        1,
+        (),
+    )
 
 
 def test_a_comment_that_does_not_help_is_taken_back() -> None:
     for left in ((FOUND, OTHER), (), (OTHER, OTHER)):
-        made = silenced("x\n", lambda text, left=left: left if "ignore" in text else (FOUND, OTHER), WANTED)
-        assert (made.text, made.findings, made.count) == ("x\n", (FOUND, OTHER), 0)
+        made = made_of("x\n", (FOUND, OTHER), left)
+        assert (made.checked.text, made.checked.findings, made.count) == ("x\n", (FOUND, OTHER), 0)
         assert [note.kind for note in made.notes] == [NoteKind.FAILED]
 
 
 def test_where_python_cannot_read_the_text_nothing_is_known() -> None:
-    made = silenced("x = 1 2\n", lambda text: () if "ignore" in text else (FOUND,), WANTED)
-    assert made.text == "x = 1 2\n"
+    made = made_of("x = 1 2\n", (FOUND,), ())
+    assert made.checked.text == "x = 1 2\n"
     assert [note.kind for note in made.notes] == [NoteKind.FAILED]

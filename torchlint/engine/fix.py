@@ -8,47 +8,25 @@ rest, is taken back and reported as our bug.
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from torchlint.base.finding import Finding, Note, NoteKind, Safety, TextFix
 from torchlint.edits.validation import Validator
+from torchlint.engine.checked import Changed, Check
 from torchlint.engine.overlaps import edits_of, independent
 
 MAX_ROUNDS = 10
 
-Check = Callable[[str], tuple[Finding, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class FixOutcome:
-    """What came of fixing one text.
-
-    `applied` counts the fixes applied per rule code, `unsafe` those among them that are not safe; `findings` are those
-    of the final `text`; `notes` say what was not applied and why. A note of kind FAILED is our bug.
-    """
-
-    text: str
-    applied: tuple[tuple[str, int], ...]
-    findings: tuple[Finding, ...]
-    notes: tuple[Note, ...]
-    unsafe: int = 0
-
-    @property
-    def count(self) -> int:
-        """The number of fixes applied."""
-        return sum(number for _, number in self.applied)
-
 
 @dataclass(slots=True)
 class _Run:
-    """The state of one call of `apply_fixes`."""
+    """The state of one call of `fixed`."""
 
     allowed: Callable[[TextFix], bool]
     verdict: Validator
     encoding: str
-    applied: Counter[str] = field(default_factory=Counter)
+    applied: int = 0
     unsafe: int = 0
     refused: set[tuple[str, ...]] = field(default_factory=set)
     notes: list[Note] = field(default_factory=list)
@@ -95,7 +73,7 @@ class _Run:
             if id(found) not in taken and not self._holds(text, [found]):
                 self.refused.add(_key(found))
                 self.notes.append(_bug(found, "its fix would break the file; please report this"))
-        self.applied.update(found.code for found in kept)
+        self.applied += len(kept)
         self.unsafe += sum(found.fix is not None and found.fix.safety is not Safety.SAFE for found in kept)
         return _spliced(text, kept)
 
@@ -112,30 +90,28 @@ class _Run:
         return self.verdict.holds(text, edits_of(chosen), _spliced(text, chosen))
 
 
-def apply_fixes(text: str, check: Check, allowed: Callable[[TextFix], bool], encoding: str = "utf-8") -> FixOutcome:
+def fixed(text: str, check: Check, allowed: Callable[[TextFix], bool], encoding: str = "utf-8") -> Changed:
     """Apply fixes until none is left.
 
     Args:
         text: the decoded text.
-        check: analyses a text and returns its findings.
+        check: analyses a text.
         allowed: whether a fix may be applied (its safety).
         encoding: the file's codec; a fix whose text it cannot hold is withheld.
     """
     run = _Run(allowed, Validator(text), encoding)
-    findings = first = check(text)
-    now = text
+    now = first = check(text)
     for _ in range(MAX_ROUNDS):
-        if not run.fixable(findings):
+        if not run.fixable(now.findings):
             break
-        fixed = run.round(now, findings)
-        if fixed != now:
-            now, findings = fixed, check(fixed)
-    left = run.fixable(findings)
+        after = run.round(now.text, now.findings)
+        if after != now.text:
+            now = check(after)
+    left = run.fixable(now.findings)
     if left:
         bugs = [_bug(found, "its fixes do not come to rest; please report this") for found in _one_per_code(left)]
-        return FixOutcome(text, (), first, (*run.notes, *bugs))
-    notes = (*run.notes, *run.withheld(findings), *run.checked_less())
-    return FixOutcome(now, tuple(sorted(run.applied.items())), findings, notes, run.unsafe)
+        return Changed(first, notes=(*run.notes, *bugs))
+    return Changed(now, run.applied, run.unsafe, (*run.notes, *run.withheld(now.findings), *run.checked_less()))
 
 
 def _bug(found: Finding, words: str) -> Note:

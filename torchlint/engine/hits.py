@@ -1,11 +1,14 @@
-"""Runs the rules over one parsed file and turns their hits into findings."""
+"""From one parsed file to findings: the hits of the rules, their places, and which of them yield to others.
+
+Each step gives values to the next: `module_of`, `hits`, `Placing.placed`, `strongest`, `Placing.finding`.
+"""
 
 from __future__ import annotations
 
 import ast
 import bisect
 import traceback
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePath
@@ -35,12 +38,51 @@ _FREQUENCIES = {
 _IMPORTED = "An import gives a name in this code another meaning than it had, so that nothing is proven of it."
 _COMPOUND = (cst.BaseCompoundStatement, cst.Else, cst.Finally, cst.ExceptHandler)
 
+Found = tuple[tuple[Finding, ...], tuple[Note, ...]]
+"""What the rules find in a file, and what to say of those that crashed."""
 
-def collect(
-    tree: cst.Module, text: str, python: ast.Module | None, job: Job, rules: list[Rule], outside: Outside | None
-) -> Collected:
-    """Run `rules` over a parsed file. A check that crashes costs a note that names it, and only its own findings."""
-    module = Module(
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """A rule that raised: the node it was asked about, and what was raised."""
+
+    rule: Rule
+    node: cst.CSTNode
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A hit with its place in the text."""
+
+    rule: Rule
+    hit: Hit
+    span: Span
+    compound: bool
+
+
+def findings(module: Module, filename: str, rules: Iterable[Rule], wanted: Collection[str]) -> Found:
+    """Return what the rules of the codes in `wanted` find in a file; the others of `rules` are those they yield to.
+
+    A rule that crashes costs a note that names it, and only its own findings.
+    """
+    found, crashes = hits(module, rules)
+    placing = Placing(module, filename)
+    made: dict[tuple[str, Span], Finding] = {}
+    for placed, stronger in strongest(placing.placed(found), wanted):
+        key = (placed.rule.code, placed.span)
+        if key in made or stronger is not None:
+            continue
+        made[key], crash = placing.finding(placed)
+        crashes += [crash] if crash is not None else []
+    return tuple(made.values()), tuple(map(placing.note, crashes))
+
+
+def module_of(
+    job: Job, tree: cst.Module, text: str, python: ast.Module | None = None, outside: Outside | None = None
+) -> Module:
+    """Return the analysis of a parsed file under the settings of its job."""
+    return Module(
         tree,
         text,
         job.relative,
@@ -50,21 +92,25 @@ def collect(
         python=python,
         outside=outside,
     )
-    hits: list[tuple[Rule, Hit]] = []
-    crashes: list[tuple[Rule, cst.CSTNode, str]] = []
+
+
+def hits(module: Module, rules: Iterable[Rule]) -> tuple[list[tuple[Rule, Hit]], list[Crash]]:
+    """Run the checks of `rules` over a file; return what they yield, and which of them crashed."""
+    found: list[tuple[Rule, Hit]] = []
+    crashes: list[Crash] = []
     for rule in rules:
         for node_type, check in rule.checks:
             for node in module.nodes(node_type):
                 try:
-                    hits.extend((rule, _proven(_sound(rule, hit), module)) for hit in check(node, module))
+                    found.extend((rule, _proven(_valid(rule, hit), module)) for hit in check(node, module))
                 except (RecursionError, MemoryError):
                     raise
                 except Exception as error:
-                    crashes.append((rule, node, _crash(error)))
-    return Collected(tree, text, job, module, hits, crashes)
+                    crashes.append(Crash(rule, node, _described(error)))
+    return found, crashes
 
 
-def _sound(rule: Rule, hit: Hit) -> Hit:
+def _valid(rule: Rule, hit: Hit) -> Hit:
     """Return a hit that can be reported; whatever is wrong with it is raised here, where the rule is known."""
     if not isinstance(hit, Hit) or not isinstance(hit.node, cst.CSTNode):
         raise TypeError(f"a check yields Hit(node, ...), not {type(hit).__name__}")
@@ -87,155 +133,117 @@ def _message(rule: Rule, hit: Hit) -> str:
     return (hit.message if hit.message is not None else rule.message).format_map(dict(hit.args))
 
 
-def _layout(module: Module) -> Layout:
-    units = StatementSpans(module.root, module.text, module.statements, module.parent)
-    return Layout(module.root, module.text, units)
-
-
-def _crash(error: Exception) -> str:
+def _described(error: Exception) -> str:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {error} ({PurePath(frame.filename).name}:{frame.lineno})"
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A hit with its place in the text."""
-
-    rule: Rule
-    hit: Hit
-    span: Span
-    compound: bool
-
-
-class _Overlaps:
-    """Finds the hits that may overlap a span without looking at all of them."""
-
-    def __init__(self, placed: list[Placed]) -> None:
-        self._placed = sorted(placed, key=lambda each: each.span.start)
-        self._longest = max((each.span.end - each.span.start for each in placed), default=0)
-
-    def near(self, span: Span) -> list[Placed]:
-        def start(each: Placed) -> int:
-            return each.span.start
-
-        low = bisect.bisect_left(self._placed, span.start - self._longest, key=start)
-        return self._placed[low : bisect.bisect_right(self._placed, span.end, key=start)]
+def strongest(found: Sequence[Placed], wanted: Collection[str]) -> Iterator[tuple[Placed, Placed | None]]:
+    """Yield each hit of a wanted rule, and the one that it yields to if there is one."""
+    named = {code for each in found for code in each.rule.yields_to}
+    strong = sorted((each for each in found if each.rule.code in named), key=_start)
+    longest = max((each.span.end - each.span.start for each in strong), default=0)
+    for each in found:
+        if each.rule.code in wanted:
+            low = bisect.bisect_left(strong, each.span.start - longest, key=_start)
+            near = strong[low : bisect.bisect_right(strong, each.span.end, key=_start)]
+            yield each, next((other for other in near if _yields(each, other)), None)
 
 
-class Collected:
-    """The hits of one file; positions are worked out only if there are any. `notes` tell of crashes of rules."""
+def _start(placed: Placed) -> int:
+    return placed.span.start
 
-    def __init__(
-        self,
-        tree: cst.Module,
-        text: str,
-        job: Job,
-        module: Module,
-        hits: list[tuple[Rule, Hit]],
-        crashes: list[tuple[Rule, cst.CSTNode, str]],
-    ) -> None:
-        self.job = job
-        self.text = text
+
+def _yields(weak: Placed, strong: Placed) -> bool:
+    if strong.rule.code not in weak.rule.yields_to:
+        return False
+    if strong.span == weak.span:
+        return True
+    if weak.compound or strong.compound:
+        return False
+    low, high = (weak.span, strong.span) if weak.span.start >= strong.span.start else (strong.span, weak.span)
+    return high.start <= low.start and low.end <= high.end
+
+
+class Placing:
+    """Gives hits their places in the text, and makes findings of them; nothing is worked out before it is needed.
+
+    Args:
+        module: the analysis of the file.
+        filename: as the user knows the file.
+    """
+
+    def __init__(self, module: Module, filename: str) -> None:
         self.module = module
-        self._hits = hits
-        self._others: dict[Module, tuple[Layout, LineIndex]] = {}
-        self._tree = tree
-        self.notes = [self._crash_note(*crash) for crash in crashes]
+        self._filename = filename
+        self._others: dict[Module, Placing] = {}
 
     @cached_property
     def index(self) -> LineIndex:
         """The lines of the text."""
-        return LineIndex(self.text)
+        return LineIndex(self.module.text)
 
     @cached_property
     def layout(self) -> Layout:
         """The places of all nodes."""
-        return _layout(self.module)
+        module = self.module
+        spans = StatementSpans(module.root, module.text, module.statements, module.parent)
+        return Layout(module.root, module.text, spans)
 
     @cached_property
     def _context(self) -> EditContext:
         module = self.module
-        return EditContext(self._tree, self.text, self.index, self.layout, module.parent, module.statements.python)
+        return EditContext(module.root, module.text, self.index, self.layout, module.parent, module.statements.python)
 
-    def _crash_note(self, rule: Rule, node: cst.CSTNode, error: str) -> Note:
-        line = self.row(node)
-        info = load_catalog().find(rule.code)
+    def placed(self, found: Iterable[tuple[Rule, Hit]]) -> list[Placed]:
+        """Return the hits with their places, those left out that have none."""
+        spans = ((rule, hit, self.layout.span(hit.node)) for rule, hit in found)
+        return [
+            Placed(rule, hit, span, isinstance(hit.node, _COMPOUND)) for rule, hit, span in spans if span is not None
+        ]
+
+    def finding(self, placed: Placed) -> tuple[Finding, Crash | None]:
+        """Return the finding that a hit makes, and what went wrong with its fix."""
+        rule, hit, span = placed.rule, placed.hit, placed.span
+        first, last = self._statement_rows(hit.node, span)
+        fix, crash = self._fix(rule, hit)
+        finding = Finding(
+            code=rule.code,
+            name=rule.name,
+            message=_message(rule, hit),
+            severity=hit.severity or Severity(rule.severity),
+            filename=self._filename,
+            start=self.index.position(span.start),
+            end=self.index.position(span.end),
+            statement=first,
+            statement_end=last,
+            fix=fix,
+            why_hot=tuple(map(self.reason, hit.why_hot)),
+            frequency=_FREQUENCIES[self.module.heat(hit.node).grade],
+        )
+        return finding, crash
+
+    def note(self, crash: Crash) -> Note:
+        """Return what to say of a rule that crashed."""
+        line = self.row(crash.node)
+        info = load_catalog().find(crash.rule.code)
         package = info.package if info is not None else OURS
-        words = f"{rule.code} failed on line {line}: {error}; this is a bug in {package}, please report it"
-        return Note(NoteKind.FAILED, self.job.document.filename, words, line)
+        words = f"{crash.rule.code} failed on line {line}: {crash.error}; this is a bug in {package}, please report it"
+        return Note(NoteKind.FAILED, self._filename, words, line)
+
+    def reason(self, why: Why) -> Reason:
+        """Return a link of a chain of evidence with the place it speaks of."""
+        if why.elsewhere is None:
+            return Reason(why.text, self._filename, self.row(why.node))
+        other, node = why.elsewhere
+        if other not in self._others:
+            self._others[other] = Placing(other, shown(other.path))
+        return Reason(why.text, shown(other.path), self._others[other].row(node))
 
     def row(self, node: cst.CSTNode) -> int:
         """Return the row on which a node starts; 0 where that is not known."""
         span = self.layout.span(node)
         return self.index.position(span.start).row if span is not None else 0
-
-    def findings(self, wanted: frozenset[str]) -> Iterator[Finding]:
-        """Yield a finding for each hit of a wanted rule that yields to no other hit."""
-        seen: set[tuple[str, Span]] = set()
-        for each, stronger in self.judged(wanted):
-            key = (each.rule.code, each.span)
-            if key in seen or stronger is not None:
-                continue
-            seen.add(key)
-            yield self.finding(each)
-
-    def judged(self, wanted: frozenset[str]) -> Iterator[tuple[Placed, Placed | None]]:
-        """Yield each hit of a wanted rule, and the one that it yields to if there is one."""
-        if not self._hits:
-            return
-        placed = [found for rule, hit in self._hits if (found := self._place(rule, hit)) is not None]
-        named = {code for each in placed for code in each.rule.yields_to}
-        strong = _Overlaps([each for each in placed if each.rule.code in named])
-        for each in placed:
-            if each.rule.code in wanted:
-                yield each, self._stronger(each, strong)
-
-    def _place(self, rule: Rule, hit: Hit) -> Placed | None:
-        span = self.layout.span(hit.node)
-        return Placed(rule, hit, span, isinstance(hit.node, _COMPOUND)) if span is not None else None
-
-    def _stronger(self, weak: Placed, others: _Overlaps) -> Placed | None:
-        for strong in others.near(weak.span):
-            if strong.rule.code not in weak.rule.yields_to:
-                continue
-            if strong.span == weak.span:
-                return strong
-            if weak.compound or strong.compound:
-                continue
-            low, high = (weak.span, strong.span) if weak.span.start >= strong.span.start else (strong.span, weak.span)
-            if high.start <= low.start and low.end <= high.end:
-                return strong
-        return None
-
-    def finding(self, placed: Placed) -> Finding:
-        """Return the finding that a hit makes."""
-        rule, hit, span = placed.rule, placed.hit, placed.span
-        first, last = self._statement_rows(hit.node, span)
-        return Finding(
-            code=rule.code,
-            name=rule.name,
-            message=_message(rule, hit),
-            severity=hit.severity or Severity(rule.severity),
-            filename=self.job.document.filename,
-            start=self.index.position(span.start),
-            end=self.index.position(span.end),
-            statement=first,
-            statement_end=last,
-            fix=self._fix(rule, hit),
-            why_hot=tuple(self.reason(why) for why in hit.why_hot),
-            frequency=_FREQUENCIES[self.module.heat(hit.node).grade],
-        )
-
-    def reason(self, why: Why) -> Reason:
-        """Return a link of a chain of evidence with the place it speaks of."""
-        if why.elsewhere is None:
-            return Reason(why.text, self.job.document.filename, self.row(why.node))
-        other, node = why.elsewhere
-        if other not in self._others:
-            self._others[other] = _layout(other), LineIndex(other.text)
-        layout, index = self._others[other]
-        span = layout.span(node)
-        return Reason(why.text, shown(other.path), index.position(span.start).row if span is not None else 0)
 
     def _statement_rows(self, node: cst.CSTNode, span: Span) -> tuple[int, int]:
         statement = self.module.statement(node)
@@ -248,16 +256,15 @@ class Collected:
             return first, max(first, self.index.position(span.end).row if span.end < whole.end else first)
         return self.index.position(whole.start).row, self.index.position(whole.end).row
 
-    def _fix(self, rule: Rule, hit: Hit) -> TextFix | None:
+    def _fix(self, rule: Rule, hit: Hit) -> tuple[TextFix | None, Crash | None]:
         if hit.fix is None:
-            return None
+            return None, None
         try:
             made = text_fix(hit.fix, self._context)
         except (RecursionError, MemoryError):
             raise
         except Exception as error:
-            self.notes.append(self._crash_note(rule, hit.node, _crash(error)))
-            return None
+            return None, Crash(rule, hit.node, _described(error))
         if isinstance(made, str):
-            return TextFix(hit.fix.safety, hit.fix.title, (), hit.fix.note, withheld=made)
-        return made
+            return TextFix(hit.fix.safety, hit.fix.title, (), hit.fix.note, withheld=made), None
+        return made, None

@@ -14,7 +14,7 @@ from torchlint.base.span import LineIndex
 from torchlint.catalog.rules import load_catalog, load_rules
 from torchlint.engine import syntax
 from torchlint.engine.analyse import analyse, concerns_us
-from torchlint.engine.hits import collect
+from torchlint.engine.hits import Placing, module_of
 from torchlint.engine.job import Job
 from torchlint.explain.cells import Rows, Telling
 from torchlint.explain.line import Spots
@@ -64,9 +64,9 @@ def _explainer(job: Job, asked: Asked, tree: cst.Module, rows: Rows) -> Callable
     catalog = load_catalog()
     able = [info.code for info in catalog.rules if any(trigger in data for trigger in info.triggers)]
     rules, _ = load_rules(able)  # what is wrong with one, the report has said
-    collected = collect(tree, text, None, job, rules, outside_of(job))
-    spots = Spots(collected.module, collected.layout, collected.index, rows)
-    verdicts = Verdicts(job, asked, collected, rules, catalog, spots)
+    placing = Placing(module_of(job, tree, text, outside=outside_of(job)), job.document.filename)
+    spots = Spots(placing.module, placing.layout, placing.index, rows)
+    verdicts = Verdicts(job, asked, placing, rules, catalog, spots)
     return lambda place: _explanation(place, verdicts, index.line(place.row).strip())
 
 

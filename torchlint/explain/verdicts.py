@@ -10,7 +10,7 @@ from torchlint.base.explanation import Asked, Place, State, Verdict
 from torchlint.base.finding import Finding
 from torchlint.base.span import Span
 from torchlint.catalog.rules import Catalog
-from torchlint.engine.hits import Collected, Placed
+from torchlint.engine.hits import Placed, Placing, hits, strongest
 from torchlint.engine.job import Job
 from torchlint.explain.beliefs import Beliefs
 from torchlint.explain.blockers import Blocked, Search
@@ -28,20 +28,20 @@ class Verdicts:
     """Says of one file what its rules say about a line."""
 
     def __init__(
-        self, job: Job, asked: Asked, collected: Collected, rules: Sequence[Rule], catalog: Catalog, spots: Spots
+        self, job: Job, asked: Asked, placing: Placing, rules: Sequence[Rule], catalog: Catalog, spots: Spots
     ) -> None:
         self.job = job
         self.asked = asked
-        self.collected = collected
+        self.placing = placing
         self.rules = rules
         self.catalog = catalog
         self.spots = spots
-        self.module = collected.module
+        self.module = placing.module
         self.beliefs = Beliefs(self.module, spots, job.document.filename)
-        self.paces = Paces(self.module, spots, collected.reason)
+        self.paces = Paces(self.module, spots, placing.reason)
         self._names = {info.code: info.name for info in catalog.rules}
-        self._suppressions = Suppressions.parse(collected.text)
-        self._judged = list(collected.judged(frozenset(rule.code for rule in rules)))
+        self._suppressions = Suppressions.parse(self.module.text)
+        self._judged = list(strongest(placing.placed(hits(placing.module, rules)[0]), {rule.code for rule in rules}))
 
     def of(self, spot: Spot, place: Place) -> tuple[Verdict, ...]:
         """Return the verdicts on a line, what is flagged first."""
@@ -75,7 +75,7 @@ class Verdicts:
     # -- hits ---------------------------------------------------------------------------------------------------
 
     def _on_hit(self, placed: Placed, stronger: Placed | None) -> Verdict:
-        finding = self.collected.finding(placed)
+        finding, _ = self.placing.finding(placed)
         state, because = State.FLAGGED, ""
         if finding.code not in self.job.codes:
             state, because = State.OFF, self.asked.off.get(finding.code, "it is switched off")
@@ -89,7 +89,7 @@ class Verdicts:
         pragma = self._suppressions.silencer(finding, self._names)
         if pragma is None:
             return ""
-        text = self.collected.text[pragma.span.start : pragma.span.end]
+        text = self.module.text[pragma.span.start : pragma.span.end]
         return f"the comment `{' '.join(text.split())}` on {self.spots.rows.words([pragma.comment.row])} suppresses it"
 
     def _verdict(self, rule: Rule, hit: Hit, span: Span, state: State, because: str, message: str = "") -> Verdict:
