@@ -1,4 +1,5 @@
-"""The options that come from the table of configuration keys, and those that `check` and `fix` share."""
+"""The options that come from the table of configuration keys, and those that `check` and `fix`
+share."""
 
 from __future__ import annotations
 
@@ -166,7 +167,8 @@ def _as_written(row: Key, value: Any) -> object:
 
 
 def wants_color(choice: str, is_terminal: bool, environment: Mapping[str, str] = os.environ) -> bool:
-    """Decide on colours: the option, then ``NO_COLOR``, then ``FORCE_COLOR``, then whether it is a terminal."""
+    """Decide on colours: the option, then ``NO_COLOR``, then ``FORCE_COLOR``, then whether it is a
+    terminal."""
     if choice != "auto":
         return choice == "always"
     if environment.get("NO_COLOR"):

@@ -1,4 +1,5 @@
-"""``--show-files`` and ``--show-settings``: what a command would work on, and with which settings."""
+"""``--show-files`` and ``--show-settings``: what a command would work on, and with which
+settings."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Which torch a project is for, where only its lists of dependencies say so.
 
-They come with the code that is checked, so they are read as text from a stranger: only regular files of at most
-`MAX_BYTES`, nothing is run, parsed as Python, or fetched, and what cannot be read says nothing.
+They come with the code that is checked, so they are read as text from a stranger: only regular
+files of at most `MAX_BYTES`, nothing is run, parsed as Python, or fetched, and what cannot be read
+says nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ _KEY = re.compile(r"^\s*install_requires\s*[=:]")
 
 
 def declared_in(folder: str) -> Declared | None:
-    """Return what the lists of dependencies in one folder say: of several the lowest bound counts."""
+    """Return what the lists of dependencies in one folder say: of several the lowest bound
+    counts."""
     found = []
     for path in lists_in(folder):
         bound = lowest_torch(_requirements(path))
@@ -47,7 +49,8 @@ def declared_in(folder: str) -> Declared | None:
 
 
 def declared_above(folder: str, root: str, memo: dict[str, Declared | None]) -> Declared | None:
-    """Return what the nearest list of dependencies says, in a folder or in one above it, but below `root`.
+    """Return what the nearest list of dependencies says, in a folder or in one above it, but below
+    `root`.
 
     Args:
         folder: absolute, links resolved.
@@ -62,7 +65,8 @@ def declared_above(folder: str, root: str, memo: dict[str, Declared | None]) -> 
 
 
 def lists_in(folder: str) -> list[str]:
-    """Return the lists of dependencies in a folder and in its folder ``requirements``, no more than `_MOST_FILES`."""
+    """Return the lists of dependencies in a folder and in its folder ``requirements``, no more than
+    `_MOST_FILES`."""
     named = {os.path.join(folder, name) for name in _NAMES}
     listed = {path for path in _entries(folder) if _LISTS.fullmatch(os.path.basename(path))}
     below = {path for path in _entries(os.path.join(folder, _FOLDER)) if path.endswith(".txt")}
@@ -70,7 +74,8 @@ def lists_in(folder: str) -> list[str]:
 
 
 def watched(folder: str) -> Iterator[str]:
-    """Yield the paths that decide on `declared_in`, those that may come included, but for new lists of other names."""
+    """Yield the paths that decide on `declared_in`, those that may come included, but for new lists
+    of other names."""
     yield from (os.path.join(folder, name) for name in (*_NAMES, _FOLDER))
     yield from lists_in(folder)
 

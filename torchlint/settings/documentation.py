@@ -37,7 +37,8 @@ def keys_page() -> str:
 
 
 def configuration(section: str = "") -> str:
-    """Return a configuration with all keys, commented out; `section` is the table that holds it in a pyproject.toml."""
+    """Return a configuration with all keys, commented out; `section` is the table that holds it in
+    a pyproject.toml."""
     parts = [f"[{section}]"] if section else []
     for row in sorted(KEYS.values(), key=lambda row: row.place):
         lines = [row.words, *_below(section, row.sample).split("\n")]

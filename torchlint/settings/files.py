@@ -1,7 +1,8 @@
 """Configuration files: where they lie, how they are read, and which others they extend.
 
-They come with the code that is checked, so they are read as data from a stranger: only regular files of at
-most `MAX_BYTES`, and TOML by tomli, whose limits hold on every Python (tomllib takes 10 s for one long key).
+They come with the code that is checked, so they are read as data from a stranger: only regular
+files of at most `MAX_BYTES`, and TOML by tomli, whose limits hold on every Python (tomllib takes 10
+s for one long key).
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ MAX_CHAIN = 10
 """How many files a chain of ``extend`` may hold, the first one included."""
 
 _LONGEST_KEY = 200
-"""In characters; the line of a longer key is not looked for, as its pattern alone takes a second to compile."""
+"""In characters; the line of a longer key is not looked for, as its pattern alone takes a second to
+compile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,8 @@ class Layer:
     text: str
 
     def place(self, key: str) -> str:
-        """Return ``file:line: `` of a key for a message; without the line where it cannot be told."""
+        """Return ``file:line: `` of a key for a message; without the line where it cannot be
+        told."""
         return _place(self.path, self.text, key)
 
 
@@ -55,7 +58,8 @@ def read_toml(path: str) -> tuple[dict[str, object], str]:
     """Return the data and the text of a TOML file.
 
     Raises:
-        ConfigError: not a regular file of at most `MAX_BYTES` with valid TOML in UTF-8; names file and line.
+        ConfigError: not a regular file of at most `MAX_BYTES` with valid TOML in UTF-8; names file
+            and line.
     """
     try:
         data = _read(path)
@@ -100,7 +104,8 @@ def _read(path: str) -> bytes:
 
 
 def find_config(path: str, memo: dict[str, str | None] | None = None) -> str | None:
-    """Return the configuration file nearest to `path` (a file or folder): in its folder or in one above.
+    """Return the configuration file nearest to `path` (a file or folder): in its folder or in one
+    above.
 
     Args:
         path: need not exist.
@@ -143,7 +148,8 @@ def _config_in(folder: str) -> str | None:
 
 
 def _is_ours(path: str) -> bool:
-    """Say whether a pyproject.toml configures torchlint; one that never names it is not even parsed."""
+    """Say whether a pyproject.toml configures torchlint; one that never names it is not even
+    parsed."""
     try:
         if b"torchlint" not in _read(path):
             return False
@@ -154,7 +160,8 @@ def _is_ours(path: str) -> bool:
 
 
 def read_chain(path: str) -> list[Layer]:
-    """Return the layers of a configuration file: first what it extends, furthest first, last itself.
+    """Return the layers of a configuration file: first what it extends, furthest first, last
+    itself.
 
     Raises:
         ConfigError: a file cannot be read or used, or the chain of ``extend`` loops or is too long.
@@ -207,7 +214,8 @@ def _check_required_version(data: Mapping[str, object], path: str, text: str) ->
 
 
 def _place(path: str, text: str, key: str) -> str:
-    """Return ``file:line: `` with the first line after our header that starts with the key or names it in a header."""
+    """Return ``file:line: `` with the first line after our header that starts with the key or names
+    it in a header."""
     if len(key) > _LONGEST_KEY:
         return f"{path}: "
     header = re.search(r"^[ \t]*\[[ \t]*tool[ \t]*\.[ \t]*torchlint\b", text, re.MULTILINE)

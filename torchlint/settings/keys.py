@@ -1,8 +1,8 @@
 """The table of the configuration's keys: a row says all that there is to say of one.
 
 From it come the reader of configuration files with its messages, the options of the commands, what
-``--show-settings`` prints, what the editor may set, the documentation, ``torchlint init``, and which
-settings a cache and a shard of a run depend on. A new key is a new row.
+``--show-settings`` prints, what the editor may set, the documentation, ``torchlint init``, and
+which settings a cache and a shard of a run depend on. A new key is a new row.
 """
 
 from __future__ import annotations
@@ -468,7 +468,8 @@ _WITHOUT_FIELD = {
 FIELDS: Mapping[str, str] = MappingProxyType(
     {spec.name.replace("_", "-"): spec.name for spec in fields(Settings) if "key" in spec.metadata}
 )
-"""Key → the field of `Settings` that holds its value, which is the name of its option for click, too."""
+"""Key → the field of `Settings` that holds its value, which is the name of its option for click,
+too."""
 _ROWS = {key: Settings.__dataclass_fields__[name].metadata["key"] for key, name in FIELDS.items()}
 KEYS: Mapping[str, Key] = MappingProxyType(dict(sorted({**_ROWS, **_WITHOUT_FIELD}.items())))
 """All rows by key, in the order of the alphabet."""

@@ -1,6 +1,7 @@
 """From configuration files and command-line options to `Settings`.
 
-The nearest configuration file alone holds for a file, together with what that one extends; options win over it.
+The nearest configuration file alone holds for a file, together with what that one extends; options
+win over it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ Overrides = Mapping[str, object]
 
 
 def find_root(config: str | None, start: str) -> str:
-    """Return the project root: the folder of `config`, else the git root above `start`, else the folder `start`.
+    """Return the project root: the folder of `config`, else the git root above `start`, else the
+    folder `start`.
 
     Args:
         config: what `find_config` gave.
@@ -56,11 +58,12 @@ def load_settings(
 ) -> Settings:
     """Read a configuration file with what it extends, and put the options on top.
 
-    A configuration that was found comes with the code, maybe from a stranger: it cannot allow unsafe fixes, nor have
-    files made outside of the project.
+    A configuration that was found comes with the code, maybe from a stranger: it cannot allow
+    unsafe fixes, nor have files made outside of the project.
 
     Args:
-        config: the file, from `find_config` or named by the user; None for defaults and options only.
+        config: the file, from `find_config` or named by the user; None for defaults and options
+            only.
         overrides: options of the command line.
         start: the path that is checked, for the root where there is no file.
         root: the root where it is not the folder of `config`, as for a file that the user named.
@@ -68,7 +71,8 @@ def load_settings(
         trusted: whether the user named the file in the command.
 
     Raises:
-        ConfigError: the file, or one that it extends, cannot be used; the message names file, line and key.
+        ConfigError: the file, or one that it extends, cannot be used; the message names file, line
+            and key.
         UsageError: an override cannot be used; the message names the option.
     """
     catalog = catalog or load_catalog()
@@ -98,7 +102,8 @@ def load_settings(
 
 
 def _resolved(merged: Mapping[str, object], root: str) -> dict[str, Any]:
-    """Return the values of the fields of `Settings`: lists that add to others added, paths absolute."""
+    """Return the values of the fields of `Settings`: lists that add to others added, paths
+    absolute."""
     found = {**merged}
     for key, row in KEYS.items():
         if row.adds_to:
@@ -111,7 +116,8 @@ def _resolved(merged: Mapping[str, object], root: str) -> dict[str, Any]:
 
 
 def _refused(merged: dict[str, object], layers: Sequence[Layer], root: str) -> dict[str, str]:
-    """Take out of `merged` what only the user may ask for; return the keys with what to say of each."""
+    """Take out of `merged` what only the user may ask for; return the keys with what to say of
+    each."""
     refused = {}
     for key, row in KEYS.items():
         words = row.refused(merged[key], root) if row.refused and key in merged else ""
@@ -150,7 +156,8 @@ def _items(value: object) -> tuple[Any, ...]:
 def _merged(base: Mapping[str, object], upper: Mapping[str, object]) -> dict[str, object]:
     """Put one layer on another. A later word on a rule wins over an earlier one, as in ruff:
 
-    ``select`` starts anew, without it ``ignore`` and ``extend-select`` add up, less what the upper layer takes back.
+    ``select`` starts anew, without it ``ignore`` and ``extend-select`` add up, less what the upper
+    layer takes back.
     """
     merged = {**base, **upper}
     anew = any(KEYS[key].starts_anew for key in upper)
@@ -170,7 +177,8 @@ def _merged(base: Mapping[str, object], upper: Mapping[str, object]) -> dict[str
 def _check_rules(
     layer: Mapping[str, object], place: Callable[[str], str], catalog: Catalog, error: type[TorchlintError]
 ) -> None:
-    """Refuse selectors that stand for nothing, and globs of ``per-file-ignores`` that match nothing."""
+    """Refuse selectors that stand for nothing, and globs of ``per-file-ignores`` that match
+    nothing."""
     for key in FIELDS:
         known = KEYS[key].known
         if known is not None and key in layer:
@@ -178,14 +186,16 @@ def _check_rules(
 
 
 def _declared_torch(config: str | None, root: str) -> Declared | None:
-    """Return the lower bound of torch in our pyproject.toml where it lies elsewhere, or in the root's dependencies."""
+    """Return the lower bound of torch in our pyproject.toml where it lies elsewhere, or in the
+    root's dependencies."""
     folder = os.path.dirname(os.path.realpath(config)) if config else root
     elsewhere = declared_in(folder) if folder != root and os.path.basename(config or "") == "pyproject.toml" else None
     return elsewhere or declared_in(root)
 
 
 def in_folder(settings: Settings, folder: str, memo: dict[str, Declared | None]) -> Settings:
-    """Return the settings for the files of a folder: a torch that nothing sets is that of the nearest dependencies.
+    """Return the settings for the files of a folder: a torch that nothing sets is that of the
+    nearest dependencies.
 
     Args:
         settings: those of the project.
@@ -221,7 +231,8 @@ def codes_for(settings: Settings, catalog: Catalog, relative_path: str) -> froze
 
 
 def severities(settings: Settings, catalog: Catalog) -> dict[str, Severity]:
-    """Return the configured severity by code; of several selectors the most specific decides, then the last."""
+    """Return the configured severity by code; of several selectors the most specific decides, then
+    the last."""
     found: dict[str, tuple[int, Severity]] = {}
     for selector, severity in settings.severity:
         strength = catalog.strength(selector)

@@ -1,4 +1,5 @@
-"""Version numbers, as far as a configuration speaks of them: ``required-version`` and the torch dependency."""
+"""Version numbers, as far as a configuration speaks of them: ``required-version`` and the torch
+dependency."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ _COMPARE: Mapping[str, Callable[[Version, Version], bool]] = {
 
 
 def parse_version(text: str) -> Version:
-    """Return the release numbers of a version without trailing zeros; pre-releases count as their release.
+    """Return the release numbers of a version without trailing zeros; pre-releases count as their
+    release.
 
     Raises:
         ValueError: not a version.
@@ -49,7 +51,8 @@ def parse_version(text: str) -> Version:
 
 
 def meets(version: str, specifier: str) -> bool:
-    """Say whether `version` meets a specifier such as ``">=0.2,<1"``; a bare version demands just that one.
+    """Say whether `version` meets a specifier such as ``">=0.2,<1"``; a bare version demands just
+    that one.
 
     Raises:
         ValueError: not a specifier, or not a version.
@@ -71,11 +74,12 @@ def _meets_clause(own: Version, clause: str) -> bool:
 
 
 def lowest_torch(requirements: Iterable[object]) -> tuple[int, int] | None:
-    """Return the (major, minor) that is the lower bound of torch in a list of requirements, or None.
+    """Return the (major, minor) that is the lower bound of torch in a list of requirements, or
+    None.
 
-    Of several requirements on torch (for several platforms, say) the lowest bound counts; what is no requirement
-    counts for nothing, and neither does one without a lower bound, unless it only allows versions before
-    `DEFAULT_TORCH`: then the last of these counts.
+    Of several requirements on torch (for several platforms, say) the lowest bound counts; what is
+    no requirement counts for nothing, and neither does one without a lower bound, unless it only
+    allows versions before `DEFAULT_TORCH`: then the last of these counts.
     """
     bounds = [bound for requirement in requirements if (bound := _bound(requirement)) is not None]
     if not bounds:
