@@ -14,7 +14,7 @@ from torchlint.base.finding import Severity
 from torchlint.catalog.rule_file import RuleInfo
 from torchlint.catalog.rules import Catalog
 from torchlint.settings.files import find_config
-from torchlint.settings.keys import KEYS, Settings
+from torchlint.settings.keys import KEYS, Decides, Settings, deciding
 from torchlint.settings.load import codes_for, find_root, load_settings, parse_inline, severities
 from torchlint.settings.versions import lowest_torch, meets
 from torchlint.source.discover import DEFAULT_EXCLUDE
@@ -296,6 +296,27 @@ def test_a_configuration_that_was_found_cannot_allow_unsafe_fixes(write: Write) 
     assert load(config, unsafe_fixes=True).unsafe_fixes
     assert load(config, unsafe_fixes=True).refused == ()
     assert load(write("off.toml", "unsafe-fixes = false\n")).refused == ()
+
+
+def test_what_decides_on_findings_is_the_same_wherever_the_tree_lies(write: Write) -> None:
+    found = []
+    for folder in ("here", "there"):
+        write(f"{folder}/requirements.txt", "torch>=2.1\n")
+        lines = "baseline = 'old.json'\ncache-dir = '../kept'\nfail-on = 'info'\njobs = 2\n"
+        settings = load(write(f"{folder}/torchlint.toml", f"{lines}ignore = ['TL102']\n"))
+        assert (settings.target_torch, len(settings.refused)) == ((2, 1), 1)
+        found.append(dict(deciding(settings, Decides.FINDINGS, Decides.REPORT)))
+    assert found[0] == found[1]
+    assert (found[0]["ignore"], found[0]["target-torch"]) == (("TL102",), (2, 1))
+    assert found[0].keys().isdisjoint({"baseline", "cache-dir", "fail-on", "jobs"})
+
+
+def test_no_two_keys_have_one_place_in_a_list() -> None:
+    places = [("init", row.place) for row in KEYS.values()]
+    places += [("editor", row.editor) for row in KEYS.values() if row.editor]
+    options = [row.option for row in KEYS.values() if row.option]
+    places += [(group, option.place) for option in options for group in option.helps]
+    assert len(places) == len(set(places))
 
 
 def test_every_key_is_tried_above() -> None:
