@@ -20,15 +20,15 @@ from torchlint.verify import statistics
 from torchlint.verify.fixes import FixUnit, Offered, Place, Replacement, applied, diff, joined, offered
 from torchlint.verify.model import CountLine, Equality, Expected, Level, Status, Verdict
 from torchlint.verify.options import Options
-from torchlint.verify.script import baseline, count_pass, judge, time_pass, verdicts
+from torchlint.verify.script import baseline, count_pass, time_pass, verdicts
 from torchlint.verify.script.baseline import Baseline
 from torchlint.verify.script.check_pass import Checked
 from torchlint.verify.script.command import free_port, parse
 from torchlint.verify.script.course import Course, tried
-from torchlint.verify.script.judge import Compared
 from torchlint.verify.script.lockstep import Block
 from torchlint.verify.script.runs import Home, RunRecord, record_in
 from torchlint.verify.script.time_pass import Timed, capacity, expected_seconds
+from torchlint.verify.session.promise import Comparison, comparison, judged
 from torchlint.verify.variants import ALL, MANY, NULL, ORIGINAL, Variant, groups, planned, single, sound
 
 # Fixes
@@ -346,9 +346,9 @@ def test_a_free_port_can_be_bound() -> None:
 # Judgements
 
 
-def compared(level: Level = Level.BITWISE, gap: float | None = 0.0, **more: Any) -> Compared:
-    given = {"max_abs": gap, "max_loss": gap, "notes": (), "rng_changed": False, "steps": (6, 6), **more}
-    return Compared(level, **given)
+def compared(level: Level = Level.BITWISE, gap: float | None = 0.0, **more: Any) -> Comparison:
+    largest = None if gap is None else {"weights": gap, "loss": gap}
+    return Comparison(level, **{"largest": largest, "steps": (6, 6), **more})
 
 
 SAME = compared()
@@ -379,48 +379,60 @@ OFF = compared(Level.DIFFERENT, 1e-3)
     ],
 )  # fmt: skip
 def test_judgement(
-    variant: Compared, itself: Compared, expected: Expected, shaken: Compared | None, level: Level, ok: bool
+    variant: Comparison, itself: Comparison, expected: Expected, shaken: Comparison | None, level: Level, ok: bool
 ) -> None:
-    found = judge.judged(variant, itself, expected, shaken)
+    found = judged(variant, itself, expected, shaken=shaken)
     assert (found.level, found.ok) == (level, ok)
     assert found.expected is expected
 
 
 @pytest.mark.parametrize("itself", [compared(Level.DIFFERENT, 1.0), SAME])
-def test_another_dtype_is_no_noise(itself: Compared) -> None:
-    variant = compared(Level.DIFFERENT, 1e-9, values_only=False)
-    found = judge.judged(variant, itself, Expected.CLOSE, compared(Level.DIFFERENT, 1.0))
-    assert (found.level, found.ok) == (Level.DIFFERENT, False)
+def test_another_dtype_is_no_noise(itself: Comparison) -> None:
+    shaken = compared(Level.DIFFERENT, 1.0)
+    values, dtype = (
+        judged(compared(Level.DIFFERENT, 1e-9, different=frozenset(places)), itself, Expected.CLOSE, shaken=shaken)
+        for places in (["weights[0]|value"], ["weights[0]|value", "weights[0]|dtype"])
+    )
+    assert values.ok
+    assert (dtype.level, dtype.ok) == (Level.DIFFERENT, False)
 
 
-def test_dtype_among_the_differences_is_seen() -> None:
-    raw = {"level": "different", "max_abs": 1e-9, "max_abs_by_name": {"weights": 1e-9}}
-    record = {"steps": 6, "seen": 3}
-    assert judge.compared({**raw, "different": ["weights[0]|value"]}, record, record).values_only
-    assert not judge.compared({**raw, "different": ["w|value", "w|dtype"]}, record, record).values_only
+def test_outputs_of_evaluation_are_held_to_the_noise_too() -> None:
+    itself = compared(Level.DIFFERENT, 1e-3)
+    off = compared(Level.DIFFERENT, largest={"weights": 1e-3, "loss": 1e-3, "evaluation": 1.0})
+    assert judged(off, itself, Expected.CLOSE).level is Level.DIFFERENT
+
+
+@pytest.mark.parametrize(("places", "level"), [({"result|text"}, Level.UNKNOWN), ({"x|text"}, Level.DIFFERENT)])
+def test_what_a_function_never_repeats_is_not_compared(places: set[str], level: Level) -> None:
+    itself, other = (
+        Comparison(Level.DIFFERENT, different=frozenset(each)) for each in ({"result|text", "y|text"}, places)
+    )
+    found = judged(other, itself, Expected.BITWISE)
+    assert (found.level, found.ok) == (level, level is Level.UNKNOWN)
 
 
 def test_noise_is_told() -> None:
-    found = judge.judged(OFF, compared(Level.DIFFERENT, 4e-4), Expected.CLOSE)
+    found = judged(OFF, compared(Level.DIFFERENT, 4e-4), Expected.CLOSE)
     assert found.self_noise == 4e-4
-    assert "the program does not reproduce itself" in found.notes
-    assert judge.judged(SAME, SAME, Expected.CLOSE).self_noise == 0.0
+    assert "the original does not reproduce itself" in found.notes
+    assert judged(SAME, SAME, Expected.CLOSE).self_noise == 0.0
 
 
 def test_comparison_of_nothing_is_not_called_equal() -> None:
     raw: dict[str, Any] = {"level": "bitwise", "max_abs": 0.0, "max_abs_by_name": {}, "rng_changed": False}
-    record = {"steps": 6, "seen": 0}
-    nothing = judge.compared(raw, record, record)
-    found = judge.judged(nothing, nothing, Expected.BITWISE)
+    record = run_record(seen=0)
+    nothing = baseline.compared(raw, record, record)
+    found = judged(nothing, nothing, Expected.BITWISE)
     assert (found.level, found.ok, found.max_abs) == (Level.UNKNOWN, True, None)
-    assert found.notes == (judge.NOTHING,)
-    assert judge.compared(raw, {**record, "seen": 1}, record).level is Level.BITWISE
-    drawn = judge.compared({**raw, "level": Level.DISTRIBUTION.value, "rng_changed": True}, record, record)
-    assert not judge.judged(drawn, nothing, Expected.BITWISE).ok
+    assert found.notes == (baseline.NOTHING,)
+    assert baseline.compared(raw, run_record(seen=1), record).level is Level.BITWISE
+    drawn = baseline.compared({**raw, "level": Level.DISTRIBUTION.value, "rng_changed": True}, record, record)
+    assert not judged(drawn, nothing, Expected.BITWISE).ok
 
 
 def test_unreadable_results_are_not_called_equal() -> None:
-    record = {"steps": 6, "seen": 3}
+    record = run_record(seen=3)
     raw: dict[str, Any] = {
         "level": "not compared",
         "max_abs": None,
@@ -428,7 +440,7 @@ def test_unreadable_results_are_not_called_equal() -> None:
         "notes": ["x.pt: gone"],
         "rng_changed": None,
     }
-    assert not judge.judged(judge.compared(raw, record, record), SAME, Expected.BITWISE).ok
+    assert not judged(baseline.compared(raw, record, record), SAME, Expected.BITWISE).ok
 
 
 # Verdicts
@@ -441,7 +453,7 @@ def run_record(**more: Any) -> RunRecord:
 
 
 def base_of(ran: bool | None = True) -> Baseline:
-    return Baseline(run_record(), judge.compared(SAME_RAW, {}, {}), {unit().id: ran}, 0, (), (), Course(20, False, {}))
+    return Baseline(run_record(), comparison(SAME_RAW, (6, 6)), {unit().id: ran}, 0, (), (), Course(20, False, {}))
 
 
 def checked(status: Status = Status.OK, error: str = "") -> Checked:

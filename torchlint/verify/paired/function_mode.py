@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from torchlint.base.errors import UsageError
 from torchlint.verify.errors import OriginalFailedError
@@ -14,9 +13,9 @@ from torchlint.verify.machine.workspace import Workspace
 from torchlint.verify.model import Equality, Expected, Level, Machine, NullControl, Plan, Speed, Status, Verdict
 from torchlint.verify.options import Options
 from torchlint.verify.paired import pairs
-from torchlint.verify.paired.promises import band, kept, together
 from torchlint.verify.paired.sessions import Session, session
 from torchlint.verify.paired.workers import Worker, WorkerError
+from torchlint.verify.session.promise import Comparison, comparison, judged, together
 
 _FACTORY = re.compile(r"(?P<file>[^\s:()\[\],'\"]+\.py):(?P<name>[A-Za-z_]\w*)")
 _NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -265,18 +264,18 @@ class Run:
         worker = self.live.zygotes[0].fork()
         try:
             for seed, one, two, other in zip(self.seeds, first, second, fixed, strict=True):
-                noisy = self._compare(worker, one, two)["effects"]
+                noisy = self._compare(worker, one, two).effects
                 itself = self._compare(worker, one, two, ignored=noisy)
-                compared = self._compare(worker, one, other, band=band(itself), redrawn=redrawn, ignored=noisy)
-                equality = kept(compared, itself, version.expected, safe=version.safe)
+                compared = self._compare(worker, one, other, band=itself.band, redrawn=redrawn, ignored=noisy)
+                equality = judged(compared, itself, version.expected, safe=version.safe)
                 unseen = tuple(f"{name}: differs between two runs of the original, not compared" for name in noisy)
                 found.append((f"seed {seed}", replace(equality, notes=(*equality.notes, *unseen))))
         finally:
             worker.close()
         return together(found)
 
-    def _compare(self, worker: Worker, before: str, after: str, **how: object) -> Mapping[str, Any]:
-        return worker.ask(self.options.timeout, compare=[before, after], how=how)
+    def _compare(self, worker: Worker, before: str, after: str, **how: object) -> Comparison:
+        return comparison(worker.ask(self.options.timeout, compare=[before, after], how=how))
 
     # Times
 

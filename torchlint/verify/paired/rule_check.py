@@ -9,9 +9,9 @@ from typing import Any
 
 from torchlint.verify.model import CountLine, Counts, Equality, Expected, Level
 from torchlint.verify.options import Options
-from torchlint.verify.paired.promises import band, kept, together
 from torchlint.verify.paired.rule_page import Page
 from torchlint.verify.paired.workers import Worker, WorkerError, Zygote
+from torchlint.verify.session.promise import Comparison, comparison, judged, together
 
 STANDIN, VIRTUAL = "a CPU stand-in for CUDA", "a virtual CUDA device"
 INSTEAD = ("", STANDIN, VIRTUAL)
@@ -113,10 +113,10 @@ class ExampleRunner:
             # The original once more; the same worker compares, as it is through with the example.
             self._check_in(worker, index, bad, files[1])
             itself = self._compare(worker, files[0], files[1])
-            fixed = self._compare(worker, files[0], files[2], band=band(itself), redrawn=redrawn)
+            fixed = self._compare(worker, files[0], files[2], band=itself.band, redrawn=redrawn)
         finally:
             worker.close()
-        equality = kept(fixed, itself, expected, safe=fix == "safe")
+        equality = judged(fixed, itself, expected, safe=fix == "safe")
         if not own & others:
             equality = replace(equality, level=Level.UNKNOWN, ok=True, notes=(*equality.notes, _NOTHING))
         if not fix:
@@ -138,8 +138,8 @@ class ExampleRunner:
         worker.load(self.options.timeout, self.program(side, **more))
         return frozenset(worker.ask(self.options.timeout, check=path, seed=self.options.seed)["told"])
 
-    def _compare(self, worker: Worker, before: str, after: str, **how: object) -> Mapping[str, Any]:
-        return worker.ask(self.options.timeout, compare=[before, after], how={"shared": True, **how})
+    def _compare(self, worker: Worker, before: str, after: str, **how: object) -> Comparison:
+        return comparison(worker.ask(self.options.timeout, compare=[before, after], how={"shared": True, **how}))
 
     def _counted(self, side: str) -> Mapping[str, Any]:
         worker = self.zygote.fork()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,15 @@ from torchlint.verify.errors import OriginalFailedError
 from torchlint.verify.fixes import FixUnit
 from torchlint.verify.machine.processes import start
 from torchlint.verify.model import Level, Status
-from torchlint.verify.script import count_pass, judge
+from torchlint.verify.script import count_pass
 from torchlint.verify.script import course as course_module
 from torchlint.verify.script.course import Course
 from torchlint.verify.script.runs import STOPPED, Home, Runner, RunRecord, in_words
+from torchlint.verify.session.promise import Comparison, comparison
 
 _COMPARE_TIMEOUT = 300.0
+NOTHING = "no loss, no weight and no output of a model in evaluation mode was seen, so no results were compared"
+"""Of a program that does not train: its random streams alone are no result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class Baseline:
     """
 
     record: RunRecord
-    itself: judge.Compared | None
+    itself: Comparison | None
     exercised: dict[str, bool | None]
     peak: int
     writes: tuple[str, ...]
@@ -127,12 +130,10 @@ def _by_itself(record: RunRecord) -> bool:
 
 def _itself(
     runner: Runner, home: Home, first: RunRecord, second: RunRecord
-) -> tuple[judge.Compared | None, tuple[str, ...]]:
-    path = first.record.get("results")
-    if not path:
+) -> tuple[Comparison | None, tuple[str, ...]]:
+    if not first.record.get("results"):
         return None, ("no results were recorded: " + "; ".join(first.record.get("trouble", [])),)
-    (answer,) = compare_all(runner, home, [(path, second.record.get("results"), False)])
-    itself = judge.compared(answer, first.record, second.record)
+    (itself,) = compare_all(runner, home, first, [(second, False)])
     if itself.level is Level.UNKNOWN:
         return itself, ("; ".join(itself.notes),)
     if itself.level is not Level.BITWISE:
@@ -206,14 +207,22 @@ def _ending(code: int | None) -> str:
     return f"failed with exit code {'unknown' if code is None else code}"
 
 
-def compare_all(runner: Runner, home: Home, pairs: Sequence[tuple[str, str | None, bool]]) -> list[dict[str, Any]]:
-    """Compare pairs of result files in one process of the user's interpreter.
+def compare_all(
+    runner: Runner, home: Home, first: RunRecord, others: Sequence[tuple[RunRecord, bool]]
+) -> list[Comparison]:
+    """Compare the results of a run with those of others, in one process of the user's interpreter.
+
+    Args:
+        others: each with whether it may draw other random numbers.
 
     Raises:
         TorchlintError: the comparing process fails: a bug of torchlint.
     """
     source, out, log = (home.folder / f"compare.{kind}" for kind in ("pairs", "json", "log"))
-    content = [{"before": one, "after": other or "", "redrawn": redrawn} for one, other, redrawn in pairs]
+    content = [
+        {"before": first.record["results"], "after": other.record.get("results") or "", "redrawn": redrawn}
+        for other, redrawn in others
+    ]
     source.write_text(json.dumps(content), encoding="utf-8")
     extra = {"PYTHONPATH": str(runner.inject)}
     child = start(
@@ -228,4 +237,11 @@ def compare_all(runner: Runner, home: Home, pairs: Sequence[tuple[str, str | Non
         if code != 0:
             raise TorchlintError(f"the results could not be compared (please report this): {child.tail(3)}")
     answers: list[dict[str, Any]] = json.loads(out.read_text(encoding="utf-8"))
-    return answers
+    return [compared(answer, first, other) for answer, (other, _) in zip(answers, others, strict=True)]
+
+
+def compared(answer: Mapping[str, Any], one: RunRecord, other: RunRecord) -> Comparison:
+    """Return what the comparing process said of two runs."""
+    if Level(answer["level"]) is Level.BITWISE and one.record.get("seen") == 0:
+        answer = {"level": Level.UNKNOWN.value, "notes": [NOTHING]}
+    return comparison(answer, (one.steps, other.steps))

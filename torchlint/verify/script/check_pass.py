@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from torchlint.verify.model import Equality, Expected, Level, Status
-from torchlint.verify.script import judge
 from torchlint.verify.script.baseline import Baseline, compare_all, failure
 from torchlint.verify.script.runs import Home, Runner, RunRecord
+from torchlint.verify.session.promise import Comparison, judged
 from torchlint.verify.variants import ORIGINAL, Variant
 
 
@@ -81,38 +81,30 @@ def _compare(
     home: Home,
     checked: Checked,
     base: Baseline,
-    itself: judge.Compared,
+    itself: Comparison,
     ran: Sequence[tuple[Variant, RunRecord]],
     tick: Callable[[str], None],
 ) -> None:
     """Fill in `Checked.equality`."""
-    first = base.record
-    path = str(first.record["results"])
     redrawn = [variant.unit is not None and variant.unit.expected is Expected.RNG for variant, _ in ran]
-    pairs = [(path, record.record.get("results"), other) for (_, record), other in zip(ran, redrawn, strict=True)]
-    answers = compare_all(runner, home, pairs)
-    found = [
-        judge.compared(answer, first.record, record.record) for answer, (_, record) in zip(answers, ran, strict=True)
-    ]
+    found = compare_all(runner, home, base.record, [(run, may) for (_, run), may in zip(ran, redrawn, strict=True)])
     shaken = None
     if any(_needs_band(v, one) for one, (v, _) in zip(found, ran, strict=True)):
         shaken = _shaken(runner, home, base, tick)
     for one, (variant, _) in zip(found, ran, strict=True):
         assert variant.unit is not None
-        checked.equality[variant.name] = judge.judged(one, itself, variant.unit.expected, shaken)
+        checked.equality[variant.name] = judged(one, itself, variant.unit.expected, shaken=shaken)
 
 
-def _needs_band(variant: Variant, found: judge.Compared) -> bool:
+def _needs_band(variant: Variant, found: Comparison) -> bool:
     close = variant.unit is not None and variant.unit.expected is Expected.CLOSE
     return close and found.level is Level.DIFFERENT and found.max_abs is not None
 
 
-def _shaken(runner: Runner, home: Home, base: Baseline, tick: Callable[[str], None]) -> judge.Compared | None:
+def _shaken(runner: Runner, home: Home, base: Baseline, tick: Callable[[str], None]) -> Comparison | None:
     """Run the original with initial weights times 1 + 2**-20: training amplifies rounding, and this says how much."""
-    first = base.record
     (record,) = runner.all([(home, "check", {**base.course.settings(), "shake": True})], 1, tick)
-    results = record.record.get("results")
-    if record.status is not Status.OK or not results:
+    if record.status is not Status.OK or not record.record.get("results"):
         return None
-    (answer,) = compare_all(runner, home, [(str(first.record["results"]), results, False)])
-    return judge.compared(answer, first.record, record.record)
+    (shaken,) = compare_all(runner, home, base.record, [(record, False)])
+    return shaken
