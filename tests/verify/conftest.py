@@ -21,6 +21,7 @@ from torchlint.verify.options import Options
 from torchlint.verify.script.command import Command, parse
 from torchlint.verify.script.runs import Home, Runner
 from torchlint.verify.script.time_pass import TimePass
+from torchlint.verify.session.site import site_in
 from torchlint.verify.variants import NULL, ORIGINAL, Variant
 
 
@@ -76,8 +77,8 @@ def runner(workspace: Workspace) -> Callable[..., tuple[Runner, Home]]:
 
     def make(root: Path, *typed: str, **options: Any) -> tuple[Runner, Home]:
         command: Command = parse(list(typed), root, root)
-        settings = Options(**{"warmup": 2, "block": 5, "check_steps": 6, **options})
-        made = Runner(command, root, root, workspace.inject(), settings, "cpu", False, str(workspace.path))
+        settings = Options(**{"warmup": 2, "block": 5, "check_steps": 6, "isolation": "copy", **options})
+        made = Runner(site_in(workspace, settings), command, root, root, "cpu")
         home = Home(ORIGINAL, workspace.copy(root, f"original/{root.name}"), workspace.path / "original-home")
         home.folder.mkdir()
         return made, home

@@ -22,7 +22,7 @@ from torchlint.verify.options import Options
 from torchlint.verify.script.command import parse
 from torchlint.verify.script.request import Request
 from torchlint.verify.script.runs import RunRecord
-from torchlint.verify.script.time_pass import Timed
+from torchlint.verify.session.times import Times
 
 PROGRAMS = Path(__file__).with_name("programs")
 FINDING = "TL102@pkg/model.py:12"
@@ -70,7 +70,7 @@ class Recorded:
     """One check run, and one launch of the original and its copy in lock-step."""
 
     check: RunRecord
-    timed: Timed
+    timed: Times
 
 
 def hashes(root: Path) -> dict[str, str]:

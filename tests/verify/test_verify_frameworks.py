@@ -45,7 +45,7 @@ def test_steps_are_seen_stopped_and_timed(
     assert (record["boundary"], record["steps"], record["reason"]) == (boundary, 6, "step budget")
     assert record["trouble"] == []
     assert record["seen"] == seen  # losses and weights, outputs of a model that evaluates
-    assert found.timed.lost == {}
+    assert found.timed.failures == {}
     assert len(found.timed.pairs(NULL)) == 3
     assert all(block.wall > 0 and block.cpu > 0 for pair in found.timed.pairs(NULL) for block in pair)
     assert hashes(root) == before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,14 @@ if sys.platform == "win32":
     pytest.skip("zygotes fork", allow_module_level=True)
 
 from torchlint.base.errors import UsageError
+from torchlint.source.document import read
 from torchlint.verify.errors import OriginalFailedError
+from torchlint.verify.fixes import FixUnit, Place, Replacement
 from torchlint.verify.machine.workspace import Workspace
 from torchlint.verify.model import Expected, Level, Status, Verdict
 from torchlint.verify.options import Options
-from torchlint.verify.paired import function_mode, pairs
-from torchlint.verify.paired.function_mode import Measured, Outcome, Run, Target, Version, parse_target
+from torchlint.verify.paired import function_mode
+from torchlint.verify.paired.function_mode import Calls, Fixed, Outcome, Target, parse_target
 from torchlint.verify.paired.sessions import Session, session
 
 HEAD = "import torch\nfrom pkg.part import TWO\n"
@@ -33,7 +36,7 @@ def live() -> Iterator[Session]:
 
 @pytest.fixture(autouse=True)
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairs, "BLOCK_MS", 0.1)
+    monkeypatch.setattr(function_mode, "BLOCK_MS", 0.1)
 
 
 def project(root: Path, source: str) -> Path:
@@ -42,6 +45,18 @@ def project(root: Path, source: str) -> Path:
     (root / "pkg" / "part.py").write_text("TWO = 2\n")
     (root / "pkg" / "mod.py").write_text(HEAD + source)
     return root
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was found of the versions, by name, and what was timed and noted."""
+
+    calls: Calls
+    outcomes: dict[str, Outcome]
+
+    def blocks(self, name: str) -> int:
+        """The number of pairs."""
+        return len(self.calls.times.pairs(name))
 
 
 class Measure:
@@ -64,11 +79,12 @@ class Measure:
     ) -> Measured:
         before = project(self.tmp_path / "original", original)
         versions = [
-            Version(f"v{number}", project(self.tmp_path / f"v{number}", source), expected, safe)
+            Fixed(f"v{number}", project(self.tmp_path / f"v{number}", source), expected, safe)
             for number, source in enumerate(fixed)
         ]
         target = Target("pkg.mod", name, "", "pkg/mod.py")
-        return Run(self.live, target, inputs, before, grad, seeds, lambda line: None).all(versions)
+        calls = Calls(self.live, target, inputs, before, grad, seeds, lambda line: None)
+        return Measured(calls, calls.compare(versions))
 
     def one(self, name: str, inputs: str | None, original: str, fixed: str, **more: object) -> Outcome:
         return self(name, inputs, original, fixed, **more).outcomes["v0"]  # type: ignore[arg-type]
@@ -77,7 +93,7 @@ class Measure:
 @pytest.fixture
 def inside(live: Session) -> Path:
     """A folder in the workspace: elsewhere Landlock lets nothing be written."""
-    return Path(tempfile.mkdtemp(dir=live.place.folder))
+    return Path(tempfile.mkdtemp(dir=live.site.folder))
 
 
 @pytest.fixture
@@ -101,10 +117,10 @@ def test_a_right_fix_is_compared_and_timed(measure: Measure) -> None:
     assert outcome.equality is not None
     assert (outcome.equality.level, outcome.equality.ok, outcome.status) == (Level.BITWISE, True, Status.OK)
     assert outcome.speed.ratio is not None
-    assert (outcome.speed.ratio.n, len(outcome.blocks_ns)) == (8, 8)
-    assert found.null_control is not None
-    assert found.machine.device in ("cpu", "cuda")
-    assert found.plan.pairs == 8
+    assert (outcome.speed.ratio.n, found.blocks("v0")) == (8, 8)
+    assert found.calls.times.null_control() is not None
+    assert measure.live.machine(found.calls.times).device in ("cpu", "cuda")
+    assert measure.live.plan().pairs == 8
 
 
 WRONG = {
@@ -373,7 +389,7 @@ def test_an_exception_that_only_some_inputs_raise_is_compared(measure: Measure) 
     assert lost is not None
     assert (lost.level, lost.ok) == (Level.DIFFERENT, False)
     assert "seed 1: raised: line 1: 'ValueError: small' and ''" in lost.notes
-    assert "seed 1: f raises ValueError: small" in found.warnings
+    assert "seed 1: f raises ValueError: small" in found.calls.notes
     assert kept is not None
     assert kept.ok
 
@@ -428,7 +444,7 @@ def test_every_call_meets_the_files_as_they_were(measure: Measure) -> None:
     equality = found.outcomes["v0"].equality
     assert equality is not None
     assert (equality.level, equality.ok, equality.notes) == (Level.BITWISE, True, ())
-    assert "not timed: f cannot be called again and again: FileExistsError" in found.warnings[-1]
+    assert "not timed: f cannot be called again and again: FileExistsError" in found.calls.notes[-1]
     assert found.outcomes["v0"].speed.verdict is Verdict.NOT_MEASURED
 
 
@@ -437,10 +453,10 @@ def test_a_changed_file_of_the_project_is_put_back_or_named(live: Session, insid
     pristine, copy = project(inside / "p", source), project(inside / "c", source)
     target = Target("pkg.mod", "f", "", "pkg/mod.py")
     for given, notes in ((pristine, ()), (None, ("pkg/part.py: changed by the call and not put back",))):
-        run = Run(live, target, None, copy, False, 1, lambda line: None, given)
-        run._saved(Version("original", copy))
+        calls = Calls(live, target, None, copy, False, 1, lambda line: None, given)
+        calls.saved()
         assert ((copy / "pkg/part.py").read_text() == "TWO = 2\n") is (given is pristine)
-        assert [note.partition(",")[0] for note in run.notes] == list(notes)
+        assert [note.partition(",")[0] for note in calls.notes] == list(notes)
 
 
 def test_an_endless_generator_is_compared_as_far_as_it_is_taken(measure: Measure) -> None:
@@ -650,7 +666,7 @@ def test_a_version_that_raises_is_broken(measure: Measure) -> None:
     broken, fine = found.outcomes["v0"], found.outcomes["v1"]
     assert (broken.status, broken.error) == (Status.BROKEN, "KeyError: 'x' (pkg/mod.py:4)")
     assert (broken.speed.verdict, broken.equality and broken.equality.ok) == (Verdict.NOT_MEASURED, False)
-    assert (fine.status, len(fine.blocks_ns)) == (Status.OK, 8)
+    assert (fine.status, found.blocks("v1")) == (Status.OK, 8)
 
 
 def test_a_version_that_crashes_later_keeps_its_rounds(measure: Measure) -> None:
@@ -719,18 +735,36 @@ def test_a_module_from_elsewhere_is_refused(live: Session, tmp_path: Path) -> No
     """The copy holds no such package, so the import finds another one: the fix would not have run."""
     target = Target("json.decoder", "JSONDecoder", "", "json/decoder.py")
     with pytest.raises(UsageError, match=r"json\.decoder was imported from .*, not from the copy of the project"):
-        Run(live, target, None, tmp_path, False, 1, lambda line: None).all([])
+        Calls(live, target, None, tmp_path, False, 1, lambda line: None).compare([])
 
 
 @pytest.mark.slow
 def test_run_starts_its_own_workers(tmp_path: Path) -> None:
     folder = project(tmp_path / "p", "def f():\n    return TWO\n")
+    document = read(str(folder / "pkg/mod.py"), "pkg/mod.py", 0)
+    at = document.text.index("TWO", document.text.index("return"))
+    unit = FixUnit(
+        id="TL102@pkg/mod.py:4",
+        codes=("TL102",),
+        title="Write 2",
+        where="pkg/mod.py:4",
+        expected=Expected.BITWISE,
+        note="",
+        replacements=(Replacement("pkg/mod.py", at, at + 3, "2"),),
+        places=(Place("pkg/mod.py", 4, 4),),
+        safe=True,
+    )
     target = parse_target(f"{folder}/pkg/mod.py::f", folder)
-    with Workspace() as workspace:
-        copy, fixed = workspace.copy(folder, "a"), workspace.copy(folder, "b")
-        options = Options(launches=1, pairs=8)
-        found = function_mode.run(target, None, copy, [Version("fix", fixed)], options, workspace, seeds=1)
-    assert len(found.outcomes["fix"].blocks_ns) == 8
+    request = function_mode.FunctionRequest(
+        "f", folder, target, None, (unit,), {"pkg/mod.py": document}, (), Options(launches=1, pairs=8), False
+    )
+    report = function_mode.run(request, lambda line: None, lambda line: None)
+    (found,) = report.variants
+    assert (found.status, found.where, len(found.blocks_ns)) == (Status.OK, "pkg/mod.py:4", 8)
+    assert found.equality is not None
+    assert (found.equality.level, found.equality.ok) == (Level.BITWISE, True)
+    assert (report.tree_unchanged, report.plan.pairs, report.machine.device) == (True, 8, "cpu")
+    assert "+    return 2" in found.diff
 
 
 def test_targets(tmp_path: Path) -> None:

@@ -77,6 +77,10 @@ class Fake:
     def poll(self) -> int | None:
         return self.code
 
+    def wait(self, timeout: float | None = None) -> int | None:
+        self._thread.join(timeout)
+        return self.code
+
     def freeze(self) -> None:
         self.frozen = True
         self.log.append((self.name, "freeze"))
@@ -111,7 +115,7 @@ def test_every_variant_has_every_round(folder: Path) -> None:
     assert [len(resident.blocks) for resident in residents] == [4, 4, 4]
     assert {block.wall for block in residents[1].blocks} == {5e5}
     assert {resident.prefetched for resident in residents} == {6}
-    assert [resident.lost for resident in residents] == ["", "", ""]
+    assert [resident.failure for resident in residents] == [None, None, None]
 
 
 def test_only_one_runs_at_a_time(folder: Path) -> None:
@@ -154,35 +158,35 @@ def test_variant_that_ends_early_keeps_its_complete_rounds(folder: Path) -> None
     fakes = [Fake("one", folder, []), Fake("two", folder, [], blocks=2), Fake("three", folder, [])]
     residents, _ = run(fakes)
     assert [len(resident.blocks) for resident in residents] == [4, 2, 4]
-    assert residents[1].lost == "ended"
+    assert str(residents[1].failure) == "ended"
 
 
 def test_original_that_ends_early_ends_the_launch(folder: Path) -> None:
     fakes = [Fake("one", folder, [], blocks=3), Fake("two", folder, []), Fake("three", folder, [])]
     residents, _ = run(fakes, rounds=10)
     assert [len(resident.blocks) for resident in residents] == [2, 2, 2]  # its first block was the trial
-    assert residents[0].lost == "ended"
+    assert str(residents[0].failure) == "ended"
 
 
 def test_variant_that_fails_to_start_leaves_the_others(folder: Path) -> None:
     fakes = [Fake("one", folder, []), Fake("two", folder, [], silent=True), Fake("three", folder, [])]
     residents, _ = run(fakes)
     assert [len(resident.blocks) for resident in residents] == [4, 0, 4]
-    assert residents[1].lost == "ended before its warm-up was over"
+    assert str(residents[1].failure) == "ended before its warm-up was over"
 
 
 def test_variant_that_hangs_in_warm_up_leaves_the_others(folder: Path) -> None:
     fakes = [Fake("one", folder, []), Fake("two", folder, [], silent=True, hangs=True), Fake("three", folder, [])]
     residents, _ = run(fakes, timeout=0.3)
     assert [len(resident.blocks) for resident in residents] == [4, 0, 4]
-    assert residents[1].lost == "timed out after 0.3 s"
+    assert str(residents[1].failure) == "timed out after 0.3 s"
 
 
 def test_variant_that_hangs_in_a_block_leaves_the_others(folder: Path) -> None:
     fakes = [Fake("one", folder, []), Fake("two", folder, [], blocks=1, hangs=True), Fake("three", folder, [])]
     residents, _ = run(fakes, timeout=0.3)
     assert [len(resident.blocks) for resident in residents] == [4, 1, 4]
-    assert residents[1].lost == "timed out after 0.3 s"
+    assert str(residents[1].failure) == "timed out after 0.3 s"
 
 
 def test_original_that_does_not_start_ends_the_launch(folder: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,17 +19,19 @@ from torchlint.verify.errors import NoTorchError
 from torchlint.verify.machine.workspace import Workspace
 from torchlint.verify.model import Status, Verdict
 from torchlint.verify.options import Options
-from torchlint.verify.paired import pairs
-from torchlint.verify.paired.pairs import Lane, Pace
-from torchlint.verify.paired.sessions import Session, session
-from torchlint.verify.paired.workers import Worker, WorkerError, Zygote
+from torchlint.verify.paired.sessions import Session, Version, session
+from torchlint.verify.session.times import Times
+from torchlint.verify.session.timing import Block
+from torchlint.verify.session.wire import ProgramError
+from torchlint.verify.session.workers import Worker, Zygote
+from torchlint.verify.variants import NULL, ORIGINAL
 
-QUICK = Pace(pairs=8, block_ms=0.2, timeout=60.0)
+SAME = "x = 1\n"
 
 
 @pytest.fixture(scope="module")
 def live() -> Iterator[Session]:
-    with Workspace() as workspace, session(Options(launches=2), workspace) as found:
+    with Workspace() as workspace, session(Options(launches=2, pairs=8), workspace) as found:
         yield found
 
 
@@ -44,41 +47,39 @@ def program(side: str, **more: object) -> dict[str, object]:
     return {**plain, "timed": "", "whole": False, "standin": False, "file": "example.py", **more}
 
 
-def refused(worker: Worker, side: str, **more: object) -> WorkerError:
-    with pytest.raises(WorkerError) as caught:
-        worker.load(60.0, program(side, **more))
+def refused(worker: Worker, side: str, **more: object) -> ProgramError:
+    with pytest.raises(ProgramError) as caught:
+        worker.load(program(side, **more))
     return caught.value
 
 
 def test_blocks_run_as_often_as_asked(worker: Worker, live: Session) -> None:
-    log = live.place.folder / "count"
-    worker.load(
-        60.0, program("n += 1\nif n == 7:\n    open(path, 'w').close()\n", setup=f"n = 0\npath = {str(log)!r}\n")
-    )
-    worker.ask(60.0, block=3)
+    log = live.site.folder / "count"
+    worker.load(program("n += 1\nif n == 7:\n    open(path, 'w').close()\n", setup=f"n = 0\npath = {str(log)!r}\n"))
+    worker.ask(block=3)
     assert not log.exists()
-    block = worker.ask(60.0, block=4)
+    block = worker.ask(block=4)
     assert log.exists()
     assert block["wall_ns"] > 0
-    assert worker.ask(60.0, calibrate=1)["reps"] == 1
+    assert worker.ask(calibrate=1)["reps"] == 1
 
 
 def test_calibration_fills_a_block(worker: Worker) -> None:
-    worker.load(60.0, program("x = 1\n"))
-    found = worker.ask(60.0, calibrate=1_000_000)
+    worker.load(program("x = 1\n"))
+    found = worker.ask(calibrate=1_000_000)
     assert found["reps"] > 100
     assert found["ns"] * found["reps"] >= 1_000_000
 
 
 def test_definitions_run_once_and_the_rest_is_timed(worker: Worker) -> None:
     side = "import math\ndef f():\n    return 1\nassert calls == []\ncalls.append(f())\ncalls.clear()\n"
-    worker.load(60.0, program(side, setup="calls = []\n"))
-    worker.ask(60.0, block=3)
+    worker.load(program(side, setup="calls = []\n"))
+    worker.ask(block=3)
 
 
 def test_with_a_second_block_the_side_runs_once(worker: Worker) -> None:
-    worker.load(60.0, program("n += 1\n", setup="n = 0\n", timed="assert n == 1\n"))
-    worker.ask(60.0, block=3)
+    worker.load(program("n += 1\n", setup="n = 0\n", timed="assert n == 1\n"))
+    worker.ask(block=3)
 
 
 @pytest.mark.parametrize(
@@ -89,8 +90,8 @@ def test_with_a_second_block_the_side_runs_once(worker: Worker) -> None:
         ("raise ValueError('one\\ntwo')\n", "ValueError: one", "raised", "example.py:1"),
         ("import sys\nsys.exit(3)\n", "SystemExit: 3", "raised", "example.py:2"),
         ("raise KeyboardInterrupt\n", "KeyboardInterrupt", "raised", "example.py:1"),
-        ("import os\nos._exit(3)\n", "its process ended with exit code 3", "died", ""),
-        ("import os\nos.kill(os.getpid(), 11)\n", "crashed (SIGSEGV)", "died", ""),
+        ("import os\nos._exit(3)\n", "its process ended with exit code 3", "ended", ""),
+        ("import os\nos.kill(os.getpid(), 11)\n", "crashed (SIGSEGV)", "ended", ""),
         ("import os\nos.kill(os.getpid(), 9)\n", "killed by the system, most often for want of memory", "memory", ""),
         ("raise MemoryError\n", "MemoryError", "memory", "example.py:1"),
         ("def f(\n", "SyntaxError: '(' was never closed", "raised", ""),
@@ -100,7 +101,7 @@ def test_each_way_to_fail_is_told_apart(live: Session, side: str, message: str, 
     worker = live.zygotes[0].fork()
     try:
         if not message:
-            assert worker.load(60.0, program(side, timed="1\n"))["device"] in ("cpu", "cuda")
+            assert worker.load(program(side, timed="1\n"))["device"] in ("cpu", "cuda")
             return
         error = refused(worker, side, timed="1\n")
     finally:
@@ -109,9 +110,9 @@ def test_each_way_to_fail_is_told_apart(live: Session, side: str, message: str, 
 
 
 def test_a_worker_that_cannot_start_says_why(live: Session) -> None:
-    with pytest.raises(WorkerError, match=r"no worker could be started: FileNotFoundError: .*nowhere") as caught:
-        live.zygotes[0].fork(live.place.folder / "nowhere")
-    assert caught.value.kind == "died"
+    with pytest.raises(ProgramError, match=r"no worker could be started: FileNotFoundError: .*nowhere") as caught:
+        live.zygotes[0].fork(live.site.folder / "nowhere")
+    assert caught.value.kind == "ended"
     live.zygotes[0].fork().close()
 
 
@@ -119,9 +120,9 @@ def test_a_worker_that_cannot_call_back_is_noticed(live: Session) -> None:
     """Its socket is gone; nobody waits for it until the time is over."""
     zygote = live.zygotes[1]
     zygote.ready()
-    address = live.place.folder / f"z{zygote.number}"
+    address = live.site.folder / f"z{zygote.number}"
     hidden = address.rename(address.with_name("hidden"))
-    with pytest.raises(WorkerError, match="no worker could be started: ConnectionError: nobody has called"):
+    with pytest.raises(ProgramError, match="no worker could be started: ConnectionError: nobody has called"):
         zygote.fork()
     hidden.rename(address)
     zygote.fork().close()
@@ -129,18 +130,19 @@ def test_a_worker_that_cannot_call_back_is_noticed(live: Session) -> None:
 
 def test_a_program_that_hangs_is_ended(live: Session) -> None:
     worker = live.zygotes[0].fork()
-    with pytest.raises(WorkerError, match="timed out after 1 s") as caught:
-        worker.load(1.0, program("while True:\n    pass\n", timed="1\n"))
+    worker.timeout = 1.0
+    with pytest.raises(ProgramError, match="timed out after 1 s") as caught:
+        worker.load(program("while True:\n    pass\n", timed="1\n"))
     assert caught.value.kind == "timeout"
     assert worker.close() is None
 
 
 def test_what_a_worker_has_started_ends_with_it(live: Session) -> None:
     worker = live.zygotes[0].fork()
-    note = live.place.folder / "pid"
+    note = live.site.folder / "pid"
     side = "import os, time\npid = os.fork()\nif not pid:\n    time.sleep(600)\n"
     side += f"with open({str(note)!r}, 'w') as file:\n    file.write(str(pid))\n"
-    worker.load(60.0, program(side, timed="1\n"))
+    worker.load(program(side, timed="1\n"))
     pid = int(note.read_text())
     os.kill(pid, 0)
     worker.close()
@@ -159,7 +161,7 @@ def _lives(pid: int) -> bool:
 
 def test_a_missing_package_is_named(worker: Worker) -> None:
     assert refused(worker, "import no_such_package.part\n", timed="1\n").missing == "no_such_package"
-    assert worker.ask(60.0, find=["json", "no_such_package"])["absent"] == ["no_such_package"]
+    assert worker.ask(find=["json", "no_such_package"])["absent"] == ["no_such_package"]
 
 
 def test_an_example_without_a_statement_is_empty(worker: Worker) -> None:
@@ -167,93 +169,100 @@ def test_an_example_without_a_statement_is_empty(worker: Worker) -> None:
 
 
 def test_what_a_program_prints_disturbs_nobody(worker: Worker) -> None:
-    worker.load(60.0, program("print('{\"wall_ns\": 1}', flush=True)\n"))
-    assert worker.ask(60.0, block=1)["wall_ns"] > 1
+    worker.load(program("print('{\"wall_ns\": 1}', flush=True)\n"))
+    assert worker.ask(block=1)["wall_ns"] > 1
 
 
 def test_pairs_are_timed_in_every_launch(live: Session) -> None:
-    slow, fast = program("for _ in range(2000):\n    pass\n"), program("for _ in range(20):\n    pass\n")
-    lanes = [Lane("original", slow), Lane("null", slow), Lane("fixed", fast)]
-    pairs.measure(live.zygotes, lanes, QUICK)
-    assert [[len(launch) for launch in lane.launches] for lane in lanes] == [[4, 4]] * 3
-    speed = pairs.speed(lanes[0], lanes[2], None, QUICK)
+    slow, fast = (Version(program(f"for _ in range({count}):\n    pass\n")) for count in (2000, 20))
+    times = live.measure({ORIGINAL: slow, NULL: slow, "fixed": fast}, 0.2)
+    assert {name: list(map(len, launches)) for name, launches in times.launches.items()} == {
+        NULL: [4, 4],
+        "fixed": [4, 4],
+    }
+    speed = live.speed(times, "fixed", None)
     assert speed.ratio is not None
-    assert (speed.ratio.n, len(pairs.blocks(lanes[0], lanes[2]))) == (8, 8)
-    control = pairs.null_control(lanes[0], lanes[1])
+    assert (speed.ratio.n, len(times.blocks_ns("fixed"))) == (8, 8)
+    control = times.null_control()
     assert control is not None
     assert control.ratio.n == 8
 
 
 def test_a_long_program_gets_twelve_pairs(live: Session) -> None:
-    lanes = [Lane("original", program("x = 1\n")), Lane("fixed", program("x = 1\n"))]
-    pairs.measure(live.zygotes, lanes, Pace(pairs=24, block_ms=0.01, long_ms=0.0))
-    assert [len(launch) for launch in lanes[1].launches] == [6, 6]
+    many = replace(live, site=replace(live.site, options=replace(live.options, pairs=24)))
+    times = many.measure({ORIGINAL: Version(program(SAME)), "fixed": Version(program(SAME))}, 0.01, long_ms=0.0)
+    assert list(map(len, times.launches["fixed"])) == [6, 6]
 
 
 def test_a_version_that_fails_is_left_out_and_the_others_go_on(live: Session) -> None:
-    good = program("x = 1\n")
-    lanes = [
-        Lane("original", good),
-        Lane("broken", program("1 / 0\n")),
-        Lane("dies", program(_DYING)),
-        Lane("fine", good),
-    ]
-    pairs.measure(live.zygotes, lanes, QUICK)
-    assert [len(lane.launches) for lane in lanes] == [2, 1, 1, 2]
-    assert str(lanes[1].failure) == "ZeroDivisionError: division by zero"
-    assert lanes[2].failure is not None
-    assert lanes[2].failure.kind == "died"
-    assert len(lanes[3].times(0)) == 8
-    speed = pairs.speed(lanes[0], lanes[1], None, QUICK)
-    assert (speed.verdict, speed.ratio) == (Verdict.NOT_MEASURED, None)
-    assert speed.why == "ZeroDivisionError: division by zero"
+    sides = {ORIGINAL: SAME, "broken": "1 / 0\n", "dies": _DYING, "fine": SAME}
+    times = live.measure({name: Version(program(side)) for name, side in sides.items()}, 0.2)
+    assert {name: len(times.pairs(name)) for name in ("broken", "dies", "fine")} == {"broken": 0, "dies": 0, "fine": 8}
+    assert list(times.failures) == ["broken", "dies"]
+    assert (str(times.failures["broken"]), times.failures["dies"].kind) == (
+        "ZeroDivisionError: division by zero",
+        "ended",
+    )
+    speed = live.speed(times, "broken", None)
+    assert (speed.verdict, speed.ratio, speed.why) == (
+        Verdict.NOT_MEASURED,
+        None,
+        "ZeroDivisionError: division by zero",
+    )
 
 
 _DYING = "import os\nn = globals().get('n', 0) + 1\nif n > 3:\n    os._exit(1)\n"
 
 
 def test_an_original_that_fails_ends_the_measurement(live: Session) -> None:
-    lanes = [Lane("original", program("1 / 0\n")), Lane("fine", program("x = 1\n"))]
-    pairs.measure(live.zygotes, lanes, QUICK)
-    assert lanes[0].failure is not None
-    assert lanes[1].times(0) == []
-    assert pairs.null_control(lanes[0], lanes[1]) is None
+    times = live.measure({ORIGINAL: Version(program("1 / 0\n")), NULL: Version(program(SAME))}, 0.2)
+    assert list(times.failures) == [ORIGINAL]
+    assert (times.pairs(NULL), times.null_control()) == ([], None)
 
 
-def lane(name: str, wall: list[float], cpu: list[float], device: str = "cpu") -> Lane:
-    return Lane(name, {}, launches=[list(zip(wall, cpu, strict=True))], device=device)
+def timed(device: str = "cpu") -> Times:
+    pairs = [(Block(2e6, 2e6), Block(1e6, 1e6))] * 12
+    return Times({"fixed": [pairs], NULL: [pairs]}, device=device)
 
 
-def test_cpu_time_is_left_out_on_a_gpu_and_with_threads() -> None:
-    before, after = lane("a", [2e6] * 12, [2e6] * 12), lane("b", [1e6] * 12, [1e6] * 12)
-    speed = pairs.speed(before, after, None, Pace())
+def test_cpu_time_is_left_out_on_a_gpu_and_with_threads(live: Session) -> None:
+    speed = live.speed(timed(), "fixed", None)
     assert (speed.verdict, speed.before_ms, speed.after_ms) == (Verdict.FASTER, 2.0, 1.0)
     assert speed.cpu_ratio == pytest.approx(2.0)
-    assert pairs.speed(before, after, None, Pace(cpu_time=False)).cpu_ratio is None
-    before.device = "cuda"
-    assert pairs.speed(before, after, None, Pace()).cpu_ratio is None
+    assert live.speed(timed("cuda"), "fixed", None).cpu_ratio is None
+    busy = replace(live, site=replace(live.site, options=replace(live.options, threads=2)))
+    assert busy.speed(timed(), "fixed", None).cpu_ratio is None
 
 
-def test_a_null_control_that_reads_a_difference_spoils_the_verdict() -> None:
-    before, after = lane("a", [2e6] * 12, [2e6] * 12), lane("b", [1e6] * 12, [1e6] * 12)
-    control = pairs.null_control(before, after)
+def test_a_null_control_that_reads_a_difference_spoils_the_verdict(live: Session) -> None:
+    control = timed().null_control()
     assert control is not None
     assert not control.ok
-    assert pairs.speed(before, after, control, Pace()).verdict is Verdict.INCONCLUSIVE
+    assert live.speed(timed(), "fixed", control).verdict is Verdict.INCONCLUSIVE
 
 
-def test_status_of_a_failure() -> None:
-    assert pairs.STATUSES["memory"] is Status.OUT_OF_MEMORY
-    assert pairs.STATUSES["timeout"] is Status.TIMEOUT
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        ("memory", Status.OUT_OF_MEMORY),
+        ("timeout", Status.TIMEOUT),
+        ("ended", Status.BROKEN),
+        ("raised", Status.BROKEN),
+        ("done", Status.OK),
+    ],
+)
+def test_status_of_a_failure(kind: str, status: Status) -> None:
+    assert ProgramError("", kind).status is status
+    times = Times(failures={"fixed": ProgramError("", kind)})
+    assert ("fixed" in times.failed()) is (status is not Status.OK)
 
 
 def test_an_interpreter_without_torch_is_named(tmp_path: Path, live: Session) -> None:
-    place = live.place
     hidden = tmp_path / "torch"
     hidden.mkdir()
     (hidden / "__init__.py").write_text("raise ImportError('no torch here')\n")
-    bare = Options(env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{place.inject}"})
-    changed = type(place)(place.folder, place.inject, place.cwd, bare, False)
+    bare = Options(env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{live.site.inject}"}, isolation="copy")
+    changed = replace(live.site, options=bare)
     with (
         Zygote(changed, 9) as zygote,
         pytest.raises(NoTorchError, match="cannot import torch: ImportError: no torch here"),

@@ -267,7 +267,8 @@ def test_blocks_are_timed_on_the_parents_word(
     assert answers == [True] * 7 + [False]
     # After the warm-up of two; at both ends of the block of three; the second block follows at once, without settling.
     assert synced == [2, 4, 7, 7, 8]
-    child._stream.close()
+    assert child.parent is not None
+    child.parent.close()
     assert heard[0] == {"ready": 2, "pid": 1}
     assert [message["wait_ns"] for message in heard[1:3]] == [7, 7]
     assert all(message["wall_ns"] > 0 for message in heard[1:3])
@@ -281,5 +282,6 @@ def test_child_ends_when_the_parent_has_gone(
     words += [{"settle": 1, "steps": 1}]
     child = timing.Timing(address, 1, lambda: None, dict, lambda: 0)
     assert [child.step() for _ in range(3)] == [True, True, False]
-    child._stream.close()
+    assert child.parent is not None
+    child.parent.close()
     assert len(heard) == 2

@@ -36,11 +36,11 @@ from torchlint.verify.model import (
     Verdict,
 )
 from torchlint.verify.options import Options
-from torchlint.verify.paired import measured, pairs, rule_mode
+from torchlint.verify.paired import measured, rule_mode
 from torchlint.verify.paired.rule_check import STANDIN, VIRTUAL, ExampleRunner
 from torchlint.verify.paired.rule_page import Page, applied_fixes, page
 from torchlint.verify.paired.sessions import Session, session
-from torchlint.verify.paired.workers import WorkerError
+from torchlint.verify.session.wire import ProgramError
 
 INFO = RuleInfo(
     code="TL999",
@@ -74,7 +74,7 @@ def planted(bad: str, good: str, equivalence: str = "close", **more: str) -> Pag
 
 
 def equality(live: Session, each: Page, fix: str = "safe") -> Equality:
-    return ExampleRunner(live.zygotes[0], each, live.options).equality([fix])
+    return ExampleRunner(live, each).equality([fix])
 
 
 # Pages
@@ -197,14 +197,14 @@ def test_the_first_example_is_compared_with_what_measure_adds(live: Session) -> 
     assert "y: 5 and 6" in equality(live, each).notes
     pair = each.pairs[0]
     second = dataclasses.replace(each, pairs=(("y = 1\n", "y = 1\n"), ("y = 'n' in dir()\n",) * 2), timed="")
-    found = ExampleRunner(live.zygotes[0], second, live.options).equality(["safe", "safe"])
+    found = ExampleRunner(live, second).equality(["safe", "safe"])
     assert (found.level, pair) == (Level.BITWISE, each.pairs[0])
 
 
 def test_only_fixed_examples_are_compared_beyond_the_first(live: Session) -> None:
     same, other = ("y = 1\n", "y = 1\n"), ("y = 1\n", "y = 2\n")
     each = dataclasses.replace(planted(*same), pairs=(same, other))
-    runner = ExampleRunner(live.zygotes[0], each, live.options)
+    runner = ExampleRunner(live, each)
     assert runner.equality(["safe", ""]).level is Level.BITWISE
     found = runner.equality(["safe", "safe"])
     assert (found.ok, found.notes) == (False, ("example 2: y: 1 and 2",))
@@ -220,16 +220,16 @@ def test_cuda_is_stood_in_for(live: Session) -> None:
         ("torch.cuda.synchronize()\ny = x + 1\n", "y = x + 1\n", VIRTUAL),
         ("y = x + 1\n", "y = 1 + x\n", ""),
     ):
-        runner = ExampleRunner(live.zygotes[0], planted(bad, good), live.options)
+        runner = ExampleRunner(live, planted(bad, good))
         assert runner.equality(["safe"]).level is Level.BITWISE
         assert runner.instead == instead
-    with pytest.raises(WorkerError, match="ZeroDivisionError"):
+    with pytest.raises(ProgramError, match="ZeroDivisionError"):
         equality(live, planted('y = x.to("cuda")\n1 / 0\n', "y = 1\n"))
 
 
 def test_traffic_is_predicted(live: Session) -> None:
     bad = 'y = 0.0\nfor v in x.to("cuda"):\n    y += v.item()\n'
-    runner = ExampleRunner(live.zygotes[0], planted(bad, 'y = x.to("cuda").sum().item()\n'), live.options)
+    runner = ExampleRunner(live, planted(bad, 'y = x.to("cuda").sum().item()\n'))
     counts = runner.counts()
     assert (counts.basis, counts.unavailable, counts.syncs) == ("virtual-cuda", "", (5.0, 2.0))
     assert counts.h2d_bytes == (16.0, 16.0)
@@ -237,7 +237,7 @@ def test_traffic_is_predicted(live: Session) -> None:
 
 
 def test_traffic_that_cannot_be_predicted_is_unknown(live: Session) -> None:
-    counts = ExampleRunner(live.zygotes[0], planted("1 / 0\n", "y = 1\n"), live.options).counts()
+    counts = ExampleRunner(live, planted("1 / 0\n", "y = 1\n")).counts()
     assert (counts.syncs, counts.unavailable) == (
         None,
         "the example does not run under it: ZeroDivisionError: division by zero",
@@ -399,7 +399,3 @@ def test_measurements_are_guarded(tmp_path: Path) -> None:
             measured.write(report(TIMED), path)
     with pytest.raises(OutputError, match="none"):
         measured.write(report(TIMED), tmp_path / "none" / "measured.json")
-
-
-def test_status_words_are_those_of_pairs() -> None:
-    assert set(pairs.STATUSES.values()) == {Status.OUT_OF_MEMORY, Status.TIMEOUT}

@@ -25,10 +25,12 @@ from torchlint.verify.script.baseline import Baseline
 from torchlint.verify.script.check_pass import Checked
 from torchlint.verify.script.command import free_port, parse
 from torchlint.verify.script.course import Course, tried
-from torchlint.verify.script.lockstep import Block
-from torchlint.verify.script.runs import Home, RunRecord, record_in
-from torchlint.verify.script.time_pass import Timed, capacity, expected_seconds
+from torchlint.verify.script.runs import NOTHING, Home, RunRecord, compared_runs, record_in
+from torchlint.verify.script.time_pass import capacity, expected_seconds
 from torchlint.verify.session.promise import Comparison, comparison, judged
+from torchlint.verify.session.times import Times
+from torchlint.verify.session.timing import Block
+from torchlint.verify.session.wire import ProgramError
 from torchlint.verify.variants import ALL, MANY, NULL, ORIGINAL, Variant, groups, planned, single, sound
 
 # Fixes
@@ -422,12 +424,12 @@ def test_noise_is_told() -> None:
 def test_comparison_of_nothing_is_not_called_equal() -> None:
     raw: dict[str, Any] = {"level": "bitwise", "max_abs": 0.0, "max_abs_by_name": {}, "rng_changed": False}
     record = run_record(seen=0)
-    nothing = baseline.compared(raw, record, record)
+    nothing = compared_runs(raw, record, record)
     found = judged(nothing, nothing, Expected.BITWISE)
     assert (found.level, found.ok, found.max_abs) == (Level.UNKNOWN, True, None)
-    assert found.notes == (baseline.NOTHING,)
-    assert baseline.compared(raw, run_record(seen=1), record).level is Level.BITWISE
-    drawn = baseline.compared({**raw, "level": Level.DISTRIBUTION.value, "rng_changed": True}, record, record)
+    assert found.notes == (NOTHING,)
+    assert compared_runs(raw, run_record(seen=1), record).level is Level.BITWISE
+    drawn = compared_runs({**raw, "level": Level.DISTRIBUTION.value, "rng_changed": True}, record, record)
     assert not judged(drawn, nothing, Expected.BITWISE).ok
 
 
@@ -440,7 +442,7 @@ def test_unreadable_results_are_not_called_equal() -> None:
         "notes": ["x.pt: gone"],
         "rng_changed": None,
     }
-    assert not judged(baseline.compared(raw, record, record), SAME, Expected.BITWISE).ok
+    assert not judged(compared_runs(raw, record, record), SAME, Expected.BITWISE).ok
 
 
 # Verdicts
@@ -460,9 +462,9 @@ def checked(status: Status = Status.OK, error: str = "") -> Checked:
     return Checked({FIX.name: status}, {FIX.name: error})
 
 
-def timed(ratios: dict[str, float], rounds: int = 12) -> Timed:
+def timed(ratios: dict[str, float], rounds: int = 12) -> Times:
     """Return recorded blocks: 1 ms a step of the original, a variant faster by its ratio, a little apart each round."""
-    found = Timed()
+    found = Times()
     for name, ratio in ratios.items():
         pairs = []
         for number in range(rounds):
@@ -478,7 +480,7 @@ FIX = single(unit())
 
 
 def speed_of(
-    found: Timed, known: Checked | None = None, options: Options = OPTIONS, ran: bool | None = True
+    found: Times, known: Checked | None = None, options: Options = OPTIONS, ran: bool | None = True
 ) -> tuple[Verdict, str]:
     variants = [Variant(ORIGINAL, "original"), FIX]
     speeds = verdicts.speeds(variants, base_of(ran), known or checked(), found, options)
@@ -500,20 +502,20 @@ def test_few_rounds_are_told_with_the_reason() -> None:
     found = timed({FIX.name: 2.0}, rounds=6)
     assert speed_of(found)[0] is Verdict.INCONCLUSIVE
     assert "only 6 rounds" in speed_of(found)[1]
-    none = Timed(lost={ORIGINAL: "ended before its warm-up was over"})
+    none = Times(failures={ORIGINAL: ProgramError("ended before its warm-up was over", "done")})
     assert speed_of(none)[1].endswith("it ended before its warm-up was over")
 
 
 def test_variant_that_was_not_timed() -> None:
-    assert speed_of(Timed(), ran=False)[0] is Verdict.NOT_EXERCISED
+    assert speed_of(Times(), ran=False)[0] is Verdict.NOT_EXERCISED
     assert speed_of(timed({FIX.name: 2.0}), ran=None)[0] is Verdict.FASTER  # compiled code cannot be watched
-    assert speed_of(Timed(), checked(Status.TIMEOUT)) == (Verdict.NOT_MEASURED, "timed out")
-    assert speed_of(Timed(), None, Options(python="python", device="virtual-cuda"))[0] is Verdict.NOT_MEASURED
+    assert speed_of(Times(), checked(Status.TIMEOUT)) == (Verdict.NOT_MEASURED, "timed out")
+    assert speed_of(Times(), None, Options(python="python", device="virtual-cuda"))[0] is Verdict.NOT_MEASURED
 
 
 def test_broken_variant_counts_as_different() -> None:
     known = checked(Status.BROKEN, "failed with exit code 1")
-    (result,) = verdicts.results([FIX], base_of(), known, Timed(), {}, {}, OPTIONS)
+    (result,) = verdicts.results([FIX], base_of(), known, Times(), {}, {}, OPTIONS)
     assert result.equality == Equality(Level.DIFFERENT, Expected.BITWISE, ok=False, notes=("failed with exit code 1",))
     assert (result.status, result.error) == (Status.BROKEN, "failed with exit code 1")
     assert (result.blocks_ns, result.memory, result.counts) == ((), None, None)
@@ -544,7 +546,7 @@ def test_last_look_is_taken_only_where_it_may_decide() -> None:
 
 def test_early_look_decides_at_its_own_level() -> None:
     pairs = [(Block(1e6, 1, 0), Block(1e6 / 1.1 if number > 1 else 1e6 * 1.05, 1, 0)) for number in range(12)]
-    found = Timed({FIX.name: [pairs]})
+    found = Times({FIX.name: [pairs]})
     assert not verdicts.undecided(found, [FIX], OPTIONS)
     assert verdicts.undecided(found, [FIX], OPTIONS, level=statistics.levels(statistics.LOOKS)[0]) == [FIX]
 
@@ -590,7 +592,7 @@ def test_group_that_moved_is_split() -> None:
     group = groups([unit(1), unit(2)])[0]
     assert verdicts.moved(timed({group.name: 2.0}), group, OPTIONS)
     assert not verdicts.moved(timed({group.name: 1.0}), group, OPTIONS)
-    assert not verdicts.moved(Timed(), group, OPTIONS)
+    assert not verdicts.moved(Times(), group, OPTIONS)
 
 
 # What ran
@@ -735,6 +737,6 @@ def test_merged_times_keep_both() -> None:
     one.merge(two)
     assert len(one.pairs(FIX.name)) == 24
     assert len(one.pairs("other")) == 12
-    assert len(one.each_launch(FIX.name)) == 4
+    assert len(one.launches[FIX.name]) == 4
     assert one.milliseconds("other", 1) == 1.0
     assert one.milliseconds("missing", 0) is None

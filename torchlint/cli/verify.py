@@ -213,21 +213,20 @@ def _fixes(found: Scope, given: Given) -> _Fixes | None:
 
 
 def _function(target: str, chosen: Options, given: Given) -> Report | None:
-    from torchlint.verify.paired import function_report
-    from torchlint.verify.paired.function_mode import parse_target
+    from torchlint.verify.paired import function_mode
 
     found = _scope(given, (target.partition("::")[0],))
     root = Path(found.settings.root)
-    aim = parse_target(target, root)
+    aim = function_mode.parse_target(target, root)
     fixes = _fixes(found, given)
     if fixes is None:
         return None
     _ready(chosen)
-    request = function_report.FunctionRequest(
+    request = function_mode.FunctionRequest(
         target, root, aim, given["inputs"], fixes.units, fixes.documents, fixes.skipped, chosen, given["grad"]
     )
     with Status(not given["quiet"]) as status:
-        return function_report.run(request, _teller(given, status), status.show)
+        return function_mode.run(request, _teller(given, status), status.show)
 
 
 def _rules(codes: tuple[str, ...], chosen: Options, given: Given) -> Report | None:

@@ -26,19 +26,19 @@ def difference(info: RuleInfo) -> str:
     from torchlint.verify.paired.rule_mode import PRELOAD, TIMEOUT
     from torchlint.verify.paired.rule_page import applied_fixes, page
     from torchlint.verify.paired.sessions import session
-    from torchlint.verify.paired.workers import WorkerError
+    from torchlint.verify.session.wire import ProgramError
 
     options = Options(launches=1, timeout=TIMEOUT)
     example = page(info)
     try:
         with Workspace() as workspace, session(options, workspace, preload=PRELOAD) as live:
             fixes = applied_fixes([example])
-            runner = ExampleRunner(live.zygotes[0], example, options)
+            runner = ExampleRunner(live, example)
             absent = runner.absent()
             if absent:
                 raise SkipTest(f"{info.code}: its examples need {absent}")
             equality = runner.equality([fixes.get((info.code, at), "") for at in range(len(example.pairs))])
-    except WorkerError as error:
+    except ProgramError as error:
         return f"an example does not run: {error}"
     except UsageError as error:
         raise SkipTest(str(error)) from error

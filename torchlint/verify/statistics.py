@@ -25,6 +25,9 @@ LOOKS = (12, 24, 48)
 MIN_PAIRS = 8
 """Below this an exact 99 % interval has infinite ends: 2 / 2**7 > 0.01."""
 
+LAUNCH_PAIRS = 6
+"""Below this a launch has no 95 % interval of its own: 2 / 2**5 > 0.05."""
+
 MIN_EFFECT = 0.03
 """Gains and losses below 3 % are not worth a change of the program; the default of ``--min-effect``."""
 

@@ -28,6 +28,16 @@ class Variant:
     unit: FixUnit | None = None
     ids: tuple[str, ...] = ()
 
+    @property
+    def title(self) -> str:
+        """What it does, for the report."""
+        return "all together" if self.kind == "all" or self.unit is None else self.unit.title
+
+    @property
+    def where(self) -> str:
+        """The one place that it changes; empty for bundles of many."""
+        return self.unit.where if self.unit is not None and self.kind == "single" else ""
+
 
 def planned(units: Sequence[FixUnit], ablation: str) -> list[Variant]:
     """Return the variants of a first round, original and null control first, all together last.

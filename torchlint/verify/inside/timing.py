@@ -6,12 +6,11 @@ One line of JSON a message over a Unix socket. The child says ``{"ready": …}``
 
 from __future__ import annotations
 
-import json
-import os
-import socket
 import time
 from collections.abc import Callable
 from typing import Any
+
+from .channel import Channel, connect
 
 
 class Timing:
@@ -42,7 +41,7 @@ class Timing:
         self.steps = 0
         self.block = 0
         self.refused = False
-        self._stream: Any = None
+        self.parent: Channel | None = None
         self._start = (0, 0, 0)
 
     def step(self) -> bool:
@@ -58,13 +57,14 @@ class Timing:
             return True
         self.sync()
         if self.part == "warmup":
-            self._connect()
+            self.parent = connect(self.path)
             _reset_peak()
-            self._send({"ready": self.steps, **self.facts()})
+            self.parent.send({"ready": self.steps, **self.facts()})
         else:
+            assert self.parent is not None
             wall, cpu, wait = time.perf_counter_ns(), time.process_time_ns(), self.wait_ns()
             first = self._start
-            self._send({"wall_ns": wall - first[0], "cpu_ns": cpu - first[1], "wait_ns": wait - first[2]})
+            self.parent.send({"wall_ns": wall - first[0], "cpu_ns": cpu - first[1], "wait_ns": wait - first[2]})
         return self._obey()
 
     def _begin(self) -> None:
@@ -72,21 +72,10 @@ class Timing:
         self.part, self.left = "block", self.block
         self._start = (time.perf_counter_ns(), time.process_time_ns(), self.wait_ns())
 
-    def _connect(self) -> None:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.connect(self.path)
-        os.set_inheritable(connection.fileno(), False)
-        self._stream = connection.makefile("rwb")
-        connection.close()  # the stream keeps it open
-
-    def _send(self, message: dict[str, Any]) -> None:
-        self._stream.write(json.dumps(message).encode() + b"\n")
-        self._stream.flush()
-
     def _obey(self) -> bool:
         """Wait for the parent's word, and set up what it asks for."""
-        line = self._stream.readline()
-        word = json.loads(line) if line else {"quit": True}
+        assert self.parent is not None
+        word = self.parent.receive() or {"quit": True}
         if word.get("quit"):
             return False
         self.block = int(word["steps"])

@@ -5,18 +5,31 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 
+from torchlint import __version__
+from torchlint.api import Document
 from torchlint.base.errors import UsageError
+from torchlint.report.kit.words import pluralise
 from torchlint.verify.errors import OriginalFailedError
-from torchlint.verify.machine.workspace import Workspace
-from torchlint.verify.model import Equality, Expected, Level, Machine, NullControl, Plan, Speed, Status, Verdict
+from torchlint.verify.fixes import FixUnit, applied, diff
+from torchlint.verify.machine.manifest import manifest, warnings
+from torchlint.verify.machine.workspace import Workspace, replace_file
+from torchlint.verify.model import Equality, Expected, Level, Report, Speed, Status, VariantResult, Verdict
 from torchlint.verify.options import Options
-from torchlint.verify.paired import pairs
-from torchlint.verify.paired.sessions import Session, session
-from torchlint.verify.paired.workers import Worker, WorkerError
+from torchlint.verify.paired.sessions import Session, Version, session
 from torchlint.verify.session.promise import Comparison, comparison, judged, together
+from torchlint.verify.session.times import Times
+from torchlint.verify.session.wire import ProgramError
+from torchlint.verify.session.workers import Worker
+from torchlint.verify.stopwatch import Stopwatch
+from torchlint.verify.variants import NULL, ORIGINAL, Variant, planned, sound
 
+BLOCK_MS = 20.0
+"""The least length of a block."""
+SEEDS = 3
+"""For how many seeds results are compared."""
 _FACTORY = re.compile(r"(?P<file>[^\s:()\[\],'\"]+\.py):(?P<name>[A-Za-z_]\w*)")
 _NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
@@ -39,15 +52,35 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
-    """One version of the project.
+class FunctionRequest:
+    """What is to be verified.
 
     Args:
-        name: ``"fix:TL603@pkg/model.py:15"``.
-        folder: the copy of the project.
-        expected: what its fixes promise together.
-        safe: whether all of them are safe.
+        typed: as the user named it: ``pkg/mod.py::func``.
+        root: the project, which is copied.
+        target: the function.
+        inputs: arguments as one writes them in a call, or ``file.py:factory``; None for defaults.
+        units: the fixes of its module.
+        documents: the files that they change, by posix path under `root`.
+        skipped: fixes that are left out, in words.
+        options: how.
+        grad: whether ``backward`` is part of it.
     """
+
+    typed: str
+    root: Path
+    target: Target
+    inputs: str | None
+    units: tuple[FixUnit, ...]
+    documents: Mapping[str, Document]
+    skipped: tuple[str, ...]
+    options: Options
+    grad: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A copy of the project with fixes, what they promise together, and whether all of them are safe."""
 
     name: str
     folder: Path
@@ -57,24 +90,12 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What is known of one version."""
+    """What is known of one fixed version."""
 
     speed: Speed
     equality: Equality | None
     status: Status = Status.OK
     error: str = ""
-    blocks_ns: tuple[tuple[float, float], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """The whole run: an outcome by version name, the null control, the machine, the plan, what to warn of."""
-
-    outcomes: Mapping[str, Outcome]
-    null_control: NullControl | None
-    machine: Machine
-    plan: Plan
-    warnings: tuple[str, ...]
 
 
 def parse_target(text: str, root: Path) -> Target:
@@ -105,44 +126,99 @@ def parse_target(text: str, root: Path) -> Target:
     return Target(".".join(parts), name, source, relative.as_posix())
 
 
-def run(
-    target: Target,
-    inputs: str | None,
-    original: Path,
-    versions: Sequence[Version],
-    options: Options,
-    workspace: Workspace,
-    *,
-    grad: bool = False,
-    seeds: int = 3,
-    tick: Callable[[str], None] = lambda line: None,
-    pristine: Path | None = None,
-) -> Measured:
-    """Compare and time a function in the original and in every version.
+def run(request: FunctionRequest, say: Callable[[str], None], tick: Callable[[str], None]) -> Report:
+    """Verify, and return the report.
 
     Args:
-        target: the function.
-        inputs: arguments as one writes them in a call, or ``file.py:factory``; None for defaults.
-        original: the copy of the project as it is.
-        versions: copies with fixes.
-        options: interpreter, device, pairs, launches, seed, threads, min_effect, timeout.
-        workspace: of the run; the copies lie in it.
-        grad: whether ``backward`` is part of it.
-        seeds: for how many seeds results are compared.
+        request: what.
+        say: takes the plan.
         tick: takes a line of progress.
-        pristine: the project that the copies were made of; files that a call changes are put back from there.
 
     Raises:
         UsageError: function and inputs do not fit.
         OriginalFailedError: the original raises, hangs or crashes.
         NoTorchError: the interpreter has no usable torch.
     """
-    with session(options, workspace) as live:
-        return Run(live, target, inputs, original, grad, max(1, seeds), tick, pristine).all(versions)
+    options = request.options
+    watch = Stopwatch(options.budget)
+    before = manifest(request.root)
+    variants, notes = sound(planned(request.units, options.ablation), request.documents)
+    fixed = [variant for variant in variants if variant.unit is not None]
+    with Workspace(keep=options.keep) as workspace:
+        say(
+            f"plan: {request.typed}: {pluralise(len(fixed), 'version')} with fixes; "
+            f"{options.pairs} blocks in {options.launches} launch{'es' * (options.launches != 1)}; "
+            f"runs your code in copies under {workspace.path}"
+        )
+        original = workspace.copy(request.root, "v0")
+        copies = [_copied(variant, number, request, workspace) for number, variant in enumerate(fixed, 1)]
+        with session(options, workspace) as live:
+            calls = Calls(live, request.target, request.inputs, original, request.grad, SEEDS, tick, request.root)
+            outcomes = calls.compare(copies)
+            machine, plan = live.machine(calls.times), live.plan()
+            notes = [*filter(None, [live.site.host.busy]), *calls.notes, *notes]
+        notes += workspace.notes
+        notes += [f"the copies are in {workspace.path}"] if options.keep else []
+    changed = warnings(request.root, before)
+    return Report(
+        mode="function",
+        command=(request.typed, *(("--inputs", request.inputs) if request.inputs else ())),
+        version=__version__,
+        date=date.today().isoformat(),
+        machine=machine,
+        plan=plan,
+        variants=tuple(_result(each, outcomes[each.name], calls.times, request) for each in fixed),
+        null_control=calls.times.null_control(),
+        tree_unchanged=not changed,
+        warnings=(*changed, *notes),
+        skipped=request.skipped,
+        seconds=watch.spent,
+    )
 
 
-class Run:
-    """One run in a session: the check pass decides what is timed. Arguments as those of `run`."""
+def _copied(variant: Variant, number: int, request: FunctionRequest, workspace: Workspace) -> Fixed:
+    assert variant.unit is not None
+    folder = workspace.copy(request.root, f"v{number}")
+    for file, data in applied([variant.unit], request.documents).items():
+        replace_file(folder, file, data)
+    return Fixed(variant.name, folder, variant.unit.expected, variant.unit.safe)
+
+
+def _result(variant: Variant, outcome: Outcome, times: Times, request: FunctionRequest) -> VariantResult:
+    assert variant.unit is not None
+    return VariantResult(
+        id=variant.name,
+        kind=variant.kind,
+        fixes=variant.ids,
+        title=variant.title,
+        where=variant.where,
+        speed=outcome.speed,
+        status=outcome.status,
+        equality=outcome.equality,
+        blocks_ns=times.blocks_ns(variant.name),
+        error=outcome.error,
+        diff=diff([variant.unit], request.documents),
+        note=variant.unit.note,
+    )
+
+
+class Calls:
+    """Calls a function in the original and in every fixed version; results decide what is timed.
+
+    Args:
+        live: forks the workers.
+        target: the function.
+        inputs: as in `FunctionRequest`.
+        original: the copy of the project as it is.
+        grad: whether ``backward`` is part of it.
+        seeds: for how many seeds results are compared.
+        tick: takes a line of progress.
+        pristine: the project that the copies were made of; files that a call changes are put back from there.
+
+    Attributes:
+        times: what was measured.
+        notes: what to warn of.
+    """
 
     def __init__(
         self,
@@ -156,7 +232,6 @@ class Run:
         pristine: Path | None = None,
     ) -> None:
         self.live = live
-        self.options = live.options
         self.target = target
         self.original = original
         self.grad = grad
@@ -167,40 +242,34 @@ class Run:
         self.raises: dict[int, str] = {}
         """What the original raises, by seed."""
         self.notes: list[str] = []
+        self.times = Times()
         factory = _FACTORY.fullmatch(inputs.strip()) if inputs else None
         self.factory = [_existing(factory["file"]), factory["name"]] if factory else None
         self.inputs = None if factory else inputs
         self._files = 0
 
-    def all(self, versions: Sequence[Version]) -> Measured:
+    def compare(self, copies: Sequence[Fixed]) -> dict[str, Outcome]:
         """Check every version, then time those that run; raises as `run` does."""
-        first = self._saved(Version("original", self.original))
-        second = self._saved(Version("original again", self.original))
+        first, second = self.saved(), self.saved()
         outcomes: dict[str, Outcome] = {}
-        for version in versions:
-            self.tick(f"comparing results: {version.name}")
+        for copy in copies:
+            self.tick(f"comparing results: {copy.name}")
             try:
-                equality = self._equality(first, second, self._run_in(version), version)
-                outcomes[version.name] = Outcome(Speed(Verdict.NOT_MEASURED), equality)
-            except WorkerError as error:
-                outcomes[version.name] = _broken(error, version)
-        lanes, control = self._timed([v for v in versions if outcomes[v.name].status is Status.OK])
+                equality = self._equality(first, second, self._called_in(copy.folder), copy)
+                outcomes[copy.name] = Outcome(Speed(Verdict.NOT_MEASURED), equality)
+            except ProgramError as error:
+                outcomes[copy.name] = _broken(error, copy)
+        timed = [copy for copy in copies if outcomes[copy.name].status is Status.OK]
+        if timed and self.live.options.device != "virtual-cuda":
+            outcomes |= self._timed(timed, outcomes)
         self.notes += [f"seed {seed}: {self.target.name} raises {error}" for seed, error in self.raises.items()]
-        for lane in lanes[2:]:
-            outcomes[lane.name] = self._with_times(outcomes[lane.name], lanes[0], lane, control)
-        return Measured(
-            outcomes,
-            control,
-            self.live.machine(lanes),
-            self.live.plan(),
-            tuple(filter(None, (self.live.here.busy, *self.notes))),
-        )
+        return outcomes
 
     def program(self, folder: Path) -> dict[str, object]:
         """Return the settings of `inside.function` for one copy."""
         return {
             "kind": "function",
-            "seed": self.options.seed,
+            "seed": self.live.options.seed,
             "root": str(folder / self.target.source),
             "module": self.target.module,
             "name": self.target.name,
@@ -214,111 +283,103 @@ class Run:
 
     # Results
 
-    def _saved(self, version: Version) -> list[str]:
-        """Run the original once a seed; return the snapshots."""
+    def saved(self) -> list[str]:
+        """Call the original once a seed; return the snapshots."""
         self.tick(f"running {self.target.name}")
         try:
-            return self._run_in(version)
-        except WorkerError as error:
+            return self._called_in(self.original)
+        except ProgramError as error:
             if error.kind == "usage":
                 raise UsageError(str(error)) from None
-            where = f" ({_relative(error.where, self.original)})" if error.where else ""
-            raise OriginalFailedError(f"{self.target.name} fails without any fix: {error}{where}") from None
+            raise OriginalFailedError(
+                f"{self.target.name} fails without any fix: {_told(error, self.original)}"
+            ) from None
 
-    def _run_in(self, version: Version) -> list[str]:
-        worker = self.live.zygotes[0].fork(version.folder)
+    def _called_in(self, folder: Path) -> list[str]:
         saved = []
-        try:
-            worker.load(self.options.timeout, self.program(version.folder))
+        with self.live.fork(folder) as worker:
+            worker.load(self.program(folder))
             for seed in self.seeds:
                 self._files += 1
-                path = str(self.live.place.folder / f"f{self._files}.pt")
-                answer = worker.ask(self.options.timeout, check=path, seed=seed)
+                path = str(self.live.site.folder / f"f{self._files}.pt")
+                answer = worker.ask(check=path, seed=seed)
                 self.mutates = self.mutates or bool(answer["mutates"])
                 self.notes += [note for note in answer["notes"] if note not in self.notes]
                 if answer["raised"] is not None:
-                    self._raised(answer["raised"], seed, version)
+                    self._raised(answer["raised"], seed, folder)
                 saved.append(path)
-        finally:
-            worker.close()
         return saved
 
-    def _raised(self, raised: Mapping[str, str], seed: int, version: Version) -> None:
+    def _raised(self, raised: Mapping[str, str], seed: int, folder: Path) -> None:
         """Note that the original raises for some of the seeds; then the fixed versions must do so too.
 
         Raises:
-            WorkerError: a fixed version raises where the original does not, or the original for the first seed:
+            ProgramError: a fixed version raises where the original does not, or the original for the first seed:
                 then it fails with any inputs, as far as is known, and nothing can be timed.
         """
-        if version.folder != self.original and seed in self.raises:
+        if folder != self.original and seed in self.raises:
             return
-        if version.folder != self.original or seed == self.seeds[0]:
-            raise WorkerError(raised["error"], raised["kind"], raised["where"])
+        if folder != self.original or seed == self.seeds[0]:
+            raise ProgramError(raised["error"], raised["kind"], raised["where"])
         self.raises.setdefault(seed, raised["error"])
 
-    def _equality(
-        self, first: Sequence[str], second: Sequence[str], fixed: Sequence[str], version: Version
-    ) -> Equality:
-        redrawn = version.expected is Expected.RNG
+    def _equality(self, first: Sequence[str], second: Sequence[str], fixed: Sequence[str], copy: Fixed) -> Equality:
+        redrawn = copy.expected is Expected.RNG
         found = []
-        worker = self.live.zygotes[0].fork()
-        try:
+        with self.live.fork() as worker:
             for seed, one, two, other in zip(self.seeds, first, second, fixed, strict=True):
-                noisy = self._compare(worker, one, two).effects
-                itself = self._compare(worker, one, two, ignored=noisy)
-                compared = self._compare(worker, one, other, band=itself.band, redrawn=redrawn, ignored=noisy)
-                equality = judged(compared, itself, version.expected, safe=version.safe)
+                noisy = _compared(worker, one, two).effects
+                itself = _compared(worker, one, two, ignored=noisy)
+                compared = _compared(worker, one, other, band=itself.band, redrawn=redrawn, ignored=noisy)
+                equality = judged(compared, itself, copy.expected, safe=copy.safe)
                 unseen = tuple(f"{name}: differs between two runs of the original, not compared" for name in noisy)
                 found.append((f"seed {seed}", replace(equality, notes=(*equality.notes, *unseen))))
-        finally:
-            worker.close()
         return together(found)
-
-    def _compare(self, worker: Worker, before: str, after: str, **how: object) -> Comparison:
-        return comparison(worker.ask(self.options.timeout, compare=[before, after], how=how))
 
     # Times
 
-    def _timed(self, versions: Sequence[Version]) -> tuple[list[pairs.Lane], NullControl | None]:
-        if self.options.device == "virtual-cuda" or not versions:
-            return [], None
-        self.tick(f"timing {len(versions) + 2} versions")
-        folders = {"original": self.original, "null": self.original, **{v.name: v.folder for v in versions}}
-        lanes = [pairs.Lane(name, self.program(folder), folder) for name, folder in folders.items()]
-        pairs.measure(self.live.zygotes, lanes, self.live.pace(pairs.BLOCK_MS))
-        if lanes[0].failure is not None:
+    def _timed(self, copies: Sequence[Fixed], outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
+        """Return the outcomes with times; sets `times`."""
+        self.tick(f"timing {len(copies) + 2} versions")
+        folders = {ORIGINAL: self.original, NULL: self.original, **{copy.name: copy.folder for copy in copies}}
+        versions = {name: Version(self.program(folder), folder) for name, folder in folders.items()}
+        self.times = times = self.live.measure(versions, BLOCK_MS)
+        failed = times.failures.get(ORIGINAL)
+        if failed is not None:
             # Its results were compared in calls of their own: only calls one after the other fail.
-            self.notes.append(f"not timed: {self.target.name} cannot be called again and again: {lanes[0].failure}")
-            return lanes[:1], None
-        return lanes, pairs.null_control(lanes[0], lanes[1])
+            self.notes.append(f"not timed: {self.target.name} cannot be called again and again: {failed}")
+            self.times = Times(device=times.device, device_name=times.device_name)
+            return {}
+        control = times.null_control()
+        found = {}
+        for name in (copy.name for copy in copies):
+            error = times.failures.get(name)
+            found[name] = replace(
+                outcomes[name],
+                speed=self.live.speed(times, name, control),
+                status=Status.OK if error is None else error.status,
+                error="" if error is None else str(error),
+            )
+        return found
 
-    def _with_times(
-        self, outcome: Outcome, before: pairs.Lane, lane: pairs.Lane, control: NullControl | None
-    ) -> Outcome:
-        failed = lane.failure
-        return replace(
-            outcome,
-            speed=pairs.speed(before, lane, control, self.live.pace(pairs.BLOCK_MS)),
-            status=Status.OK if failed is None else pairs.STATUSES.get(failed.kind, Status.BROKEN),
-            error="" if failed is None else str(failed),
-            blocks_ns=pairs.blocks(before, lane),
-        )
+
+def _compared(worker: Worker, before: str, after: str, **how: object) -> Comparison:
+    return comparison(worker.ask(compare=[before, after], how=how))
 
 
-def _broken(error: WorkerError, version: Version) -> Outcome:
+def _broken(error: ProgramError, copy: Fixed) -> Outcome:
     """Return the outcome of a version that fails where the original does not."""
-    status = pairs.STATUSES.get(error.kind, Status.BROKEN)
-    where = f" ({_relative(error.where, version.folder)})" if error.where else ""
-    text = f"{error}{where}"
-    equality = Equality(Level.DIFFERENT, version.expected, False, notes=(text,))
-    return Outcome(Speed(Verdict.NOT_MEASURED, why=status.value), equality, status, text)
+    text = _told(error, copy.folder)
+    equality = Equality(Level.DIFFERENT, copy.expected, False, notes=(text,))
+    return Outcome(Speed(Verdict.NOT_MEASURED, why=error.status.value), equality, error.status, text)
+
+
+def _told(error: ProgramError, folder: Path) -> str:
+    where = error.where.removeprefix(f"{folder}/")
+    return f"{error} ({where})" if where else str(error)
 
 
 def _existing(file: str) -> str:
     if not Path(file).is_file():
         raise UsageError(f"--inputs: {file}: no such file")
     return str(Path(file).resolve())
-
-
-def _relative(where: str, folder: Path) -> str:
-    return where.removeprefix(f"{folder}/")

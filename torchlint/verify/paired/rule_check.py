@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from torchlint.verify.model import CountLine, Counts, Equality, Expected, Level
-from torchlint.verify.options import Options
 from torchlint.verify.paired.rule_page import Page
-from torchlint.verify.paired.workers import Worker, WorkerError, Zygote
+from torchlint.verify.paired.sessions import Session
 from torchlint.verify.session.promise import Comparison, comparison, judged, together
+from torchlint.verify.session.wire import ProgramError
+from torchlint.verify.session.workers import Worker
 
 STANDIN, VIRTUAL = "a CPU stand-in for CUDA", "a virtual CUDA device"
 INSTEAD = ("", STANDIN, VIRTUAL)
@@ -25,18 +26,17 @@ class ExampleRunner:
     """Runs the examples of one rule's page.
 
     Args:
-        zygote: forks the workers.
+        live: forks the workers.
         page: the rule's page.
-        options: seed and timeout.
 
     Attributes:
         instead: what stands in for CUDA, one of `INSTEAD`.
     """
 
-    def __init__(self, zygote: Zygote, page: Page, options: Options) -> None:
-        self.zygote = zygote
+    def __init__(self, live: Session, page: Page) -> None:
+        self.live = live
         self.page = page
-        self.options = options
+        self.seed = live.options.seed
         self.instead = ""
 
     def program(self, side: str, **more: object) -> dict[str, object]:
@@ -44,7 +44,7 @@ class ExampleRunner:
         page = self.page
         return {
             "kind": "example",
-            "seed": self.options.seed,
+            "seed": self.seed,
             "setup": page.setup,
             "prepare": page.prepare,
             "side": side,
@@ -52,18 +52,15 @@ class ExampleRunner:
             "whole": False,
             "standin": self.instead == STANDIN,
             "ledger": self.instead == VIRTUAL,
-            "root": str(self.zygote.place.cwd),
-            "file": str(self.zygote.place.cwd / f"{page.info.code}.py"),
+            "root": str(self.live.zygotes[0].cwd),
+            "file": str(self.live.zygotes[0].cwd / f"{page.info.code}.py"),
             **more,
         }
 
     def absent(self) -> str:
         """Return a package that the examples import and the interpreter has not; empty where nothing lacks."""
-        worker = self.zygote.fork()
-        try:
-            lacking = worker.ask(self.options.timeout, find=sorted(self.page.imports))["absent"]
-        finally:
-            worker.close()
+        with self.live.fork() as worker:
+            lacking = worker.ask(find=sorted(self.page.imports))["absent"]
         return str(lacking[0]) if lacking else ""
 
     def equality(self, fixes: Sequence[str]) -> Equality:
@@ -75,7 +72,7 @@ class ExampleRunner:
             fixes: per example "safe", "unsafe" or "".
 
         Raises:
-            WorkerError: an example fails.
+            ProgramError: an example fails.
         """
         found = []
         for index, fix in enumerate(fixes):
@@ -88,7 +85,7 @@ class ExampleRunner:
         """Compare on what there is, else with the CPU in the place of CUDA, else on a virtual CUDA device."""
         try:
             return self._compared(index, fix)
-        except WorkerError as error:
+        except ProgramError as error:
             if error.kind != "raised" or not _ON_CUDA.search(self.page.text):
                 raise
             told = error
@@ -96,7 +93,7 @@ class ExampleRunner:
             self.instead = instead
             try:
                 return self._compared(index, fix)
-            except WorkerError as error:
+            except ProgramError as error:
                 # What fails on the stand-in says more than that there is no CUDA, and more than a gap of the ledger.
                 told = error if instead == STANDIN else told
         raise told
@@ -105,17 +102,14 @@ class ExampleRunner:
         bad, good = self.page.pairs[index]
         expected = Expected.BITWISE if fix == "safe" else Expected(self.page.info.equivalence)
         redrawn = expected is Expected.RNG
-        files = [str(self.zygote.place.folder / f"{self.page.info.code}-{name}.pt") for name in ("a", "b", "c")]
+        files = [str(self.live.site.folder / f"{self.page.info.code}-{name}.pt") for name in ("a", "b", "c")]
         own = self._checked(index, bad, files[0])
         others = self._checked(index, good, files[2])
-        worker = self.zygote.fork()
-        try:
+        with self.live.fork() as worker:
             # The original once more; the same worker compares, as it is through with the example.
             self._check_in(worker, index, bad, files[1])
             itself = self._compare(worker, files[0], files[1])
             fixed = self._compare(worker, files[0], files[2], band=itself.band, redrawn=redrawn)
-        finally:
-            worker.close()
         equality = judged(fixed, itself, expected, safe=fix == "safe")
         if not own & others:
             equality = replace(equality, level=Level.UNKNOWN, ok=True, notes=(*equality.notes, _NOTHING))
@@ -125,30 +119,24 @@ class ExampleRunner:
 
     def _checked(self, index: int, side: str, path: str) -> frozenset[str]:
         """Run one side from the start, save its snapshot, and return the names of values that it bound or changed."""
-        worker = self.zygote.fork()
-        try:
+        with self.live.fork() as worker:
             return self._check_in(worker, index, side, path)
-        finally:
-            worker.close()
 
     def _check_in(self, worker: Worker, index: int, side: str, path: str) -> frozenset[str]:
         more: dict[str, object] = {"whole": True}
         if index:  # sizes and statements of Measure are made for the first example
             more |= {"prepare": "", "timed": ""}
-        worker.load(self.options.timeout, self.program(side, **more))
-        return frozenset(worker.ask(self.options.timeout, check=path, seed=self.options.seed)["told"])
+        worker.load(self.program(side, **more))
+        return frozenset(worker.ask(check=path, seed=self.seed)["told"])
 
     def _compare(self, worker: Worker, before: str, after: str, **how: object) -> Comparison:
-        return comparison(worker.ask(self.options.timeout, compare=[before, after], how={"shared": True, **how}))
+        return comparison(worker.ask(compare=[before, after], how={"shared": True, **how}))
 
     def _counted(self, side: str) -> Mapping[str, Any]:
-        worker = self.zygote.fork()
-        try:
-            worker.load(self.options.timeout, self.program(side, standin=False, ledger=True))
-            found: Mapping[str, Any] = worker.ask(self.options.timeout, count=True)["counts"]
+        with self.live.fork() as worker:
+            worker.load(self.program(side, standin=False, ledger=True))
+            found: Mapping[str, Any] = worker.ask(count=True)["counts"]
             return found
-        finally:
-            worker.close()
 
     def counts(self) -> Counts:
         """Return the traffic of one timed run as the virtual-CUDA ledger predicts it, or why there is none."""
@@ -156,7 +144,7 @@ class ExampleRunner:
         for side in self.page.pairs[0]:
             try:
                 told = self._counted(side)
-            except WorkerError as error:
+            except ProgramError as error:
                 return Counts("virtual-cuda", unavailable=f"the example does not run under it: {error}")
             if told.get("unavailable"):
                 return Counts("virtual-cuda", unavailable=str(told["unavailable"]))

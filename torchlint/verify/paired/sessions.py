@@ -1,81 +1,124 @@
-"""A run with resident workers: its workspace, its zygotes (one a launch), and the facts about machine and plan."""
+"""A run with resident workers: its zygotes, one a launch, and the versions of a program that they time in turns.
+
+Two launches by default, each from a zygote of its own: workers forked from one zygote share its address layout.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import random
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
-from torchlint.verify.machine import host
+from torchlint.verify import statistics
 from torchlint.verify.machine.workspace import Workspace
-from torchlint.verify.model import Machine, Plan
+from torchlint.verify.model import Machine, NullControl, Plan, Speed, Verdict
 from torchlint.verify.options import Options
-from torchlint.verify.paired.pairs import Lane, Pace
-from torchlint.verify.paired.workers import Place, Zygote
+from torchlint.verify.session.site import Site, site_in
+from torchlint.verify.session.times import Times
+from torchlint.verify.session.timing import Block, Lane, take_turns
+from torchlint.verify.session.wire import ProgramError
+from torchlint.verify.session.workers import Worker, Zygote
+from torchlint.verify.variants import ORIGINAL
+
+SETTLE_NS = 5_000_000
+"""A run up to this long is run once more, unmeasured, before each block: other workers have had the caches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of the program: settings for the worker, and where it starts (in an empty folder where None)."""
+
+    program: Mapping[str, object]
+    cwd: Path | None = None
+
+
+class _Resident(Lane):
+    """A version that is loaded in a worker, with the number of runs that make a block."""
+
+    def __init__(self, name: str, worker: Worker, version: Version, block_ms: float) -> None:
+        super().__init__(name)
+        self.worker = worker
+        loaded = worker.load(version.program)
+        self.device, self.device_name = str(loaded["device"]), loaded["device_name"]
+        found = worker.ask(calibrate=int(block_ms * 1e6))
+        self.reps, self.ns = int(found["reps"]), float(found["ns"])
+
+    def block(self) -> Block:
+        if self.ns <= SETTLE_NS:
+            self.worker.ask(block=1)
+        taken = self.worker.ask(block=self.reps)
+        return Block(taken["wall_ns"] / self.reps, taken["cpu_ns"] / self.reps)
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What all programs of a run share.
+    """What all programs of a run share: where they work, and the zygotes that fork their workers."""
 
-    Args:
-        zygotes: one a launch.
-        place: where they work.
-        here: the machine.
-    """
-
+    site: Site
     zygotes: tuple[Zygote, ...]
-    place: Place
-    here: host.Host
 
     @property
     def options(self) -> Options:
         """How it is run."""
-        return self.place.options
+        return self.site.options
 
-    def pace(self, block_ms: float, long_ms: float = float("inf")) -> Pace:
-        """Return how pairs are timed, with blocks of at least `block_ms` milliseconds; see `pairs.Pace`."""
-        options = self.options
-        return Pace(
-            pairs=options.pairs,
-            seed=options.seed,
-            min_effect=options.min_effect,
-            block_ms=block_ms,
-            timeout=options.timeout,
-            cpu_time=options.threads == 1,
-            long_ms=long_ms,
-        )
+    def fork(self, cwd: Path | None = None) -> Worker:
+        """Return a new worker for what is not timed."""
+        return self.zygotes[0].fork(cwd)
 
-    def machine(self, lanes: Sequence[Lane]) -> Machine:
+    def measure(self, versions: Mapping[str, Version], block_ms: float, long_ms: float = float("inf")) -> Times:
+        """Time all versions against each other, one launch a zygote; the first is the original.
+
+        A version that fails is left out from then on. Where the original fails nothing goes on.
+
+        Args:
+            block_ms: the least length of a block.
+            long_ms: where one run takes longer there are 12 pairs at most, the smallest number for a verdict.
+        """
+        times, rng, launches = Times(), random.Random(self.options.seed), len(self.zygotes)
+        for number, zygote in enumerate(self.zygotes):
+            if ORIGINAL in times.failures:
+                break
+            rounds = self.options.pairs // launches + (number < self.options.pairs % launches)
+            with ExitStack() as stack:
+                lanes = []
+                for name, version in versions.items():
+                    if name in times.failures:
+                        continue
+                    try:
+                        worker = stack.enter_context(zygote.fork(version.cwd))
+                        lanes.append(_Resident(name, worker, version, block_ms))
+                    except ProgramError as error:
+                        times.failures[name] = error
+                        if name == ORIGINAL:
+                            return times
+                times.device, times.device_name = lanes[0].device, lanes[0].device_name
+                if max(lane.ns for lane in lanes) > long_ms * 1e6:
+                    rounds = min(rounds, -(-statistics.LOOKS[0] // launches))
+                take_turns(lanes, rounds, rng)
+                times.add(lanes)
+        return times
+
+    def speed(self, times: Times, name: str, null: NullControl | None) -> Speed:
+        """Return what the times of a version say. On a GPU, CPU time says nothing and is left out."""
+        if not times.pairs(name):
+            return Speed(Verdict.NOT_MEASURED, why=str(times.why_lost(name) or "no pair was timed"))
+        alone = times.device == "cpu" and self.options.threads == 1
+        return times.speed(name, self.options, null, cpu_time=alone, remedy="raise --pairs")
+
+    def machine(self, used: Times | None) -> Machine:
         """Return where it ran; the device is the one that the programs used."""
-        options, facts = self.options, self.zygotes[0].facts
-        used = next((lane for lane in lanes if lane.device), None)
-        virtual = options.device == "virtual-cuda"
-        return Machine(
-            device="virtual-cuda" if virtual else used.device if used else "cpu",
-            device_name=used.device_name if used else None,
-            torch=str(facts["torch"]),
-            python=str(facts["python"]),
-            threads=options.threads,
-            cores=self.here.cores,
-            loadavg=self.here.loadavg,
-            psi_cpu_some_avg10=self.here.psi_cpu_some_avg10,
-            isolation=f"copy + Landlock {self.here.landlock}" if self.place.landlock else "copy",
+        device, name = (used.device, used.device_name) if used is not None else ("", None)
+        facts = self.zygotes[0].facts
+        return self.site.machine(
+            device=device or "cpu", device_name=name, torch=str(facts["torch"]), python=str(facts["python"])
         )
 
     def plan(self) -> Plan:
         """Return what was to be run."""
-        options = self.options
-        return Plan(
-            pairs=options.pairs,
-            launches=options.launches,
-            block_steps=None,
-            warmup=0,
-            settle=1,
-            seed=options.seed,
-            min_effect=options.min_effect,
-            ablation="none",
-        )
+        return self.site.plan(warmup=0, settle=1, ablation="none")
 
 
 @contextmanager
@@ -90,14 +133,7 @@ def session(options: Options, workspace: Workspace, preload: Sequence[str] = ())
     Raises:
         UsageError: this system cannot fork.
     """
-    cwd = workspace.path / "cwd"  # empty: a zygote in the project would import the project's own json.py
-    cwd.mkdir()
-    here = host.look(workspace.path)
-    landlock = options.isolation == "auto" and here.landlock > 0
-    cpu = options.device in ("cpu", "virtual-cuda")
-    place = Place(workspace.path, workspace.inject(), cwd, options, landlock, cpu)
+    site = site_in(workspace, options)
     launches = 1 if options.device == "virtual-cuda" else max(1, options.launches)
     with ExitStack() as stack:
-        yield Session(
-            tuple(stack.enter_context(Zygote(place, number, preload)) for number in range(launches)), place, here
-        )
+        yield Session(site, tuple(stack.enter_context(Zygote(site, number, preload)) for number in range(launches)))

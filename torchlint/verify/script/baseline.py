@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from torchlint.base.errors import TorchlintError
 from torchlint.report.kit.words import visible
 from torchlint.verify.errors import OriginalFailedError
 from torchlint.verify.fixes import FixUnit
-from torchlint.verify.machine.processes import start
 from torchlint.verify.model import Level, Status
 from torchlint.verify.script import count_pass
 from torchlint.verify.script import course as course_module
 from torchlint.verify.script.course import Course
 from torchlint.verify.script.runs import STOPPED, Home, Runner, RunRecord, in_words
-from torchlint.verify.session.promise import Comparison, comparison
-
-_COMPARE_TIMEOUT = 300.0
-NOTHING = "no loss, no weight and no output of a model in evaluation mode was seen, so no results were compared"
-"""Of a program that does not train: its random streams alone are no result."""
+from torchlint.verify.session.promise import Comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +79,7 @@ def run(
     for record in records:
         _demand(record, runner)
     first, second = records[0], records[1] if again else watched
-    itself, warnings = _itself(runner, home, first, second)
+    itself, warnings = _itself(runner, first, second)
     course = course.gone(first.record)
     return Baseline(
         first,
@@ -128,12 +119,10 @@ def _by_itself(record: RunRecord) -> bool:
     return record.record.get("reason") != STOPPED
 
 
-def _itself(
-    runner: Runner, home: Home, first: RunRecord, second: RunRecord
-) -> tuple[Comparison | None, tuple[str, ...]]:
+def _itself(runner: Runner, first: RunRecord, second: RunRecord) -> tuple[Comparison | None, tuple[str, ...]]:
     if not first.record.get("results"):
         return None, ("no results were recorded: " + "; ".join(first.record.get("trouble", [])),)
-    (itself,) = compare_all(runner, home, first, [(second, False)])
+    (itself,) = runner.compare(first, [(second, False)])
     if itself.level is Level.UNKNOWN:
         return itself, ("; ".join(itself.notes),)
     if itself.level is not Level.BITWISE:
@@ -162,7 +151,7 @@ def _demand(record: RunRecord, runner: Runner) -> None:
     """Raise unless the original ran, did steps, and ran from its copy."""
     program = in_words(runner.command.typed)
     if record.status is not Status.OK:
-        raise OriginalFailedError(f"{program} {failure(record, runner)}{_refused(record, runner)}", record.tail)
+        raise OriginalFailedError(f"{program} {runner.failure(record)}{_refused(record, runner)}", record.tail)
     leaked = record.record.get("leaked") or {}
     if leaked:
         name, file = next(iter(leaked.items()))
@@ -181,67 +170,7 @@ def _demand(record: RunRecord, runner: Runner) -> None:
 
 def _refused(record: RunRecord, runner: Runner) -> str:
     """Say which write was refused before the original failed: often that is why."""
-    writes = record.writes() if runner.landlock else ()
+    writes = record.writes() if runner.site.landlock else ()
     if not writes:
         return ""
     return f"; it tried to write {visible(writes[0])}, outside its copy: --allow-write lets a program write to a path"
-
-
-def failure(record: RunRecord, runner: Runner) -> str:
-    """Say how a run failed, and after how many steps."""
-    after = f" after {record.steps} step{'s' * (record.steps != 1)}"
-    if record.status is Status.TIMEOUT:
-        return f"timed out after {runner.options.timeout:g} s{after} (--timeout)"
-    if record.status is Status.OUT_OF_MEMORY and record.code == -9:
-        return f"was killed{after}, most often by the system for want of memory: lower the batch size"
-    if record.status is Status.OUT_OF_MEMORY:
-        return f"ran out of memory{after}: lower the batch size, or close other programs"
-    last = next((f": {line.strip()}" for line in reversed(record.tail.splitlines()) if line.strip()), "")
-    return f"{_ending(record.code)}{after}{last}"
-
-
-def _ending(code: int | None) -> str:
-    if code is not None and code < 0:
-        known = {one.value: one.name for one in signal.Signals}
-        return f"was ended by {known.get(-code, f'signal {-code}')}"
-    return f"failed with exit code {'unknown' if code is None else code}"
-
-
-def compare_all(
-    runner: Runner, home: Home, first: RunRecord, others: Sequence[tuple[RunRecord, bool]]
-) -> list[Comparison]:
-    """Compare the results of a run with those of others, in one process of the user's interpreter.
-
-    Args:
-        others: each with whether it may draw other random numbers.
-
-    Raises:
-        TorchlintError: the comparing process fails: a bug of torchlint.
-    """
-    source, out, log = (home.folder / f"compare.{kind}" for kind in ("pairs", "json", "log"))
-    content = [
-        {"before": first.record["results"], "after": other.record.get("results") or "", "redrawn": redrawn}
-        for other, redrawn in others
-    ]
-    source.write_text(json.dumps(content), encoding="utf-8")
-    extra = {"PYTHONPATH": str(runner.inject)}
-    child = start(
-        [runner.options.python, "-m", "torchlint_inside.compare", str(source), str(out)],
-        cwd=home.folder,
-        env=runner.environment(home, runner.options.threads, extra),
-        log=log,
-        writable=None,
-    )
-    with child:
-        code = child.wait(_COMPARE_TIMEOUT)
-        if code != 0:
-            raise TorchlintError(f"the results could not be compared (please report this): {child.tail(3)}")
-    answers: list[dict[str, Any]] = json.loads(out.read_text(encoding="utf-8"))
-    return [compared(answer, first, other) for answer, (other, _) in zip(answers, others, strict=True)]
-
-
-def compared(answer: Mapping[str, Any], one: RunRecord, other: RunRecord) -> Comparison:
-    """Return what the comparing process said of two runs."""
-    if Level(answer["level"]) is Level.BITWISE and one.record.get("seen") == 0:
-        answer = {"level": Level.UNKNOWN.value, "notes": [NOTHING]}
-    return comparison(answer, (one.steps, other.steps))

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from torchlint.verify.model import Equality, Expected, Level, Status
-from torchlint.verify.script.baseline import Baseline, compare_all, failure
+from torchlint.verify.script.baseline import Baseline
 from torchlint.verify.script.runs import Home, Runner, RunRecord
 from torchlint.verify.session.promise import Comparison, judged
+from torchlint.verify.session.wire import ProgramError
 from torchlint.verify.variants import ORIGINAL, Variant
 
 
@@ -34,12 +35,12 @@ class Checked:
         found = self.equality.get(name)
         return self.status.get(name) is Status.OK and (found is None or found.ok)
 
-    def blame(self, failed: Mapping[str, Status], words: Mapping[str, str]) -> None:
+    def blame(self, failed: Mapping[str, ProgramError]) -> None:
         """Take note of variants that ran here and failed later, while they were timed."""
-        for name, status in failed.items():
+        for name, error in failed.items():
             if self.status.get(name) is Status.OK:
-                self.status[name] = status
-                self.errors[name] = words[name]
+                self.status[name] = error.status
+                self.errors[name] = str(error)
                 self.equality.pop(name, None)
 
     def merge(self, other: Checked) -> None:
@@ -69,7 +70,7 @@ def run(
         checked.status[variant.name] = record.status
         checked.records[variant.name] = record
         if record.status is not Status.OK:
-            checked.errors[variant.name] = failure(record, runner)
+            checked.errors[variant.name] = runner.failure(record)
     ran = [(v, r) for v, r in zip(others, records, strict=True) if r.status is Status.OK]
     if baseline.itself is not None and ran:
         _compare(runner, homes[ORIGINAL], checked, baseline, baseline.itself, ran, tick)
@@ -87,7 +88,7 @@ def _compare(
 ) -> None:
     """Fill in `Checked.equality`."""
     redrawn = [variant.unit is not None and variant.unit.expected is Expected.RNG for variant, _ in ran]
-    found = compare_all(runner, home, base.record, [(run, may) for (_, run), may in zip(ran, redrawn, strict=True)])
+    found = runner.compare(base.record, [(run, may) for (_, run), may in zip(ran, redrawn, strict=True)])
     shaken = None
     if any(_needs_band(v, one) for one, (v, _) in zip(found, ran, strict=True)):
         shaken = _shaken(runner, home, base, tick)
@@ -106,5 +107,5 @@ def _shaken(runner: Runner, home: Home, base: Baseline, tick: Callable[[str], No
     (record,) = runner.all([(home, "check", {**base.course.settings(), "shake": True})], 1, tick)
     if record.status is not Status.OK or not record.record.get("results"):
         return None
-    (shaken,) = compare_all(runner, home, base.record, [(record, False)])
+    (shaken,) = runner.compare(base.record, [(record, False)])
     return shaken

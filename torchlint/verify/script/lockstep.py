@@ -1,128 +1,117 @@
-"""Lock-step timing: every variant is one resident process; one runs a block of steps while the others are frozen.
-
-The order is random in every round, as a fixed forward and reverse order has once biased the null control by 7 %.
-"""
+"""Lock-step timing: every variant is one resident process; one runs a block of steps while the others are frozen."""
 
 from __future__ import annotations
 
-import json
 import math
 import random
-import socket
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+from torchlint.verify.inside.channel import POLL, Channel
+from torchlint.verify.session.timing import Block, Lane, take_turns
+from torchlint.verify.session.wire import Listener, ProgramError, asked
 
 BLOCK_SECONDS = 0.05
 """The least length of a block; shorter ones measure the timer and the scheduler."""
 BLOCK_STEPS = 10
 LOADER_SHARE = 0.2
 """Share of a step's time spent waiting for the DataLoader from which prefetched batches are drained first."""
-_POLL = 0.05
+_QUIT_SECONDS = 5.0
 
 
 class Runnable(Protocol):
     """What lock-step needs of a child process."""
 
     def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = ...) -> int | None: ...
     def freeze(self) -> None: ...
     def thaw(self) -> None: ...
     def stop(self, grace: float = ...) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """One measured block of one variant, per step: nanoseconds of wall time, CPU time and waiting for data."""
+class Resident(Lane):
+    """A variant's process in one launch; it calls when it has warmed up.
 
-    wall: float
-    cpu: float
-    wait: float
+    Args:
+        name: of the variant.
+        start: starts the process.
+        address: where it calls.
+    """
 
-
-@dataclass(slots=True)
-class Resident:
-    """A variant's process in one launch. `lost` says why it gives no more blocks."""
-
-    name: str
-    start: Callable[[], Runnable]
-    address: Path
-    child: Runnable | None = None
-    blocks: list[Block] = field(default_factory=list)
-    lost: str = ""
-    prefetched: int = 0
-    _server: socket.socket | None = None
-    _stream: socket.socket | None = None
-    _buffer: bytes = b""
+    def __init__(self, name: str, start: Callable[[], Runnable], address: Path) -> None:
+        super().__init__(name)
+        self.start = start
+        self.address = address
+        self.child: Runnable | None = None
+        self.prefetched = 0
+        self.steps, self.settle, self.timeout = BLOCK_STEPS, 0, 0.0
+        """Of each block: the steps that are measured, those before them, and the most seconds for both."""
+        self._listener: Listener | None = None
+        self._channel: Channel | None = None
 
     def launch(self) -> None:
-        """Start the process; it will connect when it has warmed up."""
-        self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._server.bind(str(self.address))
-        self._server.listen(1)
-        self._server.settimeout(_POLL)
+        """Start the process."""
+        self._listener = Listener(self.address)
         self.child = self.start()
 
     def ready(self) -> bool:
-        """Look whether the process has warmed up or ended; return whether there is nothing more to wait for."""
-        assert self._server is not None
-        if self._stream is None and not self._accept():
-            return bool(self.lost)
-        message = self.receive(time.monotonic() + 5 * _POLL)
-        if message is not None:
-            self.prefetched = int(message.get("prefetched", 0))
-        return message is not None or bool(self.lost)
+        """Look whether the process has warmed up, and freeze it then.
 
-    def _accept(self) -> bool:
-        assert self._server is not None
-        assert self.child is not None
-        try:
-            self._stream, _ = self._server.accept()
-        except TimeoutError:
-            if self.child.poll() is not None:
-                self.lost = "ended before its warm-up was over"
+        Raises:
+            ProgramError: it has ended.
+        """
+        assert self._listener is not None
+        self._channel = self._channel or self._listener.look()
+        if self._channel is None:
+            if not self._lives():
+                raise ProgramError("ended before its warm-up was over", "ended")
             return False
+        try:
+            message = self._channel.receive(5 * POLL, self._lives)
+        except TimeoutError:
+            return False
+        if message is None:
+            raise ProgramError("ended", "ended")
+        self.prefetched = int(message.get("prefetched", 0))
+        assert self.child is not None
+        self.child.freeze()
         return True
 
-    def receive(self, deadline: float) -> dict[str, float | str] | None:
-        """Return the process' next message, or None at the deadline or when it has gone (`lost` then says so)."""
-        assert self._stream is not None
-        while b"\n" not in self._buffer:
-            if time.monotonic() > deadline:
-                return None
-            self._stream.settimeout(_POLL)
-            try:
-                data = self._stream.recv(65536)
-            except TimeoutError:
-                # A DataLoader worker may hold a copy of the socket, so its end alone would not be seen.
-                if self.child is None or self.child.poll() is None:
-                    continue
-                data = b""
-            except OSError:
-                data = b""
-            if not data:
-                self.lost = "ended"
-                return None
-            self._buffer += data
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        message: dict[str, float | str] = json.loads(line)
-        return message
+    def block(self) -> Block:
+        assert self.child is not None
+        self.child.thaw()
+        message = self._ask(settle=self.settle, steps=self.steps)
+        self.child.freeze()
+        return Block(*(float(message[key]) / self.steps for key in ("wall_ns", "cpu_ns", "wait_ns")))
 
-    def send(self, **message: object) -> None:
-        """Tell the process what to do next."""
-        assert self._stream is not None
+    def quit(self) -> None:
+        """Ask the process to end, and give it a moment to leave its record."""
+        assert self.child is not None
+        assert self._channel is not None
+        self.child.thaw()
         try:
-            self._stream.settimeout(None)
-            self._stream.sendall(json.dumps(message).encode() + b"\n")
+            self._channel.send({"quit": True})
         except OSError:
-            self.lost = "ended"
+            return
+        self.child.wait(_QUIT_SECONDS)
 
     def close(self) -> None:
-        """Let go of the sockets."""
-        for end in (self._stream, self._server):
+        """Stop the process and let go of the sockets."""
+        if self.child is not None:
+            self.child.stop(0.5)
+        for end in (self._channel, self._listener):
             if end is not None:
                 end.close()
+
+    def _ask(self, **message: object) -> dict[str, Any]:
+        assert self._channel is not None
+        return asked(self._channel, message, self.timeout, self._lives)
+
+    def _lives(self) -> bool:
+        return self.child is not None and self.child.poll() is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +136,7 @@ class Pace:
 
 
 def run(residents: Sequence[Resident], pace: Pace, rng: random.Random, tick: Callable[[int], None]) -> int:
-    """Time all variants in one launch, and return the steps of a block; `Resident.blocks` and `lost` hold the rest.
+    """Time all variants in one launch, and return the steps of a block; the residents hold the rest.
 
     Each variant has as many blocks as the shortest complete series. All processes are stopped at the end.
 
@@ -159,53 +148,57 @@ def run(residents: Sequence[Resident], pace: Pace, rng: random.Random, tick: Cal
     """
     try:
         _warm_up(residents, pace)
-        alive = [resident for resident in residents if not resident.lost]
-        if residents[0].lost or len(alive) < 2:
+        alive = [resident for resident in residents if resident.failure is None]
+        if residents[0].failure is not None or len(alive) < 2:
             return 0
         steps, settle, end = _calibrate(residents[0], pace, len(alive))
-        for number in range(pace.rounds):
-            if number and time.monotonic() > end:
-                break
-            alive = _round(alive, steps, settle, pace, rng)
-            if residents[0].lost or len(alive) < 2:
-                break
-            tick(number + 1)
         for resident in alive:
-            _quit(resident)
+            resident.steps, resident.settle, resident.timeout = steps, settle, pace.timeout
+        take_turns(residents, pace.rounds, rng, end=end, tick=tick)
+        for resident in alive:
+            if resident.failure is None:
+                resident.quit()
         return steps
     finally:
         for resident in residents:
-            if resident.child is not None:
-                resident.child.stop(0.5)
             resident.close()
 
 
 def _warm_up(residents: Sequence[Resident], pace: Pace) -> None:
     """Start every process, a few at a time, and freeze each when it has warmed up."""
     waiting = list(residents)
-    starting: list[tuple[Resident, float]] = []
+    starting: dict[Resident, float] = {}
     while waiting or starting:
         while waiting and len(starting) < pace.together:
             resident = waiting.pop(0)
             resident.launch()
-            starting.append((resident, time.monotonic() + pace.timeout))
-        for entry in list(starting):
-            resident, deadline = entry
-            if resident.ready():
-                starting.remove(entry)
-                if not resident.lost and resident.child is not None:
-                    resident.child.freeze()
-            elif time.monotonic() > deadline:
-                starting.remove(entry)
-                resident.lost = f"timed out after {pace.timeout:g} s"
+            starting[resident] = time.monotonic() + pace.timeout
+        for resident, deadline in list(starting.items()):
+            if _settled(resident, deadline, pace.timeout):
+                del starting[resident]
+
+
+def _settled(resident: Resident, deadline: float, timeout: float) -> bool:
+    """Look whether a process has warmed up, or never will."""
+    try:
+        if not resident.ready():
+            if time.monotonic() <= deadline:
+                return False
+            raise ProgramError(f"timed out after {timeout:g} s", "timeout")
+    except ProgramError as error:
+        resident.failure = error
+    return True
 
 
 def _calibrate(original: Resident, pace: Pace, variants: int) -> tuple[int, int, float]:
     """Return steps of a block, settle steps, and the time at which no new round is begun; runs one trial block."""
-    trial = _block(original, BLOCK_STEPS if pace.block is None else pace.block, pace.settle, pace.timeout)
+    original.steps, original.settle, original.timeout = pace.block or BLOCK_STEPS, pace.settle, pace.timeout
+    try:
+        trial = original.block()
+    except ProgramError as error:
+        original.failure = error
+        return original.steps, pace.settle, 0.0
     end = time.monotonic() + pace.seconds
-    if trial is None:
-        return pace.block or BLOCK_STEPS, pace.settle, end
     step = max(trial.wall / 1e9, 1e-7)
     settle = pace.settle
     if trial.wait > LOADER_SHARE * trial.wall:
@@ -215,41 +208,3 @@ def _calibrate(original: Resident, pace: Pace, variants: int) -> tuple[int, int,
     if pace.block is None:
         steps = max(1, min(steps, int(affordable)))
     return steps, settle, end
-
-
-def _round(alive: list[Resident], steps: int, settle: int, pace: Pace, rng: random.Random) -> list[Resident]:
-    """Run one block of each variant in random order; return those that go on. A partial round is dropped."""
-    order = list(alive)
-    rng.shuffle(order)
-    taken: dict[str, Block] = {}
-    for resident in order:
-        block = _block(resident, steps, settle, pace.timeout)
-        if block is not None:
-            taken[resident.name] = block
-    going = [resident for resident in alive if resident.name in taken]
-    if alive[0] in going:
-        for resident in going:
-            resident.blocks.append(taken[resident.name])
-    return going
-
-
-def _block(resident: Resident, steps: int, settle: int, timeout: float) -> Block | None:
-    assert resident.child is not None
-    resident.child.thaw()
-    resident.send(settle=settle, steps=steps)
-    message = resident.receive(time.monotonic() + timeout)
-    if message is None:
-        resident.lost = resident.lost or f"timed out after {timeout:g} s"
-        return None
-    resident.child.freeze()
-    return Block(*(float(message[key]) / steps for key in ("wall_ns", "cpu_ns", "wait_ns")))
-
-
-def _quit(resident: Resident) -> None:
-    """Ask a process to end, and give it a moment to leave its record."""
-    assert resident.child is not None
-    resident.child.thaw()
-    resident.send(quit=True)
-    deadline = time.monotonic() + 5
-    while resident.child.poll() is None and time.monotonic() < deadline:
-        time.sleep(_POLL)

@@ -1,4 +1,4 @@
-"""What script mode is asked for, and what its report says of the asking."""
+"""What script mode is asked for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from torchlint.api import Document
 from torchlint.verify.fixes import FixUnit
 from torchlint.verify.machine.doctor import Doctor
-from torchlint.verify.model import Machine, Plan
 from torchlint.verify.options import Options
 from torchlint.verify.script.command import Command
 
@@ -43,40 +42,3 @@ class Request:
         """Where the program runs: "cuda" or "cpu"; counts alone are taken from a CPU."""
         wanted = self.options.device
         return ("cuda" if self.doctor.gpus else "cpu") if wanted == "auto" else "cpu" if wanted != "cuda" else wanted
-
-    @property
-    def landlock(self) -> bool:
-        """Whether writes outside the copy are refused."""
-        return self.options.isolation == "auto" and self.doctor.host.landlock > 0
-
-
-def machine(request: Request) -> Machine:
-    """Return where it ran."""
-    doctor, host = request.doctor, request.doctor.host
-    landlock = f"copy + Landlock {host.landlock}" if request.landlock else "copy"
-    return Machine(
-        device="virtual-cuda" if request.options.device == "virtual-cuda" else request.device,
-        device_name=doctor.gpus[0].name if request.device == "cuda" and doctor.gpus else None,
-        torch=doctor.torch or "",
-        python=doctor.python_version or "",
-        threads=request.options.threads,
-        cores=host.cores,
-        loadavg=host.loadavg,
-        psi_cpu_some_avg10=host.psi_cpu_some_avg10,
-        isolation=landlock,
-    )
-
-
-def plan(options: Options, block_steps: int) -> Plan:
-    """Return what was to be run; `block_steps` is 0 where nothing was timed."""
-    return Plan(
-        pairs=options.pairs,
-        launches=options.launches,
-        block_steps=block_steps or None,
-        warmup=options.warmup,
-        settle=options.settle,
-        seed=options.seed,
-        min_effect=options.min_effect,
-        ablation=options.ablation,
-        check_steps=options.check_steps,
-    )

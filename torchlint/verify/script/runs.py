@@ -7,19 +7,26 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torchlint.base.errors import TorchlintError
 from torchlint.verify.machine.environment import RUN_VARIABLE, child_environment
 from torchlint.verify.machine.pristine import Pristine
-from torchlint.verify.machine.processes import Child, start
-from torchlint.verify.model import Status
-from torchlint.verify.options import Options
+from torchlint.verify.machine.processes import Child
+from torchlint.verify.model import Level, Status
 from torchlint.verify.script.command import Command, free_port
+from torchlint.verify.session.promise import Comparison, comparison
+from torchlint.verify.session.site import Site
+from torchlint.verify.session.wire import ProgramError, signal_name
+from torchlint.verify.session.workers import Worker, Zygote
 
 STOPPED = "step budget"
 """The reason in a record of a program that was stopped after the steps that were asked for."""
+NOTHING = "no loss, no weight and no output of a model in evaluation mode was seen, so no results were compared"
+"""Of a program that does not train: its random streams alone are no result."""
 _LINGER = 20.0
 """Seconds that a program may take to end after its record is there."""
 _POLL = 0.05
@@ -76,48 +83,41 @@ class Home:
 
 
 class Runner:
-    """Starts runs of one command in the copies of a project.
+    """Starts runs of one command in the copies of a project, and compares what they compute; use it with ``with``.
 
     Args:
+        site: where.
         command: the program.
         original: the user's project.
         cwd: where the user stands, in the project or at its root.
-        inject: the folder with ``sitecustomize`` and the recorder.
-        options: threads, seed, limits.
         device: "cpu" or "cuda": what the program will find.
-        landlock: whether writes elsewhere are refused.
-        name: of the whole verification, by which its processes are found.
     """
 
-    def __init__(
-        self,
-        command: Command,
-        original: Path,
-        cwd: Path,
-        inject: Path,
-        options: Options,
-        device: str,
-        landlock: bool,
-        name: str,
-    ) -> None:
+    def __init__(self, site: Site, command: Command, original: Path, cwd: Path, device: str) -> None:
+        self.site = site
+        self.options = site.options
         self.command = command
         self.original = original
         self.cwd = cwd
-        self.inject = inject
-        self.options = options
         self.device = device
-        self.landlock = landlock
-        self.name = name
         self._number = 0
+        self._stack = ExitStack()
+        self._zygote: Zygote | None = None
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._stack.close()
 
     def start(self, home: Home, phase: str, **more: Any) -> tuple[Child, Path]:
         """Start one run, and return it with the folder that its record will lie in."""
         self._number += 1
         if home.pristine is not None:
             home.pristine.restore()
-        allowed = [home.copy, home.folder, *self.options.allow_write]
+        own = [home.copy, home.folder]
         if more.get("writes"):
-            more["writes"] = [os.path.realpath(path) for path in allowed]
+            more["writes"] = [os.path.realpath(path) for path in (*own, *self.options.allow_write)]
         out = home.folder / f"{self._number}-{phase}"
         out.mkdir(parents=True)
         settings = {
@@ -133,17 +133,17 @@ class Runner:
         }
         path = out / "settings.json"
         path.write_text(json.dumps(settings), encoding="utf-8")
-        child = start(
-            [self.options.python, *self.command.in_copy(self.original, home.copy, free_port())],
+        child = self.site.start(
+            self.command.in_copy(self.original, home.copy, free_port()),
             cwd=home.copy / self.cwd.relative_to(self.original),
             env=self._environment(home, path, phase, bool(more.get("ledger"))),
             log=out / "output.txt",
-            writable=allowed if self.landlock else None,
+            own=own,
         )
         return child, out
 
     def _environment(self, home: Home, settings: Path, phase: str, ledger: bool) -> dict[str, str]:
-        own = [str(self.inject), str(home.copy)]
+        own = [str(self.site.inject), str(home.copy)]
         if (home.copy / "src").is_dir():
             own.append(str(home.copy / "src"))
         for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep):
@@ -160,11 +160,9 @@ class Runner:
         if phase == "count" or ledger:
             extra["TORCHDYNAMO_DISABLE"] = "1"
         threads = self.options.threads if self.device == "cpu" else None
-        return self.environment(home, threads, {**extra, **self.options.env})
-
-    def environment(self, home: Home, threads: int | None, extra: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables of a process: caches and temporary files of its own, the name of the verification."""
-        return {**child_environment(os.environ, home.folder, threads=threads, extra=extra), RUN_VARIABLE: self.name}
+        # Caches and temporary files are each variant's own; by the name of the verification its processes are found.
+        own_places = child_environment(os.environ, home.folder, threads=threads, extra={**extra, **self.options.env})
+        return {**own_places, RUN_VARIABLE: str(self.site.folder)}
 
     def finished(self, child: Child, out: Path, timed_out: bool = False) -> RunRecord:
         """Stop what is left of a run, and read what it left."""
@@ -179,6 +177,32 @@ class Runner:
             memory = code == -9 or any(word in tail.lower() for word in _MEMORY_WORDS)
             status = Status.OUT_OF_MEMORY if memory else Status.BROKEN
         return RunRecord(status, int(record.get("steps", 0)), record, code, tail, out)
+
+    def compare(self, first: RunRecord, others: Sequence[tuple[RunRecord, bool]]) -> list[Comparison]:
+        """Compare the results of a run with those of others; of each: whether it may draw other random numbers.
+
+        Raises:
+            TorchlintError: the comparing process fails: a bug of torchlint.
+        """
+        try:
+            if self._zygote is None:
+                self._zygote = self._stack.enter_context(Zygote(self.site))
+            with self._zygote.fork() as worker:
+                return [_compared(worker, first, other, redrawn) for other, redrawn in others]
+        except ProgramError as error:
+            raise TorchlintError(f"the results could not be compared (please report this): {error}") from None
+
+    def failure(self, record: RunRecord) -> str:
+        """Say how a run failed, and after how many steps."""
+        after = f" after {record.steps} step{'s' * (record.steps != 1)}"
+        if record.status is Status.TIMEOUT:
+            return f"timed out after {self.options.timeout:g} s{after} (--timeout)"
+        if record.status is Status.OUT_OF_MEMORY and record.code == -9:
+            return f"was killed{after}, most often by the system for want of memory: lower the batch size"
+        if record.status is Status.OUT_OF_MEMORY:
+            return f"ran out of memory{after}: lower the batch size, or close other programs"
+        last = next((f": {line.strip()}" for line in reversed(record.tail.splitlines()) if line.strip()), "")
+        return f"{_ending(record.code)}{after}{last}"
 
     def all(
         self,
@@ -239,6 +263,24 @@ def record_in(out: Path) -> dict[str, Any]:
     if disabled:
         best.setdefault("trouble", []).append(disabled.strip())
     return best
+
+
+def _compared(worker: Worker, first: RunRecord, other: RunRecord, redrawn: bool) -> Comparison:
+    files = [first.record["results"], other.record.get("results") or ""]
+    return compared_runs(worker.ask(compare=files, how={"redrawn": redrawn}), first, other)
+
+
+def compared_runs(answer: Mapping[str, Any], one: RunRecord, other: RunRecord) -> Comparison:
+    """Return what the comparing process said of two runs."""
+    if Level(answer["level"]) is Level.BITWISE and one.record.get("seen") == 0:
+        answer = {"level": Level.UNKNOWN.value, "notes": [NOTHING]}
+    return comparison(answer, (one.steps, other.steps))
+
+
+def _ending(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"was ended by {signal_name(-code)}"
+    return f"failed with exit code {'unknown' if code is None else code}"
 
 
 def in_words(commands: Sequence[str]) -> str:

@@ -22,19 +22,21 @@ from torchlint.verify.model import Counts, Report, Status
 from torchlint.verify.script import baseline, check_pass, count_pass
 from torchlint.verify.script.baseline import Baseline
 from torchlint.verify.script.check_pass import Checked
-from torchlint.verify.script.request import Request, machine, plan
+from torchlint.verify.script.request import Request
 from torchlint.verify.script.runs import Home, Runner, in_words
-from torchlint.verify.script.time_pass import Stopwatch, Timed, TimePass, capacity, expected_seconds, rounds_of
+from torchlint.verify.script.time_pass import TimePass, capacity, expected_seconds, rounds_of
 from torchlint.verify.script.verdicts import (
     interactions,
     moved,
-    null_control,
     opt_in_notes,
     results,
     undecided,
     unreached,
 )
+from torchlint.verify.session.site import site_in
+from torchlint.verify.session.times import Times
 from torchlint.verify.statistics import levels
+from torchlint.verify.stopwatch import Stopwatch
 from torchlint.verify.variants import NULL, ORIGINAL, Variant, planned, single, sound
 
 START_SHARE = 0.25
@@ -58,8 +60,9 @@ def run(request: Request, say: Callable[[str], None], tick: Callable[[str], None
     watch = Stopwatch(request.options.budget)
     before = manifest(request.root)
     with Workspace(keep=request.options.keep) as workspace:
-        verification = _Verification(request, workspace, watch, say, tick)
-        report = verification.run()
+        site = site_in(workspace, request.options, request.doctor.host)
+        with Runner(site, request.command, request.root, request.cwd, request.device) as runner:
+            report = _Verification(request, workspace, runner, watch, say, tick).run()
         kept = (f"the copies are in {workspace.path}",) if request.options.keep else ()
         notes = tuple(workspace.notes)
     changed = warnings(request.root, before)
@@ -78,6 +81,7 @@ class _Verification:
         self,
         request: Request,
         workspace: Workspace,
+        runner: Runner,
         watch: Stopwatch,
         say: Callable[[str], None],
         tick: Callable[[str], None],
@@ -85,6 +89,8 @@ class _Verification:
         self.request = request
         self.options = request.options
         self.workspace = workspace
+        self.runner = runner
+        self.site = runner.site
         self.watch = watch
         self.say = say
         self.tick = tick
@@ -92,16 +98,6 @@ class _Verification:
         self.homes: dict[str, Home] = {}
         self.timings = 0
         self.notes: list[str] = []
-        self.runner = Runner(
-            request.command,
-            request.root,
-            request.cwd,
-            workspace.inject(),
-            request.options,
-            request.device,
-            request.landlock,
-            str(workspace.path),
-        )
 
     def run(self) -> Report:
         """Run all passes."""
@@ -114,7 +110,7 @@ class _Verification:
         self._settle(variants[1:] if reached else [])
         checked = self._check(variants, base)
         counts = self._count(variants, checked, base)
-        timed = self._time(variants, base, checked) if self._timing and reached else Timed()
+        timed = self._time(variants, base, checked) if self._timing and reached else Times()
         more, notes = sound(self._split(variants, timed, checked), self.request.documents)
         self.notes += notes
         if more:
@@ -142,7 +138,7 @@ class _Verification:
         options = self.options
         where = (
             "writes elsewhere are blocked (Landlock)"
-            if self.request.landlock
+            if self.site.landlock
             else ("writes to absolute paths outside the copy are NOT blocked")
         )
         fixes = len(self.request.units)
@@ -196,7 +192,7 @@ class _Verification:
             self.runner, self.homes, sound, self.together, lambda name: self.tick(f"counting transfers: {name}")
         )
 
-    def _time(self, variants: Sequence[Variant], base: Baseline, checked: Checked) -> Timed:
+    def _time(self, variants: Sequence[Variant], base: Baseline, checked: Checked) -> Times:
         """Time the variants that run: all fixes together first, each alone only if these move."""
         wanted = [variant for variant in variants if variant.unit is None or checked.status[variant.name] is Status.OK]
         first = [variant for variant in wanted if variant.kind in ("original", "null", "all")]
@@ -208,7 +204,7 @@ class _Verification:
             found.merge(self._timed([*first[:2], *rest], base, checked, self.watch.left))
         return found
 
-    def _timed(self, wanted: Sequence[Variant], base: Baseline, checked: Checked, budget: float) -> Timed:
+    def _timed(self, wanted: Sequence[Variant], base: Baseline, checked: Checked, budget: float) -> Times:
         """Time some variants, launch by launch; after each, those with a verdict take no further part."""
         options = self.options
         self.timings += 1
@@ -235,14 +231,15 @@ class _Verification:
             going = [*wanted[:2], *undecided(timing.found, going, options, level=level, last=near)]
             if len(going) == 2:
                 break
-        if not {ORIGINAL, NULL} & timing.found.failed.keys():  # else it is not the fix that is to blame
-            checked.blame(timing.found.failed, timing.found.lost)
+        failed = timing.found.failed()
+        if not {ORIGINAL, NULL} & failed.keys():  # else it is not the fix that is to blame
+            checked.blame(failed)
         return timing.found
 
-    def _moved(self, variants: Sequence[Variant], timed: Timed) -> bool:
+    def _moved(self, variants: Sequence[Variant], timed: Times) -> bool:
         return any(variant.kind == "all" and moved(timed, variant, self.options) for variant in variants)
 
-    def _split(self, variants: Sequence[Variant], timed: Timed, checked: Checked) -> list[Variant]:
+    def _split(self, variants: Sequence[Variant], timed: Times, checked: Checked) -> list[Variant]:
         """Return single variants for the groups that moved or compute something else."""
         grouped = [variant for variant in variants if variant.kind == "group"]
         wanted = {
@@ -255,7 +252,7 @@ class _Verification:
 
     def _written(self, checked: Baseline) -> tuple[str, ...]:
         """Name what the program wrote outside its copy where nothing refuses that."""
-        paths = () if self.request.landlock else checked.writes
+        paths = () if self.site.landlock else checked.writes
         return tuple(f"the program wrote outside its copy: {path}" for path in paths)
 
     def _unpredicted(self, counts: Mapping[str, Counts]) -> tuple[str, ...]:
@@ -271,9 +268,9 @@ class _Verification:
         base: Baseline,
         checked: Checked,
         counts: Mapping[str, Counts],
-        timed: Timed,
+        timed: Times,
     ) -> Report:
-        request = self.request
+        request, doctor = self.request, self.request.doctor
         diffs = {v.name: diff([v.unit], request.documents) for v in variants if v.unit is not None}
         idle = [unit for unit in request.units if base.exercised.get(unit.id) is False]
         return Report(
@@ -281,15 +278,20 @@ class _Verification:
             command=request.command.typed,
             version=__version__,
             date=date.today().isoformat(),
-            machine=machine(request),
-            plan=plan(request.options, timed.block_steps),
+            machine=self.site.machine(
+                device=request.device,
+                device_name=doctor.gpus[0].name if request.device == "cuda" and doctor.gpus else None,
+                torch=doctor.torch or "",
+                python=doctor.python_version or "",
+            ),
+            plan=self.site.plan(timed.block_steps or None),
             variants=(
                 *unreached(idle, request.documents, base.course.extent),
                 *results(variants, base, checked, timed, counts, diffs, request.options),
             ),
-            null_control=null_control(timed),
+            null_control=timed.null_control(),
             interactions=interactions(variants, timed),
-            blocked_writes=base.writes if request.landlock else (),
+            blocked_writes=base.writes if self.site.landlock else (),
             warnings=(
                 *self.notes,
                 *base.warnings,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from torchlint.api import Document
 from torchlint.verify import statistics
@@ -23,23 +24,15 @@ from torchlint.verify.model import (
 from torchlint.verify.options import Options
 from torchlint.verify.script.baseline import Baseline
 from torchlint.verify.script.check_pass import Checked
-from torchlint.verify.script.time_pass import Timed
-from torchlint.verify.variants import ALL, NULL, ORIGINAL, Variant
-
-
-def null_control(timed: Timed) -> NullControl | None:
-    """Return the null control, or None where it was not timed."""
-    pairs = timed.pairs(NULL)
-    if not pairs:
-        return None
-    return statistics.null_control([one.wall for one, _ in pairs], [two.wall for _, two in pairs])
+from torchlint.verify.session.times import Times
+from torchlint.verify.variants import ALL, ORIGINAL, Variant
 
 
 def speeds(
-    variants: Sequence[Variant], base: Baseline, checked: Checked, timed: Timed, options: Options
+    variants: Sequence[Variant], base: Baseline, checked: Checked, timed: Times, options: Options
 ) -> dict[str, Speed]:
     """Return what the timing says of each variant; of many fixes p-values are adjusted for their number."""
-    null = null_control(timed)
+    null = timed.null_control()
     fixes = [variant for variant in variants if variant.unit is not None and variant.kind != "all"]
     adjusted = dict(
         zip([v.name for v in fixes], statistics.adjusted_ps([timed.ratio(v.name) for v in fixes]), strict=True)
@@ -55,7 +48,7 @@ def _speed(
     variant: Variant,
     base: Baseline,
     checked: Checked,
-    timed: Timed,
+    timed: Times,
     options: Options,
     null: NullControl | None,
     adjusted: float | None,
@@ -65,37 +58,26 @@ def _speed(
         return Speed(Verdict.NOT_MEASURED, why=checked.status[name].value)
     if options.device == "virtual-cuda":
         return Speed(Verdict.NOT_MEASURED, why="--device virtual-cuda takes counts only")
-    if ORIGINAL in timed.failed and timed.ratio(ALL) is None and timed.ratio(name) is None:
-        return Speed(Verdict.NOT_MEASURED, why=f"not timed, as the program without fixes {timed.lost[ORIGINAL]}")
+    if ORIGINAL in timed.failed() and timed.ratio(ALL) is None and timed.ratio(name) is None:
+        return Speed(Verdict.NOT_MEASURED, why=f"not timed, as the program without fixes {timed.failures[ORIGINAL]}")
     if name not in timed.launches and ALL in timed.launches:
         return Speed(Verdict.NOT_MEASURED, why=f"not timed alone, as all together {_together(timed)}; see --ablation")
-    cpu = timed.ratio(name, "cpu") if timed.basis == "vmhwm" else None
-    ratio = timed.ratio(name)
-    verdict, why = statistics.verdict(
-        ratio,
-        min_effect=options.min_effect,
-        exercised=_exercised(variant, base),
-        null=null,
-        adjusted_p=adjusted,
-        cpu=cpu if options.threads == 1 else None,
-        launches=timed.each_launch(name),
-        level=timed.level.get(name, statistics.ALPHA),
+    speed = timed.speed(
+        name,
+        options,
+        null,
+        cpu_time=timed.basis == "vmhwm",
         remedy="give the program more steps (--epochs), or verify more time (--budget)",
+        exercised=_exercised(variant, base),
+        adjusted_p=adjusted,
     )
-    lost = timed.lost.get(name) or timed.lost.get(ORIGINAL)
-    return Speed(
-        verdict,
-        ratio,
-        timed.milliseconds(name, 0),
-        timed.milliseconds(name, 1),
-        cpu.estimate if cpu is not None else None,
-        "; ".join(
-            part for part in (why, f"it {lost}" if lost and (ratio is None or "ended" not in lost) else "") if part
-        ),
-    )
+    lost = timed.why_lost(name)
+    if lost is None or (speed.ratio is not None and lost.kind == "done"):
+        return speed
+    return replace(speed, why="; ".join(filter(None, (speed.why, f"it {lost}"))))
 
 
-def _together(timed: Timed) -> str:
+def _together(timed: Times) -> str:
     """Say what the timing of all fixes together came to, where that is a reason not to time each."""
     ratio = timed.ratio(ALL)
     if ratio is None or not math.isfinite(ratio.ci95[1]):
@@ -107,7 +89,7 @@ def results(
     variants: Sequence[Variant],
     base: Baseline,
     checked: Checked,
-    timed: Timed,
+    timed: Times,
     counts: Mapping[str, Counts],
     diffs: Mapping[str, str],
     options: Options,
@@ -119,21 +101,20 @@ def results(
         if variant.unit is None:
             continue
         name = variant.name
-        pairs = timed.pairs(name)
         found.append(
             VariantResult(
                 id=name,
                 kind=variant.kind,
                 fixes=variant.ids,
-                title="all together" if variant.kind == "all" else variant.unit.title,
-                where="" if variant.kind in ("all", "without", "group") else variant.unit.where,
+                title=variant.title,
+                where=variant.where,
                 speed=measured[name],
                 status=checked.status.get(name, Status.OK),
                 exercised=_exercised(variant, base),
                 counts=counts.get(name),
                 memory=_memory(timed, name),
                 equality=checked.equality.get(name) or _broken(variant, checked),
-                blocks_ns=tuple((one.wall, two.wall) for one, two in pairs),
+                blocks_ns=timed.blocks_ns(name),
                 error=checked.errors.get(name, ""),
                 diff=diffs.get(name, ""),
                 note=variant.unit.note,
@@ -155,7 +136,7 @@ def _broken(variant: Variant, checked: Checked) -> Equality | None:
     return Equality(Level.DIFFERENT, variant.unit.expected, ok=False, notes=(checked.errors[variant.name],))
 
 
-def _memory(timed: Timed, name: str) -> Memory | None:
+def _memory(timed: Times, name: str) -> Memory | None:
     before, after = timed.peak(ORIGINAL), timed.peak(name)
     if before is None or after is None:
         return None
@@ -181,7 +162,7 @@ def unreached(units: Sequence[FixUnit], documents: Mapping[str, Document], exten
 
 
 def undecided(
-    timed: Timed, variants: Sequence[Variant], options: Options, *, level: float = statistics.ALPHA, last: bool = False
+    timed: Times, variants: Sequence[Variant], options: Options, *, level: float = statistics.ALPHA, last: bool = False
 ) -> list[Variant]:
     """Return the variants for which more rounds could bring a verdict that there is none of yet.
 
@@ -192,7 +173,7 @@ def undecided(
         level: the error that this look may spend.
         last: whether the next look is the last: only what lies half way to the least effect is worth that.
     """
-    null = null_control(timed)
+    null = timed.null_control()
     half = math.log1p(options.min_effect) / 2
     found = []
     for variant in variants:
@@ -205,13 +186,13 @@ def undecided(
     return found
 
 
-def moved(timed: Timed, variant: Variant, options: Options) -> bool:
+def moved(timed: Times, variant: Variant, options: Options) -> bool:
     """Say whether a group of fixes is faster or slower as a whole, so that its members are worth a look."""
     verdict, _ = statistics.verdict(timed.ratio(variant.name), min_effect=options.min_effect)
     return verdict in (Verdict.FASTER, Verdict.SLOWER)
 
 
-def interactions(variants: Sequence[Variant], timed: Timed) -> tuple[str, ...]:
+def interactions(variants: Sequence[Variant], timed: Times) -> tuple[str, ...]:
     """Say where the joint effect of all fixes is not the sum of their single effects, if the intervals show it."""
     together = timed.ratio(ALL)
     singles = [timed.ratio(variant.name) for variant in variants if variant.kind in ("single", "group")]
