@@ -5,7 +5,6 @@ They import this module, `torchlint.base` and `torchlint.report.kit`, nothing de
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 
 from torchlint.base.finding import Finding
@@ -17,7 +16,6 @@ from torchlint.engine.overlaps import independent
 from torchlint.engine.syntax import syntax_fault
 from torchlint.run.run import RunOptions, run
 from torchlint.source.document import Document, decode, encode, fixable
-from torchlint.source.write import atomically, write_all
 
 __all__ = [
     "Catalog",
@@ -30,7 +28,6 @@ __all__ = [
     "load_catalog",
     "rule_findings",
     "syntax_fault",
-    "write_file",
 ]
 
 
@@ -45,14 +42,3 @@ def rule_findings(examples: Iterable[tuple[str, str]]) -> Iterator[tuple[Finding
         jobs.append(Job(decode(text.encode(), f"/{name}", name), name, frozenset({code})))
     for report in run(jobs, RunOptions()):
         yield report.findings
-
-
-def write_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Put `data` in the place of a file, all of it or nothing; its mode and owner stay.
-
-    Raises:
-        OSError: the folder or the disk refuses.
-    """
-    state = os.stat(path) if os.path.exists(path) else None
-    with atomically(os.fspath(path), state) as descriptor:
-        write_all(descriptor, data)

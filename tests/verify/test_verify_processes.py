@@ -90,7 +90,7 @@ def test_exit_code_output_and_input(tmp_path: Path) -> None:
     with launch(tmp_path, code) as child:
         assert child.wait(60) == 3
         assert child.tail() == "''\noops"
-    assert (child.poll(), child.returncode) == (3, 3)
+    assert (child.poll(), child.poll()) == (3, 3)
 
 
 def test_it_does_not_read_what_is_typed(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_it_does_not_read_what_is_typed(tmp_path: Path) -> None:
 def test_a_signal_is_a_negative_exit_code(tmp_path: Path) -> None:
     with launch(tmp_path, "import os\nos.kill(os.getpid(), 9)") as child:
         assert child.wait(60) == -9
-    assert child.returncode == -9
+    assert child.poll() == -9
 
 
 def test_wait_gives_up(tmp_path: Path) -> None:
@@ -135,14 +135,7 @@ def test_without_waitid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     with launch(tmp_path, "import sys; sys.exit(4)") as child:
         assert child.wait(60) == 4
         assert child._family.root is None
-    assert child.returncode == 4
-
-
-def test_peak_memory(tmp_path: Path) -> None:
-    with launch(tmp_path, "x = b'1' * 50_000_000\nopen('there', 'w')\n" + FOREVER) as child:
-        until((tmp_path / "there").exists)
-        assert (child.peak or 0) > 50_000_000
-    assert (child.peak or 0) > 50_000_000
+    assert child.poll() == 4
 
 
 @pytest.mark.parametrize(
@@ -208,16 +201,6 @@ def test_a_folder_to_write_must_exist(tmp_path: Path) -> None:
         launch(tmp_path, "", writable=[tmp_path / "gone"])
 
 
-def test_descriptors_can_be_passed(tmp_path: Path) -> None:
-    reader, writer = os.pipe()
-    code = f"import os\nos.write({writer}, b'through')"
-    command = [sys.executable, "-c", code]
-    with start(command, cwd=tmp_path, env=dict(os.environ), log=tmp_path / "log", writable=None, pass_fds=[writer]):
-        os.close(writer)
-        assert os.read(reader, 100) == b"through"
-    os.close(reader)
-
-
 # Freezing
 
 
@@ -279,7 +262,7 @@ def test_nothing_is_left(tmp_path: Path, spawn: str, frozen: bool) -> None:
     child.stop()
     assert not alive(far)
     assert not alive(child.pid)
-    assert child.returncode == -signal.SIGTERM
+    assert child.poll() == -signal.SIGTERM
 
 
 def test_what_an_ended_child_left_behind_ends_too(tmp_path: Path) -> None:
@@ -289,7 +272,7 @@ def test_what_an_ended_child_left_behind_ends_too(tmp_path: Path) -> None:
     assert alive(far)
     child.stop()
     assert not alive(far)
-    assert child.returncode == 0
+    assert child.poll() == 0
 
 
 @pytest.mark.parametrize("clean", ["os.environ.clear()", "os.environ['TORCHLINT_RUN'] = 'x'"])
@@ -306,7 +289,7 @@ def test_one_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
     child = launch(tmp_path, DEAF)
     until((tmp_path / "deaf").exists)
     child.stop(grace=0.05)
-    assert child.returncode == -signal.SIGKILL
+    assert child.poll() == -signal.SIGKILL
 
 
 def test_a_program_may_end_in_its_own_way(tmp_path: Path) -> None:
@@ -324,7 +307,7 @@ def test_a_program_may_end_in_its_own_way(tmp_path: Path) -> None:
     child = launch(tmp_path, code)
     until((tmp_path / "there").exists)
     child.stop(grace=60)
-    assert child.returncode == 5
+    assert child.poll() == 5
     assert (tmp_path / "record").read_text() == "None"
 
 
@@ -339,13 +322,13 @@ def test_a_second_interrupt_still_kills(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(KeyboardInterrupt):
         child.stop()
     assert not alive(child.pid)
-    assert child.returncode == -signal.SIGKILL
+    assert child.poll() == -signal.SIGKILL
 
 
 def test_stop_twice_and_freeze_after_the_end_do_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     child = launch(tmp_path, "")
     child.stop()
-    code = child.returncode
+    code = child.poll()
     child.freeze()
     child.thaw()
     assert child.poll() == code
@@ -523,7 +506,7 @@ def test_without_proc_the_tree_is_read_from_ps(tmp_path: Path, monkeypatch: pyte
             pytest.skip("no ps")
         assert {process.pid for process in child._family.members()} == {child.pid, far}
         child.stop()
-        assert (child.returncode, alive(far)) == (-signal.SIGTERM, False)
+        assert (child.poll(), alive(far)) == (-signal.SIGTERM, False)
 
 
 def test_without_any_table_the_child_itself_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -532,4 +515,4 @@ def test_without_any_table_the_child_itself_ends(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PATH", "")
     assert table() == {}
     child.stop(grace=0)
-    assert child.returncode == -signal.SIGKILL
+    assert child.poll() == -signal.SIGKILL

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,7 @@ pytest.importorskip("torch")
 if sys.platform == "win32":
     pytest.skip("zygotes fork", allow_module_level=True)
 
-from torchlint.base.errors import OutputError, UsageError
+from torchlint.base.errors import UsageError
 from torchlint.base.finding import Safety
 from torchlint.catalog.rule_file import RuleInfo
 from torchlint.catalog.rules import load_catalog
@@ -36,7 +38,7 @@ from torchlint.verify.model import (
     Verdict,
 )
 from torchlint.verify.options import Options
-from torchlint.verify.paired import measured, rule_mode
+from torchlint.verify.paired import rule_mode
 from torchlint.verify.paired.rule_check import STANDIN, VIRTUAL, ExampleRunner
 from torchlint.verify.paired.rule_page import Page, applied_fixes, page
 from torchlint.verify.paired.sessions import Session, session
@@ -311,7 +313,7 @@ def test_an_unknown_rule_is_a_usage_error() -> None:
 
 def test_the_parent_imports_neither_libcst_nor_torch() -> None:
     program = (
-        "import sys\nfrom torchlint.verify.paired import rule_mode, function_mode, measured, rule_page\n"
+        "import sys\nfrom torchlint.verify.paired import rule_mode, function_mode, rule_page\n"
         "from torchlint.catalog.rules import load_catalog\n"
         "pages = [rule_page.page(info) for info in load_catalog().rules if info.code == 'TL102']\n"
         "assert rule_page.applied_fixes(pages)['TL102', 0] == 'safe'\n"
@@ -339,12 +341,26 @@ TIMED = VariantResult(
 )
 
 
-def report(*variants: VariantResult, device: str = "cpu", mode: str = "rules") -> Report:
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def measured() -> Iterator[Any]:
+    """The benchmark that writes measurements, as a module."""
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        yield importlib.import_module("rules")
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+        sys.modules.pop("rules", None)
+
+
+def report(*variants: VariantResult, device: str = "cpu") -> Report:
     machine = dataclasses.replace(MACHINE, device=device)
-    return Report(mode, (), "0", "2026-11-21", machine, PLAN, variants)
+    return Report("rules", (), "0", "2026-11-21", machine, PLAN, variants)
 
 
-def test_measurements_are_written_and_read_by_the_page(tmp_path: Path) -> None:
+def test_measurements_are_written_and_read_by_the_page(tmp_path: Path, measured: Any) -> None:
     path = tmp_path / "measured.json"
     measured.write(report(TIMED), path)
     assert list(tmp_path.iterdir()) == [path]
@@ -357,7 +373,7 @@ def test_measurements_are_written_and_read_by_the_page(tmp_path: Path) -> None:
     ]
 
 
-def test_a_run_replaces_the_entry_of_its_own_device_only(tmp_path: Path) -> None:
+def test_a_run_replaces_the_entry_of_its_own_device_only(tmp_path: Path, measured: Any) -> None:
     path = tmp_path / "measured.json"
     measured.write(report(TIMED, device="cuda"), path)
     measured.write(report(TIMED), path)
@@ -369,7 +385,7 @@ def test_a_run_replaces_the_entry_of_its_own_device_only(tmp_path: Path) -> None
     assert sorted(json.loads(path.read_text())) == ["TL101", "TL603"]
 
 
-def test_examples_that_did_not_run_leave_no_entry(tmp_path: Path) -> None:
+def test_examples_that_did_not_run_leave_no_entry(tmp_path: Path, measured: Any) -> None:
     path = tmp_path / "measured.json"
     measured.write(report(TIMED), path)
     needy = dataclasses.replace(
@@ -381,7 +397,7 @@ def test_examples_that_did_not_run_leave_no_entry(tmp_path: Path) -> None:
     assert json.loads(path.read_text()) == {}
 
 
-def test_what_is_not_known_is_null(tmp_path: Path) -> None:
+def test_what_is_not_known_is_null(tmp_path: Path, measured: Any) -> None:
     path = tmp_path / "measured.json"
     speed = Speed(Verdict.INCONCLUSIVE, dataclasses.replace(RATIO, ci95=(0.5, float("inf"))))
     measured.write(report(dataclasses.replace(TIMED, speed=speed, counts=None)), path)
@@ -389,13 +405,10 @@ def test_what_is_not_known_is_null(tmp_path: Path) -> None:
     assert (entry["ci95"], entry["before_ms"], entry["counts"]) == ([0.5, None], None, None)
 
 
-def test_measurements_are_guarded(tmp_path: Path) -> None:
+def test_measurements_are_guarded(tmp_path: Path, measured: Any) -> None:
     path = tmp_path / "measured.json"
-    with pytest.raises(ValueError, match="not script mode"):
-        measured.write(report(TIMED, mode="script"), path)
     for text in ("{", "[]", '{"TL1": 1}'):
         path.write_text(text)
-        with pytest.raises(OutputError, match=r"measured\.json: "):
+        with pytest.raises(ValueError, match=r"measurements|Expecting"):
             measured.write(report(TIMED), path)
-    with pytest.raises(OutputError, match="none"):
-        measured.write(report(TIMED), tmp_path / "none" / "measured.json")
+        assert path.read_text() == text

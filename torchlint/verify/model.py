@@ -139,7 +139,6 @@ class Memory:
     basis: str
     peak_bytes: tuple[int, int]
     alloc_retries: int | None = None
-    device_allocs_per_step: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,6 @@ def _peak(recorder: Recorder) -> dict[str, Any]:
         return {
             "peak": cuda.max_memory_allocated(),
             "peak_basis": "cuda",
-            "reserved": cuda.max_memory_reserved(),
             "alloc_retries": cuda.memory_stats().get("num_alloc_retries"),
         }
     return {"peak": peak_resident(), "peak_basis": "vmhwm"}

@@ -46,7 +46,6 @@ class Child:
         self._popen = popen
         self._family = Family(popen.pid, run)
         self._ended: int | None = None
-        self._peak: int | None = None
 
     def __enter__(self) -> Child:
         return self
@@ -69,8 +68,6 @@ class Child:
                 self._ended = self._popen.poll()
                 if self._ended is not None:
                     self._family.root = None
-            if self._ended is None:
-                self._peak = _high_water_mark(self.pid) or self._peak
         return self._ended
 
     def wait(self, timeout: float | None = None) -> int | None:
@@ -107,22 +104,6 @@ class Child:
         """
         _stop((self,), grace)
 
-    @property
-    def returncode(self) -> int | None:
-        """The exit code as `poll` last saw it."""
-        return self._ended
-
-    @property
-    def peak(self) -> int | None:
-        """The peak of resident memory in bytes, of its largest process; None where the system does not say.
-
-        While it runs: the high-water mark of the program's own process. After `stop`: the largest of all processes
-        that were waited for (``ru_maxrss``).
-        """
-        if self._popen.returncode is None and self._ended is None:
-            self._peak = _high_water_mark(self.pid) or self._peak
-        return self._peak
-
     def tail(self, lines: int = 20) -> str:
         """Return the last lines of its output; of a line that was rewritten (progress bars), what it last showed."""
         try:
@@ -145,13 +126,6 @@ class Child:
         _children.discard(self)
 
     def _collected(self) -> bool:
-        if self._popen.returncode is None and hasattr(os, "wait4"):
-            pid, status, usage = os.wait4(self.pid, os.WNOHANG)
-            if pid == 0:
-                return False
-            self._popen.returncode = os.waitstatus_to_exitcode(status)
-            unit = 1 if sys.platform == "darwin" else 1024
-            self._peak = max(self._peak or 0, usage.ru_maxrss * unit)
         self._ended = self._popen.poll()
         return self._ended is not None
 
@@ -163,7 +137,6 @@ def start(
     env: Mapping[str, str],
     log: Path,
     writable: Sequence[Path] | None,
-    pass_fds: Sequence[int] = (),
 ) -> Child:
     """Start a program and return at once.
 
@@ -174,7 +147,6 @@ def start(
         log: the file that takes its output, emptied first.
         writable: where it may write, with /dev and /proc, if the system has Landlock (`sandbox.landlock_abi`); None
             to restrict nothing.
-        pass_fds: descriptors that stay open in it.
 
     Raises:
         UsageError: there is no such program, or a path of `writable` does not exist.
@@ -193,7 +165,6 @@ def start(
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            pass_fds=tuple(pass_fds),
         )
     child = Child(popen, log, run)
     _children.add(child)
@@ -271,13 +242,3 @@ def _until(condition: Callable[[], bool], timeout: float | None) -> bool:
         time.sleep(pause)
         pause = min(2 * pause, 0.05)
     return True
-
-
-def _high_water_mark(pid: int) -> int | None:
-    """Return VmHWM in bytes, where there is /proc and the process has memory."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_bytes()
-    except OSError:
-        return None
-    line = next((line for line in status.split(b"\n") if line.startswith(b"VmHWM:")), None)
-    return None if line is None else int(line.split()[1]) * 1024
