@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -59,6 +59,12 @@ class Measured:
         return len(self.calls.times.pairs(name))
 
 
+def counting(live: Session) -> Session:
+    """Return a session that takes no times, as most tests are about results."""
+    options = replace(live.options, device="virtual-cuda")
+    return replace(live, site=replace(live.site, options=options))
+
+
 class Measure:
     """Measures a function of one project against others."""
 
@@ -76,6 +82,7 @@ class Measure:
         safe: bool = False,
         grad: bool = False,
         seeds: int = 1,
+        timed: bool = False,
     ) -> Measured:
         before = project(self.tmp_path / "original", original)
         versions = [
@@ -83,7 +90,8 @@ class Measure:
             for number, source in enumerate(fixed)
         ]
         target = Target("pkg.mod", name, "", "pkg/mod.py")
-        calls = Calls(self.live, target, inputs, before, grad, seeds, lambda line: None)
+        live = self.live if timed else counting(self.live)
+        calls = Calls(live, target, inputs, before, grad, seeds, lambda line: None)
         return Measured(calls, calls.compare(versions))
 
     def one(self, name: str, inputs: str | None, original: str, fixed: str, **more: object) -> Outcome:
@@ -112,7 +120,7 @@ JOIN = "def grow(xs):\n    return torch.cat(list(xs))\n"
 
 
 def test_a_right_fix_is_compared_and_timed(measure: Measure) -> None:
-    found = measure("grow", "[randn(4) for _ in range(30)]", GROW, JOIN, seeds=3)
+    found = measure("grow", "[randn(4) for _ in range(30)]", GROW, JOIN, seeds=3, timed=True)
     outcome = found.outcomes["v0"]
     assert outcome.equality is not None
     assert (outcome.equality.level, outcome.equality.ok, outcome.status) == (Level.BITWISE, True, Status.OK)
@@ -440,7 +448,7 @@ def test_printed_numbers_are_compared_as_numbers(measure: Measure, shown: str, l
 def test_every_call_meets_the_files_as_they_were(measure: Measure) -> None:
     """A second `os.mkdir` would raise, as it does where calls are timed."""
     source = "import os\ndef f():\n    os.mkdir('out')\n    open('out/log', 'a').write('x')\n"
-    found = measure("f", None, source, source, seeds=3)
+    found = measure("f", None, source, source, seeds=3, timed=True)
     equality = found.outcomes["v0"].equality
     assert equality is not None
     assert (equality.level, equality.ok, equality.notes) == (Level.BITWISE, True, ())
@@ -622,7 +630,7 @@ def test_gradients_are_compared_with_grad(measure: Measure) -> None:
 def test_inputs_that_change_are_fresh_in_every_timed_call(measure: Measure) -> None:
     """Without a copy the second timed call would raise."""
     source = "def f(xs, *, k):\n    assert len(xs) == 1 and k['n'].item() == 0\n    xs.append(1)\n    k['n'] += 1\n"
-    outcome = measure.one("f", "[0], k={'n': zeros(1)}", source, source)
+    outcome = measure.one("f", "[0], k={'n': zeros(1)}", source, source, timed=True)
     assert (outcome.status, outcome.error) == (Status.OK, "")
     assert outcome.speed.ratio is not None
 
@@ -662,7 +670,7 @@ def test_a_factory_makes_inputs(measure: Measure, tmp_path: Path) -> None:
 
 def test_a_version_that_raises_is_broken(measure: Measure) -> None:
     source = "def f():\n    return 1\n"
-    found = measure("f", None, source, "def f():\n    raise KeyError('x')\n", "def f():\n    return 1\n")
+    found = measure("f", None, source, "def f():\n    raise KeyError('x')\n", "def f():\n    return 1\n", timed=True)
     broken, fine = found.outcomes["v0"], found.outcomes["v1"]
     assert (broken.status, broken.error) == (Status.BROKEN, "KeyError: 'x' (pkg/mod.py:4)")
     assert (broken.speed.verdict, broken.equality and broken.equality.ok) == (Verdict.NOT_MEASURED, False)
@@ -671,7 +679,7 @@ def test_a_version_that_raises_is_broken(measure: Measure) -> None:
 
 def test_a_version_that_crashes_later_keeps_its_rounds(measure: Measure) -> None:
     fixed = "import os\nn = 0\ndef f():\n    global n\n    n += 1\n    if n > 1:\n        os._exit(7)\n    return 1\n"
-    outcome = measure.one("f", None, "def f():\n    return 1\n", fixed)
+    outcome = measure.one("f", None, "def f():\n    return 1\n", fixed, timed=True)
     assert (outcome.status, outcome.error) == (Status.BROKEN, "its process ended with exit code 7")
 
 
