@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from torchlint.source.document import read
-from torchlint.verify.fixes import FixUnit, Place, Replacement
+from torchlint.verify.fixes import FixUnit, Replacement, Rows
 from torchlint.verify.machine import host
 from torchlint.verify.machine.doctor import Doctor
 from torchlint.verify.machine.process_tree import Process
@@ -119,7 +119,7 @@ def planted(root: Path, *, timeout: float = 120.0, **fixes: tuple[str, ...]) -> 
                 expected=Expected.BITWISE,
                 note="",
                 replacements=tuple(Replacement("train.py", at, at + len(old), new) for at, old, new in pairs),
-                places=(Place("train.py", row, row),),
+                places=(Rows("train.py", row, row),),
             )
         )
     options = Options(device="virtual-cuda", check_steps=6, timeout=timeout)

@@ -17,7 +17,7 @@ import pytest
 
 from tests.verify.verify_lab import FAULTY, Lab, doctor, laboratory, left
 from torchlint.source.document import read
-from torchlint.verify.fixes import FixUnit, Place, Replacement
+from torchlint.verify.fixes import FixUnit, Replacement, Rows
 from torchlint.verify.machine.doctor import diagnose
 from torchlint.verify.machine.sandbox import landlock_abi
 from torchlint.verify.model import Expected, Report, Status
@@ -471,7 +471,7 @@ def fix(old: str, new: str, row: int) -> FixUnit:
     """Return a fix that puts `new` in the place of `old` in model.py."""
     start = FAULTY.index(old)
     edit = Replacement("model.py", start, start + len(old), new)
-    place = Place("model.py", row, row)
+    place = Rows("model.py", row, row)
     return FixUnit("TL000@model.py", ("TL000",), "Break", "model.py", Expected.BITWISE, "", (edit,), (place,))
 
 

@@ -17,12 +17,12 @@ if sys.platform == "win32":
 from torchlint.base.errors import UsageError
 from torchlint.source.document import read
 from torchlint.verify.errors import OriginalFailedError
-from torchlint.verify.fixes import FixUnit, Place, Replacement
+from torchlint.verify.fixes import FixUnit, Replacement, Rows
 from torchlint.verify.machine.workspace import Workspace
 from torchlint.verify.model import Expected, Level, Status, Verdict
 from torchlint.verify.options import Options
 from torchlint.verify.paired import function_mode
-from torchlint.verify.paired.function_mode import Calls, Fixed, Outcome, Target, parse_target
+from torchlint.verify.paired.function_mode import Fixed, FunctionCalls, Outcome, Target, parse_target
 from torchlint.verify.paired.sessions import Session, session
 
 HEAD = "import torch\nfrom pkg.part import TWO\n"
@@ -51,7 +51,7 @@ def project(root: Path, source: str) -> Path:
 class Measured:
     """What was found of the versions, by name, and what was timed and noted."""
 
-    calls: Calls
+    calls: FunctionCalls
     outcomes: dict[str, Outcome]
 
     def blocks(self, name: str) -> int:
@@ -91,7 +91,7 @@ class Measure:
         ]
         target = Target("pkg.mod", name, "", "pkg/mod.py")
         live = self.live if timed else counting(self.live)
-        calls = Calls(live, target, inputs, before, grad, seeds, lambda line: None)
+        calls = FunctionCalls(live, target, inputs, before, grad, seeds, lambda line: None)
         return Measured(calls, calls.compare(versions))
 
     def one(self, name: str, inputs: str | None, original: str, fixed: str, **more: object) -> Outcome:
@@ -461,7 +461,7 @@ def test_a_changed_file_of_the_project_is_put_back_or_named(live: Session, insid
     pristine, copy = project(inside / "p", source), project(inside / "c", source)
     target = Target("pkg.mod", "f", "", "pkg/mod.py")
     for given, notes in ((pristine, ()), (None, ("pkg/part.py: changed by the call and not put back",))):
-        calls = Calls(live, target, None, copy, False, 1, lambda line: None, given)
+        calls = FunctionCalls(live, target, None, copy, False, 1, lambda line: None, given)
         calls.saved()
         assert ((copy / "pkg/part.py").read_text() == "TWO = 2\n") is (given is pristine)
         assert [note.partition(",")[0] for note in calls.notes] == list(notes)
@@ -743,7 +743,7 @@ def test_a_module_from_elsewhere_is_refused(live: Session, tmp_path: Path) -> No
     """The copy holds no such package, so the import finds another one: the fix would not have run."""
     target = Target("json.decoder", "JSONDecoder", "", "json/decoder.py")
     with pytest.raises(UsageError, match=r"json\.decoder was imported from .*, not from the copy of the project"):
-        Calls(live, target, None, tmp_path, False, 1, lambda line: None).compare([])
+        FunctionCalls(live, target, None, tmp_path, False, 1, lambda line: None).compare([])
 
 
 @pytest.mark.slow
@@ -759,7 +759,7 @@ def test_run_starts_its_own_workers(tmp_path: Path) -> None:
         expected=Expected.BITWISE,
         note="",
         replacements=(Replacement("pkg/mod.py", at, at + 3, "2"),),
-        places=(Place("pkg/mod.py", 4, 4),),
+        places=(Rows("pkg/mod.py", 4, 4),),
         safe=True,
     )
     target = parse_target(f"{folder}/pkg/mod.py::f", folder)

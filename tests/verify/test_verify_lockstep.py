@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from torchlint.verify.script import lockstep
-from torchlint.verify.script.lockstep import Pace, Resident
+from torchlint.verify.script.lockstep import LaunchSettings, Resident
 
 
 class Fake:
@@ -102,7 +102,9 @@ def folder() -> Iterator[Path]:
 
 def run(fakes: Sequence[Fake], **pace: Any) -> tuple[list[Resident], int]:
     residents = [fake.resident() for fake in fakes]
-    steps = lockstep.run(residents, Pace(**{"rounds": 4, "timeout": 5.0, **pace}), random.Random(1), lambda done: None)
+    steps = lockstep.run(
+        residents, LaunchSettings(**{"rounds": 4, "timeout": 5.0, **pace}), random.Random(1), lambda done: None
+    )
     assert all(fake.stopped for fake in fakes)
     return residents, steps
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from torchlint.verify.inside.schedule import EVALUATION, OTHER, Schedule, takes_an_end
-from torchlint.verify.inside.search import Search
+from torchlint.verify.inside.stopping import StoppingPoint
 
 CUT = {"train": 4, "later": 2, "evaluation": 3}
 
@@ -156,11 +156,11 @@ def test_end_is_brought_forward_only_where_it_is_expected(asked: Callable[[Any],
 # How far
 
 
-def search(folder: Path, **settings: Any) -> Search:
+def search(folder: Path, **settings: Any) -> StoppingPoint:
     here = str(Path(__file__).resolve())
     marks = [("0-0", here, 1, 1), ("1-0", here, 2, 2), ("2-0", "/nowhere/else.py", 1, 1)]
     (folder / "marks").mkdir(exist_ok=True)
-    return Search({"steps": 3, "explore": 100.0, "marks": marks, "out": str(folder), **settings})
+    return StoppingPoint({"steps": 3, "explore": 100.0, "marks": marks, "out": str(folder), **settings})
 
 
 def test_search_ends_when_all_that_can_run_has_run(tmp_path: Path) -> None:
@@ -188,8 +188,8 @@ def test_place_behind_the_last_step_needs_the_whole_program(tmp_path: Path) -> N
 
 
 def test_every_other_run_stops_at_the_agreed_place(tmp_path: Path) -> None:
-    one = Search({"steps": 3, "until": 2})
+    one = StoppingPoint({"steps": 3, "until": 2})
     assert [one.tick(1), one.tick(1)] == [True, False]
-    assert Search({"steps": 1, "until": 0}).tick(5), "to its own end"
-    plain = Search({"steps": 2})
+    assert StoppingPoint({"steps": 1, "until": 0}).tick(5), "to its own end"
+    plain = StoppingPoint({"steps": 2})
     assert [plain.tick(1), plain.tick(2)] == [True, False]

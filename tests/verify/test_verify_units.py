@@ -17,14 +17,14 @@ from torchlint.base.span import LineIndex, Span
 from torchlint.catalog.rules import load_catalog
 from torchlint.source.document import Document, decode
 from torchlint.verify import statistics
-from torchlint.verify.fixes import FixUnit, Offered, Place, Replacement, applied, diff, joined, offered
+from torchlint.verify.fixes import FixUnit, Offered, Replacement, Rows, applied, diff, joined, offered
 from torchlint.verify.model import CountLine, Equality, Expected, Level, Status, Verdict
 from torchlint.verify.options import Options
-from torchlint.verify.script import baseline, count_pass, time_pass, verdicts
-from torchlint.verify.script.baseline import Baseline
+from torchlint.verify.script import count_pass, reference, time_pass, verdicts
 from torchlint.verify.script.check_pass import Checked
 from torchlint.verify.script.command import free_port, parse
 from torchlint.verify.script.course import Course, tried
+from torchlint.verify.script.reference import Reference
 from torchlint.verify.script.runs import NOTHING, Home, RunRecord, compared_runs, record_in
 from torchlint.verify.script.time_pass import capacity, expected_seconds
 from torchlint.verify.session.promise import Comparison, comparison, judged
@@ -67,7 +67,7 @@ def test_finding_becomes_unit() -> None:
     assert unit.title == "Do TL102"
     assert unit.expected is Expected.BITWISE
     assert unit.replacements == (Replacement("a.py", 10, 11, "20"),)
-    assert unit.places == (Place("a.py", 2, 2),)
+    assert unit.places == (Rows("a.py", 2, 2),)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def unit(number: int = 1, code: str = "TL102", expected: Expected = Expected.BIT
     start = 6 * (number - 1) + 4
     where = f"a.py:{number}"
     edit = Replacement("a.py", start, start + 1, new)
-    return FixUnit(f"{code}@{where}", (code,), code, where, expected, "", (edit,), (Place("a.py", number, number),))
+    return FixUnit(f"{code}@{where}", (code,), code, where, expected, "", (edit,), (Rows("a.py", number, number),))
 
 
 def test_joined_units_make_the_weakest_promise() -> None:
@@ -454,8 +454,8 @@ def run_record(**more: Any) -> RunRecord:
     return RunRecord(Status.OK, 6, more, 0, "", Path("/nowhere"))
 
 
-def base_of(ran: bool | None = True) -> Baseline:
-    return Baseline(run_record(), comparison(SAME_RAW, (6, 6)), {unit().id: ran}, 0, (), (), Course(20, False, {}))
+def base_of(ran: bool | None = True) -> Reference:
+    return Reference(run_record(), comparison(SAME_RAW, (6, 6)), {unit().id: ran}, 0, (), (), Course(20, False, {}))
 
 
 def checked(status: Status = Status.OK, error: str = "") -> Checked:
@@ -602,10 +602,10 @@ def test_exercised_by_marks(tmp_path: Path) -> None:
     (tmp_path / "marks").mkdir()
     (tmp_path / "marks" / "1-0").touch()
     units = [unit(1), unit(2)]
-    seen = baseline._exercised(units, RunRecord(Status.OK, 6, {"watched": True}, 0, "", tmp_path))
+    seen = reference._exercised(units, RunRecord(Status.OK, 6, {"watched": True}, 0, "", tmp_path))
     assert seen == {"TL102@a.py:1": False, "TL102@a.py:2": True}
     for hidden in ({"compiled": True, "watched": True}, {"watched": False}):
-        unknown = baseline._exercised(units, RunRecord(Status.OK, 6, hidden, 0, "", tmp_path))
+        unknown = reference._exercised(units, RunRecord(Status.OK, 6, hidden, 0, "", tmp_path))
         assert unknown == {"TL102@a.py:1": None, "TL102@a.py:2": True}
     reached = replace(base_of(), exercised={**seen, "TL102@a.py:3": None}).reached([*units, unit(3)])
     assert [one.id for one in reached] == ["TL102@a.py:2", "TL102@a.py:3"]

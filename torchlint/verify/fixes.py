@@ -27,7 +27,7 @@ class Replacement:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Rows:
     """The rows of a file, first and last, whose running shows that a fix matters."""
 
     file: str
@@ -59,7 +59,7 @@ class FixUnit:
     expected: Expected
     note: str
     replacements: tuple[Replacement, ...]
-    places: tuple[Place, ...]
+    places: tuple[Rows, ...]
     safe: bool = False
 
 
@@ -141,7 +141,7 @@ def _unit(file: str, finding: Finding, catalog: Catalog, *, alone: bool) -> FixU
         expected=Expected.BITWISE if fix.safety is Safety.SAFE else keeps,
         note=fix.note,
         replacements=tuple(Replacement(file, edit.span.start, edit.span.end, edit.text) for edit in fix.edits),
-        places=(Place(file, finding.statement, finding.statement_end),),
+        places=(Rows(file, finding.statement, finding.statement_end),),
         safe=fix.safety is Safety.SAFE,
     )
 

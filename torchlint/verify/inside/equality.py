@@ -52,7 +52,7 @@ _FEW = 8
 """Numbers below which a distribution cannot be told from another."""
 
 
-class Comparison:
+class Comparer:
     """Two snapshots, compared leaf by leaf.
 
     Args:
@@ -214,8 +214,8 @@ def compare(
     shared: bool = False,
     ignored: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Compare two snapshots; see `Comparison` for the arguments and its `result` for the answer."""
-    return Comparison(before, after, band, redrawn, shared, ignored).result()
+    """Compare two snapshots; see `Comparer` for the arguments and its `result` for the answer."""
+    return Comparer(before, after, band, redrawn, shared, ignored).result()
 
 
 def compare_files(

@@ -26,8 +26,8 @@ from typing import Any
 from . import record
 from .marks import Marks
 from .schedule import EVALUATION, TRAIN, Schedule
-from .search import Search
 from .steps import Boundary
+from .stopping import StoppingPoint
 from .timing import Timing
 from .writes import Writes
 
@@ -89,7 +89,7 @@ class Recorder:
         self.phase = settings["phase"]
         self.boundary = Boundary()
         self.schedule = Schedule(settings.get("cut") or {})
-        self.search = Search(settings)
+        self.stopping = StoppingPoint(settings)
         self.torch: Any = None
         self.results: Any = None
         self.timing: Timing | None = None
@@ -222,7 +222,7 @@ class Recorder:
         if kind:
             self._mark(kind)
         if kind == EVALUATION:
-            self._go_on(self.search.tick(self.steps))
+            self._go_on(self.stopping.tick(self.steps))
         if self.schedule.enough(iterator, caller):
             raise StopIteration
 
@@ -291,7 +291,7 @@ class Recorder:
             self.first = time.perf_counter()
             signal.signal(signal.SIGTERM, self._terminated)
         self._mark(TRAIN)
-        self._go_on(self.timing.step() if self.timing is not None else self.search.tick(self.steps))
+        self._go_on(self.timing.step() if self.timing is not None else self.stopping.tick(self.steps))
 
     def _mark(self, kind: str) -> None:
         """Tell the ledger what ends here; only what also began with a mark of its kind is a whole one."""

@@ -45,7 +45,7 @@ def become(address: str, settings: dict[str, Any]) -> None:
             raise
         os.register_at_fork(after_in_child=parent.close)
         parent.send({"worker": settings["id"]})
-        Worker(parent).serve()
+        Service(parent).serve()
         code = 0
     except (BrokenPipeError, ConnectionError):
         pass  # the parent is gone
@@ -74,7 +74,7 @@ def _redirect(log: str) -> None:
     os.close(file)
 
 
-class Worker:
+class Service:
     """Answers the parent's words with one program."""
 
     def __init__(self, parent: channel.Channel) -> None:

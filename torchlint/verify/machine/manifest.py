@@ -11,7 +11,7 @@ from torchlint.verify.machine.copying import walk
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class FileState:
     """What tells two states of a file apart without reading it. Of a folder only `inode` and `mode` count.
 
     Args:
@@ -27,38 +27,31 @@ class Mark:
     mode: int
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """The state of a folder: path relative to it -> `Mark`. Skips what a copy skips: caches, virtual environments."""
-
-    marks: Mapping[str, Mark]
+Manifest = Mapping[str, FileState]
+"""The state of a folder, by path relative to it. Skips what a copy skips: caches, virtual environments."""
 
 
 def manifest(root: Path) -> Manifest:
     """Look at every file, folder and link below a folder; links are not followed, nothing is opened."""
-    marks: dict[str, Mark] = {}
+    states: dict[str, FileState] = {}
     for entry in walk(root, []):
         try:
             status = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
             continue
-        # A folder's time and size change with what is skipped in it (__pycache__), its own files have marks.
+        # A folder's time and size change with what is skipped in it (__pycache__), its own files have states.
         plain = not entry.is_dir(follow_symlinks=False)
         mtime, size = (status.st_mtime_ns, status.st_size) if plain else (0, 0)
-        marks[os.path.relpath(entry.path, root)] = Mark(mtime, size, status.st_ino, status.st_mode)
-    return Manifest(marks)
+        states[os.path.relpath(entry.path, root)] = FileState(mtime, size, status.st_ino, status.st_mode)
+    return states
 
 
 def changes(before: Manifest, after: Manifest) -> tuple[str, ...]:
     """Return what differs, sorted by path: ``"changed: a.py"``, ``"new: out.pt"``, ``"removed: b.py"``."""
     words = {
-        **dict.fromkeys(before.marks.keys() - after.marks.keys(), "removed"),
-        **dict.fromkeys(after.marks.keys() - before.marks.keys(), "new"),
-        **{
-            path: "changed"
-            for path in before.marks.keys() & after.marks.keys()
-            if before.marks[path] != after.marks[path]
-        },
+        **dict.fromkeys(before.keys() - after.keys(), "removed"),
+        **dict.fromkeys(after.keys() - before.keys(), "new"),
+        **{path: "changed" for path in before.keys() & after.keys() if before[path] != after[path]},
     }
     return tuple(f"{words[path]}: {path}" for path in sorted(words))
 

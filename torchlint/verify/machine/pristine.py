@@ -28,20 +28,20 @@ class Pristine:
         self.copy = copy
         self.source = source
         self.fixed = dict(fixed)
-        self.marks = manifest(copy).marks
-        self.links = {name: os.readlink(copy / name) for name in self.marks if (copy / name).is_symlink()}
+        self.files = manifest(copy)
+        self.links = {name: os.readlink(copy / name) for name in self.files if (copy / name).is_symlink()}
 
     def restore(self) -> None:
         """Remove what is new, and bring back what was changed or removed. Caches and bytecode stay."""
-        now = manifest(self.copy).marks
-        if now == self.marks:
+        now = manifest(self.copy)
+        if now == self.files:
             return
-        for name in sorted(now.keys() - self.marks.keys(), reverse=True):  # what is in a folder before the folder
+        for name in sorted(now.keys() - self.files.keys(), reverse=True):  # what is in a folder before the folder
             _remove(self.copy / name)
-        for name, mark in sorted(self.marks.items()):
-            if now.get(name) != mark:
+        for name, state in sorted(self.files.items()):
+            if now.get(name) != state:
                 self._bring_back(name)
-        self.marks = manifest(self.copy).marks
+        self.files = manifest(self.copy)
 
     def _bring_back(self, name: str) -> None:
         target, source = self.copy / name, self.source / name

@@ -153,7 +153,9 @@ def run(request: FunctionRequest, say: Callable[[str], None], tick: Callable[[st
         original = workspace.copy(request.root, "v0")
         copies = [_copied(variant, number, request, workspace) for number, variant in enumerate(fixed, 1)]
         with session(options, workspace) as live:
-            calls = Calls(live, request.target, request.inputs, original, request.grad, SEEDS, tick, request.root)
+            calls = FunctionCalls(
+                live, request.target, request.inputs, original, request.grad, SEEDS, tick, request.root
+            )
             outcomes = calls.compare(copies)
             machine, plan = live.machine(calls.times), live.plan()
             notes = [*filter(None, [live.site.host.busy]), *calls.notes, *notes]
@@ -202,8 +204,8 @@ def _result(variant: Variant, outcome: Outcome, times: Times, request: FunctionR
     )
 
 
-class Calls:
-    """Calls a function in the original and in every fixed version; results decide what is timed.
+class FunctionCalls:
+    """FunctionCalls a function in the original and in every fixed version; results decide what is timed.
 
     Args:
         live: forks the workers.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from torchlint.verify.model import Equality, Expected, Level, Status
-from torchlint.verify.script.baseline import Baseline
+from torchlint.verify.script.reference import Reference
 from torchlint.verify.script.runs import Home, Runner, RunRecord
 from torchlint.verify.session.promise import Comparison, judged
 from torchlint.verify.session.wire import ProgramError
@@ -56,24 +56,24 @@ def run(
     runner: Runner,
     homes: Mapping[str, Home],
     variants: Sequence[Variant],
-    baseline: Baseline,
+    base: Reference,
     together: int,
     tick: Callable[[str], None],
 ) -> Checked:
     """Run every variant once, and compare it with the original."""
     others = [variant for variant in variants if variant.unit is not None]
-    settings = baseline.course.settings()
+    settings = base.course.settings()
     records = runner.all([(homes[variant.name], "check", settings) for variant in others], together, tick)
     checked = Checked(peak=max((int(record.record.get("peak") or 0) for record in records), default=0))
-    checked.peak = max(checked.peak, baseline.peak)
+    checked.peak = max(checked.peak, base.peak)
     for variant, record in zip(others, records, strict=True):
         checked.status[variant.name] = record.status
         checked.records[variant.name] = record
         if record.status is not Status.OK:
             checked.errors[variant.name] = runner.failure(record)
     ran = [(v, r) for v, r in zip(others, records, strict=True) if r.status is Status.OK]
-    if baseline.itself is not None and ran:
-        _compare(runner, homes[ORIGINAL], checked, baseline, baseline.itself, ran, tick)
+    if base.itself is not None and ran:
+        _compare(runner, homes[ORIGINAL], checked, base, base.itself, ran, tick)
     return checked
 
 
@@ -81,7 +81,7 @@ def _compare(
     runner: Runner,
     home: Home,
     checked: Checked,
-    base: Baseline,
+    base: Reference,
     itself: Comparison,
     ran: Sequence[tuple[Variant, RunRecord]],
     tick: Callable[[str], None],
@@ -102,7 +102,7 @@ def _needs_band(variant: Variant, found: Comparison) -> bool:
     return close and found.level is Level.DIFFERENT and found.max_abs is not None
 
 
-def _shaken(runner: Runner, home: Home, base: Baseline, tick: Callable[[str], None]) -> Comparison | None:
+def _shaken(runner: Runner, home: Home, base: Reference, tick: Callable[[str], None]) -> Comparison | None:
     """Run the original with initial weights times 1 + 2**-20: training amplifies rounding, and this says how much."""
     (record,) = runner.all([(home, "check", {**base.course.settings(), "shake": True})], 1, tick)
     if record.status is not Status.OK or not record.record.get("results"):

@@ -115,7 +115,7 @@ class Resident(Lane):
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class LaunchSettings:
     """How a launch is timed.
 
     Args:
@@ -135,7 +135,7 @@ class Pace:
     together: int = 2
 
 
-def run(residents: Sequence[Resident], pace: Pace, rng: random.Random, tick: Callable[[int], None]) -> int:
+def run(residents: Sequence[Resident], pace: LaunchSettings, rng: random.Random, tick: Callable[[int], None]) -> int:
     """Time all variants in one launch, and return the steps of a block; the residents hold the rest.
 
     Each variant has as many blocks as the shortest complete series. All processes are stopped at the end.
@@ -164,7 +164,7 @@ def run(residents: Sequence[Resident], pace: Pace, rng: random.Random, tick: Cal
             resident.close()
 
 
-def _warm_up(residents: Sequence[Resident], pace: Pace) -> None:
+def _warm_up(residents: Sequence[Resident], pace: LaunchSettings) -> None:
     """Start every process, a few at a time, and freeze each when it has warmed up."""
     waiting = list(residents)
     starting: dict[Resident, float] = {}
@@ -190,7 +190,7 @@ def _settled(resident: Resident, deadline: float, timeout: float) -> bool:
     return True
 
 
-def _calibrate(original: Resident, pace: Pace, variants: int) -> tuple[int, int, float]:
+def _calibrate(original: Resident, pace: LaunchSettings, variants: int) -> tuple[int, int, float]:
     """Return steps of a block, settle steps, and the time at which no new round is begun; runs one trial block."""
     original.steps, original.settle, original.timeout = pace.block or BLOCK_STEPS, pace.settle, pace.timeout
     try:

@@ -19,9 +19,9 @@ from torchlint.verify.machine.manifest import manifest, warnings
 from torchlint.verify.machine.pristine import Pristine
 from torchlint.verify.machine.workspace import Workspace, replace_file
 from torchlint.verify.model import Counts, Report, Status
-from torchlint.verify.script import baseline, check_pass, count_pass
-from torchlint.verify.script.baseline import Baseline
+from torchlint.verify.script import check_pass, count_pass, reference
 from torchlint.verify.script.check_pass import Checked
+from torchlint.verify.script.reference import Reference
 from torchlint.verify.script.request import Request
 from torchlint.verify.script.runs import Home, Runner, in_words
 from torchlint.verify.script.time_pass import TimePass, capacity, expected_seconds, rounds_of
@@ -103,7 +103,7 @@ class _Verification:
         """Run all passes."""
         self._announce()
         self._settle(planned((), self.options.ablation))
-        base = self._baseline()
+        base = self._reference()
         reached = base.reached(self.request.units)
         variants, self.notes = sound(planned(reached, self.options.ablation), self.request.documents)
         self._announce_variants(len(reached), len(variants), base)
@@ -127,7 +127,7 @@ class _Verification:
     def _timing(self) -> bool:
         return self.options.device != "virtual-cuda"
 
-    def _announce_variants(self, reached: int, variants: int, base: Baseline) -> None:
+    def _announce_variants(self, reached: int, variants: int, base: Reference) -> None:
         every = len(self.request.units)
         if reached < every:
             self.say(f"plan: {every - reached} of {every} fixes change lines that did not run in {base.course.extent}")
@@ -170,20 +170,20 @@ class _Verification:
             folder.mkdir()
             self.homes[variant.name] = Home(variant.name, copy, folder, Pristine(copy, self.request.root, fixed))
 
-    def _baseline(self) -> Baseline:
+    def _reference(self) -> Reference:
         def tell(name: str) -> None:
             self.tick("running the original twice")
 
         homes = self.homes[ORIGINAL], self.homes[NULL]
-        return baseline.run(self.runner, homes, self.request.units, self.together, tell)
+        return reference.run(self.runner, homes, self.request.units, self.together, tell)
 
-    def _check(self, variants: Sequence[Variant], base: Baseline) -> Checked:
+    def _check(self, variants: Sequence[Variant], base: Reference) -> Checked:
         def tell(name: str) -> None:
             self.tick(f"comparing results: {name}")
 
         return check_pass.run(self.runner, self.homes, variants, base, self.together, tell)
 
-    def _count(self, variants: Sequence[Variant], checked: Checked, base: Baseline) -> dict[str, Counts]:
+    def _count(self, variants: Sequence[Variant], checked: Checked, base: Reference) -> dict[str, Counts]:
         course = base.course
         if course.ledger or course.gap:
             return count_pass.taken(base.record, checked.records, self.homes, course.gap, self.request.device)
@@ -192,7 +192,7 @@ class _Verification:
             self.runner, self.homes, sound, self.together, lambda name: self.tick(f"counting transfers: {name}")
         )
 
-    def _time(self, variants: Sequence[Variant], base: Baseline, checked: Checked) -> Times:
+    def _time(self, variants: Sequence[Variant], base: Reference, checked: Checked) -> Times:
         """Time the variants that run: all fixes together first, each alone only if these move."""
         wanted = [variant for variant in variants if variant.unit is None or checked.status[variant.name] is Status.OK]
         first = [variant for variant in wanted if variant.kind in ("original", "null", "all")]
@@ -204,7 +204,7 @@ class _Verification:
             found.merge(self._timed([*first[:2], *rest], base, checked, self.watch.left))
         return found
 
-    def _timed(self, wanted: Sequence[Variant], base: Baseline, checked: Checked, budget: float) -> Times:
+    def _timed(self, wanted: Sequence[Variant], base: Reference, checked: Checked, budget: float) -> Times:
         """Time some variants, launch by launch; after each, those with a verdict take no further part."""
         options = self.options
         self.timings += 1
@@ -250,7 +250,7 @@ class _Verification:
         }
         return [single(unit) for unit in self.request.units if unit.id in wanted]
 
-    def _written(self, checked: Baseline) -> tuple[str, ...]:
+    def _written(self, checked: Reference) -> tuple[str, ...]:
         """Name what the program wrote outside its copy where nothing refuses that."""
         paths = () if self.site.landlock else checked.writes
         return tuple(f"the program wrote outside its copy: {path}" for path in paths)
@@ -265,7 +265,7 @@ class _Verification:
     def _report(
         self,
         variants: Sequence[Variant],
-        base: Baseline,
+        base: Reference,
         checked: Checked,
         counts: Mapping[str, Counts],
         timed: Times,

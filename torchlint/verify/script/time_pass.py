@@ -12,7 +12,7 @@ from torchlint.verify.machine.processes import Child
 from torchlint.verify.model import Status
 from torchlint.verify.options import Options
 from torchlint.verify.script import lockstep
-from torchlint.verify.script.lockstep import BLOCK_SECONDS, BLOCK_STEPS, Pace, Resident
+from torchlint.verify.script.lockstep import BLOCK_SECONDS, BLOCK_STEPS, LaunchSettings, Resident
 from torchlint.verify.script.runs import Home, Runner, record_in
 from torchlint.verify.session.times import Times
 from torchlint.verify.session.wire import ProgramError
@@ -72,7 +72,7 @@ class TimePass:
         options = self.runner.options
         started: dict[str, tuple[Child, Path]] = {}
         residents = [self._resident(variant.name, started) for variant in variants]
-        pace = Pace(rounds, options.settle, options.block, options.timeout, seconds, self.together)
+        pace = LaunchSettings(rounds, options.settle, options.block, options.timeout, seconds, self.together)
         self._number += 1
         number = self._number
         steps = lockstep.run(

@@ -22,14 +22,14 @@ from torchlint.verify.model import (
     Verdict,
 )
 from torchlint.verify.options import Options
-from torchlint.verify.script.baseline import Baseline
 from torchlint.verify.script.check_pass import Checked
+from torchlint.verify.script.reference import Reference
 from torchlint.verify.session.times import Times
 from torchlint.verify.variants import ALL, ORIGINAL, Variant
 
 
 def speeds(
-    variants: Sequence[Variant], base: Baseline, checked: Checked, timed: Times, options: Options
+    variants: Sequence[Variant], base: Reference, checked: Checked, timed: Times, options: Options
 ) -> dict[str, Speed]:
     """Return what the timing says of each variant; of many fixes p-values are adjusted for their number."""
     null = timed.null_control()
@@ -46,7 +46,7 @@ def speeds(
 
 def _speed(
     variant: Variant,
-    base: Baseline,
+    base: Reference,
     checked: Checked,
     timed: Times,
     options: Options,
@@ -87,7 +87,7 @@ def _together(timed: Times) -> str:
 
 def results(
     variants: Sequence[Variant],
-    base: Baseline,
+    base: Reference,
     checked: Checked,
     timed: Times,
     counts: Mapping[str, Counts],
@@ -123,7 +123,7 @@ def results(
     return tuple(found)
 
 
-def _exercised(variant: Variant, base: Baseline) -> bool | None:
+def _exercised(variant: Variant, base: Reference) -> bool | None:
     """Say whether any of a variant's fixes ran."""
     seen = [base.exercised.get(name) for name in variant.ids]
     return True if True in seen else None if None in seen else False

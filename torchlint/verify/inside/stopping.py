@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 
-class Search:
+class StoppingPoint:
     """Counts steps of training and batches of evaluation together, as ticks, and says where to stop.
 
     Args (keys of the settings):

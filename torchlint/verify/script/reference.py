@@ -19,7 +19,7 @@ from torchlint.verify.session.promise import Comparison
 
 
 @dataclass(frozen=True, slots=True)
-class Baseline:
+class Reference:
     """What the original does.
 
     Args:
@@ -51,7 +51,7 @@ def run(
     units: Sequence[FixUnit],
     together: int,
     tick: Callable[[str], None],
-) -> Baseline:
+) -> Reference:
     """Find out what part of the program to run, and run the original through it twice.
 
     Args:
@@ -70,7 +70,7 @@ def run(
     peak = int(watched.record.get("peak") or 0)
     if units and not any(ran is not False for ran in exercised.values()):  # there is nothing to compare with it
         course = course.gone(watched.record)
-        return Baseline(watched, None, exercised, peak, watched.writes(), course.notes, course)
+        return Reference(watched, None, exercised, peak, watched.writes(), course.notes, course)
     wanted = [(home, "check", course.settings())]
     again = watched.record.get("ticks") != course.until and not (course.until == 0 and _by_itself(watched))
     if again:  # it was stopped later, in search of places that do not run
@@ -81,7 +81,7 @@ def run(
     first, second = records[0], records[1] if again else watched
     itself, warnings = _itself(runner, first, second)
     course = course.gone(first.record)
-    return Baseline(
+    return Reference(
         first,
         itself,
         exercised,
