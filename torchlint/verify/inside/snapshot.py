@@ -160,21 +160,11 @@ class _Taker:
         elif isinstance(value, Lazy):
             self._lazy(path, value)
         elif isinstance(value, Mapping):
-            self.leaves[path] = {"kind": "keys", "type": name, "text": _keys(value), "order": str(list(value))}
-            for key, item in value.items():
-                self.take(f"{path}[{key!r}]", item, depth)
-            if isinstance(value, collections.defaultdict):
-                self.take(f"{path}.default_factory", value.default_factory, depth)
-            self._attributes(path, value, depth)
+            self._mapping(path, value, depth)
         elif isinstance(value, (set, frozenset)):
             self.leaves[path] = {"kind": "plain", "type": name, "text": str(sorted(map(repr, value)))}
         elif isinstance(value, (list, tuple)):
-            fields = ", ".join(map(str, getattr(type(value), "_fields", ())))
-            text = f"{len(value)} items" + (f": {fields}" if fields else "")
-            self.leaves[path] = {"kind": "items", "type": name, "text": text}
-            for index, item in enumerate(value):
-                self.take(f"{path}[{index}]", item, depth)
-            self._attributes(path, value, depth)
+            self._items(path, value, depth)
         elif isinstance(value, (torch.dtype, torch.device, torch.layout, range, slice)):
             self.leaves[path] = {"kind": "plain", "type": name, "text": str(value)}
         elif isinstance(value, torch.Generator):
@@ -183,6 +173,23 @@ class _Taker:
             self._numpy(path, value)
         else:
             self._object(path, value, depth)
+
+    def _mapping(self, path: str, value: Mapping[Any, Any], depth: int) -> None:
+        kind = type(value).__name__
+        self.leaves[path] = {"kind": "keys", "type": kind, "text": _keys(value), "order": str(list(value))}
+        for key, item in value.items():
+            self.take(f"{path}[{key!r}]", item, depth)
+        if isinstance(value, collections.defaultdict):
+            self.take(f"{path}.default_factory", value.default_factory, depth)
+        self._attributes(path, value, depth)
+
+    def _items(self, path: str, value: list[Any] | tuple[Any, ...], depth: int) -> None:
+        fields = ", ".join(map(str, getattr(type(value), "_fields", ())))
+        text = f"{len(value)} items" + (f": {fields}" if fields else "")
+        self.leaves[path] = {"kind": "items", "type": type(value).__name__, "text": text}
+        for index, item in enumerate(value):
+            self.take(f"{path}[{index}]", item, depth)
+        self._attributes(path, value, depth)
 
     def _lazy(self, path: str, value: Lazy) -> None:
         self.leaves[path] = {"kind": "lazy", "type": value.type, "text": f"{len(value.items)} items"}

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from torchlint.verify.model import CountLine, Counts, Equality, Expected, Level
+from torchlint.verify.model import Counts, Equality, Expected, Level
 from torchlint.verify.paired.rule_page import Page
 from torchlint.verify.paired.sessions import Session
+from torchlint.verify.session.counts import side_by_side
 from torchlint.verify.session.promise import Comparison, comparison, judged, together
 from torchlint.verify.session.wire import ProgramError
 from torchlint.verify.session.workers import Worker
@@ -150,27 +151,4 @@ class ExampleRunner:
                 return Counts("virtual-cuda", unavailable=str(told["unavailable"]))
             summaries.append(told)
         before, after = summaries
-        return Counts(
-            basis="virtual-cuda",
-            steps=1,
-            syncs=(before["syncs"], after["syncs"]),
-            h2d_bytes=(before["h2d_bytes"], after["h2d_bytes"]),
-            d2h_bytes=(before["d2h_bytes"], after["d2h_bytes"]),
-            staged=(before["staged"], after["staged"]),
-            before=_lines(before),
-            after=_lines(after),
-        )
-
-
-def _lines(summary: Mapping[str, Any]) -> tuple[CountLine, ...]:
-    return tuple(
-        CountLine(
-            kind=str(line["kind"]),
-            file=str(line["file"]),
-            line=int(line["line"]),
-            count=int(line["count"]),
-            bytes=int(line["bytes"]),
-            what=str(line.get("what", "")),
-        )
-        for line in summary["lines"]
-    )
+        return side_by_side("virtual-cuda", before, after)

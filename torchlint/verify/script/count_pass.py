@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from torchlint.report.kit.words import visible
-from torchlint.verify.model import CountLine, Counts, Status
+from torchlint.verify.model import Counts, Status
 from torchlint.verify.script.course import SKIPPED_STEPS
 from torchlint.verify.script.runs import Home, Runner, RunRecord
+from torchlint.verify.session.counts import side_by_side
 from torchlint.verify.variants import ORIGINAL, Variant
 
 UNUSED = (
@@ -52,25 +53,12 @@ def paired(before: RunRecord, after: RunRecord, home: Home, other: Home, device:
     reason = gap(before, one) or gap(after, two)
     if reason or not one or not two:
         return Counts(basis, unavailable=reason or "nothing was counted")
+    copies = str(home.copy), str(other.copy)
+    found = side_by_side(basis, one, two, copies)
     evaluated = one.get("evaluation"), two.get("evaluation")
-    return replace(
-        _side_by_side(basis, one, two, home, other),
-        evaluation=_side_by_side(basis, *evaluated, home, other) if evaluated[0] and evaluated[1] else None,
-    )
-
-
-def _side_by_side(basis: str, one: Mapping[str, Any], two: Mapping[str, Any], home: Home, other: Home) -> Counts:
-    steps = min(int(one["steps"]), int(two["steps"]))
-    return Counts(
-        basis=basis,
-        steps=steps,
-        syncs=(one["syncs"], two["syncs"]),
-        h2d_bytes=(one["h2d_bytes"], two["h2d_bytes"]),
-        d2h_bytes=(one["d2h_bytes"], two["d2h_bytes"]),
-        staged=(one["staged"], two["staged"]),
-        before=_lines(one, home),
-        after=_lines(two, other),
-    )
+    if not (evaluated[0] and evaluated[1]):
+        return found
+    return replace(found, evaluation=side_by_side(basis, *evaluated, copies))
 
 
 def gap(record: RunRecord, counts: Mapping[str, Any] | None) -> str:
@@ -96,18 +84,3 @@ def unused_hint(typed: Sequence[str]) -> str:
                 "to have what it does on a GPU predicted"
             )
     return ""
-
-
-def _lines(counts: Mapping[str, Any], home: Home) -> tuple[CountLine, ...]:
-    prefix = f"{home.copy}/"
-    return tuple(
-        CountLine(
-            line["kind"],
-            str(line["file"]).removeprefix(prefix),
-            int(line["line"]),
-            int(line["count"]),
-            int(line["bytes"]),
-            str(line.get("what", "")),
-        )
-        for line in counts.get("lines", ())
-    )
