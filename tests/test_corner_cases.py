@@ -51,6 +51,10 @@ def test_every_file_is_that_of_a_rule() -> None:
     assert {path.relative_to(CORNERS).as_posix() for path in CORNERS.rglob("*.py")} <= names
 
 
+def test_a_page_leaves_no_more_than_three_things_alone() -> None:
+    assert [info.code for info in rules() if len(code_blocks(info.sections["Leave alone"])) > 3] == []
+
+
 INFO = rules()[0]
 SPEAKS = f"# --- A sentence\n#     of two lines.\nx = 1\ny = 2  # {INFO.code}\n\n# +++\nx = 3\n\n# --- Silent.\nz = 4\n"
 

@@ -1,13 +1,13 @@
 """Switch autograd's anomaly detection off for normal training
 
 ## Why
-Anomaly detection records a Python stack trace for every operation of the forward pass and checks every gradient of
-the backward pass for NaN, which reads a value from the device each time. The PyTorch tuning guide names it, with
-`gradcheck` and `emit_nvtx`, among the debugging APIs to disable for regular training. `check_nan=False` saves only
-the second part.
+Anomaly detection records a Python stack trace for every operation of the forward pass and checks
+every gradient of the backward pass for NaN, which reads a value from the device each time. The
+PyTorch tuning guide names it, with `gradcheck` and `emit_nvtx`, among the debugging APIs to disable
+for regular training. `check_nan=False` saves only the second part.
 
-Flagged: `set_detect_anomaly(True)` that runs unconditionally, `detect_anomaly()` or `emit_nvtx()` held around training
-steps, and `gradcheck` inside of a training step.
+Flagged: `set_detect_anomaly(True)` that runs unconditionally, `detect_anomaly()` or `emit_nvtx()`
+held around training steps, and `gradcheck` inside of a training step.
 
 ## Setup
 ```python
@@ -32,55 +32,12 @@ torch.autograd.set_detect_anomaly(True)
 train()
 ```
 
-```python
-with torch.autograd.detect_anomaly():
-    train()
-```
-
-```python
-def square(x):
-    return x * x
-
-
-for x in batches:
-    optimizer.zero_grad()
-    torch.autograd.gradcheck(square, x[:1].double().requires_grad_())
-    model(x).sum().backward()
-    optimizer.step()
-```
-
 ## Good
 ```python
 train()
 ```
 
-```python
-train()
-```
-
-```python
-def square(x):
-    return x * x
-
-
-torch.autograd.gradcheck(square, torch.ones(1, dtype=torch.float64, requires_grad=True))
-for x in batches:
-    optimizer.zero_grad()
-    model(x).sum().backward()
-    optimizer.step()
-```
-
 ## Leave alone
-A flag or the configuration decides.
-```python
-def main(args):
-    torch.autograd.set_detect_anomaly(args.debug)
-    with torch.autograd.set_detect_anomaly(mode=args.debug):
-        train()
-    with torch.autograd.profiler.emit_nvtx(enabled=args.nvtx):
-        train()
-```
-
 Inside of a condition it is on only when somebody asks for it.
 ```python
 def main(args):
@@ -89,43 +46,10 @@ def main(args):
     train()
 ```
 
-Every caller in the file asks first.
-```python
-def watch():
-    torch.autograd.set_detect_anomaly(True)
-
-
-def main(args):
-    if args.detect_anomaly:
-        watch()
-    train()
-```
-
-Tests, and scripts written to find a fault, want it.
-```python
-def test_gradients():
-    torch.autograd.set_detect_anomaly(True)
-    train()
-
-
-def debug_nan():
-    with torch.autograd.detect_anomaly():
-        train()
-```
-
 Switching it off.
 ```python
 torch.autograd.set_detect_anomaly(False)
 train()
-```
-
-Around one part of the code, and off again.
-```python
-def reproduce(x):
-    torch.autograd.set_detect_anomaly(True)
-    loss = model(x).sum()
-    torch.autograd.set_detect_anomaly(False)
-    return loss
 ```
 
 Around code that does not train, for instance one backward pass of a forward check.
@@ -134,28 +58,13 @@ with torch.autograd.detect_anomaly():
     print(model(batches[0]).sum())
 ```
 
-After a failure, to say where it came from.
-```python
-def explain(x):
-    try:
-        train()
-    except RuntimeError:
-        torch.autograd.set_detect_anomaly(True)
-        train()
-```
-
-A gradient check outside of the training loop runs once.
-```python
-torch.autograd.gradcheck(lambda x: x * 2, torch.ones(1, dtype=torch.float64, requires_grad=True))
-train()
-```
-
 ## Fix safety
 Unsafe: what is computed stays the same, but a NaN in a gradient no longer raises a RuntimeError.
 
 ## Measure
-Timed is one call of `train()` over ten batches. A gain is expected on a CPU, where stack traces and the checks of every
-gradient are saved, and more of it on a GPU, where each check waits for the device.
+Timed is one call of `train()` over ten batches. A gain is expected on a CPU, where stack traces and
+the checks of every gradient are saved, and more of it on a GPU, where each check waits for the
+device.
 ```python
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4), nn.Sigmoid()).to(device)

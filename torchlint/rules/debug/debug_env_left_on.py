@@ -1,17 +1,19 @@
 """Remove environment switches that serialise or slow the run
 
 ## Why
-These variables are meant for finding a fault, and slow every run in which they stay (PyTorch docs, CUDA environment
-variables, torch.distributed debugging and torch.compile troubleshooting; NCCL's environment variables):
-`CUDA_LAUNCH_BLOCKING=1` makes the host wait for every kernel, `PYTORCH_NO_CUDA_MEMORY_CACHING` calls `cudaMalloc` for
-every tensor, `TORCH_DISTRIBUTED_DEBUG=DETAIL` checks every collective for consistency, `TORCHDYNAMO_DISABLE=1` and
-`TORCH_COMPILE_DISABLE=1` turn `torch.compile` off, `PYTORCH_JIT=0` turns TorchScript off,
-`TORCH_COMPILE_DEBUG=1` writes the generated code of every graph, `NCCL_P2P_DISABLE=1`, `NCCL_SHM_DISABLE=1` and
-`NCCL_IB_DISABLE=1` send all traffic between GPUs over slower ways, and `NCCL_BLOCKING_WAIT=1` makes the host wait for
-every collective. Set in the code, they hold for everybody who runs it.
+These variables are meant for finding a fault, and slow every run in which they stay (PyTorch docs,
+CUDA environment variables, torch.distributed debugging and torch.compile troubleshooting; NCCL's
+environment variables): `CUDA_LAUNCH_BLOCKING=1` makes the host wait for every kernel,
+`PYTORCH_NO_CUDA_MEMORY_CACHING` calls `cudaMalloc` for every tensor,
+`TORCH_DISTRIBUTED_DEBUG=DETAIL` checks every collective for consistency, `TORCHDYNAMO_DISABLE=1`
+and `TORCH_COMPILE_DISABLE=1` turn `torch.compile` off, `PYTORCH_JIT=0` turns TorchScript off,
+`TORCH_COMPILE_DEBUG=1` writes the generated code of every graph, `NCCL_P2P_DISABLE=1`,
+`NCCL_SHM_DISABLE=1` and `NCCL_IB_DISABLE=1` send all traffic between GPUs over slower ways, and
+`NCCL_BLOCKING_WAIT=1` makes the host wait for every collective. Set in the code, they hold for
+everybody who runs it.
 
-Flagged: one of these variables set to a literal that switches it on, unconditionally. A comment beside it explains why it
-is there: then it is only an info.
+Flagged: one of these variables set to a literal that switches it on, unconditionally. A comment
+beside it explains why it is there: then it is only an info.
 
 ## Setup
 ```python
@@ -55,35 +57,9 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["NCCL_DEBUG"] = "INFO"
 ```
 
-Tests, benchmarks and debugging code.
-```python
-def debug_kernel():
-    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
-```
-
-What is taken back by the function that sets it.
-```python
-def eagerly(call):
-    before = os.environ.get("TORCHDYNAMO_DISABLE")
-    os.environ["TORCHDYNAMO_DISABLE"] = "1"
-    try:
-        return call()
-    finally:
-        if before is None:
-            os.environ.pop("TORCHDYNAMO_DISABLE", None)
-        else:
-            os.environ["TORCHDYNAMO_DISABLE"] = before
-```
-
-Reading it, and the environment of another program.
-```python
-blocking = os.environ.get("CUDA_LAUNCH_BLOCKING", "1")
-environment = {"CUDA_LAUNCH_BLOCKING": "1"}
-environment["CUDA_LAUNCH_BLOCKING"] = "1"
-```
-
 ## Fix safety
-Unsafe: errors of kernels are reported later and at another line, and a machine that needs the work-around fails again.
+Unsafe: errors of kernels are reported later and at another line, and a machine that needs the
+work-around fails again.
 
 ## Measure
 Not timed: the variables are read when CUDA or a library starts, not once more in a running process.

@@ -1,13 +1,15 @@
 """Collect memory statistics now and then, not every step
 
 ## Why
-`memory_summary()`, `memory_stats()` and everything built on them (`memory_allocated()`, `memory_reserved()`, the `max_`
-functions) gather a nested dictionary of all the allocator's counters; `memory_snapshot()` walks every block, `nvidia-smi`
-starts a process, and `psutil.cpu_percent(interval=...)` sleeps. None of this waits for the device, but the host does it
+`memory_summary()`, `memory_stats()` and everything built on them (`memory_allocated()`,
+`memory_reserved()`, the `max_` functions) gather a nested dictionary of all the allocator's
+counters; `memory_snapshot()` walks every block, `nvidia-smi` starts a process, and
+`psutil.cpu_percent(interval=...)` sleeps. None of this waits for the device, but the host does it
 instead of launching kernels. Once per epoch or every hundred steps shows the same.
 
-Flagged, in code that runs every training step: the statistics of `torch.cuda`, `pynvml` and `psutil` (info), and a summary, a
-snapshot, the recording of the memory history, `nvidia-smi`, or a sleeping `cpu_percent` (warning).
+Flagged, in code that runs every training step: the statistics of `torch.cuda`, `pynvml` and
+`psutil` (info), and a summary, a snapshot, the recording of the memory history, `nvidia-smi`, or a
+sleeping `cpu_percent` (warning).
 
 ## Setup
 ```python
@@ -28,15 +30,6 @@ for x in batches:
     model(x).sum().backward()
     optimizer.step()
     used = torch.cuda.memory_allocated()
-```
-
-```python
-def train():
-    for x in batches:
-        optimizer.zero_grad()
-        model(x).sum().backward()
-        optimizer.step()
-        print(torch.cuda.memory_summary())
 ```
 
 ## Good
@@ -60,18 +53,6 @@ def train():
         print(torch.cuda.memory_summary())
 ```
 
-After running out of memory, the statistics are what is wanted.
-```python
-def survive():
-    for x in batches:
-        try:
-            model(x).sum().backward()
-            optimizer.step()
-        except torch.cuda.OutOfMemoryError:
-            print(torch.cuda.memory_summary())
-            raise
-```
-
 On demand: a setting switches it on.
 ```python
 def debug(args):
@@ -82,57 +63,12 @@ def debug(args):
             print(torch.cuda.memory_allocated())
 ```
 
-Benchmarks and tests measure memory.
-```python
-def benchmark():
-    for x in batches:
-        model(x).sum().backward()
-        optimizer.step()
-        print(torch.cuda.max_memory_allocated())
-```
-
-Also in a helper of a benchmark.
-```python
-def used():
-    return torch.cuda.memory_allocated()
-
-
-def benchmark_steps():
-    for x in batches:
-        model(x).sum().backward()
-        optimizer.step()
-        used()
-```
-
-Setting the counters back costs nothing to speak of, and other programs are other programs.
-```python
-import psutil
-
-
-def reset():
-    for x in batches:
-        torch.cuda.reset_peak_memory_stats()
-        model(x).sum().backward()
-        optimizer.step()
-        subprocess.run(["true"])
-        psutil.cpu_count()
-```
-
-Evaluation, where a step is often a whole pass.
-```python
-def evaluate():
-    model.eval()
-    with torch.no_grad():
-        for x in batches:
-            print(model(x).mean(), torch.cuda.memory_allocated())
-```
-
 ## Fix safety
 No fix is offered: how often the statistics are wanted is yours to decide.
 
 ## Measure
-Timed are ten steps. On a CPU next to no gain is expected, for there are no statistics to gather: what is saved on a GPU
-is the host's work of gathering them.
+Timed are ten steps. On a CPU next to no gain is expected, for there are no statistics to gather:
+what is saved on a GPU is the host's work of gathering them.
 ```python
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 model = nn.Linear(8, 4).to(device)

@@ -1,16 +1,17 @@
 """Profile a few steps, not the whole training run
 
 ## Why
-A profiler records every operation; `with_stack`, `record_shapes` and `profile_memory` add to that ("Enabling shape and
-stack tracing results in additional overhead", docs of torch.profiler), and the events of a run without an end fill the
-memory. `schedule(wait=..., warmup=..., active=...)` with `step()` records a few steps and costs next to nothing in
-between.
+A profiler records every operation; `with_stack`, `record_shapes` and `profile_memory` add to that
+("Enabling shape and stack tracing results in additional overhead", docs of torch.profiler), and the
+events of a run without an end fill the memory. `schedule(wait=..., warmup=..., active=...)` with
+`step()` records a few steps and costs next to nothing in between.
 
-Flagged: a profiler without a schedule (also `cProfile`, `tracemalloc` and the decorators of `memory_profiler` and
-`line_profiler`) around a training loop that nothing ends after a few steps, unconditionally; a schedule without any
-`step()`; arguments of `torch.profiler.profile` given to `torch.autograd.profiler.profile`, which raises a TypeError; and
-`use_cuda=True`, which is deprecated. `record_function` is left alone: it costs little, but it is not free either when
-no profiler runs, so keep it out of loops over elements.
+Flagged: a profiler without a schedule (also `cProfile`, `tracemalloc` and the decorators of
+`memory_profiler` and `line_profiler`) around a training loop that nothing ends after a few steps,
+unconditionally; a schedule without any `step()`; arguments of `torch.profiler.profile` given to
+`torch.autograd.profiler.profile`, which raises a TypeError; and `use_cuda=True`, which is
+deprecated. `record_function` is left alone: it costs little, but it is not free either when no
+profiler runs, so keep it out of loops over elements.
 
 ## Setup
 ```python
@@ -43,32 +44,6 @@ with profile(with_stack=True, profile_memory=True):
     train()
 ```
 
-```python
-profiler = cProfile.Profile()
-profiler.enable()
-train()
-profiler.disable()
-```
-
-```python
-with profile(schedule=schedule(wait=1, warmup=1, active=1)) as profiler:
-    for x in batches:
-        step(x)
-```
-
-```python
-def main(args):
-    with torch.autograd.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
-        train()
-```
-
-```python
-def kernels(x):
-    with torch.autograd.profiler.profile(use_cuda=True) as profiler:
-        model(x)
-    return profiler
-```
-
 ## Good
 ```python
 with profile(schedule=schedule(wait=1, warmup=1, active=1, repeat=1)) as profiler:
@@ -84,18 +59,6 @@ def main(args):
     if args.profile:
         with profile():
             train()
-    with torch.autograd.profiler.profile(enabled=args.profile):
-        train()
-    if args.memory:
-        tracemalloc.start()
-    train()
-```
-
-Settings that come from elsewhere may hold a schedule.
-```python
-def main(**settings):
-    with profile(**settings):
-        train()
 ```
 
 A bounded number of steps.
@@ -103,49 +66,9 @@ A bounded number of steps.
 with profile(with_stack=True):
     for _ in range(10):
         step(batches[0])
-with profile(with_stack=True):
-    for index, x in enumerate(batches):
-        step(x)
-        if index > 10:
-            break
 ```
 
-One step, or code that does not train.
-```python
-with profile() as profiler:
-    step(batches[0])
-with profile() as profiler:
-    model(batches[0])
-```
-
-The profiler that steps elsewhere: it is handed on.
-```python
-def run(profiler):
-    for x in batches:
-        step(x)
-        profiler.step()
-
-
-with profile(schedule=schedule(wait=1, warmup=1, active=1)) as profiler:
-    run(profiler)
-```
-
-Switched off before the training starts.
-```python
-tracemalloc.start()
-model(batches[0])
-tracemalloc.stop()
-train()
-```
-
-Benchmarks and profiling scripts.
-```python
-def profile_training():
-    with profile():
-        train()
-```
-
-Labels alone.
+Labels alone: no profiler runs.
 ```python
 for x in batches:
     with torch.profiler.record_function("step"):
@@ -156,8 +79,9 @@ for x in batches:
 Only `use_device="cuda"` for `use_cuda=True` is suggested; what to profile is yours to decide.
 
 ## Measure
-Timed are 30 steps: all of them are profiled, or one after a warm-up; starting and ending the profiler is part of it. A
-gain is expected on a CPU and on a GPU, and it grows with the number of steps.
+Timed are 30 steps: all of them are profiled, or one after a warm-up; starting and ending the
+profiler is part of it. A gain is expected on a CPU and on a GPU, and it grows with the number of
+steps.
 ```python
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 model = nn.Linear(8, 4).to(device)

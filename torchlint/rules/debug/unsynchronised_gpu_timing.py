@@ -1,13 +1,15 @@
 """Wait for the device before you read the clock
 
 ## Why
-CUDA calls return before the work is done, so a host timer around them measures how long the launches took: "time
-measurements without synchronizations are not accurate" (CUDA semantics of the PyTorch docs). Call
-`torch.cuda.synchronize()` before both readings, use `torch.cuda.Event(enable_timing=True)`, or let
-`torch.utils.benchmark.Timer` do it; and warm up first. A wrong timer is also why slow code looks fast.
+CUDA calls return before the work is done, so a host timer around them measures how long the
+launches took: "time measurements without synchronizations are not accurate" (CUDA semantics of the
+PyTorch docs). Call `torch.cuda.synchronize()` before both readings, use
+`torch.cuda.Event(enable_timing=True)`, or let `torch.utils.benchmark.Timer` do it; and warm up
+first. A wrong timer is also why slow code looks fast.
 
-Flagged: a difference of two clock readings in one block, with a model call or a backward pass on the device between them,
-and nothing there that waits or that is not known to leave the device alone.
+Flagged: a difference of two clock readings in one block, with a model call or a backward pass on
+the device between them, and nothing there that waits or that is not known to leave the device
+alone.
 
 ## Setup
 ```python
@@ -28,15 +30,6 @@ y = model(x)
 print(time.time() - start)
 ```
 
-```python
-with torch.no_grad():
-    start = time.perf_counter()
-    for _ in range(10):
-        y = model(x)
-    end = time.perf_counter()
-    elapsed = end - start
-```
-
 ## Good
 ```python
 def finish():
@@ -52,33 +45,11 @@ print(time.time() - start)
 ```
 
 ## Leave alone
-Something waits: a synchronisation, a copy to the host, a read of a number, a print.
+A copy to the host waits, and so does a read of a number.
 ```python
-def measure():
-    start = time.time()
-    y = model(x)
-    torch.cuda.synchronize()
-    first = time.time() - start
-    start = time.time()
-    y = model(x).cpu()
-    second = time.time() - start
-    start = time.time()
-    loss = model(x).sum().item()
-    third = time.time() - start
-    start = time.time()
-    print(model(x))
-    return first, second, third, time.time() - start, y, loss
-```
-
-CUDA events measure on the device.
-```python
-def events():
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    start = time.time()
-    begin.record()
-    y = model(x)
-    end.record()
-    return y, time.time() - start
+start = time.time()
+y = model(x).cpu()
+elapsed = time.time() - start
 ```
 
 Unknown functions may wait.
@@ -86,17 +57,6 @@ Unknown functions may wait.
 def unknown(postprocess):
     start = time.time()
     y = postprocess(model(x))
-    return y, time.time() - start
-```
-
-A predictor that takes arrays gives results back.
-```python
-import numpy
-
-
-def predict():
-    start = time.time()
-    y = model(numpy.zeros((8, 8)))
     return y, time.time() - start
 ```
 
@@ -108,51 +68,12 @@ def load(loader):
     return batch, time.time() - start
 ```
 
-A whole epoch: its own reads wait, and the launches of one step are nothing beside it.
-```python
-def epoch(loader, optimizer):
-    start = time.time()
-    for batch, target in loader:
-        optimizer.zero_grad()
-        nn.functional.mse_loss(model(batch), target).backward()
-        optimizer.step()
-    return time.time() - start
-```
-
-Meters that average over many steps.
-```python
-def meters(loader, meter):
-    for batch in loader:
-        start = time.time()
-        y = model(batch)
-        meter.update(time.time() - start)
-    return y
-```
-
-Two readings with the clock started anew in between, and a reading that is no difference.
-```python
-def restarted():
-    start = time.time()
-    y = model(x)
-    start = time.time()
-    return y, time.time() - start, time.time()
-```
-
-A branch on a tensor waits.
-```python
-def branch():
-    start = time.time()
-    y = model(x).sum()
-    if y > 0:
-        y = -y
-    return y, time.time() - start
-```
-
 ## Fix safety
 No fix is offered: warming up and the choice of the clock belong to it.
 
 ## Measure
-Not timed: it is about a clock that is read too early; waiting first makes the reading right, not the code faster.
+Not timed: it is about a clock that is read too early; waiting first makes the reading right, not
+the code faster.
 """
 
 from __future__ import annotations

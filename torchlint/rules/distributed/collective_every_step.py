@@ -50,7 +50,7 @@ for step, (x, y) in enumerate(loader):
 ```
 
 ## Leave alone
-Now and then.
+Once in a hundred steps.
 ```python
 for step, (x, y) in enumerate(loader):
     loss_fn(model(x), y).backward()

@@ -53,7 +53,7 @@ if __name__ == "__main__":
 ```
 
 ## Leave alone
-A test for the wrapper unwraps a model and wraps nothing.
+`isinstance` with the class of the wrapper wraps nothing.
 ```python
 if isinstance(model, nn.DataParallel):
     model = model.module

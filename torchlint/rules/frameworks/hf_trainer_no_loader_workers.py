@@ -1,12 +1,13 @@
 """Give the transformers Trainer worker processes for its loader
 
 ## Why
-`TrainingArguments.dataloader_num_workers` is 0 by default: the training process itself fetches every sample and collates
-the batch, and the GPU waits meanwhile (transformers docs, "Data preloading"). Memory is pinned by default, but that alone
-prepares nothing. With `dataloader_persistent_workers=True` the workers live on from epoch to epoch.
+`TrainingArguments.dataloader_num_workers` is 0 by default: the training process itself fetches
+every sample and collates the batch, and the GPU waits meanwhile (transformers docs, "Data
+preloading"). Memory is pinned by default, but that alone prepares nothing. With
+`dataloader_persistent_workers=True` the workers live on from epoch to epoch.
 
-Flagged: `TrainingArguments(...)` without `dataloader_num_workers`, or with 0, in a file whose dataset, `set_transform`
-or collate function reads files, decodes, tokenises or augments.
+Flagged: `TrainingArguments(...)` without `dataloader_num_workers`, or with 0, in a file whose
+dataset, `set_transform` or collate function reads files, decodes, tokenises or augments.
 
 The examples need transformers and are not executed by the tests.
 
@@ -86,59 +87,13 @@ def train(model, rows, augment, workers, **options):
     Trainer(model, TrainingArguments("out", **options), train_dataset=rows).train()
 ```
 
-So it is where the command line decides.
-```python
-from transformers import HfArgumentParser, Trainer, TrainingArguments
-
-
-def train(model, rows, augment):
-    (args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
-    rows.set_transform(augment)
-    Trainer(model, args, train_dataset=rows).train()
-```
-
-A stream from one shard cannot be split among workers.
-```python
-from datasets import load_dataset
-from transformers import Trainer, TrainingArguments
-
-
-def train(model, augment):
-    rows = load_dataset("images", streaming=True).with_transform(augment)
-    Trainer(model, TrainingArguments("out", max_steps=1000), train_dataset=rows).train()
-```
-
-A handful of steps is a smoke run, and tests are small.
-```python
-from transformers import Trainer, TrainingArguments
-
-
-def smoke(model, rows, augment):
-    rows.set_transform(augment)
-    Trainer(model, TrainingArguments("out", max_steps=10), train_dataset=rows).train()
-
-
-def test_training(model, rows, augment):
-    rows.set_transform(augment)
-    Trainer(model, TrainingArguments("out"), train_dataset=rows).train()
-```
-
-A class of the same name is not the library's.
-```python
-from mine import Trainer, TrainingArguments
-
-
-def train(model, rows, augment):
-    rows.set_transform(augment)
-    Trainer(model, TrainingArguments("out"), train_dataset=rows).train()
-```
-
 ## Fix safety
-Unsafe: random augmentation then draws from the workers' generators, and each worker needs memory of its own.
+Unsafe: random augmentation then draws from the workers' generators, and each worker needs memory of
+its own.
 
 ## Measure
-Not timed: the example needs transformers, image files and a model.
-A gain is expected where reading the samples takes long and cores are idle, most of all beside a GPU.
+Not timed: the example needs transformers, image files and a model. A gain is expected where reading
+the samples takes long and cores are idle, most of all beside a GPU.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Let the transformers Trainer log and gather less often than every step
 
 ## Why
-With `logging_steps=1` the Trainer gathers the loss over all processes, reads it with `.item()` and calls every logging
-callback on each step, where the default is every 500 (`TrainingArguments`, source of `_maybe_log_save_evaluate`). The
-read waits until the GPU has done all that is queued. `eval_accumulation_steps=1` copies the logits of every evaluation
-batch to the host. `logging_nan_inf_filter`, on by default, costs a look at the loss on every step as well; with False the
-logs show a NaN as a NaN, and nothing else changes.
+With `logging_steps=1` the Trainer gathers the loss over all processes, reads it with `.item()` and
+calls every logging callback on each step, where the default is every 500 (`TrainingArguments`,
+source of `_maybe_log_save_evaluate`). The read waits until the GPU has done all that is queued.
+`eval_accumulation_steps=1` copies the logits of every evaluation batch to the host.
+`logging_nan_inf_filter`, on by default, costs a look at the loss on every step as well; with False
+the logs show a NaN as a NaN, and nothing else changes.
 
 Flagged: `logging_steps=1` or `eval_accumulation_steps=1` as a literal in `TrainingArguments(...)`.
 `torch_empty_cache_steps=1` is a finding of `empty-cache-in-loop`.
@@ -25,26 +26,12 @@ def arguments():
     return TrainingArguments("out", logging_steps=1)
 ```
 
-```python
-def arguments():
-    from transformers import TrainingArguments
-
-    return TrainingArguments("out", eval_accumulation_steps=1)
-```
-
 ## Good
 ```python
 def arguments():
     from transformers import TrainingArguments
 
     return TrainingArguments("out", logging_steps=50)
-```
-
-```python
-def arguments():
-    from transformers import TrainingArguments
-
-    return TrainingArguments("out", eval_accumulation_steps=20)
 ```
 
 ## Leave alone
@@ -71,36 +58,13 @@ from transformers import TrainingArguments
 arguments = TrainingArguments("out", max_steps=20, logging_steps=1)
 ```
 
-Reinforcement learning logs rewards of every step, and its configurations are classes of their own.
-```python
-from trl import GRPOConfig
-
-arguments = GRPOConfig("out", logging_steps=1)
-```
-
-Tests look at every step.
-```python
-from transformers import TrainingArguments
-
-
-def test_logging():
-    return TrainingArguments("out", logging_steps=1)
-```
-
-A class of the same name is not the library's.
-```python
-from mine import TrainingArguments
-
-arguments = TrainingArguments("out", logging_steps=1)
-```
-
 ## Fix safety
-Unsafe: there are fewer lines in the log, and what a dashboard or an early stop reads comes later. Gathering evaluation
-logits on the GPU for more batches needs more of its memory.
+Unsafe: there are fewer lines in the log, and what a dashboard or an early stop reads comes later.
+Gathering evaluation logits on the GPU for more batches needs more of its memory.
 
 ## Measure
-Not timed: the example needs transformers and a Trainer that runs it.
-A gain is expected on a CPU from the calls of logging callbacks, and more on a GPU, where each log waits for the device.
+Not timed: the example needs transformers and a Trainer that runs it. A gain is expected on a CPU
+from the calls of logging callbacks, and more on a GPU, where each log waits for the device.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """Switch the Trainer's debugging aids on for one run, from outside
 
 ## Why
-These flags of Lightning's `Trainer` are for finding faults. `detect_anomaly=True` checks every gradient for NaN and
-keeps a traceback for every forward operation (autograd docs: "should be enabled only for debugging").
-`profiler="advanced"` runs cProfile and `profiler="pytorch"` records every operator. `fast_dev_run`, `overfit_batches`
-and a small `limit_train_batches` train on next to nothing, and `num_sanity_val_steps=-1` runs the whole validation set
-before training starts. `deterministic=True` takes slower kernels: worth it where the result must be repeatable.
+These flags of Lightning's `Trainer` are for finding faults. `detect_anomaly=True` checks every
+gradient for NaN and keeps a traceback for every forward operation (autograd docs: "should be
+enabled only for debugging"). `profiler="advanced"` runs cProfile and `profiler="pytorch"` records
+every operator. `fast_dev_run`, `overfit_batches` and a small `limit_train_batches` train on next to
+nothing, and `num_sanity_val_steps=-1` runs the whole validation set before training starts.
+`deterministic=True` takes slower kernels: worth it where the result must be repeatable.
 
-Flagged: the flag as a literal in the call, `deterministic=True` as a hint. Read it from the command line, and it is on
-only where someone asks.
+Flagged: the flag as a literal in the call, `deterministic=True` as a hint. Read it from the command
+line, and it is on only where someone asks.
 
 The examples need Lightning and are not executed by the tests.
 
@@ -26,13 +27,6 @@ def trainer():
     return Trainer(max_epochs=10, profiler=AdvancedProfiler(), detect_anomaly=True)
 ```
 
-```python
-def trainer():
-    import lightning.pytorch as pl
-
-    return pl.Trainer(fast_dev_run=True, max_epochs=10)
-```
-
 ## Good
 ```python
 def trainer():
@@ -40,13 +34,6 @@ def trainer():
     from lightning.pytorch.profilers import AdvancedProfiler
 
     return Trainer(max_epochs=10)
-```
-
-```python
-def trainer():
-    import lightning.pytorch as pl
-
-    return pl.Trainer(max_epochs=10)
 ```
 
 ## Leave alone
@@ -73,63 +60,12 @@ import lightning.pytorch as pl
 trainer = pl.Trainer(profiler="simple")
 ```
 
-A large share of the batches, or a number of them that makes an epoch, is a plan.
-```python
-import lightning.pytorch as pl
-
-trainer = pl.Trainer(limit_train_batches=1000, num_sanity_val_steps=2)
-other = pl.Trainer(limit_train_batches=0.5)
-```
-
-Tests and benchmarks want a short run.
-```python
-import lightning.pytorch as pl
-
-
-def test_training(model):
-    pl.Trainer(fast_dev_run=True).fit(model)
-```
-
-A function or a branch for debugging is the place for them.
-```python
-import lightning.pytorch as pl
-
-
-def debug_run(model):
-    pl.Trainer(detect_anomaly=True).fit(model)
-
-
-def run(model, debug):
-    if debug:
-        trainer = pl.Trainer(detect_anomaly=True)
-    else:
-        trainer = pl.Trainer()
-    trainer.fit(model)
-```
-
-`barebones=True` measures the bare loop and allows nothing else.
-```python
-import lightning.pytorch as pl
-
-trainer = pl.Trainer(barebones=True, limit_train_batches=10)
-```
-
-Another class named Trainer means something else.
-```python
-class Trainer:
-    def __init__(self, detect_anomaly):
-        self.detect_anomaly = detect_anomaly
-
-
-trainer = Trainer(detect_anomaly=True)
-```
-
 ## Fix safety
 Unsafe: what the flag checked or reported is gone, and with the limits gone a run takes all batches.
 
 ## Measure
-Not timed: the example needs Lightning and a Trainer that runs it.
-A gain is expected on a CPU and on a GPU from anomaly detection and from profilers; the other flags change what is run.
+Not timed: the example needs Lightning and a Trainer that runs it. A gain is expected on a CPU and
+on a GPU from anomaly detection and from profilers; the other flags change what is run.
 """
 
 from __future__ import annotations

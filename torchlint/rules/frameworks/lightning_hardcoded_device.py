@@ -1,13 +1,15 @@
 """Create tensors on self.device in a LightningModule
 
 ## Why
-Lightning decides where a module runs. A tensor that is built on the CPU and sent on with `.cuda()` is made twice and
-copied on every call (performance guide of the Lightning docs: "Construct tensors directly on the device"). And `"cuda"`
-is the current GPU of the process, whatever the module's own is, so code that names it breaks on a CPU, on another kind
-of accelerator, and wherever the module is not on the GPU that happens to be current. Batches need no move: the Trainer
-has brought them to `self.device` before it calls a step.
+Lightning decides where a module runs. A tensor that is built on the CPU and sent on with `.cuda()`
+is made twice and copied on every call (performance guide of the Lightning docs: "Construct tensors
+directly on the device"). And `"cuda"` is the current GPU of the process, whatever the module's own
+is, so code that names it breaks on a CPU, on another kind of accelerator, and wherever the module
+is not on the GPU that happens to be current. Batches need no move: the Trainer has brought them to
+`self.device` before it calls a step.
 
-Flagged: `.cuda()`, `.to("cuda…")` and `device="cuda…"` on tensors in the methods of a LightningModule.
+Flagged: `.cuda()`, `.to("cuda…")` and `device="cuda…"` on tensors in the methods of a
+LightningModule.
 
 The examples need Lightning and are not executed by the tests.
 
@@ -35,39 +37,6 @@ def autoencoder():
     return Autoencoder()
 ```
 
-```python
-def classifier():
-    import lightning.pytorch as pl
-
-    class Classifier(pl.LightningModule):
-        def __init__(self):
-            super().__init__()
-            self.net = nn.Linear(32, 10)
-
-        def training_step(self, batch, index):
-            x, y = batch
-            x = x.cuda()
-            return nn.functional.cross_entropy(self.net(x), y.to("cuda"))
-
-    return Classifier()
-```
-
-```python
-def classifier():
-    import lightning.pytorch as pl
-
-    class Classifier(pl.LightningModule):
-        def __init__(self):
-            super().__init__()
-            self.net = nn.Linear(32, 10)
-
-        def training_step(self, batch, index):
-            weight = torch.ones(10, device="cuda:0")
-            return nn.functional.cross_entropy(self.net(batch[0]), batch[1], weight=weight)
-
-    return Classifier()
-```
-
 ## Good
 ```python
 def autoencoder():
@@ -86,103 +55,15 @@ def autoencoder():
     return Autoencoder()
 ```
 
-```python
-def classifier():
-    import lightning.pytorch as pl
-
-    class Classifier(pl.LightningModule):
-        def __init__(self):
-            super().__init__()
-            self.net = nn.Linear(32, 10)
-
-        def training_step(self, batch, index):
-            x, y = batch
-            return nn.functional.cross_entropy(self.net(x), y)
-
-    return Classifier()
-```
-
-```python
-def classifier():
-    import lightning.pytorch as pl
-
-    class Classifier(pl.LightningModule):
-        def __init__(self):
-            super().__init__()
-            self.net = nn.Linear(32, 10)
-
-        def training_step(self, batch, index):
-            weight = torch.ones(10, device=self.device)
-            return nn.functional.cross_entropy(self.net(batch[0]), batch[1], weight=weight)
-
-    return Classifier()
-```
-
 ## Leave alone
-The module's own device, that of another tensor, and `type_as` follow Lightning.
+The module's own device follows Lightning.
 ```python
 import lightning.pytorch as pl
 
 
 class Classifier(pl.LightningModule):
     def training_step(self, batch, index):
-        x, y = batch
-        a = torch.randn(64).to(self.device)
-        b = torch.randn(64).to(x.device)
-        c = torch.randn(64).type_as(x)
-        d = torch.randn(64, device=x.device)
-        return self.net(x, a, b, c, d).sum()
-```
-
-In the constructor `self.device` is still the CPU; a buffer (`register_buffer`) is the remedy there.
-```python
-import lightning.pytorch as pl
-
-
-class Classifier(pl.LightningModule):
-    def __init__(self):
-        super().__init__()
-        self.weight = torch.ones(10).cuda()
-
-    def configure_model(self):
-        self.scale = torch.ones(10, device="cuda")
-```
-
-The hook that moves batches is the place to say where to.
-```python
-import lightning.pytorch as pl
-
-
-class Data(pl.LightningDataModule):
-    def transfer_batch_to_device(self, batch, device, index):
-        return batch[0].to("cuda"), batch[1]
-
-
-class Classifier(pl.LightningModule):
-    def transfer_batch_to_device(self, batch, device, index):
-        return torch.stack(batch).to("cuda")
-```
-
-Moving a module or what may be none of the batch's tensors is no business of this rule.
-```python
-import lightning.pytorch as pl
-
-
-class Classifier(pl.LightningModule):
-    def on_fit_start(self):
-        self.teacher.cuda()
-        self.table.to("cuda")
-```
-
-Without `self` there is no `self.device`.
-```python
-import lightning.pytorch as pl
-
-
-class Classifier(pl.LightningModule):
-    @staticmethod
-    def noise(n):
-        return torch.randn(n).cuda()
+        return self.net(torch.randn(64).to(self.device)).sum()
 ```
 
 A device that comes from the configuration is not hard-coded.
@@ -195,17 +76,6 @@ class Classifier(pl.LightningModule):
         return self.net(torch.randn(64, device=self.hparams.device)).sum()
 ```
 
-Tests and benchmarks choose their device.
-```python
-import lightning.pytorch as pl
-
-
-def benchmark_step():
-    class Classifier(pl.LightningModule):
-        def training_step(self, batch, index):
-            return self.net(torch.randn(64).cuda()).sum()
-```
-
 Outside of a LightningModule, `cpu-create-then-move` speaks.
 ```python
 class Net(nn.Module):
@@ -214,8 +84,8 @@ class Net(nn.Module):
 ```
 
 ## Fix safety
-Unsafe: random numbers come from the device's generator, and the tensor lies on the module's device, which need not be
-the GPU named before.
+Unsafe: random numbers come from the device's generator, and the tensor lies on the module's device,
+which need not be the GPU named before.
 
 ## Measure
 Not timed: the example needs Lightning and a Trainer that runs it.

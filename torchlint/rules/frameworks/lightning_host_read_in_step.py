@@ -1,14 +1,16 @@
 """Hand tensors to self.log instead of numbers read from the GPU
 
 ## Why
-"Don't call `.item()` anywhere in your code", says the performance guide of the Lightning docs: the read waits until
-the GPU has done all that is queued. In a LightningModule it costs twice. `self.log` detaches a tensor itself and keeps
-it on its device, but makes a Python number into a new tensor on `self.device` again (`LightningModule.log`, source):
-so `.item()` is a copy to the host and a copy back. The metrics are read from the device when a logger wants them, every
+"Don't call `.item()` anywhere in your code", says the performance guide of the Lightning docs: the
+read waits until the GPU has done all that is queued. In a LightningModule it costs twice.
+`self.log` detaches a tensor itself and keeps it on its device, but makes a Python number into a new
+tensor on `self.device` again (`LightningModule.log`, source): so `.item()` is a copy to the host
+and a copy back. The metrics are read from the device when a logger wants them, every
 `log_every_n_steps` batches.
 
-Flagged: a scalar read (`.item()`, `float()`, `int()`) in a method that Lightning calls for every batch (`*_step`,
-`forward`, `on_*_batch_*`) or in what such a method calls, and a copy to the host (`.cpu()`, `.tolist()`) in training.
+Flagged: a scalar read (`.item()`, `float()`, `int()`) in a method that Lightning calls for every
+batch (`*_step`, `forward`, `on_*_batch_*`) or in what such a method calls, and a copy to the host
+(`.cpu()`, `.tolist()`) in training.
 
 The examples need Lightning and are not executed by the tests.
 
@@ -77,145 +79,17 @@ class Classifier(pl.LightningModule):
         return self.net(batch[0]).mean().item()
 ```
 
-So do those that a validation step collects; what it costs there is the business of `host-copy-in-loop`.
-```python
-import lightning.pytorch as pl
-
-
-class Classifier(pl.LightningModule):
-    def validation_step(self, batch, index):
-        self.outputs.append(self.net(batch[0]).cpu())
-```
-
-`pack_padded_sequence` demands its lengths on the host.
-```python
-import lightning.pytorch as pl
-
-
-class Tagger(pl.LightningModule):
-    def training_step(self, batch, index):
-        return nn.utils.rnn.pack_padded_sequence(self.net(batch["x"]), lengths=batch["lengths"].cpu())
-```
-
-Sizes are Python numbers on the host already.
-```python
-import lightning.pytorch as pl
-
-
-class Classifier(pl.LightningModule):
-    def training_step(self, batch, index):
-        x, y = batch
-        loss = nn.functional.cross_entropy(self.net(x), y)
-        self.log("samples", float(len(x)))
-        self.log("train_loss", loss, batch_size=x.size(0))
-        return loss
-```
-
-Every fifty batches is rare enough, and so is once, or when something has gone wrong.
-```python
-import lightning.pytorch as pl
-
-
-class Classifier(pl.LightningModule):
-    def training_step(self, batch, index):
-        x, y = batch
-        loss = nn.functional.cross_entropy(self.net(x), y)
-        if index % 50 == 0:
-            print(loss.item())
-        if self.first:
-            self.first = False
-            print(loss.item())
-        if torch.isnan(loss):
-            print(loss.item())
-        return loss
-```
-
-With the CPU as accelerator, there is nobody to wait for.
-```python
-import lightning.pytorch as pl
-
-
-class Classifier(pl.LightningModule):
-    def training_step(self, batch, index):
-        x, y = batch
-        loss = nn.functional.cross_entropy(self.net(x), y)
-        self.log("train_loss", loss.item())
-        return loss
-
-
-pl.Trainer(accelerator="cpu").fit(Classifier())
-```
-
-In manual optimisation, a value may decide what the host does next.
-```python
-import lightning.pytorch as pl
-
-
-class Classifier(pl.LightningModule):
-    def training_step(self, batch, index):
-        x, y = batch
-        loss = nn.functional.cross_entropy(self.net(x), y)
-        self.manual_backward(loss)
-        if loss.item() < 100:
-            self.optimizers().step()
-
-
-class Staged(pl.LightningModule):
-    def training_step(self, batch, index):
-        loss = self.net(batch[0]).mean()
-        value = loss.item()
-        if value < 100:
-            self.manual_backward(loss)
-```
-
-Code on the way to an exception runs once.
-```python
-import lightning.pytorch as pl
-
-
-class Classifier(pl.LightningModule):
-    def training_step(self, batch, index):
-        x, y = batch
-        loss = nn.functional.cross_entropy(self.net(x), y)
-        if index > 10_000:
-            raise RuntimeError("no end", loss.item())
-        return loss
-```
-
-Benchmarks and tests read what they check.
-```python
-import lightning.pytorch as pl
-
-
-def benchmark_step():
-    class Classifier(pl.LightningModule):
-        def training_step(self, batch, index):
-            x, y = batch
-            loss = nn.functional.cross_entropy(self.net(x), y)
-            self.log("train_loss", loss.item())
-            return loss
-```
-
-Outside of a LightningModule, other rules speak.
-```python
-def train(model, loader, optimizer):
-    for x, y in loader:
-        loss = nn.functional.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-        print(loss.item())
-```
-
 ## Fix safety
-Unsafe as the argument of `self.log` or in the dict of `self.log_dict`. For a float32 tensor of one element the same
-number is logged, on each step and for the epoch, and so it is in half precision (a half is made a float before it is
-summed). But a double, as `precision="64-true"` gives, is logged as a double where the number became a float, an integer
-is converted with a warning, and a `log` of the class's own, in whatever file, is handed a tensor instead of a number.
-Elsewhere, `.detach()` is a suggestion: what reads the value later then finds a tensor.
+Unsafe as the argument of `self.log` or in the dict of `self.log_dict`. For a float32 tensor of one
+element the same number is logged, on each step and for the epoch, and so it is in half precision (a
+half is made a float before it is summed). But a double, as `precision="64-true"` gives, is logged
+as a double where the number became a float, an integer is converted with a warning, and a `log` of
+the class's own, in whatever file, is handed a tensor instead of a number. Elsewhere, `.detach()` is
+a suggestion: what reads the value later then finds a tensor.
 
 ## Measure
-Not timed: the example needs Lightning and a Trainer that runs it.
-A gain is expected only on a GPU: what is saved is a wait for the device, and a copy of the number back to it.
+Not timed: the example needs Lightning and a Trainer that runs it. A gain is expected only on a GPU:
+what is saved is a wait for the device, and a copy of the number back to it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
 """Log per step without waiting: no sync_dist, and a progress bar that refreshes now and then
 
 ## Why
-`self.log(..., sync_dist=True)` reduces the value over all processes each time; the docs of `LightningModule.log` warn of
-"a significant communication overhead". `prog_bar=True` shows the value in the progress bar, which reads it from the GPU
-with `.item()` whenever it refreshes, and by default that is after every batch (`TQDMProgressBar(refresh_rate=1)`,
-source). A metric that only goes to the logger is read every `log_every_n_steps` batches.
+`self.log(..., sync_dist=True)` reduces the value over all processes each time; the docs of
+`LightningModule.log` warn of "a significant communication overhead". `prog_bar=True` shows the
+value in the progress bar, which reads it from the GPU with `.item()` whenever it refreshes, and by
+default that is after every batch (`TQDMProgressBar(refresh_rate=1)`, source). A metric that only
+goes to the logger is read every `log_every_n_steps` batches.
 
-Flagged: both, as literal True, in code that runs in each `training_step`, unless `on_step=` is False or not known. The
-rule is opt-in: in long steps nobody feels it, and many like to see the loss.
+Flagged: both, as literal True, in code that runs in each `training_step`, unless `on_step=` is
+False or not known. The rule is opt-in: in long steps nobody feels it, and many like to see the
+loss.
 
 The examples need Lightning and are not executed by the tests.
 
@@ -64,7 +66,7 @@ class Classifier(pl.LightningModule):
         self.log("val_loss", self.net(batch[0]).mean(), sync_dist=True, prog_bar=True)
 ```
 
-So does a training step that is told to, or that may be.
+So does a training step that is told to.
 ```python
 import lightning.pytorch as pl
 
@@ -73,107 +75,15 @@ class Classifier(pl.LightningModule):
     def training_step(self, batch, index):
         loss = self.net(batch[0]).mean()
         self.log("loss", loss, on_step=False, on_epoch=True, sync_dist=True, prog_bar=True)
-        self.log("loss", loss, on_step=self.hparams.every_step, sync_dist=True, prog_bar=True)
         return loss
-```
-
-Without a progress bar, or with one that refreshes at intervals, nothing is read in between.
-```python
-import lightning.pytorch as pl
-
-
-class Classifier(pl.LightningModule):
-    def training_step(self, batch, index):
-        loss = self.net(batch[0]).mean()
-        self.log("loss", loss, prog_bar=True)
-        return loss
-
-
-pl.Trainer(enable_progress_bar=False).fit(Classifier())
-```
-
-A bar of one's own choice is the second way.
-```python
-import lightning.pytorch as pl
-from lightning.pytorch.callbacks import TQDMProgressBar
-
-
-class Classifier(pl.LightningModule):
-    def training_step(self, batch, index):
-        loss = self.net(batch[0]).mean()
-        self.log("loss", loss, prog_bar=True)
-        return loss
-
-
-pl.Trainer(callbacks=[TQDMProgressBar(refresh_rate=20)]).fit(Classifier())
-```
-
-On a single device there is nobody to reduce with.
-```python
-import lightning.pytorch as pl
-
-
-class Classifier(pl.LightningModule):
-    def training_step(self, batch, index):
-        loss = self.net(batch[0]).mean()
-        self.log("loss", loss, sync_dist=True)
-        return loss
-
-
-pl.Trainer(accelerator="gpu", devices=1).fit(Classifier())
-```
-
-A metric that stops the training must be the same in every process.
-```python
-import lightning.pytorch as pl
-from lightning.pytorch.callbacks import EarlyStopping
-
-
-class Classifier(pl.LightningModule):
-    def training_step(self, batch, index):
-        loss = self.net(batch[0]).mean()
-        self.log("loss", loss, sync_dist=True)
-        return loss
-
-
-stop = EarlyStopping(monitor="loss")
-```
-
-Now and then is rare enough, and tests are short.
-```python
-import lightning.pytorch as pl
-
-
-class Classifier(pl.LightningModule):
-    def training_step(self, batch, index):
-        loss = self.net(batch[0]).mean()
-        if index % 100 == 0:
-            self.log("loss", loss, sync_dist=True, prog_bar=True)
-        return loss
-
-
-def test_logging():
-    class Small(pl.LightningModule):
-        def training_step(self, batch, index):
-            self.log("loss", batch.mean(), prog_bar=True)
-```
-
-Another object's `log` is not Lightning's.
-```python
-import lightning.pytorch as pl
-
-
-class Classifier(pl.LightningModule):
-    def training_step(self, batch, index):
-        self.tracker.log("loss", batch.mean(), prog_bar=True)
 ```
 
 ## Fix safety
 A suggestion: what is seen while training changes.
 
 ## Measure
-Not timed: the example needs Lightning and several processes.
-A gain is expected with several processes or a GPU: what is saved is one reduction and one wait for the device per step.
+Not timed: the example needs Lightning and several processes. A gain is expected with several
+processes or a GPU: what is saved is one reduction and one wait for the device per step.
 """
 
 from __future__ import annotations

@@ -1,14 +1,16 @@
 """Pass the Trainer what Lightning 2 understands
 
 ## Why
-The `Trainer` of Lightning 2 has lost arguments that 1.x had deprecated (its migration guide): with `gpus=`,
-`distributed_backend=`, `replace_sampler_ddp=` and the like, or `profile=` for `profiler=`, the call raises a `TypeError`
-("unexpected keyword argument"), and with `strategy="dp"` or `accelerator="ddp"` a `ValueError`. The features moved:
-devices are counted by `devices=`, the way of parallel training is the `strategy=`, and a profiler is named.
-`precision=16` is still accepted with a warning.
+The `Trainer` of Lightning 2 has lost arguments that 1.x had deprecated (its migration guide): with
+`gpus=`, `distributed_backend=`, `replace_sampler_ddp=` and the like, or `profile=` for `profiler=`,
+the call raises a `TypeError` ("unexpected keyword argument"), and with `strategy="dp"` or
+`accelerator="ddp"` a `ValueError`. The features moved: devices are counted by `devices=`, the way
+of parallel training is the `strategy=`, and a profiler is named. `precision=16` is still accepted
+with a warning.
 
-Flagged: a literal keyword of that kind in a call of Lightning's `Trainer`. It is an error where the file imports
-`lightning`, and a warning where it imports `pytorch_lightning`, which may be installed in version 1.
+Flagged: a literal keyword of that kind in a call of Lightning's `Trainer`. It is an error where the
+file imports `lightning`, and a warning where it imports `pytorch_lightning`, which may be installed
+in version 1.
 
 The examples need Lightning and are not executed by the tests.
 
@@ -25,40 +27,12 @@ def trainer():
     return pl.Trainer(gpus=8, distributed_backend="ddp")
 ```
 
-```python
-def trainer():
-    import lightning.pytorch as pl
-
-    return pl.Trainer(accelerator="gpu", strategy="dp", precision=16)
-```
-
-```python
-def trainer():
-    import lightning.pytorch as pl
-
-    return pl.Trainer(profile=True, replace_sampler_ddp=False)
-```
-
 ## Good
 ```python
 def trainer():
     import lightning.pytorch as pl
 
     return pl.Trainer(accelerator="gpu", devices=8, strategy="ddp")
-```
-
-```python
-def trainer():
-    import lightning.pytorch as pl
-
-    return pl.Trainer(accelerator="gpu", strategy="ddp", precision="16-mixed")
-```
-
-```python
-def trainer():
-    import lightning.pytorch as pl
-
-    return pl.Trainer(profiler="simple", use_distributed_sampler=False)
 ```
 
 ## Leave alone
@@ -78,29 +52,6 @@ if pl.__version__ < "2":
     trainer = pl.Trainer(gpus=1)
 ```
 
-What `**kwargs` hold is not in sight.
-```python
-import lightning.pytorch as pl
-
-
-def trainer(**kwargs):
-    return pl.Trainer(**kwargs)
-```
-
-Another class of that name takes what it likes.
-```python
-from transformers import Trainer
-
-
-class Runner:
-    def __init__(self, gpus):
-        self.gpus = gpus
-
-
-trainer = Trainer(gpus=1)
-runner = Runner(gpus=1)
-```
-
 Fabric has arguments of its own.
 ```python
 from lightning.fabric import Fabric
@@ -108,18 +59,10 @@ from lightning.fabric import Fabric
 fabric = Fabric(accelerator="gpu", devices=2, precision="16-mixed")
 ```
 
-Where a value is chosen elsewhere, it may be one that is understood.
-```python
-import lightning.pytorch as pl
-
-
-def trainer(args):
-    return pl.Trainer(strategy=args.strategy, precision=args.precision, accelerator="gpu")
-```
-
 ## Fix safety
-Unsafe: with `ddp` in the place of `dp` every process loads batches of its own, so the effective batch size is that of
-one process times the number of devices; and early versions of Lightning 1 do not know the new arguments.
+Unsafe: with `ddp` in the place of `dp` every process loads batches of its own, so the effective
+batch size is that of one process times the number of devices; and early versions of Lightning 1 do
+not know the new arguments.
 
 ## Measure
 Not timed: with Lightning 2 the call raises, so there is nothing to compare with.

@@ -1,12 +1,14 @@
 """Call update() where the metric's value for the batch is not used
 
 ## Why
-Calling a torchmetrics metric does two things: it adds the batch to the metric's state, and it computes the value for
-this batch alone. For the second it computes a whole result, and either merges two states or updates twice
-(`full_state_update`; `Metric.forward`, source). Where nobody reads the value, `update()` does the first alone. The
-difference is greatest for metrics whose `compute` is heavy, such as AUROC over stored predictions.
+Calling a torchmetrics metric does two things: it adds the batch to the metric's state, and it
+computes the value for this batch alone. For the second it computes a whole result, and either
+merges two states or updates twice (`full_state_update`; `Metric.forward`, source). Where nobody
+reads the value, `update()` does the first alone. The difference is greatest for metrics whose
+`compute` is heavy, such as AUROC over stored predictions.
 
-Flagged: a call of a torchmetrics metric or collection as a statement of its own, or bound to a name that is never read.
+Flagged: a call of a torchmetrics metric or collection as a statement of its own, or bound to a name
+that is never read.
 
 The examples need torchmetrics and are not executed by the tests.
 
@@ -62,92 +64,9 @@ def evaluate(model, loader):
         accuracy(model(x), y, task="multiclass", num_classes=10)
 ```
 
-Lightning logs the metric object itself, and with `on_step=True` the batch's value out of it.
-```python
-import lightning.pytorch as pl
-from torchmetrics import Accuracy
-
-
-class Classifier(pl.LightningModule):
-    def __init__(self):
-        super().__init__()
-        self.accuracy = Accuracy(task="multiclass", num_classes=10)
-
-    def training_step(self, batch, index):
-        self.accuracy(self.net(batch[0]), batch[1])
-        self.log("accuracy", self.accuracy, on_step=True, on_epoch=True)
-```
-
-With `dist_sync_on_step` the call also brings the processes together.
-```python
-from torchmetrics import Accuracy
-
-accuracy = Accuracy(task="multiclass", num_classes=10, dist_sync_on_step=True)
-
-
-def evaluate(model, loader):
-    for x, y in loader:
-        accuracy(model(x), y)
-```
-
-Wrappers that end in another state: `MinMaxMetric` looks at the value of every call, `BootStrapper` draws its samples
-again.
-```python
-from torchmetrics import Accuracy, BootStrapper, MinMaxMetric
-
-extremes = MinMaxMetric(Accuracy(task="multiclass", num_classes=10))
-spread = BootStrapper(Accuracy(task="multiclass", num_classes=10))
-
-
-def evaluate(model, loader):
-    for x, y in loader:
-        extremes(model(x), y)
-        spread(model(x), y)
-```
-
-A metric class of the project's own may do anything in its forward.
-```python
-from torchmetrics import Metric
-
-
-class Mine(Metric):
-    def forward(self, preds, target):
-        self.update(preds, target)
-
-
-mine = Mine()
-
-
-def evaluate(model, loader):
-    for x, y in loader:
-        mine(model(x), y)
-```
-
-Where two things may be under the name, it is not known to be a metric.
-```python
-from torchmetrics import Accuracy
-
-accuracy = Accuracy(task="multiclass", num_classes=10)
-
-
-def evaluate(model, loader, accuracy):
-    for x, y in loader:
-        accuracy(model(x), y)
-```
-
-Tests call a metric to see whether it works.
-```python
-from torchmetrics import Accuracy
-
-
-def test_metric(model, loader):
-    accuracy = Accuracy(task="multiclass", num_classes=10)
-    for x, y in loader:
-        accuracy(model(x), y)
-```
-
 ## Fix safety
-Unsafe: the value of the last batch is no longer kept in the metric, which Lightning's `on_step` logging reads.
+Unsafe: the value of the last batch is no longer kept in the metric, which Lightning's `on_step`
+logging reads.
 
 ## Measure
 Not timed: the example needs torchmetrics.

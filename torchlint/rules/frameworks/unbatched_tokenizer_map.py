@@ -1,12 +1,13 @@
 """Let the tokenizer take a batch of rows: map(..., batched=True)
 
 ## Why
-A fast tokenizer is written in Rust and works on many texts at once, in parallel. `map` without `batched=True` calls it
-for each row alone, and pays the way from Python and back each time; the course of Hugging Face shows the difference in
-a table (chapter 6, "Fast tokenizers' special powers"). A slow tokenizer (`use_fast=False`) gains next to nothing.
+A fast tokenizer is written in Rust and works on many texts at once, in parallel. `map` without
+`batched=True` calls it for each row alone, and pays the way from Python and back each time; the
+course of Hugging Face shows the difference in a table (chapter 6, "Fast tokenizers' special
+powers"). A slow tokenizer (`use_fast=False`) gains next to nothing.
 
-Flagged: `map` on a dataset of the datasets library, without `batched=`, with a lambda or a function of this file that
-calls a tokenizer on the row.
+Flagged: `map` on a dataset of the datasets library, without `batched=`, with a lambda or a function
+of this file that calls a tokenizer on the row.
 
 The examples need datasets and transformers and are not executed by the tests.
 
@@ -58,52 +59,14 @@ def tokenise(tokenizer, args):
     return dataset.map(lambda row: tokenizer(row["text"]), batched=False)
 ```
 
-Other libraries have a `map` too.
-```python
-import pandas
-import tensorflow as tf
-
-
-def tokenise(tokenizer, texts):
-    pandas.Series(texts).map(lambda row: tokenizer(row["text"]))
-    return tf.data.Dataset.from_tensor_slices(texts).map(lambda row: tokenizer(row["text"]))
-```
-
-What the function does is not known, or it calls no tokenizer on the row.
-```python
-from datasets import load_dataset
-
-from mine import tokenise
-
-
-def prepare(tokenizer, **options):
-    dataset = load_dataset("imdb").map(tokenise)
-    dataset = dataset.map(lambda row: {"length": len(row["text"])})
-    dataset = dataset.map(lambda row: tokenizer("the same for all"))
-    return dataset.map(lambda row: tokenizer(row["text"]), **options)
-```
-
-A streamed dataset keeps what it has read in batches of its own; tests are short.
-```python
-from datasets import load_dataset
-
-
-def stream(tokenizer):
-    return load_dataset("imdb", streaming=True).map(lambda row: tokenizer(row["text"]))
-
-
-def test_tokenise(tokenizer):
-    return load_dataset("imdb").map(lambda row: tokenizer(row["text"]))
-```
-
 ## Fix safety
-Unsafe, and only offered where the function returns the tokenizer's result alone, on whole columns, without
-`padding=`, `return_tensors=`, `return_length=` and `return_overflowing_tokens=`: the rows and the features are the same,
-but the function now gets a dict of lists.
+Unsafe, and only offered where the function returns the tokenizer's result alone, on whole columns,
+without `padding=`, `return_tensors=`, `return_length=` and `return_overflowing_tokens=`: the rows
+and the features are the same, but the function now gets a dict of lists.
 
 ## Measure
-Not timed: the example needs datasets, transformers and their files.
-A gain is expected on any machine, and it grows with the number of cores: a fast tokenizer works on many texts at once.
+Not timed: the example needs datasets, transformers and their files. A gain is expected on any
+machine, and it grows with the number of cores: a fast tokenizer works on many texts at once.
 """
 
 from __future__ import annotations

@@ -1,16 +1,18 @@
 """Let the caching allocator keep its blocks between steps
 
 ## Why
-`empty_cache()` gives all unused cached blocks back to the driver. It waits for the device to do so, and the next
-step has to ask for the same memory again with slow `cudaMalloc` calls. It does not make more memory
-available to PyTorch (CUDA notes of the PyTorch docs); Lightning's performance guide warns that every call makes all
-GPUs wait, and Hugging Face took it out of the transformers training loop because it slowed training down. What it
-buys is headroom: the peak of *reserved* memory is lower. Where that is needed, call it every N steps, or try
+`empty_cache()` gives all unused cached blocks back to the driver. It waits for the device to do so,
+and the next step has to ask for the same memory again with slow `cudaMalloc` calls. It does not
+make more memory available to PyTorch (CUDA notes of the PyTorch docs); Lightning's performance
+guide warns that every call makes all GPUs wait, and Hugging Face took it out of the transformers
+training loop because it slowed training down. What it buys is headroom: the peak of *reserved*
+memory is lower. Where that is needed, call it every N steps, or try
 `PYTORCH_ALLOC_CONF=expandable_segments:True` against fragmentation.
 
-Flagged: a call that empties the cache of CUDA, MPS, XPU, NPU or the current accelerator in a loop over training or
-evaluation batches, in what such a loop calls, or in a `forward`; once per epoch it is an `info`. So is the setting
-`torch_empty_cache_steps=1` of the transformers Trainer, as a warning.
+Flagged: a call that empties the cache of CUDA, MPS, XPU, NPU or the current accelerator in a loop
+over training or evaluation batches, in what such a loop calls, or in a `forward`; once per epoch it
+is an `info`. So is the setting `torch_empty_cache_steps=1` of the transformers Trainer, as a
+warning.
 
 ## Setup
 ```python
@@ -50,14 +52,6 @@ for step, x in enumerate(batches):
         torch.cuda.empty_cache()
 ```
 
-Once between two phases, before somebody else needs the memory.
-```python
-for x in batches:
-    model(x).sum().backward()
-    optimizer.step()
-torch.cuda.empty_cache()
-```
-
 After running out of memory, emptying the cache is the point.
 ```python
 for x in batches:
@@ -68,53 +62,13 @@ for x in batches:
         torch.cuda.empty_cache()
 ```
 
-Benchmarks that measure memory need a clean start.
-```python
-def benchmark_memory():
-    for x in batches:
-        torch.cuda.empty_cache()
-        model(x).sum().backward()
-        optimizer.step()
-```
-
-A setting about memory is a choice that somebody has made.
-```python
-def train(low_memory):
-    for x in batches:
-        model(x).sum().backward()
-        optimizer.step()
-        if low_memory:
-            torch.cuda.empty_cache()
-```
-
-A sweep over whole trainings empties the cache after each of them.
-```python
-def fit():
-    for epoch in range(2):
-        for x in batches:
-            model(x).sum().backward()
-            optimizer.step()
-    torch.cuda.empty_cache()
-
-
-for trial in range(2):
-    fit()
-```
-
-The transformers setting, off or at an interval.
-```python
-def arguments(TrainingArguments):
-    from transformers import TrainingArguments as Arguments
-
-    return Arguments("out", torch_empty_cache_steps=50)
-```
-
 ## Fix safety
-Unsafe: without the call the peak of reserved memory can rise, so a run that just fits can run out of memory.
+Unsafe: without the call the peak of reserved memory can rise, so a run that just fits can run out
+of memory.
 
 ## Measure
-Timed are three steps. On a CPU no gain is expected, for the call does nothing there: what is saved on a GPU is a wait
-for the device, and asking the driver again for memory.
+Timed are three steps. On a CPU no gain is expected, for the call does nothing there: what is saved
+on a GPU is a wait for the device, and asking the driver again for memory.
 ```python
 model = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 256), nn.Sigmoid()).to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.001)

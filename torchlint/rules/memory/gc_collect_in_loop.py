@@ -1,13 +1,15 @@
 """Let reference counting free tensors, without a garbage collection per step
 
 ## Why
-`gc.collect()` walks every container object that Python tracks, and a process that has imported torch tracks a great
-many of them; all the while no kernel is launched. Tensors do not need it: CPython frees an object when its
-last reference goes, and only objects in reference cycles wait for the collector (documentation of the `gc` module).
-A report from PEFT found training a good deal faster without the call, at the same memory use. To lower the peak, drop
-the reference itself: `del loss, output` at the end of the step. Where cycles do hold tensors, collect every N steps.
+`gc.collect()` walks every container object that Python tracks, and a process that has imported
+torch tracks a great many of them; all the while no kernel is launched. Tensors do not need it:
+CPython frees an object when its last reference goes, and only objects in reference cycles wait for
+the collector (documentation of the `gc` module). A report from PEFT found training a good deal
+faster without the call, at the same memory use. To lower the peak, drop the reference itself: `del
+loss, output` at the end of the step. Where cycles do hold tensors, collect every N steps.
 
-Flagged: `gc.collect()` in a loop over training or evaluation batches, in what such a loop calls, or in a `forward`.
+Flagged: `gc.collect()` in a loop over training or evaluation batches, in what such a loop calls, or
+in a `forward`.
 
 ## Setup
 ```python
@@ -48,36 +50,6 @@ for epoch in range(2):
     gc.collect()
 ```
 
-Every N steps is a fair trade.
-```python
-for step, x in enumerate(batches):
-    model(x).sum().backward()
-    optimizer.step()
-    if step % 100 == 0:
-        gc.collect()
-```
-
-With the automatic collector off, collecting is a schedule that somebody has made, as in training on many ranks, where
-all should pause at once.
-```python
-def train():
-    gc.disable()
-    for x in batches:
-        model(x).sum().backward()
-        optimizer.step()
-        gc.collect()
-```
-
-So it is with objects that were frozen, which a collection then skips.
-```python
-def train_frozen():
-    gc.freeze()
-    for x in batches:
-        model(x).sum().backward()
-        optimizer.step()
-        gc.collect()
-```
-
 Collecting the youngest objects alone is cheap.
 ```python
 for x in batches:
@@ -86,50 +58,13 @@ for x in batches:
     gc.collect(0)
 ```
 
-After running out of memory, everything that can be freed should be.
-```python
-for x in batches:
-    try:
-        model(x).sum().backward()
-        optimizer.step()
-    except torch.cuda.OutOfMemoryError:
-        gc.collect()
-```
-
-A comment that names the reference cycles.
-```python
-for x in batches:
-    model(x).sum().backward()
-    optimizer.step()
-    gc.collect()  # the graph holds a reference cycle through its hooks
-```
-
-A setting about memory asks for the call.
-```python
-def fit(low_memory):
-    for x in batches:
-        model(x).sum().backward()
-        optimizer.step()
-        if low_memory:
-            gc.collect()
-```
-
-Benchmarks and tests that want a clean start.
-```python
-def test_memory():
-    for x in batches:
-        gc.collect()
-        model(x).sum().backward()
-        optimizer.step()
-```
-
 ## Fix safety
-Unsafe: objects in reference cycles, and tensors that they hold, live until Python's own next collection, so the peak
-of memory can rise.
+Unsafe: objects in reference cycles, and tensors that they hold, live until Python's own next
+collection, so the peak of memory can rise.
 
 ## Measure
-Timed is one step. A gain is expected on a CPU and on a GPU: what is saved is the collector's walk over all objects, of
-which a real program has more than this one.
+Timed is one step. A gain is expected on a CPU and on a GPU: what is saved is the collector's walk
+over all objects, of which a real program has more than this one.
 ```python
 model = nn.Sequential(nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 128), nn.Sigmoid())
 optimizer = torch.optim.SGD(model.parameters(), lr=0.001)

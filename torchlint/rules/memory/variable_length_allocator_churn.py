@@ -1,16 +1,18 @@
 """Keep the shapes of padded batches few, so that cached memory fits again
 
 ## Why
-The caching allocator hands out blocks that were freed before, if one of a fitting size is there. Batches padded to their
-own longest sample have another size every time, so blocks that are a little too small pile up; when memory runs out the
-allocator frees them all and asks the driver again, which waits for the device. The performance tuning
-guide of PyTorch has a section on it, "Preallocate memory in case of variable input length"; the notes on CUDA
-semantics describe `expandable_segments:True` (experimental) for changing sizes, set by `PYTORCH_ALLOC_CONF`
-(`PYTORCH_CUDA_ALLOC_CONF` is the older name for it). Lengths rounded up to a multiple, batches of similar lengths, or one step with
-the longest possible batch at the start help too.
+The caching allocator hands out blocks that were freed before, if one of a fitting size is there.
+Batches padded to their own longest sample have another size every time, so blocks that are a little
+too small pile up; when memory runs out the allocator frees them all and asks the driver again,
+which waits for the device. The performance tuning guide of PyTorch has a section on it,
+"Preallocate memory in case of variable input length"; the notes on CUDA semantics describe
+`expandable_segments:True` (experimental) for changing sizes, set by `PYTORCH_ALLOC_CONF`
+(`PYTORCH_CUDA_ALLOC_CONF` is the older name for it). Lengths rounded up to a multiple, batches of
+similar lengths, or one step with the longest possible batch at the start help too.
 
-Flagged: `pad_sequence()`, or `padding=True` and `padding="longest"` without `pad_to_multiple_of=`, in a collate function
-of a file that trains on CUDA and mentions neither the allocator's settings nor buckets of lengths.
+Flagged: `pad_sequence()`, or `padding=True` and `padding="longest"` without `pad_to_multiple_of=`,
+in a collate function of a file that trains on CUDA and mentions neither the allocator's settings
+nor buckets of lengths.
 
 ## Setup
 ```python
@@ -55,15 +57,6 @@ train(DataLoader(texts, batch_size=2, collate_fn=collate), device)
 ```
 
 ## Leave alone
-All batches padded to one length.
-```python
-def fixed(tokenizer):
-    def collate(samples):
-        return tokenizer(samples, padding="max_length", max_length=128, return_tensors="pt")
-
-    train(DataLoader(texts, batch_size=2, collate_fn=collate), device)
-```
-
 Lengths rounded up to a multiple.
 ```python
 def rounded(tokenizer):
@@ -71,20 +64,6 @@ def rounded(tokenizer):
         return tokenizer(samples, padding=True, pad_to_multiple_of=64, return_tensors="pt")
 
     train(DataLoader(texts, batch_size=2, collate_fn=collate), device)
-```
-
-The allocator is told of it.
-```python
-import os
-
-os.environ["PYTORCH_ALLOC_CONF"] = "expandable_segments:True"
-
-
-def collate(samples):
-    return pad_sequence(samples, batch_first=True)
-
-
-train(DataLoader(texts, batch_size=2, collate_fn=collate), device)
 ```
 
 Batches of similar lengths.
@@ -96,73 +75,12 @@ def bucketed(bucket_sampler):
     train(DataLoader(texts, batch_sampler=bucket_sampler, collate_fn=collate), device)
 ```
 
-Packed sequences hold no padding.
-```python
-from torch.nn.utils.rnn import pack_padded_sequence
-
-
-def collate(samples):
-    lengths = [len(sample) for sample in samples]
-    return pack_padded_sequence(pad_sequence(samples, batch_first=True), lengths, batch_first=True, enforce_sorted=False)
-
-
-train(DataLoader(texts, batch_size=2, collate_fn=collate), device)
-```
-
-With `torch.compile(dynamic=False)` each new length compiles anew, which costs far more.
-```python
-compiled = torch.compile(model, dynamic=False)
-
-
-def collate(samples):
-    return pad_sequence(samples, batch_first=True)
-
-
-train(DataLoader(texts, batch_size=2, collate_fn=collate), device)
-```
-
-Padding outside of a collate function, as in a model or a decoder.
-```python
-def generate(outputs):
-    return pad_sequence(outputs, batch_first=True)
-```
-
-Training on the CPU.
-```python
-def collate(samples):
-    return pad_sequence(samples, batch_first=True)
-
-
-train(DataLoader(texts, batch_size=2, collate_fn=collate), torch.device("cpu"))
-```
-
-Batches for evaluation, which keeps little memory.
-```python
-def evaluate():
-    def pad(samples):
-        return pad_sequence(samples, batch_first=True)
-
-    with torch.no_grad():
-        return [model(tokens.to(device)) for tokens in DataLoader(texts, batch_size=2, collate_fn=pad)]
-
-
-train(DataLoader(texts), device)
-```
-
-Tests and benchmarks.
-```python
-def test_collate():
-    def collate(samples):
-        return pad_sequence(samples, batch_first=True)
-
-    train(DataLoader(texts, batch_size=2, collate_fn=collate), device)
-```
-
 ## Fix safety
 No fix: more padding costs compute, and the setting of the allocator belongs to the environment.
 
 ## Measure
-Not timed: blocks that fit nothing cost time only where a GPU's memory runs short, and the wider padding costs some.
+Not timed: blocks that fit nothing cost time only where a GPU's memory runs short, and the wider
+padding costs some.
 """
 
 from __future__ import annotations

@@ -1,14 +1,16 @@
 """Keep NumPy's float64 away from the GPU
 
 ## Why
-NumPy computes in float64 where nothing else is said, and `torch.from_numpy`, `torch.tensor` and `torch.as_tensor` keep that
-dtype. On the device such a tensor takes twice the bytes in every copy and kernel, and double precision runs at 1/2 of
-the single precision rate on data-centre GPUs and at 1/32 or less on consumer ones (throughput table of the CUDA C++
-programming guide), without most tensor cores. What it meets is promoted to float64 as well.
+NumPy computes in float64 where nothing else is said, and `torch.from_numpy`, `torch.tensor` and
+`torch.as_tensor` keep that dtype. On the device such a tensor takes twice the bytes in every copy
+and kernel, and double precision runs at 1/2 of the single precision rate on data-centre GPUs and at
+1/32 or less on consumer ones (throughput table of the CUDA C++ programming guide), without most
+tensor cores. What it meets is promoted to float64 as well.
 
-Flagged: a tensor made from an array that is float64 for certain (NumPy's random numbers, `linspace`, `zeros`, `ones`,
-`eye`, `full` or `arange` with floats, and arithmetic on these, without a dtype), that goes to the accelerator without
-a cast. As info: a cast to float64 in a network's `forward`.
+Flagged: a tensor made from an array that is float64 for certain (NumPy's random numbers,
+`linspace`, `zeros`, `ones`, `eye`, `full` or `arange` with floats, and arithmetic on these, without
+a dtype), that goes to the accelerator without a cast. As info: a cast to float64 in a network's
+`forward`.
 
 ## Setup
 ```python
@@ -25,22 +27,9 @@ count = 8
 points = torch.from_numpy(np.random.rand(count, 3)).to(device)
 ```
 
-```python
-class Score(nn.Module):
-    def forward(self, x, mask):
-        x = x.double()
-        return torch.where(mask, x, -9e15).softmax(dim=-1)
-```
-
 ## Good
 ```python
 points = torch.from_numpy(np.random.rand(count, 3)).float().to(device)
-```
-
-```python
-class Score(nn.Module):
-    def forward(self, x, mask):
-        return torch.where(mask, x, torch.finfo(x.dtype).min).softmax(dim=-1)
 ```
 
 ## Leave alone
@@ -50,14 +39,6 @@ a = torch.from_numpy(np.random.rand(8, 3)).float().to(device)
 b = torch.from_numpy(np.random.rand(8, 3)).to(device, torch.float32)
 c = torch.tensor(np.zeros(8), dtype=torch.float32, device=device)
 d = torch.from_numpy(np.random.rand(8, 3)).to(device).float()
-```
-
-The array has another dtype, or one that is not known.
-```python
-def load(array):
-    a = torch.from_numpy(np.zeros((8, 3), dtype=np.float32)).to(device)
-    b = torch.from_numpy(np.random.rand(8, 3).astype(np.float32)).to(device)
-    return a, b, torch.from_numpy(np.arange(8)).to(device), torch.from_numpy(array).to(device)
 ```
 
 On the CPU float64 costs little.
@@ -71,58 +52,12 @@ A list of Python numbers becomes float32 in torch.
 x = torch.tensor([1.0, 2.0]).to(device)
 ```
 
-A file that asks for float64 as its default means it.
-```python
-def solve():
-    torch.set_default_dtype(torch.float64)
-    return torch.from_numpy(np.random.rand(8, 3)).to(device)
-```
-
-Losses and metrics may sum in double precision; no network runs on the result.
-```python
-class Metric(nn.Module):
-    def update(self, x):
-        return x.double().sum()
-
-
-class MeanLoss(nn.Module):
-    def forward(self, x):
-        return x.double().mean()
-```
-
-Linear algebra is often ill-conditioned in float32.
-```python
-class Whiten(nn.Module):
-    def forward(self, x):
-        return torch.linalg.cholesky(x.double())
-```
-
-A cast that is taken back at once serves one exact operation.
-```python
-class Exact(nn.Module):
-    def forward(self, x):
-        return x.double().cumsum(dim=-1).float()
-```
-
-On MPS float64 is an error, which nobody can overlook.
-```python
-def on_a_mac():
-    return torch.from_numpy(np.random.rand(8, 3)).to("mps")
-```
-
-Tests and gradient checks need double precision.
-```python
-def test_gradients():
-    x = torch.from_numpy(np.random.rand(8, 3)).to(device).requires_grad_()
-    assert torch.autograd.gradcheck(torch.sin, x)
-```
-
 ## Fix safety
 Unsafe: values are rounded to float32, and what is computed from them has another dtype.
 
 ## Measure
-The distances between 1024 points. A gain can be expected on a CPU, too, whose vector units hold twice as many float32
-numbers; on a GPU it depends on the rate of double precision.
+The distances between 1024 points. A gain can be expected on a CPU, too, whose vector units hold
+twice as many float32 numbers; on a GPU it depends on the rate of double precision.
 ```python
 np.random.seed(0)
 count = 1024

@@ -1,15 +1,15 @@
 """Leave the bias out of a layer whose output goes straight into batch norm
 
 ## Why
-Batch norm subtracts the mean of each channel, and a bias is a part of that mean: it cancels out, and the norm's own
-shift takes its place. What is left of it is a parameter that gets (almost) no gradient, its optimizer state, and one
-more addition per forward pass. The tuning guide of the PyTorch docs lists "Disable bias for convolutions directly
-followed by a batch norm", and the profiler's pattern matcher looks for the same pair. Expect little: no gain was seen
-on a CPU.
+Batch norm subtracts the mean of each channel, and a bias is a part of that mean: it cancels out,
+and the norm's own shift takes its place. What is left of it is a parameter that gets (almost) no
+gradient, its optimizer state, and one more addition per forward pass. The tuning guide of the
+PyTorch docs lists "Disable bias for convolutions directly followed by a batch norm", and the
+profiler's pattern matcher looks for the same pair. Expect little: no gain was seen on a CPU.
 
-Flagged: a convolution or linear layer made with its default bias, with `BatchNorm` or `SyncBatchNorm` directly behind
-it in a `Sequential` (also in the list that becomes one), or as an attribute that `forward` calls once, in the form
-`self.bn(self.conv(x))` or on two lines.
+Flagged: a convolution or linear layer made with its default bias, with `BatchNorm` or
+`SyncBatchNorm` directly behind it in a `Sequential` (also in the list that becomes one), or as an
+attribute that `forward` calls once, in the form `self.bn(self.conv(x))` or on two lines.
 
 ## Setup
 ```python
@@ -22,35 +22,9 @@ from torch import nn
 net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU())
 ```
 
-```python
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv = nn.Conv2d(3, 8, kernel_size=3)
-        self.bn = nn.BatchNorm2d(8)
-
-    def forward(self, x):
-        x = self.conv(x)
-        x = self.bn(x)
-        return x.relu()
-```
-
 ## Good
 ```python
 net = nn.Sequential(nn.Conv2d(3, 8, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU())
-```
-
-```python
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv = nn.Conv2d(3, 8, kernel_size=3, bias=False)
-        self.bn = nn.BatchNorm2d(8)
-
-    def forward(self, x):
-        x = self.conv(x)
-        x = self.bn(x)
-        return x.relu()
 ```
 
 ## Leave alone
@@ -59,110 +33,25 @@ Behind an activation the bias is not a part of the mean any more.
 net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.BatchNorm2d(8))
 ```
 
-A bias that is passed, or left open, is somebody's decision.
-```python
-def block(bias, **options):
-    a = nn.Sequential(nn.Conv2d(3, 8, 3, bias=bias), nn.BatchNorm2d(8))
-    b = nn.Sequential(nn.Conv2d(3, 8, 3, 1, 1, 1, 1, True), nn.BatchNorm2d(8))
-    c = nn.Sequential(nn.Conv2d(3, 8, 3, **options), nn.BatchNorm2d(8))
-    return a, b, c
-```
-
 Other norms take their mean over other axes, in which the bias differs.
 ```python
 net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8), nn.Conv2d(8, 8, 3), nn.InstanceNorm2d(8, affine=True))
 ```
 
-A norm with settings for its statistics need not subtract the batch's mean.
-```python
-net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8, track_running_stats=False))
-```
-
-Code that freezes norms makes their mean a constant.
-```python
-def freeze_bn(model):
-    for m in model.modules():
-        if isinstance(m, nn.BatchNorm2d):
-            m.eval()
-
-
-net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8))
-```
-
-A convolution with a second consumer needs its bias there.
-```python
-class Split(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv = nn.Conv2d(3, 8, 3)
-        self.bn = nn.BatchNorm2d(8)
-
-    def forward(self, x):
-        x = self.conv(x)
-        return self.bn(x) + x
-```
-
-A layer that is called twice may stand in front of something else.
-```python
-class Twice(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv = nn.Conv2d(3, 3, 3, padding=1)
-        self.bn = nn.BatchNorm2d(3)
-
-    def forward(self, x):
-        return self.conv(self.bn(self.conv(x)))
-```
-
-Where the norm is skipped on a condition, the bias counts without it.
-```python
-class Optional(nn.Module):
-    def __init__(self, norm):
-        super().__init__()
-        self.norm = norm
-        self.conv = nn.Conv2d(3, 8, 3)
-        self.bn = nn.BatchNorm2d(8)
-
-    def forward(self, x):
-        x = self.conv(x)
-        if self.norm:
-            x = self.bn(x)
-        return x
-```
-
-A linear layer on sequences: the norm's channels are another axis than the one that the bias is added to.
+A linear layer on sequences: the norm's channels are another axis than the one that the bias is
+added to.
 ```python
 net = nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(10))
 ```
 
-A test's network is not trained for speed.
-```python
-def test_shapes():
-    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8))
-    assert net(torch.ones(2, 3, 5, 5)).shape == (2, 8, 3, 3)
-```
-
-A class that loads published weights itself has to keep what they hold.
-```python
-class Pretrained(nn.Module):
-    def __init__(self, path):
-        super().__init__()
-        self.conv = nn.Conv2d(3, 8, 3)
-        self.bn = nn.BatchNorm2d(8)
-        self.load_state_dict(torch.load(path))
-
-    def forward(self, x):
-        return self.bn(self.conv(x))
-```
-
 ## Fix safety
-Unsafe: a checkpoint saved with the bias no longer loads with `strict=True`, the layers made afterwards draw other
-initial weights, and outputs in eval mode differ until the running mean has settled. Where the file loads weights or
-speaks of pretrained ones, the fix is only suggested.
+Unsafe: a checkpoint saved with the bias no longer loads with `strict=True`, the layers made
+afterwards draw other initial weights, and outputs in eval mode differ until the running mean has
+settled. Where the file loads weights or speaks of pretrained ones, the fix is only suggested.
 
 ## Measure
-A forward and a backward pass in training mode. Little is expected: what is saved is an addition and the gradient of
-the bias.
+A forward and a backward pass in training mode. Little is expected: what is saved is an addition and
+the gradient of the bias.
 ```python
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 torch.manual_seed(0)

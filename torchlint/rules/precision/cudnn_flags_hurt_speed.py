@@ -1,14 +1,15 @@
 """Leave cuDNN on, and do not ask for autotuning and determinism at once
 
 ## Why
-With `torch.backends.cudnn.enabled = False` convolutions, pooling, batch norm and recurrent layers fall back to slower native
-kernels. It is a switch for debugging that tends to stay. `benchmark = True` times several convolution algorithms per input
-shape and keeps the fastest; with `deterministic = True` only deterministic algorithms may be chosen, so the search
-costs its time while the fast ones are ruled out (notes on reproducibility and the `torch.backends` page of the PyTorch
-docs).
+With `torch.backends.cudnn.enabled = False` convolutions, pooling, batch norm and recurrent layers
+fall back to slower native kernels. It is a switch for debugging that tends to stay. `benchmark =
+True` times several convolution algorithms per input shape and keeps the fastest; with
+`deterministic = True` only deterministic algorithms may be chosen, so the search costs its time
+while the fast ones are ruled out (notes on reproducibility and the `torch.backends` page of the
+PyTorch docs).
 
-Flagged: the plain statement `torch.backends.cudnn.enabled = False`, and `benchmark = True` where the same block also sets
-`deterministic = True`.
+Flagged: the plain statement `torch.backends.cudnn.enabled = False`, and `benchmark = True` where
+the same block also sets `deterministic = True`.
 
 ## Setup
 ```python
@@ -38,40 +39,9 @@ cudnn.deterministic = True
 ```
 
 ## Leave alone
-A switch that somebody can turn is a decision.
+Autotuning alone is good for inputs of one size.
 ```python
-def setup(use_cudnn, fast):
-    if not use_cudnn:
-        cudnn.enabled = False
-    cudnn.benchmark = fast
-    cudnn.deterministic = not fast
-```
-
-Two branches are two modes.
-```python
-def setup(reproducible):
-    if reproducible:
-        cudnn.deterministic = True
-    else:
-        cudnn.benchmark = True
-```
-
-Off for a while and on again: something in between needs it so.
-```python
-def second_derivative(loss):
-    before = cudnn.enabled
-    cudnn.enabled = False
-    loss.backward(create_graph=True)
-    cudnn.enabled = before
-
-
-with cudnn.flags(enabled=False):
-    pass
-```
-
-On is the default.
-```python
-torch.backends.cudnn.enabled = True
+cudnn.benchmark = True
 ```
 
 Determinism alone is what reproducibility asks for.
@@ -82,27 +52,18 @@ def seed_everything(seed):
     cudnn.benchmark = False
 ```
 
-Autotuning alone is good for inputs of one size.
+A switch that somebody can turn is a decision.
 ```python
-cudnn.benchmark = True
-```
-
-The last word counts: the second statement takes the first one back.
-```python
-cudnn.benchmark = True
-cudnn.benchmark = False
-cudnn.deterministic = True
-```
-
-A test pins what it compares.
-```python
-def test_convolution():
-    torch.backends.cudnn.enabled = False
+def setup(use_cudnn, fast):
+    if not use_cudnn:
+        cudnn.enabled = False
+    cudnn.benchmark = fast
+    cudnn.deterministic = not fast
 ```
 
 ## Fix safety
-Unsafe: other kernels are used, so results differ by rounding, and cuDNN's may not be deterministic. For autotuning beside
-determinism no edit is offered; one of the two has to go.
+Unsafe: other kernels are used, so results differ by rounding, and cuDNN's may not be deterministic.
+For autotuning beside determinism no edit is offered; one of the two has to go.
 
 ## Measure
 One convolution. On a CPU no gain is expected, as cuDNN runs on CUDA devices only.

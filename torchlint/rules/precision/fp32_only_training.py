@@ -1,13 +1,14 @@
 """Allow tensor cores in training: TF32 or autocast
 
 ## Why
-Since torch 1.12 matrix products run in full float32 unless told otherwise (`get_float32_matmul_precision()` is
-"highest"), so the tensor cores of Ampere and later GPUs idle. The CUDA notes of the PyTorch docs show a large matrix
-product on an A100 several times faster with TF32, and the tuning guide recommends automatic mixed precision. Neither
-helps where the GPU waits for the host or for data anyway.
+Since torch 1.12 matrix products run in full float32 unless told otherwise
+(`get_float32_matmul_precision()` is "highest"), so the tensor cores of Ampere and later GPUs idle.
+The CUDA notes of the PyTorch docs show a large matrix product on an A100 several times faster with
+TF32, and the tuning guide recommends automatic mixed precision. Neither helps where the GPU waits
+for the host or for data anyway.
 
-Flagged, once per file: the first training loop of a script (with `if __name__ == "__main__":`) that names CUDA, and
-nothing about precision.
+Flagged, once per file: the first training loop of a script (with `if __name__ == "__main__":`) that
+names CUDA, and nothing about precision.
 
 ## Setup
 ```python
@@ -73,78 +74,14 @@ def train():
         optimizer.step()
 ```
 
-A framework has its own setting for precision.
-```python
-from accelerate import Accelerator
-
-
-def train():
-    for x in loader:
-        Accelerator().backward(model(x.to(device)).sum())
-        optimizer.step()
-
-
-if __name__ == "__main__":
-    train()
-```
-
-A float64 program needs its digits.
-```python
-def train():
-    torch.set_default_dtype(torch.float64)
-    for x in loader:
-        model(x.to(device)).sum().backward()
-        optimizer.step()
-
-
-if __name__ == "__main__":
-    train()
-```
-
-Nothing is trained.
-```python
-def evaluate():
-    with torch.no_grad():
-        for x in loader:
-            print(model(x.to(device)).sum())
-
-
-if __name__ == "__main__":
-    evaluate()
-```
-
-A comment about fp32 says that somebody has thought about it.
-```python
-def train():
-    # The loss is unstable below fp32.
-    for x in loader:
-        model(x.to(device)).sum().backward()
-        optimizer.step()
-
-
-if __name__ == "__main__":
-    train()
-```
-
-A test trains a toy.
-```python
-def test_training():
-    for x in loader:
-        model(x.to(device)).sum().backward()
-        optimizer.step()
-
-
-if __name__ == "__main__":
-    test_training()
-```
-
 ## Fix safety
-No edit is offered: results change, and which form fits depends on the GPU (TF32 and bfloat16 need Ampere or later). Do not
-mix `allow_tf32` with the newer `fp32_precision` settings of torch 2.9; reading the old flag then raises an error.
+No edit is offered: results change, and which form fits depends on the GPU (TF32 and bfloat16 need
+Ampere or later). Do not mix `allow_tf32` with the newer `fp32_precision` settings of torch 2.9;
+reading the old flag then raises an error.
 
 ## Measure
-Two steps with one large matrix. No gain is expected on a GPU before Ampere, nor on a CPU that does not multiply in a
-shorter format than float32.
+Two steps with one large matrix. No gain is expected on a GPU before Ampere, nor on a CPU that does
+not multiply in a shorter format than float32.
 ```python
 torch.manual_seed(0)
 size = 4096 if device.type == "cuda" else 512

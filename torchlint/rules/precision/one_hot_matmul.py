@@ -1,13 +1,13 @@
 """Look rows up instead of multiplying with one-hot vectors
 
 ## Why
-A one-hot row times a weight matrix picks one row of the matrix. As a product that costs ids × classes × width
-multiplications and a temporary of ids × classes; as a lookup (`F.embedding`, or indexing `weight[ids]`) it copies ids ×
-width numbers (the page of `torch.nn.functional.embedding` in the PyTorch docs: "a simple lookup table"). Values and the
-weight's gradients are the same.
+A one-hot row times a weight matrix picks one row of the matrix. As a product that costs ids ×
+classes × width multiplications and a temporary of ids × classes; as a lookup (`F.embedding`, or
+indexing `weight[ids]`) it copies ids × width numbers (the page of `torch.nn.functional.embedding`
+in the PyTorch docs: "a simple lookup table"). Values and the weight's gradients are the same.
 
-Flagged: the result of `F.one_hot`, after a cast at most, whose one use is the left side of `@`, `matmul` or `mm`, or the
-input of `F.linear` without a bias.
+Flagged: the result of `F.one_hot`, after a cast at most, whose one use is the left side of `@`,
+`matmul` or `mm`, or the input of `F.linear` without a bias.
 
 ## Setup
 ```python
@@ -43,40 +43,14 @@ soft = 0.9 * F.one_hot(ids, 1000).float() + 0.1 / 1000
 rows = soft @ weight
 ```
 
-With a bias there is more than a lookup, and a layer's weights are stored the other way round.
-```python
-layer = nn.Linear(1000, 16)
-rows = layer(F.one_hot(ids, 1000).float()) + F.linear(F.one_hot(ids, 1000).float(), weight.t(), torch.ones(16))
-```
-
 Few classes make a small product.
 ```python
 kinds = F.one_hot(ids % 4, 4).float() @ weight[:4]
 ```
 
-On a TPU the product is the idiom.
-```python
-def on_tpu():
-    import torch_xla.core.xla_model as xm
-
-    return F.one_hot(ids, 1000).float().to(xm.xla_device()) @ weight
-```
-
-From the right, or turned, the product gathers columns or sums by class.
-```python
-sums = F.one_hot(ids, 1000).float().t() @ torch.randn(32, 16)
-columns = torch.randn(16, 1000) @ F.one_hot(ids, 1000).float().t()
-```
-
-A test compares the two forms.
-```python
-def test_lookup():
-    assert torch.equal(F.one_hot(ids, 1000).float() @ weight, F.embedding(ids, weight))
-```
-
 ## Fix safety
-No edit is offered: where the other operand has a batch dimension, `gather` or advanced indexing takes the place of
-`F.embedding`.
+No edit is offered: where the other operand has a batch dimension, `gather` or advanced indexing
+takes the place of `F.embedding`.
 
 ## Measure
 One lookup of 512 rows among 1000. A gain can be expected on a CPU, too.

@@ -1,14 +1,15 @@
 """Save now and then, not in every training step
 
 ## Why
-Saving a model waits for the device, copies all parameters to the host, pickles them and writes them to disk
-(notes on serialization semantics of the PyTorch docs); nothing trains meanwhile. Plots and array files on
-every step cost the same kind of pause. In a run with several processes each rank writes, and to the same file. A
-checkpoint per epoch, or every thousand steps, loses little when a run dies.
+Saving a model waits for the device, copies all parameters to the host, pickles them and writes them
+to disk (notes on serialization semantics of the PyTorch docs); nothing trains meanwhile. Plots and
+array files on every step cost the same kind of pause. In a run with several processes each rank
+writes, and to the same file. A checkpoint per epoch, or every thousand steps, loses little when a
+run dies.
 
-Flagged: a call that writes a file (`torch.save`, `save_pretrained`, `save_checkpoint`, `torch.distributed.checkpoint.save`,
-`pickle.dump`, `numpy.save`, `savefig`) in the body of a training step. As info where a condition on the loss or a
-score decides.
+Flagged: a call that writes a file (`torch.save`, `save_pretrained`, `save_checkpoint`,
+`torch.distributed.checkpoint.save`, `pickle.dump`, `numpy.save`, `savefig`) in the body of a
+training step. As info where a condition on the loss or a score decides.
 
 ## Setup
 ```python
@@ -62,94 +63,12 @@ for step, (x, y) in enumerate(loader):
         torch.save(model.state_dict(), path)
 ```
 
-A condition of its own decides when to save.
-```python
-def train(due, budget):
-    for x, y in loader:
-        loss_fn(model(x), y).backward()
-        optimizer.step()
-        if due():
-            torch.save(model.state_dict(), path)
-        if budget > 3:
-            torch.save(model.state_dict(), path)
-```
-
-A setting that asks for it.
-```python
-def train_and_save(save_each):
-    for x, y in loader:
-        loss_fn(model(x), y).backward()
-        optimizer.step()
-        if save_each:
-            torch.save(model.state_dict(), path)
-```
-
-Asynchronous checkpoints write while training goes on.
-```python
-def train_async():
-    import torch.distributed.checkpoint as dcp
-
-    for x, y in loader:
-        loss_fn(model(x), y).backward()
-        optimizer.step()
-        dcp.async_save(model.state_dict(), checkpoint_id="checkpoint")
-```
-
-The last state before the program stops.
-```python
-for x, y in loader:
-    try:
-        loss_fn(model(x), y).backward()
-        optimizer.step()
-    except KeyboardInterrupt:
-        torch.save(model.state_dict(), path)
-        raise
-```
-
-Saving into memory, as for sending.
-```python
-import io
-
-for x, y in loader:
-    loss_fn(model(x), y).backward()
-    optimizer.step()
-    buffer = io.BytesIO()
-    torch.save(model.state_dict(), buffer)
-```
-
-Right before the loop is left.
-```python
-for x, y in loader:
-    loss_fn(model(x), y).backward()
-    optimizer.step()
-    if not torch.isfinite(model.weight.sum()):
-        torch.save(model.state_dict(), path)
-        break
-```
-
-Results of an evaluation are what it is for.
-```python
-@torch.no_grad()
-def predict():
-    for x, y in loader:
-        torch.save(model(x), path)
-```
-
-Tests of saving.
-```python
-def test_saving():
-    for x, y in loader:
-        loss_fn(model(x), y).backward()
-        optimizer.step()
-        torch.save(model.state_dict(), path)
-```
-
 ## Fix safety
 No fix: how much work may be lost when a run dies is a choice.
 
 ## Measure
-Timed are 20 steps, which save after each of them or once; the file is `os.devnull`, so no disk is waited for. A gain is
-expected on a CPU and on a GPU, where each save also waits for the device.
+Timed are 20 steps, which save after each of them or once; the file is `os.devnull`, so no disk is
+waited for. A gain is expected on a CPU and on a GPU, where each save also waits for the device.
 ```python
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1)).to(device)

@@ -1,16 +1,18 @@
 """Run evaluation under torch.no_grad()
 
 ## Why
-Outside of `no_grad` every forward pass records an autograd graph and keeps its intermediate results for a backward
-pass that never comes (tuning guide of the PyTorch docs: "Disable gradient calculation for validation or
-inference"). `model.eval()` does not change that; it is "completely orthogonal" to the grad mode (autograd mechanics
-page). `no_grad` rather than `inference_mode`: tensors made in inference mode cannot be used in autograd later.
+Outside of `no_grad` every forward pass records an autograd graph and keeps its intermediate results
+for a backward pass that never comes (tuning guide of the PyTorch docs: "Disable gradient
+calculation for validation or inference"). `model.eval()` does not change that; it is "completely
+orthogonal" to the grad mode (autograd mechanics page). `no_grad` rather than `inference_mode`:
+tensors made in inference mode cannot be used in autograd later.
 
-Flagged: a model call in a loop over batches without a training step, where the function's name, the loader's name or a
-call of `eval()` says that this is evaluation; or one call in a function of such a name that calls `eval()` itself.
-Neither the function nor its callers in the file switch autograd off, and nothing there asks for gradients. Also a model
-call in a training step of whose result only `.detach()` or `.data` is used, where another call of that model trains it:
-a discriminator's step needs no graph of the generator.
+Flagged: a model call in a loop over batches without a training step, where the function's name, the
+loader's name or a call of `eval()` says that this is evaluation; or one call in a function of such
+a name that calls `eval()` itself. Neither the function nor its callers in the file switch autograd
+off, and nothing there asks for gradients. Also a model call in a training step of whose result only
+`.detach()` or `.data` is used, where another call of that model trains it: a discriminator's step
+needs no graph of the generator.
 
 ## Setup
 ```python
@@ -36,19 +38,6 @@ def evaluate(model, loader):
 score = evaluate(model, loader)
 ```
 
-```python
-for epoch in range(2):
-    for x, y in loader:
-        optimizer.zero_grad()
-        loss_fn(model(x), y).backward()
-        optimizer.step()
-    model.eval()
-    total = 0.0
-    for x, y in loader:
-        total += loss_fn(model(x), y).item()
-    model.train()
-```
-
 ## Good
 ```python
 @torch.no_grad()
@@ -61,20 +50,6 @@ def evaluate(model, loader):
 
 
 score = evaluate(model, loader)
-```
-
-```python
-for epoch in range(2):
-    for x, y in loader:
-        optimizer.zero_grad()
-        loss_fn(model(x), y).backward()
-        optimizer.step()
-    model.eval()
-    total = 0.0
-    with torch.no_grad():
-        for x, y in loader:
-            total += loss_fn(model(x), y).item()
-    model.train()
 ```
 
 ## Leave alone
@@ -99,57 +74,6 @@ def evaluate(model, loader, train=False):
             print(model(x).mean().item())
 ```
 
-Adversarial tests and saliency maps need gradients of their inputs.
-```python
-def evaluate_attack(model, loader):
-    model.eval()
-    for x, y in loader:
-        x.requires_grad_(True)
-        loss = loss_fn(model(x), y)
-        print(torch.autograd.grad(loss, x)[0].sign())
-```
-
-A frozen network records nothing where its inputs carry no gradient.
-```python
-def test_features(backbone, loader):
-    for p in backbone.parameters():
-        p.requires_grad = False
-    backbone.eval()
-    for x, y in loader:
-        print(backbone(x).mean().item())
-```
-
-`numpy()` without `detach()` raises while a graph is recorded, so whoever calls this has switched autograd off.
-```python
-def predict(model, loader):
-    model.eval()
-    for x, y in loader:
-        print(model(x).numpy())
-```
-
-Lightning runs validation in inference mode.
-```python
-import lightning.pytorch as pl
-
-
-class Regressor(pl.LightningModule):
-    def validation_step(self, batch, index):
-        return loss_fn(model(batch[0]), batch[1])
-```
-
-Nothing says that this is evaluation: what comes out may go into a loss.
-```python
-def features(model, loader):
-    return [model(x) for x, y in loader]
-
-
-def collect(model, loader):
-    out = []
-    for x, y in loader:
-        out.append(model(x))
-    return out
-```
-
 One forward pass in evaluation mode inside of training (frozen batch norm) is no inference.
 ```python
 def encode(model, x):
@@ -157,28 +81,13 @@ def encode(model, x):
     return model(x)
 ```
 
-Nothing is trained in a module without parameters.
-```python
-def evaluate(loader):
-    softmax = nn.Softmax(dim=-1)
-    for x, y in loader:
-        print(softmax(x).mean().item())
-```
-
-Benchmarks measure what they measure.
-```python
-def benchmark_eval(model, loader):
-    model.eval()
-    for x, y in loader:
-        model(x)
-```
-
 ## Fix safety
 Unsafe: the outputs no longer have a `grad_fn`, so code that back-propagates them would fail.
 
 ## Measure
-Timed is one evaluation of eight batches, whose total is read on every batch. What is saved is recording the graph, on a
-CPU and on a GPU; that is little next to large products. The larger gain is memory, which this does not time.
+Timed is one evaluation of eight batches, whose total is read on every batch. What is saved is
+recording the graph, on a CPU and on a GPU; that is little next to large products. The larger gain
+is memory, which this does not time.
 ```python
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 layers = [layer for _ in range(6) for layer in (nn.Linear(64, 64), nn.LayerNorm(64), nn.ReLU())]

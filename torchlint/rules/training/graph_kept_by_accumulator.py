@@ -1,14 +1,16 @@
 """Detach what is only kept for a report
 
 ## Why
-A tensor keeps the autograd graph that made it alive. "Don't accumulate history across your training loop", says the
-PyTorch FAQ: a sum or a list of losses refers to the graphs of all steps. After `backward()` the saved activations
-are already freed and only graph nodes stay; without a backward pass (a validation loop without `no_grad`) all
-activations of all batches stay in memory. `detach()` drops the graph without waiting for the device; `item()`
-would drop it as well, but stalls on every step.
+A tensor keeps the autograd graph that made it alive. "Don't accumulate history across your training
+loop", says the PyTorch FAQ: a sum or a list of losses refers to the graphs of all steps. After
+`backward()` the saved activations are already freed and only graph nodes stay; without a backward
+pass (a validation loop without `no_grad`) all activations of all batches stay in memory. `detach()`
+drops the graph without waiting for the device; `item()` would drop it as well, but stalls on every
+step.
 
-Flagged: in a training or evaluation loop with autograd on, a sum, a list or a dictionary older than the step that grows
-by a tensor with a graph, where neither the tensor nor the whole is back-propagated later as far as this file shows.
+Flagged: in a training or evaluation loop with autograd on, a sum, a list or a dictionary older than
+the step that grows by a tensor with a graph, where neither the tensor nor the whole is
+back-propagated later as far as this file shows.
 
 ## Setup
 ```python
@@ -70,18 +72,6 @@ for step in range(3):
     optimizer.step()
 ```
 
-Log-probabilities that a policy gradient needs later, also where they pass through other names.
-```python
-saved = []
-for x, y in loader:
-    saved.append(loss_fn(model(x), y))
-    if len(saved) == 4:
-        objective = torch.stack(saved).mean()
-        objective.backward()
-        optimizer.step()
-        saved = []
-```
-
 No graph is recorded here.
 ```python
 total = 0.0
@@ -91,84 +81,16 @@ with torch.no_grad():
 print(total.item())
 ```
 
-Values without a graph.
-```python
-total, hits = 0.0, 0
-for x, y in loader:
-    loss = loss_fn(model(x), y)
-    loss.backward()
-    optimizer.step()
-    total += loss.item()
-    hits += (model(x) > y).sum()
-```
-
-Outputs collected for one loss after the loop.
-```python
-def objective(parts):
-    outputs = []
-    for x, y in parts:
-        outputs.append(model(x))
-    return torch.cat(outputs)
-```
-
-Terms of one step: the accumulator starts anew in every iteration.
-```python
-for x, y in loader:
-    terms = []
-    for scale in (1.0, 0.5):
-        terms.append(loss_fn(model(x * scale), y))
-    sum(terms).backward()
-    optimizer.step()
-```
-
-A sample kept now and then.
-```python
-kept = []
-for step, (x, y) in enumerate(loader):
-    loss = loss_fn(model(x), y)
-    loss.backward()
-    optimizer.step()
-    if step % 100 == 0:
-        kept.append(loss)
-print(len(kept))
-```
-
-What a helper gets may be back-propagated there.
-```python
-def finish(losses):
-    torch.stack(losses).sum().backward()
-
-
-history = []
-for x, y in loader:
-    history.append(loss_fn(model(x), y))
-    finish(history)
-    optimizer.step()
-    history.clear()
-```
-
-An attribute that this file does not read may be read by a loss elsewhere.
-```python
-class Agent:
-    def __init__(self):
-        self.terms = []
-
-    def training_step(self, x, y):
-        loss = loss_fn(model(x), y)
-        loss.backward()
-        optimizer.step()
-        self.terms.append(loss)
-```
-
 ## Fix safety
-Safe where a function's own list, or a sum that starts with a number, collects what torch has certainly computed, and all
-its readers are known and end in `item()`, `float()`, `len()` and the like: they see the same values. Unsafe
-everywhere else, for the collected values no longer require gradients: code that saves, plots, yields or returns them
-would see the difference, and a backward pass would fail.
+Safe where a function's own list, or a sum that starts with a number, collects what torch has
+certainly computed, and all its readers are known and end in `item()`, `float()`, `len()` and the
+like: they see the same values. Unsafe everywhere else, for the collected values no longer require
+gradients: code that saves, plots, yields or returns them would see the difference, and a backward
+pass would fail.
 
 ## Measure
-Timed is one call of `train()` over 16 batches. No gain in time is expected on a CPU or a GPU: what is saved is the
-memory of the graphs.
+Timed is one call of `train()` over 16 batches. No gain in time is expected on a CPU or a GPU: what
+is saved is the memory of the graphs.
 ```python
 model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

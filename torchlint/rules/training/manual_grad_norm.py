@@ -1,13 +1,15 @@
 """Compute the gradient norm with torch.nn.utils
 
 ## Why
-A norm summed by hand with `.item()` waits for the device once per parameter, often hundreds of times a step, and runs
-several kernels for each. `torch.nn.utils.clip_grad_norm_` (and `get_total_norm`, in newer versions, to measure only)
-works on all gradients at once by foreach and returns a tensor; it waits for nothing unless `error_if_nonfinite=True`
-(source of clip_grad.py). One check of that total tells whether any gradient is NaN.
+A norm summed by hand with `.item()` waits for the device once per parameter, often hundreds of
+times a step, and runs several kernels for each. `torch.nn.utils.clip_grad_norm_` (and
+`get_total_norm`, in newer versions, to measure only) works on all gradients at once by foreach and
+returns a tensor; it waits for nothing unless `error_if_nonfinite=True` (source of clip_grad.py).
+One check of that total tells whether any gradient is NaN.
 
-Flagged, in code that runs every training step: a loop or a `sum` over parameters that adds up squares or norms of `.grad`
-(a warning where each is read on the host, else an info), and a test of every `.grad` for NaN or infinity.
+Flagged, in code that runs every training step: a loop or a `sum` over parameters that adds up
+squares or norms of `.grad` (a warning where each is read on the host, else an info), and a test of
+every `.grad` for NaN or infinity.
 
 ## Setup
 ```python
@@ -28,30 +30,6 @@ for x in batches:
     for p in model.parameters():
         total += p.grad.norm(2).item() ** 2
     total = total**0.5
-    optimizer.step()
-```
-
-```python
-def train():
-    for x in batches:
-        optimizer.zero_grad()
-        model(x).sum().backward()
-        norm = torch.sqrt(sum((p.grad**2).sum() for p in model.parameters()))
-        optimizer.step()
-    return norm
-
-
-train()
-```
-
-```python
-for x in batches:
-    optimizer.zero_grad()
-    model(x).sum().backward()
-    for p in model.parameters():
-        if torch.isnan(p.grad).any():
-            optimizer.zero_grad()
-            break
     optimizer.step()
 ```
 
@@ -83,76 +61,13 @@ for x in batches:
     optimizer.step()
 ```
 
-Clipping of each parameter by its own norm.
-```python
-for x in batches:
-    model(x).sum().backward()
-    for p in model.parameters():
-        p.grad.mul_(torch.clamp(p.norm() / p.grad.norm(), max=1.0))
-    optimizer.step()
-```
-
-Norms of parameters, not of gradients.
-```python
-for x in batches:
-    loss = model(x).sum()
-    loss = loss + 0.1 * sum((p**2).sum() for p in model.parameters())
-    loss.backward()
-    optimizer.step()
-```
-
-A sum of gradients that is no norm.
-```python
-for x in batches:
-    model(x).sum().backward()
-    count = sum(p.grad.numel() for p in model.parameters())
-    optimizer.step()
-```
-
-Sparse gradients, and models in shards: the functions of torch.nn.utils do not handle all of them.
-```python
-def sparse_step(x):
-    model(x).sum().backward()
-    total = 0.0
-    for p in model.parameters():
-        if p.grad.is_sparse:
-            continue
-        total += p.grad.norm().item() ** 2
-    optimizer.step()
-
-
-def sharded_step(x):
-    model(x).sum().backward()
-    total = sum(p.grad.norm() ** 2 for p in model.parameters())
-    torch.distributed.all_reduce(total)
-    optimizer.step()
-```
-
-Benchmarks and tests.
-```python
-def test_norm():
-    for x in batches:
-        model(x).sum().backward()
-        assert sum(p.grad.norm().item() for p in model.parameters()) > 0
-        optimizer.step()
-```
-
-A look for NaN that does not decide anything on the host.
-```python
-for x in batches:
-    model(x).sum().backward()
-    for p in model.parameters():
-        p.grad[torch.isnan(p.grad)] = 0.0
-    optimizer.step()
-```
-
 ## Fix safety
 No fix is offered: what stands for the sum depends on what is done with it.
 
 ## Measure
-Timed are steps of a model with many parameters; an infinite `max_norm` measures the norm and clips nothing. On a CPU no
-gain is expected: foreach also takes one gradient after the other there, and scales them on top. What is saved on a GPU
-is one wait for each parameter.
+Timed are steps of a model with many parameters; an infinite `max_norm` measures the norm and clips
+nothing. On a CPU no gain is expected: foreach also takes one gradient after the other there, and
+scales them on top. What is saved on a GPU is one wait for each parameter.
 ```python
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 layers = [layer for _ in range(20) for layer in (nn.Linear(32, 32), nn.LayerNorm(32))]

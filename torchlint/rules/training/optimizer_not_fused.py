@@ -1,14 +1,16 @@
 """Let the optimizer update all tensors together
 
 ## Why
-An optimizer written as a loop over tensors launches several small kernels for each of them. `foreach` does one operation
-for all tensors at once, `fused=True` the whole update in one kernel; the order of speed is fused, foreach, for-loop
-(torch.optim docs). On CUDA foreach is the default, on the CPU the for-loop is. A fused optimizer also takes the loss
-scale itself: for every other one `GradScaler.step` reads from the device whether a gradient was infinite, each step.
+An optimizer written as a loop over tensors launches several small kernels for each of them.
+`foreach` does one operation for all tensors at once, `fused=True` the whole update in one kernel;
+the order of speed is fused, foreach, for-loop (torch.optim docs). On CUDA foreach is the default,
+on the CPU the for-loop is. A fused optimizer also takes the loss scale itself: for every other one
+`GradScaler.step` reads from the device whether a gradient was infinite, each step.
 
-Flagged: `foreach=False`; an update loop written by hand for an algorithm that torch.optim has; and Adam or AdamW, over the
-parameters of a model that is on the accelerator by then, that a GradScaler steps. A plain `AdamW(...)` uses foreach
-on CUDA and is left alone. `fused=True` is offered from torch 2.8 on (`target-torch`), as older versions had bugs.
+Flagged: `foreach=False`; an update loop written by hand for an algorithm that torch.optim has; and
+Adam or AdamW, over the parameters of a model that is on the accelerator by then, that a GradScaler
+steps. A plain `AdamW(...)` uses foreach on CUDA and is left alone. `fused=True` is offered from
+torch 2.8 on (`target-torch`), as older versions had bugs.
 
 ## Setup
 ```python
@@ -28,56 +30,12 @@ for x in batches:
     optimizer.step()
 ```
 
-```python
-class Adam(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3):
-        super().__init__(params, {"lr": lr})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        for group in self.param_groups:
-            for p in group["params"]:
-                state = self.state[p]
-                if not state:
-                    state["first"], state["second"] = torch.zeros_like(p), torch.zeros_like(p)
-                state["first"].mul_(0.9).add_(p.grad, alpha=0.1)
-                state["second"].mul_(0.999).addcmul_(p.grad, p.grad, value=0.001)
-                p.addcdiv_(state["first"], state["second"].sqrt().add_(1e-8), value=-group["lr"])
-
-
-optimizer = Adam(model.parameters())
-```
-
-```python
-scaler = torch.amp.GradScaler("cuda")
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-for x in batches:
-    optimizer.zero_grad()
-    scaler.scale(model(x).sum()).backward()
-    scaler.step(optimizer)
-    scaler.update()
-```
-
 ## Good
 ```python
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 for x in batches:
     model(x).sum().backward()
     optimizer.step()
-```
-
-```python
-optimizer = torch.optim.Adam(model.parameters())
-```
-
-```python
-scaler = torch.amp.GradScaler("cuda")
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
-for x in batches:
-    optimizer.zero_grad()
-    scaler.scale(model(x).sum()).backward()
-    scaler.step(optimizer)
-    scaler.update()
 ```
 
 ## Leave alone
@@ -96,92 +54,6 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=True)
 scaler.step(optimizer)
 ```
 
-What a setting decides.
-```python
-def make(args, **settings):
-    first = torch.optim.Adam(model.parameters(), foreach=args.foreach)
-    scaler = torch.amp.GradScaler("cuda")
-    second = torch.optim.Adam(model.parameters(), **settings)
-    scaler.step(second)
-    return first
-```
-
-`capturable` and `differentiable` optimizers have a reason for the plain loop.
-```python
-optimizer = torch.optim.Adam(model.parameters(), differentiable=True, foreach=False)
-```
-
-The model moves only afterwards, so the fused kernel would get parameters on the CPU.
-```python
-scaler = torch.amp.GradScaler("cuda")
-network = nn.Linear(8, 4)
-optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
-network.to(device)
-scaler.step(optimizer)
-```
-
-Parameters that may be anything: groups, or tensors that are no model's.
-```python
-scaler = torch.amp.GradScaler("cuda")
-optimizer = torch.optim.Adam([{"params": model.parameters(), "weight_decay": 0.1}])
-scaler.step(optimizer)
-```
-
-Sparse gradients have no fused kernel.
-```python
-scaler = torch.amp.GradScaler("cuda")
-embedding = nn.Embedding(10, 4, sparse=True).to(device)
-optimizer = torch.optim.Adam(embedding.parameters())
-scaler.step(optimizer)
-```
-
-No fused kernel exists for other optimizers, nor for your own subclass.
-```python
-class Mine(torch.optim.AdamW):
-    pass
-
-
-scaler = torch.amp.GradScaler("cuda")
-first, second = torch.optim.RMSprop(model.parameters()), Mine(model.parameters())
-scaler.step(first)
-scaler.step(second)
-```
-
-Step hooks may read what only the plain loop keeps.
-```python
-scaler = torch.amp.GradScaler("cuda")
-optimizer = torch.optim.Adam(model.parameters())
-optimizer.register_step_post_hook(lambda optimizer, args, kwargs: print(optimizer.state))
-scaler.step(optimizer)
-```
-
-An algorithm that torch.optim does not have.
-```python
-class Lamb(torch.optim.Optimizer):
-    def step(self, closure=None):
-        for group in self.param_groups:
-            for p in group["params"]:
-                p.data.mul_(0.9).add_(p.grad).mul_(p.norm())
-```
-
-The fallback beside a foreach path.
-```python
-class AdamW(torch.optim.Optimizer):
-    def step(self, closure=None):
-        torch._foreach_mul_(self.first, 0.9)
-        for p in self.rest:
-            p.data.mul_(0.9).add_(p.grad).mul_(0.1)
-```
-
-A loop of an optimizer that does not compute.
-```python
-class SGD(torch.optim.Optimizer):
-    def step(self, closure=None):
-        for group in self.param_groups:
-            for p in group["params"]:
-                self.state[p]["step"] = 0
-```
-
 Code on the CPU alone, where the loop is the default.
 ```python
 def on_the_cpu(network: nn.Module):
@@ -189,12 +61,12 @@ def on_the_cpu(network: nn.Module):
 ```
 
 ## Fix safety
-Unsafe: the sums are rounded in another order; foreach needs memory for intermediate values, and a fused optimizer raises
-for parameters that are sparse, complex or not on a supported device.
+Unsafe: the sums are rounded in another order; foreach needs memory for intermediate values, and a
+fused optimizer raises for parameters that are sparse, complex or not on a supported device.
 
 ## Measure
-Timed is `step()` alone, for a model with many small parameters. On a CPU no gain is expected: the for-loop is the
-default there. What is saved on a GPU is launches of small kernels.
+Timed is `step()` alone, for a model with many small parameters. On a CPU no gain is expected: the
+for-loop is the default there. What is saved on a GPU is launches of small kernels.
 ```python
 layers = [layer for _ in range(15) for layer in (nn.Linear(32, 32), nn.LayerNorm(32))]
 model = nn.Sequential(*layers).to(device)

@@ -1,13 +1,15 @@
 """Free the graph after the only backward of the step
 
 ## Why
-Without `retain_graph` the backward pass frees each saved tensor as soon as it is used (docs of `Tensor.backward`: setting
-the option "is not needed and often can be worked around in a much more efficient way"). With it they live until the
-loss is dropped, so that the peak of memory overlaps the next forward pass. Time is the same.
+Without `retain_graph` the backward pass frees each saved tensor as soon as it is used (docs of
+`Tensor.backward`: setting the option "is not needed and often can be worked around in a much more
+efficient way"). With it they live until the loss is dropped, so that the peak of memory overlaps
+the next forward pass. Time is the same.
 
-Flagged: a literal `retain_graph=True` in a training loop with no other backward pass, where all that comes into the
-loop from outside is known to carry no graph: models, optimizers, loaders, numbers. Where a state is carried from step to
-step, detaching that state is the remedy, and the option is left alone.
+Flagged: a literal `retain_graph=True` in a training loop with no other backward pass, where all
+that comes into the loop from outside is known to carry no graph: models, optimizers, loaders,
+numbers. Where a state is carried from step to step, detaching that state is the remedy, and the
+option is left alone.
 
 ## Setup
 ```python
@@ -47,23 +49,6 @@ for x in loader:
     optimizer.step()
 ```
 
-A gradient is asked for afterwards.
-```python
-for x in loader:
-    y = model(x.requires_grad_()).sum()
-    y.backward(retain_graph=True)
-    print(torch.autograd.grad(y, x))
-    optimizer.step()
-```
-
-A gradient penalty or meta-learning differentiates the gradients.
-```python
-for x in loader:
-    loss = model(x).sum()
-    loss.backward(retain_graph=True, create_graph=True)
-    optimizer.step()
-```
-
 A state is carried from step to step, with its graph.
 ```python
 def recur(cell):
@@ -74,72 +59,21 @@ def recur(cell):
         optimizer.step()
 ```
 
-A part of the graph is made before the loop.
+A gradient penalty or meta-learning differentiates the gradients.
 ```python
-def shared(first, second):
-    features = first(torch.ones(2, 8))
-    for x in loader:
-        loss = second(features, x).sum()
-        loss.backward(retain_graph=True)
-        optimizer.step()
-```
-
-The model itself keeps a state.
-```python
-class Memory(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Linear(8, 8)
-        self.state = torch.zeros(2, 8)
-
-    def forward(self, x):
-        self.state = self.layer(x + self.state)
-        return self.state
-
-
-def remember():
-    memory = Memory()
-    for x in loader:
-        memory(x).sum().backward(retain_graph=True)
-        optimizer.step()
-```
-
-Nothing is known of who calls a step that stands alone.
-```python
-def step(loss):
-    loss.backward(retain_graph=True)
+for x in loader:
+    loss = model(x).sum()
+    loss.backward(retain_graph=True, create_graph=True)
     optimizer.step()
 ```
 
-Now and then.
-```python
-for step, x in enumerate(loader):
-    if step % 100 == 0:
-        model(x).sum().backward(retain_graph=True)
-        optimizer.step()
-```
-
-A setting decides.
-```python
-def run(args):
-    for x in loader:
-        model(x).sum().backward(retain_graph=args.retain)
-        optimizer.step()
-```
-
-Benchmarks and tests.
-```python
-def test_graph():
-    for x in loader:
-        model(x).sum().backward(retain_graph=True)
-        optimizer.step()
-```
-
 ## Fix safety
-Unsafe: where something does use the graph once more, that raises "Trying to backward through the graph a second time".
+Unsafe: where something does use the graph once more, that raises "Trying to backward through the
+graph a second time".
 
 ## Measure
-Timed are four steps. No gain in time is expected on a CPU or a GPU: what is saved is memory at the next forward pass.
+Timed are four steps. No gain in time is expected on a CPU or a GPU: what is saved is memory at the
+next forward pass.
 ```python
 model = nn.Sequential(nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 128), nn.Sigmoid())
 optimizer = torch.optim.SGD(model.parameters(), lr=0.001)

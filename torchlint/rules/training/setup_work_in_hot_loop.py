@@ -1,15 +1,16 @@
 """Build and move modules once, before the loop over batches
 
 ## Why
-`model.to(device)` visits every parameter and buffer, also when all of them are there already; `train()` and `eval()` visit
-every module (`_apply` and `train` in the source of `torch.nn.Module`). A module with parameters that is built in a `forward`
-has new random weights in each call, which no optimizer ever sees; an optimizer or a gradient scaler built per batch
-loses its state. `torch.compile()` per step wraps the function anew: the compiled code is found again in a cache, but
+`model.to(device)` visits every parameter and buffer, also when all of them are there already;
+`train()` and `eval()` visit every module (`_apply` and `train` in the source of `torch.nn.Module`).
+A module with parameters that is built in a `forward` has new random weights in each call, which no
+optimizer ever sees; an optimizer or a gradient scaler built per batch loses its state.
+`torch.compile()` per step wraps the function anew: the compiled code is found again in a cache, but
 the look-up is not free.
 
-Flagged, where it runs for every batch and needs nothing that the step computes: a move of a module, `torch.compile()`
-(warnings); a module with parameters that is built and called on the spot, an optimizer or a `GradScaler` (errors); `train()`
-or `eval()` in the loop itself (info).
+Flagged, where it runs for every batch and needs nothing that the step computes: a move of a module,
+`torch.compile()` (warnings); a module with parameters that is built and called on the spot, an
+optimizer or a `GradScaler` (errors); `train()` or `eval()` in the loop itself (info).
 
 ## Setup
 ```python
@@ -32,21 +33,6 @@ for x, y in loader:
     optimizer.step()
 ```
 
-```python
-for x, y in loader:
-    model.train()
-    optimizer = torch.optim.Adam(model.parameters())
-    criterion = nn.CrossEntropyLoss()
-    criterion(model(x), y).backward()
-    optimizer.step()
-```
-
-```python
-class Net(nn.Module):
-    def forward(self, x):
-        return nn.Linear(4, 2)(x)
-```
-
 ## Good
 ```python
 model.to(device)
@@ -57,119 +43,6 @@ for x, y in loader:
 ```
 
 ## Leave alone
-Back to training mode after an evaluation inside the loop.
-```python
-def train_and_check(check):
-    for step, (x, y) in enumerate(loader):
-        model.train()
-        loss_fn(model(x), y).backward()
-        optimizer.step()
-        if step % 100 == 0:
-            model.eval()
-            check(model)
-```
-
-So too where another function may have switched the mode.
-```python
-def train_and_sample(evaluate):
-    for x, y in loader:
-        model.train()
-        loss_fn(model(x), y).backward()
-        optimizer.step()
-        evaluate(model)
-```
-
-A step function sets the mode that it needs.
-```python
-def train_step(x, y):
-    model.train()
-    loss_fn(model(x), y).backward()
-    optimizer.step()
-```
-
-Modules that take turns on the device.
-```python
-teacher = nn.Linear(4, 2)
-for x, y in loader:
-    teacher.to(device)
-    target = teacher(x.to(device))
-    teacher.to("cpu")
-    loss_fn(model(x), target.softmax(1).cpu()).backward()
-    optimizer.step()
-```
-
-Moved only if it is somewhere else.
-```python
-for x, y in loader:
-    if model.weight.device != x.device:
-        model.to(x.device)
-    loss_fn(model(x), y).backward()
-    optimizer.step()
-```
-
-A new model for each trial.
-```python
-def search(rates):
-    for rate in rates:
-        trial = nn.Linear(4, 2)
-        trial.to(device)
-        sgd = torch.optim.SGD(trial.parameters(), lr=rate)
-        for x, y in loader:
-            loss_fn(trial(x.to(device)), y.to(device)).backward()
-            sgd.step()
-```
-
-An optimizer for what the step has just made, as for an adversarial example.
-```python
-for x, y in loader:
-    noise = torch.zeros_like(x, requires_grad=True)
-    attack = torch.optim.SGD([noise], lr=0.1)
-    loss_fn(model(x + noise), y).backward()
-    attack.step()
-```
-
-A module whose weights come from another network.
-```python
-class Hyper(nn.Module):
-    def forward(self, x, weight):
-        layer = nn.Linear(4, 2)
-        layer.weight = nn.Parameter(weight)
-        return layer(x)
-```
-
-A layer that is built on the first call and kept.
-```python
-class Lazy(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = None
-
-    def forward(self, x):
-        if self.layer is None:
-            self.layer = nn.Linear(x.shape[-1], 2)
-        return self.layer(x)
-```
-
-A builder returns what it makes and runs nothing.
-```python
-class Growing(nn.Module):
-    def extend(self):
-        layer = nn.Linear(2, 2)
-        self.layers.append(layer)
-        return layer
-
-    def forward(self, x):
-        self.extend()
-        return x
-```
-
-Sizes that only the step knows.
-```python
-class Pooling(nn.Module):
-    def forward(self, x):
-        return nn.AvgPool1d(x.shape[-1])(x)
-```
-
 Once per epoch.
 ```python
 for epoch in range(2):
@@ -180,31 +53,29 @@ for epoch in range(2):
         optimizer.step()
 ```
 
-Now and then.
+A step function sets the mode that it needs.
 ```python
-for step, (x, y) in enumerate(loader):
-    if step % 100 == 0:
-        model.to(device)
-    loss_fn(model(x.to(device)), y.to(device)).backward()
+def train_step(x, y):
+    model.train()
+    loss_fn(model(x), y).backward()
     optimizer.step()
 ```
 
-Benchmarks and tests.
+Sizes that only the step knows.
 ```python
-def test_move():
-    for x, y in loader:
-        model.to(device)
-        loss_fn(model(x.to(device)), y.to(device)).backward()
-        optimizer.step()
+class Pooling(nn.Module):
+    def forward(self, x):
+        return nn.AvgPool1d(x.shape[-1])(x)
 ```
 
 ## Fix safety
-Suggestion: the same work before the loop, where the loop's body holds it as a statement of its own. An optimizer that
-is built once keeps its state, so training changes, which is the purpose.
+Suggestion: the same work before the loop, where the loop's body holds it as a statement of its own.
+An optimizer that is built once keeps its state, so training changes, which is the purpose.
 
 ## Measure
-Timed is one pass over the batches, with a model of many modules that is on its device already. A gain is expected on a
-CPU and on a GPU: what is saved is the walk over all modules, which is work of the host.
+Timed is one pass over the batches, with a model of many modules that is on its device already. A
+gain is expected on a CPU and on a GPU: what is saved is the walk over all modules, which is work of
+the host.
 ```python
 layers = [layer for _ in range(25) for layer in (nn.Linear(32, 32), nn.LayerNorm(32))]
 model = nn.Sequential(*layers, nn.Linear(32, 2)).to(device)

@@ -1,13 +1,15 @@
 """Clear gradients only after the optimizer step that used them
 
 ## Why
-`backward()` adds to the gradients that are already there; that is how gradient accumulation works (AMP examples
-of the PyTorch docs, "Gradient accumulation"). Where `zero_grad()` runs for every micro-batch but `step()` only for
-every k-th, the step sees the gradient of the last micro-batch alone: the work of all others is thrown away, and
-training behaves as with the small batch that accumulation was meant to enlarge.
+`backward()` adds to the gradients that are already there; that is how gradient accumulation works
+(AMP examples of the PyTorch docs, "Gradient accumulation"). Where `zero_grad()` runs for every
+micro-batch but `step()` only for every k-th, the step sees the gradient of the last micro-batch
+alone: the work of all others is thrown away, and training behaves as with the small batch that
+accumulation was meant to enlarge.
 
-Flagged: `zero_grad()` on every iteration of a loop that calls `backward()` on every iteration as well, and `step()` of
-the same optimizer only behind a comparison with a step counter, the last batch or a number of accumulation steps.
+Flagged: `zero_grad()` on every iteration of a loop that calls `backward()` on every iteration as
+well, and `step()` of the same optimizer only behind a comparison with a step counter, the last
+batch or a number of accumulation steps.
 
 ## Setup
 ```python
@@ -51,51 +53,6 @@ for x, y in loader:
     optimizer.step()
 ```
 
-Accelerate's `accumulate()` makes both calls do nothing until the last micro-batch.
-```python
-def train(accelerator):
-    for i, (x, y) in enumerate(loader):
-        with accelerator.accumulate(model):
-            optimizer.zero_grad()
-            loss_fn(model(x), y).backward()
-            if (i + 1) % k == 0:
-                optimizer.step()
-```
-
-Each optimizer of a GAN has its own rhythm: what the other one steps on every iteration is not thrown away.
-```python
-critic = nn.Linear(1, 1)
-critic_optimizer = torch.optim.SGD(critic.parameters(), lr=0.1)
-for i, (x, y) in enumerate(loader):
-    critic_optimizer.zero_grad()
-    optimizer.zero_grad()
-    critic(model(x)).mean().backward()
-    critic_optimizer.step()
-    if i % k == 0:
-        optimizer.step()
-```
-
-The backward pass has the same rhythm as the step.
-```python
-for i, (x, y) in enumerate(loader):
-    optimizer.zero_grad()
-    loss = loss_fn(model(x), y)
-    if i % k == 0:
-        loss.backward()
-        optimizer.step()
-```
-
-Two backward passes, of which only the one under the condition is meant for the step.
-```python
-probe = torch.zeros(1, requires_grad=True)
-for i, (x, y) in enumerate(loader):
-    optimizer.zero_grad()
-    (probe * 2).sum().backward()
-    if i % k == 0:
-        loss_fn(model(x), y).backward()
-        optimizer.step()
-```
-
 A step that is skipped because of bad values is not accumulation.
 ```python
 for x, y in loader:
@@ -106,31 +63,9 @@ for x, y in loader:
         optimizer.step()
 ```
 
-Cleared once for all micro-batches of the inner loop.
-```python
-for epoch in range(2):
-    optimizer.zero_grad()
-    for i, (x, y) in enumerate(loader):
-        (loss_fn(model(x), y) / k).backward()
-        if (i + 1) % k == 0:
-            optimizer.step()
-            optimizer.zero_grad()
-```
-
-Gradients of another module.
-```python
-teacher = nn.Linear(4, 1)
-for i, (x, y) in enumerate(loader):
-    teacher.zero_grad()
-    (loss_fn(model(x), y) / k).backward()
-    if (i + 1) % k == 0:
-        optimizer.step()
-        optimizer.zero_grad()
-```
-
 ## Fix safety
-Unsafe: the gradients, and with them the training, change; that is the purpose. The learning rate may have been
-tuned for the small batch.
+Unsafe: the gradients, and with them the training, change; that is the purpose. The learning rate
+may have been tuned for the small batch.
 
 ## Measure
 Not timed: the fix changes what is learned from a batch, not how long a batch takes.

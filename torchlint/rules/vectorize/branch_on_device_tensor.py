@@ -1,13 +1,14 @@
 """Keep the decision on the device
 
 ## Why
-`bool(tensor)` copies one value to the host and waits until the GPU has finished everything queued so far (the
-tuning guide of the PyTorch documentation lists it among the synchronisations to avoid). Python's `if`, `while`, `assert`,
-`and`, `or` and `not` all call it. Under `torch.compile` the branch also breaks the graph.
+`bool(tensor)` copies one value to the host and waits until the GPU has finished everything queued
+so far (the tuning guide of the PyTorch documentation lists it among the synchronisations to avoid).
+Python's `if`, `while`, `assert`, `and`, `or` and `not` all call it. Under `torch.compile` the
+branch also breaks the graph.
 
-Flagged, in a `forward`, a loss or a training step: a test of `if`, `while`, `assert`, `and`, `or`, `not` or a comprehension
-that asks a tensor on the device for its truth. As info: a test that raises, or that stops the run
-at NaN or infinity.
+Flagged, in a `forward`, a loss or a training step: a test of `if`, `while`, `assert`, `and`, `or`,
+`not` or a comprehension that asks a tensor on the device for its truth. As info: a test that
+raises, or that stops the run at NaN or infinity.
 
 ## Setup
 ```python
@@ -62,47 +63,6 @@ class Net(nn.Module):
         return x
 ```
 
-A check that runs only now and then is throttled, and a debug flag switches it off.
-```python
-def train_checked(debug=False):
-    for step, (x, y) in enumerate(batches):
-        loss = criterion(model(x), y)
-        loss.backward()
-        optimizer.step()
-        if step % 100 == 0 and torch.isnan(loss):
-            raise ValueError("loss is NaN")
-        if debug:
-            assert torch.isfinite(loss)
-```
-
-Tensors on the CPU are read without waiting.
-```python
-def pack(batches):
-    for x, y in batches:
-        lengths = torch.ones(16)
-        if lengths.max() > 4:
-            x = x[:4]
-        criterion(model(x[:16]), y[: len(x)]).backward()
-        optimizer.step()
-```
-
-An early exit is by design: decoding until all sequences have ended, or a solver that converges.
-```python
-class Decoder(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.cell = nn.GRUCell(32, 32)
-
-    def forward(self, x, steps: int):
-        ended = torch.zeros(x.shape[0], dtype=torch.bool, device=x.device)
-        for _ in range(steps):
-            x = self.cell(x)
-            ended = ended | (x.argmax(-1) == 0)
-            if ended.all():
-                break
-        return x
-```
-
 Outside of training steps, forward passes and losses nothing is gained.
 ```python
 weight = model.weight.detach()
@@ -111,11 +71,12 @@ if weight.abs().max() > 10:
 ```
 
 ## Fix safety
-Unsafe: `torch.where` computes both sides, and a NaN or infinity in the side not taken can reach the gradients.
+Unsafe: `torch.where` computes both sides, and a NaN or infinity in the side not taken can reach the
+gradients.
 
 ## Measure
-Timed is one call of `train()`. On a CPU no gain is expected but a small loss, for `torch.where` computes both sides:
-what is saved on a GPU is one wait for the device per step.
+Timed is one call of `train()`. On a CPU no gain is expected but a small loss, for `torch.where`
+computes both sides: what is saved on a GPU is one wait for the device per step.
 ```python
 model = nn.Sequential(nn.Linear(32, 256), nn.ReLU(), nn.Linear(256, 4)).to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

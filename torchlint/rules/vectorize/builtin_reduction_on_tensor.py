@@ -1,14 +1,14 @@
 """Reduce a tensor with its own method
 
 ## Why
-Python's `sum`, `max`, `min`, `any`, `all` and `sorted` know only how to iterate. Over a tensor that makes one view
-and one operation per element, launched from Python; `max`, `min`, `any`, `all` and `sorted` also need the truth of a
-tensor for every comparison, and on a GPU each of those waits for the device (the source of `Tensor.__iter__`, which
-unbinds the tensor, and of `Tensor.__bool__`). The methods `sum(0)`, `max()`, `min()`, `any()`, `all()` and `sort()`
-are one kernel each.
+Python's `sum`, `max`, `min`, `any`, `all` and `sorted` know only how to iterate. Over a tensor that
+makes one view and one operation per element, launched from Python; `max`, `min`, `any`, `all` and
+`sorted` also need the truth of a tensor for every comparison, and on a GPU each of those waits for
+the device (the source of `Tensor.__iter__`, which unbinds the tensor, and of `Tensor.__bool__`).
+The methods `sum(0)`, `max()`, `min()`, `any()`, `all()` and `sort()` are one kernel each.
 
-Flagged: one of these builtins with a single argument that is certainly one tensor, in code that runs every step or
-sample; elsewhere as an `info`, if the tensor is on the device.
+Flagged: one of these builtins with a single argument that is certainly one tensor, in code that
+runs every step or sample; elsewhere as an `info`, if the tensor is on the device.
 
 ## Setup
 ```python
@@ -44,7 +44,8 @@ class Scores(nn.Module):
 ```
 
 ## Leave alone
-A list, tuple or generator of tensors has no such method; a few terms are added in Python as well as anywhere.
+A list, tuple or generator of tensors has no such method; a few terms are added in Python as well as
+anywhere.
 ```python
 class Weighted(nn.Module):
     def forward(self, x):
@@ -67,54 +68,15 @@ class Sized(nn.Module):
         return model(x).sum() / max(x.shape), sum(x.detach().cpu().numpy())
 ```
 
-What a model returns, or what is asked for its type, may be a tuple of losses.
-```python
-class Wrapper(nn.Module):
-    def __init__(self, inner):
-        super().__init__()
-        self.inner = inner
-
-    def forward(self, x):
-        losses = self.inner(x)
-        if isinstance(losses, tuple):
-            return sum(losses)
-        return losses
-```
-
-A name that hides the builtin.
-```python
-class Own(nn.Module):
-    def forward(self, x):
-        from torch import sum
-
-        return sum(model(x))
-```
-
-Benchmarks, the way to an exception, and tensors on the CPU in code that runs once.
-```python
-def benchmark_sum(x):
-    return sum(model(x).flatten())
-
-
-class Checked(nn.Module):
-    def forward(self, x):
-        scores = model(x).flatten()
-        if x.shape[0] == 0:
-            raise ValueError(f"empty: {sum(scores)}")
-        return scores
-
-
-largest = max(torch.arange(4))
-```
-
 ## Fix safety
-Unsafe: the method of a float tensor adds in another order; that of a small integer type gives int64; `max` and `min`
-see a NaN wherever it stands, and the builtins only at some places; of an empty tensor `sum` gives 0 and not a tensor.
-`sorted` is a suggestion: it gives a list, and `sort().values` a tensor.
+Unsafe: the method of a float tensor adds in another order; that of a small integer type gives
+int64; `max` and `min` see a NaN wherever it stands, and the builtins only at some places; of an
+empty tensor `sum` gives 0 and not a tensor. `sorted` is a suggestion: it gives a list, and
+`sort().values` a tensor.
 
 ## Measure
-Timed are ten forward passes over 256 scores. A gain is expected on a CPU, where one view and one operation per element
-are saved, and more of it on a GPU, where most of them wait for the device.
+Timed are ten forward passes over 256 scores. A gain is expected on a CPU, where one view and one
+operation per element are saved, and more of it on a GPU, where most of them wait for the device.
 ```python
 x = torch.randn(64, 8, device=device)
 ```

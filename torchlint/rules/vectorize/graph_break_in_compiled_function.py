@@ -1,14 +1,15 @@
 """Keep code that breaks the graph out of compiled functions
 
 ## Why
-`torch.compile` ends the graph where it cannot follow the code, runs that part in Python and starts another graph: the
-pieces are not fused with each other, and each one is entered through Python and its guards (PyTorch docs, "Common
-Graph Breaks"). A number read from a tensor and used, a branch on a tensor, `print`, logging, a clock, and operations
-whose result's size depends on values (`x[mask]`, `nonzero`) do that. NumPy code, `torch.where`, writing to `x[mask]` and
-loops of a fixed length do not. `torch._dynamo.explain` shows the breaks of a function.
+`torch.compile` ends the graph where it cannot follow the code, runs that part in Python and starts
+another graph: the pieces are not fused with each other, and each one is entered through Python and
+its guards (PyTorch docs, "Common Graph Breaks"). A number read from a tensor and used, a branch on
+a tensor, `print`, logging, a clock, and operations whose result's size depends on values
+(`x[mask]`, `nonzero`) do that. NumPy code, `torch.where`, writing to `x[mask]` and loops of a fixed
+length do not. `torch._dynamo.explain` shows the breaks of a function.
 
-Flagged: these constructs in a function that this file compiles, in the `forward` of a module that it compiles, and in the
-functions of this file that are called from there.
+Flagged: these constructs in a function that this file compiles, in the `forward` of a module that
+it compiles, and in the functions of this file that are called from there.
 
 ## Setup
 ```python
@@ -30,16 +31,6 @@ fast = torch.compile(clipped, backend="eager")
 y = fast(x)
 ```
 
-```python
-@torch.compile(backend="eager")
-def scaled(x: torch.Tensor):
-    print(x.shape)
-    return x * 2
-
-
-y = scaled(x)
-```
-
 ## Good
 ```python
 def clipped(x: torch.Tensor):
@@ -51,16 +42,6 @@ fast = torch.compile(clipped, backend="eager")
 y = fast(x)
 ```
 
-```python
-@torch.compile(backend="eager")
-def scaled(x: torch.Tensor):
-    return x * 2
-
-
-print(x.shape)
-y = scaled(x)
-```
-
 ## Leave alone
 Nothing compiles this function.
 ```python
@@ -69,76 +50,13 @@ def plain(x: torch.Tensor):
     return x.item() if x.sum() > 0 else x
 ```
 
-Left out while compiling, or out of the compiled code.
+Code that is left out while compiling.
 ```python
 @torch.compile(backend="eager")
 def quiet(x: torch.Tensor):
     if not torch.compiler.is_compiling():
         print(x)
-    return report(x)
-
-
-@torch.compiler.disable
-def report(x: torch.Tensor):
-    print(x)
     return x
-```
-
-With `fullgraph=True` torch itself raises, and with `disable=True` nothing is compiled.
-```python
-@torch.compile(fullgraph=True)
-def strict(x: torch.Tensor):
-    print(x)
-    return x
-
-
-@torch.compile(disable=True)
-def off(x: torch.Tensor):
-    print(x)
-    return x
-```
-
-Numbers are captured where the configuration says so.
-```python
-torch._dynamo.config.capture_scalar_outputs = True
-
-
-@torch.compile(backend="eager")
-def captured(x: torch.Tensor):
-    return x * x.sum().item()
-```
-
-So are results whose size depends on values.
-```python
-torch._dynamo.config.capture_dynamic_output_shape_ops = True
-
-
-@torch.compile(backend="eager")
-def selected(x: torch.Tensor):
-    return x[x > 0].sum() + torch.nonzero(x).sum()
-```
-
-A branch for debugging that is not taken, and the way to an exception.
-```python
-@torch.compile(backend="eager")
-def checked(x: torch.Tensor, verbose=False):
-    if verbose:
-        print(x)
-    if x.dim() > 1:
-        print(x.shape)
-        raise ValueError("one dimension")
-    return x * 2
-```
-
-Branches on plain values, writing by a mask, NumPy, and an assertion stay in the graph.
-```python
-@torch.compile(backend="eager")
-def fine(x: torch.Tensor, training: bool):
-    assert x.sum() > -1
-    if training and x.shape[0] > 2:
-        x = x * 2
-    x[x > 0] = 0
-    return torch.from_numpy(x.detach().cpu().numpy()) + x.argmax()
 ```
 
 A number that is read and not used.
@@ -149,30 +67,13 @@ def unused(x: torch.Tensor):
     return x
 ```
 
-Exported code is another matter.
-```python
-def exported(x: torch.Tensor):
-    print(x)
-    return x
-
-
-program = torch.export.export
-```
-
-Benchmarks and tests.
-```python
-@torch.compile(backend="eager")
-def test_print(x: torch.Tensor):
-    print(x)
-    return x
-```
-
 ## Fix safety
 No fix is offered: where the code goes depends on what it is for.
 
 ## Measure
-Timed are ten calls of the compiled function, after it has been compiled; the backend is `eager`, so no kernel is fused.
-A gain is expected on a CPU and on a GPU: what is saved is leaving and entering compiled code, and on a GPU a wait.
+Timed are ten calls of the compiled function, after it has been compiled; the backend is `eager`, so
+no kernel is fused. A gain is expected on a CPU and on a GPU: what is saved is leaving and entering
+compiled code, and on a GPU a wait.
 ```python
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 x = torch.rand(64, device=device)

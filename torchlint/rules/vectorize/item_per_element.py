@@ -1,15 +1,15 @@
 """Bring all elements to the host with one tolist()
 
 ## Why
-Every `.item()`, `float(v)` or `int(v)` on a device tensor is a blocking copy of one number: the host waits for all
-queued kernels, then for the copy. Iterating over the tensor makes one small view per element on top. `t.tolist()`
-copies the whole tensor once and gives the same Python numbers (the Performance Tuning Guide of the PyTorch docs,
-under "Avoid unnecessary CPU-GPU synchronization", tells to avoid such reads; the source of `Tensor.tolist` makes one
-copy).
+Every `.item()`, `float(v)` or `int(v)` on a device tensor is a blocking copy of one number: the
+host waits for all queued kernels, then for the copy. Iterating over the tensor makes one small view
+per element on top. `t.tolist()` copies the whole tensor once and gives the same Python numbers (the
+Performance Tuning Guide of the PyTorch docs, under "Avoid unnecessary CPU-GPU synchronization",
+tells to avoid such reads; the source of `Tensor.tolist` makes one copy).
 
-Flagged: a loop, comprehension or `map` over a tensor on the device (or over a list of such tensors) that does nothing
-with an element, or with its parts, but read it on the host. In code that does not run every step it is an `info`, and
-only if one tensor is gone over.
+Flagged: a loop, comprehension or `map` over a tensor on the device (or over a list of such tensors)
+that does nothing with an element, or with its parts, but read it on the host. In code that does not
+run every step it is an `info`, and only if one tensor is gone over.
 
 ## Setup
 ```python
@@ -32,15 +32,6 @@ with torch.no_grad():
         ranking += list(map(float, scores))
 ```
 
-```python
-found = []
-with torch.no_grad():
-    for x in loader:
-        sides = (model(x.to(device)) > 0).long()[:, 0]
-        for side in sides:
-            found.append(names[side.item()])
-```
-
 ## Good
 ```python
 ranking = []
@@ -51,26 +42,9 @@ with torch.no_grad():
         ranking += list(map(float, scores.tolist()))
 ```
 
-```python
-found = []
-with torch.no_grad():
-    for x in loader:
-        sides = (model(x.to(device)) > 0).long()[:, 0]
-        for side in sides.tolist():
-            found.append(names[side])
-```
-
 ## Leave alone
-Where the elements are used as tensors too, the loop needs them on the device.
-```python
-total = torch.zeros((), device=device)
-for x in loader:
-    for score in model(x.to(device)).flatten():
-        total = total + score
-        print(score.item())
-```
-
-A tensor on the CPU is read without waiting; the lengths of a schedule in a constructor are the usual case.
+A tensor on the CPU is read without waiting; the lengths of a schedule in a constructor are the
+usual case.
 ```python
 class Blocks(nn.Module):
     def __init__(self, depth):
@@ -84,11 +58,6 @@ for x in loader:
     sums = [part.sum().item() for part in model(x.to(device)).split(2)]
 ```
 
-The batches of a loader are not elements of one tensor.
-```python
-targets = [float(y) for y in torch.utils.data.DataLoader(torch.arange(3.0))]
-```
-
 A list of a few tensors that is read once costs little.
 ```python
 losses = []
@@ -97,39 +66,18 @@ for x in loader:
 print([loss.item() for loss in losses])
 ```
 
-Now and then is fine.
-```python
-def train(optimizer):
-    for step, x in enumerate(loader):
-        scores = model(x.to(device)).flatten()
-        scores.square().mean().backward()
-        optimizer.step()
-        if step % 50 == 0:
-            print([s.item() for s in scores])
-```
-
-So are benchmarks, and the way to an exception.
-```python
-def benchmark_reads(x):
-    return [v.item() for v in model(x.to(device)).flatten()]
-
-
-for x in loader:
-    scores = model(x.to(device)).flatten()
-    if scores.shape[0] == 0:
-        raise ValueError([v.item() for v in scores])
-```
-
 ## Fix safety
-Safe for a comprehension, or a `map` of a cast that is used up at once (`list(map(float, t))`), over a tensor with
-certainly one dimension (`flatten()`, `view(-1)`, `torch.arange`, ...): the numbers and their Python types are equal for
-every dtype. Elsewhere it is a suggestion: a tensor of more dimensions gives nested lists, a generator that is read
-later reads what the tensor holds then, a function that is called between the reads may change the tensor, and after
-a `for` statement its variable would hold a number.
+Safe for a comprehension, or a `map` of a cast that is used up at once (`list(map(float, t))`), over
+a tensor with certainly one dimension (`flatten()`, `view(-1)`, `torch.arange`, ...): the numbers
+and their Python types are equal for every dtype. Elsewhere it is a suggestion: a tensor of more
+dimensions gives nested lists, a generator that is read later reads what the tensor holds then, a
+function that is called between the reads may change the tensor, and after a `for` statement its
+variable would hold a number.
 
 ## Measure
-Timed is one pass over three batches of 500 samples. A gain is expected on a CPU, where one small view and one call per
-element are saved, and more of it on a GPU, where each of those calls waits for the device.
+Timed is one pass over three batches of 500 samples. A gain is expected on a CPU, where one small
+view and one call per element are saved, and more of it on a GPU, where each of those calls waits
+for the device.
 ```python
 loader = [torch.randn(500, 8) for _ in range(3)]
 ```

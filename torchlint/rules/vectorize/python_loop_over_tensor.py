@@ -1,13 +1,14 @@
 """Let one tensor operation do what the Python loop does
 
 ## Why
-Every operation in the loop costs Python time and at least one kernel launch (5 to 20 µs each on the CPU side), while
-the kernel itself handles a single element. The GPU idles, and with autograd on each tiny result adds nodes to the
-graph. The profiler of PyTorch knows the pattern as `ForLoopIndexingPattern`.
+Every operation in the loop costs Python time and at least one kernel launch (5 to 20 µs each on the
+CPU side), while the kernel itself handles a single element. The GPU idles, and with autograd on
+each tiny result adds nodes to the graph. The profiler of PyTorch knows the pattern as
+`ForLoopIndexingPattern`.
 
-Flagged, in a `forward`, a loss or a training step: a loop over the rows of a tensor, over `range()` of one of its sizes
-with an index into it, or over classes with a comparison of a tensor with each, where torch operations are all that the
-body does and no turn needs another one.
+Flagged, in a `forward`, a loss or a training step: a loop over the rows of a tensor, over `range()`
+of one of its sizes with an index into it, or over classes with a comparison of a tensor with each,
+where torch operations are all that the body does and no turn needs another one.
 
 ## Setup
 ```python
@@ -55,77 +56,11 @@ class Decay(nn.Module):
         return torch.stack(out)
 ```
 
-So does a loop that reads back what it has written into a tensor.
-```python
-class Scan(nn.Module):
-    def forward(self, x):
-        total = torch.zeros_like(x)
-        for t in range(1, x.shape[0]):
-            total[t] = total[t - 1] + x[t]
-        return total
-```
-
-Layers, heads and lists of tensors of different shapes are not elements.
-```python
-class Pyramid(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(32, 32) for _ in range(12))
-
-    def forward(self, x):
-        for i in range(len(self.layers)):
-            x = self.layers[i](x)
-        levels = [x, x[::2], x[::4]]
-        return sum(level.pow(2).mean() for level in levels)
-```
-
-A few iterations are cheap.
-```python
-class Moments(nn.Module):
-    def forward(self, x):
-        rows = torch.zeros(4, device=x.device)
-        for i in range(4):
-            rows[i] = x[i].pow(2).mean()
-        return rows
-```
-
 A loop that only takes a tensor apart does no work per element.
 ```python
 class Split(nn.Module):
     def forward(self, x):
         return [row for row in x]
-```
-
-Work that torch cannot do for all elements at once.
-```python
-class Matcher(nn.Module):
-    def __init__(self, solve):
-        super().__init__()
-        self.solve = solve
-
-    def forward(self, cost):
-        return [self.solve(c.pow(2)) for c in cost]
-```
-
-A loop that ends early by what it finds decides on the host.
-```python
-class First(nn.Module):
-    def forward(self, x):
-        for i in range(x.shape[0]):
-            found = x[i].pow(2).mean()
-            if found.shape == x.shape:
-                break
-        return found
-```
-
-An index that takes nothing from a tensor: a loop over something else.
-```python
-class Repeat(nn.Module):
-    def forward(self, x, names):
-        out = []
-        for i in range(len(names)):
-            out.append(x[0].pow(2).mean())
-        return out
 ```
 
 Code that runs once.
@@ -135,20 +70,12 @@ for i in range(x.shape[0]):
     norms.append(x[i].pow(2).mean())
 ```
 
-Tensors on the CPU, in a dataset for instance.
-```python
-class Host(nn.Module):
-    def forward(self, x):
-        table = torch.arange(1000)
-        return [int(table[i].pow(2)) for i in range(table.shape[0])]
-```
-
 ## Fix safety
 No fix is offered: which operation does the work depends on the loop.
 
 ## Measure
-Timed are one forward and one backward pass of the loss. A gain is expected on a CPU and on a GPU: what is saved is
-Python and one operation after the other for every row.
+Timed are one forward and one backward pass of the loss. A gain is expected on a CPU and on a GPU:
+what is saved is Python and one operation after the other for every row.
 ```python
 x = torch.randn(128, 32, device=device, requires_grad=True)
 target = torch.randn(128, 32, device=device)

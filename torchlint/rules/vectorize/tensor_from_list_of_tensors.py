@@ -1,15 +1,17 @@
 """Join tensors with torch.stack
 
 ## Why
-`torch.tensor` and its kin take Python data. A tensor inside the list is turned into a Python number first, and for a
-tensor on the device that is a blocking copy: one for each element (the source of `tensor_new.cpp`, which stores
-element by element). The result is a new leaf on the CPU, or is copied to the device again, and the gradients of the
-elements are lost: PyTorch warns of "converting a tensor with requires_grad=True to a scalar". `torch.stack` joins the
-tensors where they are, in one kernel.
+`torch.tensor` and its kin take Python data. A tensor inside the list is turned into a Python number
+first, and for a tensor on the device that is a blocking copy: one for each element (the source of
+`tensor_new.cpp`, which stores element by element). The result is a new leaf on the CPU, or is
+copied to the device again, and the gradients of the elements are lost: PyTorch warns of "converting
+a tensor with requires_grad=True to a scalar". `torch.stack` joins the tensors where they are, in
+one kernel.
 
-Flagged: `torch.tensor`, `torch.as_tensor`, `torch.asarray` or a typed constructor (`torch.FloatTensor`, ...) of a
-list or tuple that holds tensors on the device, or of a comprehension that reads such tensors with `.item()`; as an
-`info` in code that does not run every step.
+Flagged: `torch.tensor`, `torch.as_tensor`, `torch.asarray` or a typed constructor
+(`torch.FloatTensor`, ...) of a list or tuple that holds tensors on the device, or of a
+comprehension that reads such tensors with `.item()`; as an `info` in code that does not run every
+step.
 
 ## Setup
 ```python
@@ -29,28 +31,12 @@ class Joint(nn.Module):
         return torch.tensor([out.mean(), out.std()])
 ```
 
-```python
-class Joint(nn.Module):
-    def forward(self, x):
-        out = model(x)
-        losses = [head(out).mean() for head in heads]
-        return torch.tensor([loss.item() for loss in losses], device=x.device).mean()
-```
-
 ## Good
 ```python
 class Joint(nn.Module):
     def forward(self, x):
         out = model(x)
         return torch.stack([out.mean(), out.std()])
-```
-
-```python
-class Joint(nn.Module):
-    def forward(self, x):
-        out = model(x)
-        losses = [head(out).mean() for head in heads]
-        return torch.stack(losses).mean()
 ```
 
 ## Leave alone
@@ -69,43 +55,14 @@ class Joint(nn.Module):
         return torch.tensor(model(x))
 ```
 
-Tensors on the CPU are read without waiting, such as those a dataset gives to a collate function.
-```python
-def collate(samples):
-    return torch.tensor([torch.as_tensor(s).sum() for s in samples])
-
-
-class Joint(nn.Module):
-    def forward(self, x):
-        out = model(x)
-        return torch.tensor([out.mean().detach().cpu(), out.std().detach().cpu()])
-```
-
-Now and then, in a benchmark, or on the way to an exception.
-```python
-class Joint(nn.Module):
-    def forward(self, x, step=1):
-        out = model(x)
-        if step % 100 == 0:
-            print(torch.tensor([out.mean(), out.std()]))
-        if x.shape[0] == 0:
-            raise ValueError(torch.tensor([out.mean(), out.std()]))
-        return out
-
-
-def benchmark_stack(x):
-    out = model(x)
-    return torch.tensor([out.mean(), out.std()])
-```
-
 ## Fix safety
-Unsafe: the result stays on the device and in the graph, and has the elements' own dtype and shape: elements of shape
-(1,) give shape (n, 1), and elements of several dtypes are promoted or refused. There is no fix where a dtype is asked
-for.
+Unsafe: the result stays on the device and in the graph, and has the elements' own dtype and shape:
+elements of shape (1,) give shape (n, 1), and elements of several dtypes are promoted or refused.
+There is no fix where a dtype is asked for.
 
 ## Measure
-Timed are ten forward passes, each with two elements. On a CPU little gain is expected, and more on a GPU: what is saved
-is one read per element, which waits for the device there.
+Timed are ten forward passes, each with two elements. On a CPU little gain is expected, and more on
+a GPU: what is saved is one read per element, which waits for the device there.
 ```python
 x = torch.randn(64, 8, device=device)
 ```

@@ -1,14 +1,15 @@
 """Collect the parts in a list and concatenate once
 
 ## Why
-`torch.cat` allocates a new tensor and copies both operands. In a loop that puts everything collected so far first,
-n parts of equal size cost n(n+1)/2 copies instead of n, and n allocations of growing size, of which the caching
-allocator can reuse none (CUDA semantics page of the PyTorch docs, "Memory management"). With autograd on, every intermediate
-result also stays in the graph. The same holds for `np.append`, `np.concatenate` and `np.vstack`.
+`torch.cat` allocates a new tensor and copies both operands. In a loop that puts everything
+collected so far first, n parts of equal size cost n(n+1)/2 copies instead of n, and n allocations
+of growing size, of which the caching allocator can reuse none (CUDA semantics page of the PyTorch
+docs, "Memory management"). With autograd on, every intermediate result also stays in the graph. The
+same holds for `np.append`, `np.concatenate` and `np.vstack`.
 
-Flagged: `v = torch.cat([v, part])` and its kin (`hstack`, `vstack`) in a loop of more than a few turns that reads `v` for
-nothing else. As info: the same in code that is not known to run more than once, and
-with NumPy arrays that collect a model's results.
+Flagged: `v = torch.cat([v, part])` and its kin (`hstack`, `vstack`) in a loop of more than a few
+turns that reads `v` for nothing else. As info: the same in code that is not known to run more than
+once, and with NumPy arrays that collect a model's results.
 
 ## Setup
 ```python
@@ -56,21 +57,13 @@ for x in batches:
 preds = torch.cat(parts)
 ```
 
-A tensor that the loop reads back (autoregressive input, a cache, a sliding window) cannot wait for the end.
+A tensor that the loop reads back (autoregressive input, a cache, a sliding window) cannot wait for
+the end.
 ```python
 def decode(tokens):
     for _ in range(20):
         tokens = torch.cat([tokens, model(tokens)[-1:]])
     return tokens
-```
-
-Every iteration starts anew: this joins two parts and grows nothing.
-```python
-rows = []
-for x in batches:
-    y = model(x)
-    y = torch.cat([y, torch.zeros_like(x)], dim=1)
-    rows.append(y)
 ```
 
 A few parts are no growth.
@@ -80,38 +73,14 @@ for i in range(3):
     out = torch.cat([out, batches[i]])
 ```
 
-Layers, heads and scales are few, and their features are meant to be joined.
-```python
-layers = nn.ModuleList(nn.Linear(64, 8) for _ in range(3)).to(device)
-features = batches[0]
-for layer in layers:
-    features = torch.cat([features, layer(batches[0])], dim=1)
-```
-
-Each key of a dictionary is joined once per iteration of the loop over the keys.
-```python
-state = {"a": batches[0], "b": batches[1]}
-for key in state:
-    state[key] = torch.cat([state[key], batches[2]])
-```
-
-NumPy arrays count only where they collect results of a model.
-```python
-import numpy as np
-
-grid = np.zeros(0)
-for start in range(20):
-    grid = np.append(grid, start)
-```
-
 ## Fix safety
-Unsafe: the parts stay alive until the loop has ended, so the memory peak can rise where they are views of larger
-tensors, and a part that is changed in place afterwards changes the result. The seed stays in the list, so
-dtype, shape and the result of a loop without iterations are the same.
+Unsafe: the parts stay alive until the loop has ended, so the memory peak can rise where they are
+views of larger tensors, and a part that is changed in place afterwards changes the result. The seed
+stays in the list, so dtype, shape and the result of a loop without iterations are the same.
 
 ## Measure
-Timed is one call of `predict` on 200 batches. A gain is expected on a CPU and on a GPU: what is saved is copying again
-what was collected before, so the gain grows with the number of batches.
+Timed is one call of `predict` on 200 batches. A gain is expected on a CPU and on a GPU: what is
+saved is copying again what was collected before, so the gain grows with the number of batches.
 ```python
 batches = [torch.randn(16, 64, device=device) for _ in range(200)]
 ```
