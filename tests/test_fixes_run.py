@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from tests.checking import check, fixed, for_rule, rules
+from tests.corner_cases import corners
 from torchlint.catalog.rule_file import RuleInfo
 from torchlint.testing.promises import programs
 
@@ -61,18 +62,18 @@ def differences(name: str, a: Any, b: Any) -> list[str]:
     return [] if type(a).__name__ == type(b).__name__ else [f"{name}: {type(a)} and {type(b)}"]
 
 
-def safe_examples() -> list[tuple[RuleInfo, int]]:
-    out = []
-    for info in RULES:
-        for index, bad in enumerate(programs(info, "Bad")):
-            if any(f.fix is not None and f.fix.safety.value == "safe" for f in for_rule(check(bad), info)):
-                out.append((info, index))
-    return out
+def safe_examples() -> list[object]:
+    """Return page and number of the examples with a safe fix, those of corner cases too."""
+    pages = [(info.code, info) for info in RULES] + [(str(corner), corner.info) for corner in corners()]
+    return [
+        pytest.param(info, index, id=f"{name}-{index}")
+        for name, info in pages
+        for index, bad in enumerate(programs(info, "Bad"))
+        if any(f.fix is not None and f.fix.safety.value == "safe" for f in for_rule(check(bad), info))
+    ]
 
 
-@pytest.mark.parametrize(
-    ("info", "index"), safe_examples(), ids=[f"{info.code}-{index}" for info, index in safe_examples()]
-)
+@pytest.mark.parametrize(("info", "index"), safe_examples())
 def test_safe_fix_computes_the_same(info: RuleInfo, index: int) -> None:
     if "not executed by the tests" in info.manual:
         pytest.skip(f"{info.code}: its page says that it needs a package which is absent here")
