@@ -17,6 +17,7 @@ from torchlint.semantic.code.consumers import Use
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.statements import Statements
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, Comprehension, Function, Loop
+from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.data_path import DataPath
 from torchlint.semantic.data.frameworks import Frameworks
 from torchlint.semantic.data.per_step_use import PerStepUse
@@ -279,7 +280,7 @@ class Module(Pace, DataPath, Elements, Processes, Kernels, Upkeep, Frameworks, S
 
     # -- file ---------------------------------------------------------------------------------------------------
 
-    def mentions(self, pattern: re.Pattern[str]) -> bool:
+    def mentions(self, pattern: re.Pattern[str] | Wording) -> bool:
         """Say whether a pattern is found anywhere in the file's text."""
         return self.once(pattern, lambda: pattern.search(self.text) is not None)
 

@@ -76,7 +76,7 @@ class Project:
         self._lineages: dict[Definition, tuple[Lineage, Trail]] = {}
         self._helpers: dict[str, Trail] = {}
         self._reached: dict[tuple[str, str], bool] = {}
-        self._said: dict[tuple[str, Callable[[str], bool]], bool] = {}
+        self._said: dict[Callable[[str], bool], tuple[set[str], set[str]]] = {}  # files tested, and those that hold it
         self._imports: dict[str, Imports] = {}
         self._programs: dict[str, frozenset[str]] = {}
         self._trail = self.search.trail
@@ -130,11 +130,13 @@ class Project:
         if every is None:
             return None
         others = self._program(path, every) - {path}
-        for other in others:
-            if (other, test) not in self._said:
-                text = self._text(other)
-                self._said[other, test] = text is not None and test(text)
-        found = [other for other in others if self._said[other, test]]
+        tested, saying = self._said.setdefault(test, (set(), set()))
+        for other in others - tested:
+            text = self._text(other)
+            tested.add(other)
+            if text is not None and test(text):
+                saying.add(other)
+        found = others & saying
         return any(not near or stem_of(path) in (self._text(other) or stem_of(path)) for other in found)
 
     def _program(self, path: str, every: Iterable[str]) -> frozenset[str]:

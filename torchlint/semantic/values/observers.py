@@ -15,36 +15,59 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.wording import Wording
 
 if TYPE_CHECKING:
     from torchlint.semantic.module import Module
 
-_FRAMES = re.compile(
-    r"_getframe|currentframe|_current_frames|\bf_(locals|globals|back)\b|\b(tb|gi|cr|ag)_frame\b|\bset(trace|profile)\b"
-    r"|\bsys\.monitoring\b|getargvalues|get(generator|coroutine|asyncgen)locals|getclosurevars|capture_locals"
-    r"|show_locals|set_trace|\bbreakpoint\b|\binteract\b|^[^#\n]*(?<!self\.)(?<!def )\bembed\("
-    r"|get_(referrers|objects)|numexpr|snoop|pythonapi|py_object",
-    re.MULTILINE,
+_FRAMES = Wording(
+    re.compile(
+        r"_getframe|currentframe|_current_frames|\bf_(locals|globals|back)\b|\b(tb|gi|cr|ag)_frame\b|\bset(trace|profile)\b"
+        r"|\bsys\.monitoring\b|getargvalues|get(generator|coroutine|asyncgen)locals|getclosurevars|capture_locals"
+        r"|show_locals|set_trace|\bbreakpoint\b|^[^#\n]*(?<!self\.)(?<!def )\bembed\("
+        r"|get_(referrers|objects)|numexpr|snoop|pythonapi|py_object",
+        re.MULTILINE,
+    ),
+    tuple(
+        """getframe currentframe current_frames tb_frame gi_frame cr_frame ag_frame f_locals f_globals f_back
+        settrace setprofile sys.monitoring getargvalues getgeneratorlocals getcoroutinelocals
+        getasyncgenlocals getclosurevars capture_locals show_locals set_trace breakpoint embed(
+        get_referrers get_objects numexpr snoop pythonapi py_object""".split()
+    ),
 )
 """Words without which no code can look into the variables of a running function."""
-_MODULES = re.compile(
-    r"__main__|\bsys\.modules\b|\bfrom\s+sys\s+import\b|\.modules\s*\[|\.modules\.get\b|[\"']modules[\"']"
-    r"|\bimportlib\b|\bimport_module\b|__import__|__globals__|\brunpy\b|\bimp\b|\bgetmembers\b"
+_INTERACT = re.compile(r"interact(?<=\binteract)\b")
+"""One more of those; the order is that which Python searches fast."""
+_MODULES = Wording(
+    re.compile(
+        r"__main__|\bsys\.modules\b|\bfrom\s+sys\s+import\b|\.modules\s*\[|\.modules\.get\b|[\"']modules[\"']"
+        r"|\bimportlib\b|\bimport_module\b|__import__|__globals__|\brunpy\b|\bgetmembers\b"
+    ),
+    ("__main__", "sys", "modules", "importlib", "import_module", "__import__", "__globals__", "runpy", "getmembers"),
 )
 """Words without which no code can look at the variables of a module that it does not import by name."""
+_IMP = re.compile(r"imp(?<=\bimp)\b")
+"""The module of that name, which does so, too."""
 _MAIN_GUARD = re.compile(r"__name__\s*[!=]=\s*[\"']__main__[\"']|[\"']__main__[\"']\s*[!=]=\s*__name__")
-_BUILTINS = re.compile(
-    r"__builtins__|\.(float|int)\s*=(?!=)|(setattr|patch|object|setitem)\([^\n]*[\"'.](float|int)[\"']"
-    r"|builtins?(__)?\W[^\n]*[\"'](float|int)[\"']|\bvars\(\s*_*builtin"
+_BUILTINS = Wording(
+    re.compile(
+        r"__builtins__|(setattr|patch|object|setitem)\([^\n]*[\"'.](float|int)[\"']"
+        r"|builtins?(__)?\W[^\n]*[\"'](float|int)[\"']|\bvars\(\s*_*builtin"
+    ),
+    ("builtin", "setattr(", "patch(", "object(", "setitem("),
 )
+_BUILTIN_SET = re.compile(r"\.(float|int)\s*=(?!=)")
 """Words without which no code can replace the builtin ``float`` or ``int``."""
 _OWN_TENSORS = re.compile(
     r"__torch_function__|__torch_dispatch__|(Function|Dispatch)Mode|as_subclass|_make_(wrapper_)?subclass"
     r"|class\s+\w+\([^)]*\bTensor\b"
 )
 """Words without which all tensors are torch's own, and no code sees each operation on them."""
-_WATCHED = re.compile(
-    r"register_module_\w*hook|\bsymbolic_trace\b|\btorch\.(fx|export)\b|\bimport fx\b|\bmake_fx\b|\bjit\.trace\b"
+_WATCHED = Wording(
+    re.compile(
+        r"register_module_\w*hook|\bsymbolic_trace\b|\btorch\.(fx|export)\b|\bimport fx\b|\bmake_fx\b|\bjit\.trace\b"
+    ),
+    ("register_module_", "symbolic_trace", "torch.fx", "torch.export", "import fx", "make_fx", "jit.trace"),
 )
 """Words without which no code is handed the operations of a network, or traces them."""
 _PATCHED = re.compile(
@@ -53,22 +76,37 @@ _PATCHED = re.compile(
 """Words without which torch's functions are torch's."""
 _OWN_CALLS = re.compile(r"register_\w*hook|\.forward\s*=[^=]|__class__|__call__\s*=|\bsetattr\(")
 """Words without which torch's own layers give what torch computes: hooks, or another ``forward``."""
-_WARNINGS = re.compile(
-    r"catch_warnings\([^)]*record\s*=\s*True|(?:simplefilter|filterwarnings)\(\s*(?:action\s*=\s*)?"
-    r"(?![\"'](?:ignore|default|once|always|module)\b)|\bwarnings\.filters\b|\bredirect_stderr\b"
-    r"|captureWarnings|\bshowwarning\b|\bformatwarning\b|warns\(\s*\w*Warning|assertWarns|catch_warnings\([^)]*action"
+_WARNINGS = Wording(
+    re.compile(
+        r"catch_warnings\([^)]*record\s*=\s*True|(?:simplefilter|filterwarnings)\(\s*(?:action\s*=\s*)?"
+        r"(?![\"'](?:ignore|default|once|always|module)\b)|\bwarnings\.filters\b|\bredirect_stderr\b"
+        r"|captureWarnings|\bshowwarning\b|\bformatwarning\b|warns\(\s*\w*Warning|assertWarns|catch_warnings\([^)]*action"
+    ),
+    tuple(
+        """catch_warnings( simplefilter filterwarnings warnings.filters redirect_stderr captureWarnings
+        showwarning formatwarning warns( assertWarns""".split()
+    ),
 )
 """Words without which warnings are printed or ignored, and nothing else."""
 _WITH_DATA = r"(?!\(\s*(?:torch\.device\(\s*)?[\"'](?:cpu|cuda|mps|xpu|hpu)\b)"
-_META = re.compile(
-    r"device\b[^\n]*[\"']meta\b|[\"']meta\b[^\n]*\bdevice\b|init_empty_weights|deferred_init|\bFake(Tensor)?Mode\b"
-    rf"|\bset_default_device\b{_WITH_DATA}|\bDeviceContext\b|\bdevice\b[^\n]*__enter__"
-    rf"|^[ \t]*with\s+(?!torch\.cuda\.)(?:\w+\.)*\w*dev(?:ice)?\b{_WITH_DATA}(?=\s*[:(,])"
-    rf"|(?:^[ \t]*with\b|\benter_context\()[^\n]*\b(?:torch|th)\.device\b{_WITH_DATA}",
+_META = Wording(
+    re.compile(
+        r"device\b[^\n]*[\"']meta\b|[\"']meta\b[^\n]*\bdevice\b|init_empty_weights|deferred_init|\bFake(Tensor)?Mode\b"
+        rf"|\bset_default_device\b{_WITH_DATA}|\bDeviceContext\b|\bdevice\b[^\n]*__enter__"
+    ),
+    ("meta", "init_empty_weights", "deferred_init", "Fake", "set_default_device", "DeviceContext", "__enter__"),
+)
+"""Words without which tensors without data are made only where a call says so itself, or below a ``with``."""
+_WITH_DEVICE = re.compile(
+    rf"^[ \t]*with\s+(?!torch\.cuda\.)(?:\w+\.)*\w*dev(?:ice)?\b{_WITH_DATA}(?=\s*[:(,])"
+    rf"|^[ \t]*with\b[^\n]*\b(?:torch|th)\.device\b{_WITH_DATA}",
     re.MULTILINE,
 )
-"""Words without which tensors without data are made only where a call says so itself."""
-_SCRIPT = re.compile(r"\bjit\b\W*(script|export|trace|ignore)|\bjit\s+import\b|script_method|ScriptModule")
+_ENTERED_DEVICE = re.compile(rf"enter_context(?<=\benter_context)\([^\n]*\b(?:torch|th)\.device\b{_WITH_DATA}")
+_SCRIPT = Wording(
+    re.compile(r"\bjit\b\W*(script|export|trace|ignore)|\bjit\s+import\b|script_method|ScriptModule"),
+    ("jit", "script_method", "ScriptModule"),
+)
 _CELLS = re.compile(r"^# ?%%", re.MULTILINE)
 _DYNAMIC = ("eval", "exec", "globals", "locals", "compile")
 _SETTERS = frozenset(
@@ -82,7 +120,9 @@ _SETTERS = frozenset(
 def is_builtin(module: Module, name: str, at: cst.CSTNode) -> bool:
     """Say whether ``float`` or ``int``, written where `at` stands, would be Python's builtin of that name."""
     plain = module.meaning(name, at) == f"builtins.{name}"
-    return plain and not says(module, _BUILTINS) and not reads_by_string(module)
+    if not plain or says(module, _BUILTINS) or says(module, _BUILTIN_SET):
+        return False
+    return not reads_by_string(module)
 
 
 def reads_by_string(module: Module) -> bool:
@@ -105,7 +145,7 @@ def _reads_by_string(module: Module) -> bool:
 
 def sees_variables(module: Module) -> bool:
     """Say whether code of the project may look into the variables of a running function."""
-    return reads_by_string(module) or says(module, _FRAMES)
+    return reads_by_string(module) or says(module, _FRAMES) or says(module, _INTERACT)
 
 
 def sees_itself(module: Module) -> bool:
@@ -114,8 +154,13 @@ def sees_itself(module: Module) -> bool:
 
 
 def _sees_itself(module: Module) -> bool:
-    looked_up = _MODULES.search(_MAIN_GUARD.sub("", module.text)) is not None
-    return looked_up or reads_by_string(module) or module.mentions(_FRAMES)
+    text = _MAIN_GUARD.sub("", module.text)
+    return (
+        any(pattern.search(text) for pattern in (_MODULES, _IMP))
+        or reads_by_string(module)
+        or module.mentions(_FRAMES)
+        or module.mentions(_INTERACT)
+    )
 
 
 def sees_globals(module: Module, name: str) -> bool:
@@ -164,7 +209,7 @@ def minds_warnings(module: Module, *, near: bool = False) -> bool:
 
 def defaults_to_meta(module: Module) -> bool:
     """Say whether code of the project may have a factory make a tensor that has no data, by the default device."""
-    return says(module, _META)
+    return any(says(module, pattern) for pattern in (_META, _WITH_DEVICE, _ENTERED_DEVICE))
 
 
 def scripted(module: Module) -> bool:
@@ -244,7 +289,12 @@ def _replacing(attributes: tuple[str, ...]) -> Callable[[str], bool]:
         rf"(setattr|patch|object|setitem)\([^\n]*[\"'.]{name}[\"']|\bmultiple\([^\n]*\b{name}\s*=(?!=)"
     )
 
+    assigned = re.compile(rf"\.{name}\s*(:[^=\n]+)?=(?!=)")
+
     def replaces(text: str) -> bool:
+        quoted = any(f"{each}'" in text or f'{each}"' in text for each in attributes)
+        if not (quoted or "setattr(" in text or "multiple(" in text or assigned.search(text)):
+            return False  # as for nearly all texts, which is told much sooner so
         if by_string.search(text):
             return True
         given = [alias or names for alias, names in _ALIASES.findall(text)]
@@ -302,18 +352,18 @@ def _is_property(module: Module, name: str) -> bool:
 # -- other files ----------------------------------------------------------------------------------------------------
 
 
-def says(module: Module, pattern: re.Pattern[str]) -> bool:
+def says(module: Module, pattern: re.Pattern[str] | Wording) -> bool:
     """Say whether this file, or any other of the project, holds a pattern."""
     return module.said(_holds(pattern))
 
 
-def elsewhere(module: Module, pattern: re.Pattern[str]) -> bool:
+def elsewhere(module: Module, pattern: re.Pattern[str] | Wording) -> bool:
     """Say whether another file that may run with this one holds a pattern."""
     return module.outside.others_say(_holds(pattern), near=False) is not False
 
 
 @functools.cache
-def _holds(pattern: re.Pattern[str]) -> Callable[[str], bool]:
+def _holds(pattern: re.Pattern[str] | Wording) -> Callable[[str], bool]:
     """Return one and the same test for one pattern, whose answers the project remembers."""
     return lambda text: pattern.search(text) is not None
 
@@ -325,4 +375,7 @@ def elsewhere_reached(module: Module, name: str) -> bool:
     )
 
 
-_LOOKS_AT_MODULES = re.compile(r"import\s+__main__|\bsys\.modules\b|__main__\.|[\"']__main__[\"']\s*[\])]")
+_LOOKS_AT_MODULES = Wording(
+    re.compile(r"import\s+__main__|\bsys\.modules\b|__main__\.|[\"']__main__[\"']\s*[\])]"),
+    ("__main__", "sys.modules"),
+)

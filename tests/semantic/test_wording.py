@@ -1,0 +1,98 @@
+"""A pattern behind words finds what the pattern alone finds: each text that it matches holds one of the words."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from itertools import product
+from typing import Any
+
+import libcst as cst
+import pytest
+
+import torchlint.semantic
+from torchlint.semantic.code.wording import Wording
+from torchlint.semantic.module import Module
+from torchlint.semantic.values import observers
+from torchlint.semantic.values.observers import sees_itself, sees_variables
+
+parser = importlib.import_module("re._parser" if hasattr(re, "_parser") else "sre_parse")
+ANYTHING = "\0"
+
+
+def spelled(pattern: Any) -> set[str]:
+    """Return what a parsed pattern matches, with `ANYTHING` where that is not one of a few texts."""
+    found = {""}
+    for operation, argument in pattern:
+        found = {before + after for before, after in product(found, _part(str(operation), argument))}
+    return found
+
+
+def _part(operation: str, argument: Any) -> set[str]:
+    if operation == "LITERAL":
+        return {chr(argument)}
+    if operation in ("AT", "ASSERT", "ASSERT_NOT"):
+        return {""}
+    if operation == "SUBPATTERN":
+        return spelled(argument[-1])
+    if operation == "BRANCH":
+        return set().union(*map(spelled, argument[1]))
+    if operation == "IN" and all(str(kind) == "LITERAL" for kind, _ in argument):
+        return {chr(each) for _, each in argument}
+    return {ANYTHING}
+
+
+def wordings() -> dict[str, Wording]:
+    names = [each.name for each in pkgutil.walk_packages(torchlint.semantic.__path__, "torchlint.semantic.")]
+    held = {f"{name}.{key}": value for name in names for key, value in vars(importlib.import_module(name)).items()}
+    return {name: value for name, value in held.items() if isinstance(value, Wording)}
+
+
+@pytest.mark.parametrize("name", wordings())
+def test_every_match_holds_a_word(name: str) -> None:
+    wording = wordings()[name]
+    texts = spelled(parser.parse(wording.pattern.pattern, wording.pattern.flags))
+    assert texts
+    assert [text for text in texts if not any(word in text for word in wording.words)] == []
+
+
+def test_a_wording_without_a_word_for_each_match_is_told() -> None:
+    texts = spelled(parser.parse(r"\bsys\.(modules|monitoring)\b|\w+x", 0))
+    assert texts == {"sys.modules", "sys.monitoring", f"{ANYTHING}x"}
+
+
+def test_words_alone_are_no_match() -> None:
+    wording = Wording(re.compile(r"\bjit\.trace\b"), ("jit.trace",))
+    assert wording.search("torch.jit.trace(f)") is not None
+    assert wording.search("torch.jit.traced(f)") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "itself", "variables"),
+    [
+        ("import imp\n", True, False),
+        ("import code\ncode.interact()\n", True, True),
+        ("import limp\ninteraction = impossible\n", False, False),
+    ],
+)
+def test_short_words_count_where_they_stand_alone(text: str, itself: bool, variables: bool) -> None:
+    module = Module(cst.parse_module(text), text, "m.py")
+    assert sees_itself(module) is itself
+    assert sees_variables(module) is variables
+
+
+@pytest.mark.parametrize(
+    ("text", "replaces"),
+    [
+        ("torch.cat = mine\n", True),
+        ("import torch as t\nt.stack: object = mine\n", True),
+        ("setattr(torch, name, mine)\n", True),
+        ("mock.patch('torch.cat')\n", True),
+        ("patch.multiple(torch, cat=mine)\n", True),
+        ("self.cat = torch.cat((a, b))\n", False),
+        ("y = torch.cat == mine\n", False),
+    ],
+)
+def test_who_puts_something_else_in_the_place_of_an_attribute(text: str, replaces: bool) -> None:
+    assert observers._replacing(("stack", "cat"))(text) is replaces
