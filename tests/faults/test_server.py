@@ -22,7 +22,10 @@ from tests.faults.test_processes import STUCK, cpu_seconds, tag, tagged, until
 from tests.patience import PATIENCE
 
 __all__ = ["tag"]
-pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes"),
+]
 ALIVE = "textDocument/publishDiagnostics"
 
 
@@ -146,7 +149,6 @@ def client(fault: Fault, tag: str) -> Iterator[Raw]:
     fault.holds("I5", until(lambda: not tagged(tag), PATIENCE), "a worker is left")
 
 
-@pytest.mark.slow
 @pytest.mark.fault("N05")
 def test_n05_half_typed_code_that_hangs_the_parser(client: Raw, fault: Fault) -> None:
     client.hello()
@@ -162,7 +164,6 @@ def test_n05_half_typed_code_that_hangs_the_parser(client: Raw, fault: Fault) ->
     fault.holds("I3", [each["code"] for each in client.shown(uri, 4)] == [GOOD_CODE])
 
 
-@pytest.mark.slow
 @pytest.mark.fault("N05")
 def test_n05_work_on_an_old_version_is_cancelled(client: Raw, fault: Fault, tag: str) -> None:
     client.hello()
@@ -173,7 +174,6 @@ def test_n05_work_on_an_old_version_is_cancelled(client: Raw, fault: Fault, tag:
     fault.holds("I3", found["params"]["version"] == 2 and len(found["params"]["diagnostics"]) == 1, found)
 
 
-@pytest.mark.slow
 @pytest.mark.fault("N05")
 def test_n05_a_change_of_ten_megabytes(client: Raw, fault: Fault) -> None:
     client.hello()
@@ -184,7 +184,6 @@ def test_n05_a_change_of_ten_megabytes(client: Raw, fault: Fault) -> None:
     client.alive()
 
 
-@pytest.mark.slow
 @pytest.mark.fault("N05")
 def test_n05_a_thousand_edits_at_once(client: Raw, fault: Fault) -> None:
     client.hello()
@@ -278,7 +277,6 @@ def test_n06_the_client_closes_the_pipe(client: Raw, fault: Fault, tag: str, bus
     fault.holds("I5", not tagged(tag), "a worker is left")
 
 
-@pytest.mark.slow
 @pytest.mark.fault("N06")
 def test_n06_the_client_dies_and_others_hold_the_pipe(client: Raw, fault: Fault, tag: str) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as editor:
@@ -292,7 +290,6 @@ def test_n06_the_client_dies_and_others_hold_the_pipe(client: Raw, fault: Fault,
     fault.holds("I5", not tagged(tag), "a worker is left")
 
 
-@pytest.mark.slow
 @pytest.mark.fault("N06")
 def test_n06_a_client_that_lives_where_we_cannot_see_it(client: Raw, fault: Fault) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as gone:
@@ -373,7 +370,6 @@ def test_n06_a_worker_that_dies_costs_its_request(client: Raw, fault: Fault, tag
     client.alive()
 
 
-@pytest.mark.slow
 @pytest.mark.fault("N06")
 def test_n06_a_worker_that_dies_idle_costs_nothing(client: Raw, fault: Fault, tag: str) -> None:
     client.hello()

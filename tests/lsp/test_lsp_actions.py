@@ -10,7 +10,7 @@ from tests.lsp.editor import COLD, FIXED, HOT, Editor, able, applied
 from torchlint.catalog.rules import load_catalog
 from torchlint.manual.pages import page
 
-pytestmark = pytest.mark.asyncio
+pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
 FIX_ALL = "source.fixAll.torchlint"
 TWO = HOT.replace("mask = torch.ones(n).cuda()", "mask = torch.ones(n).cuda() + torch.zeros(n).cuda()")
 UNSAFE = "import torch\n\ntorch.autograd.set_detect_anomaly(True)\n"

@@ -11,7 +11,7 @@ from lsprotocol import types as lsp
 
 from tests.lsp.editor import COLD, FIXED, HOT, Editor, able, span
 
-pytestmark = pytest.mark.asyncio
+pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
 DEPRECATED = "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n"
 IMPORTING = """import torch
 from helpers import scalar

@@ -10,7 +10,7 @@ from lsprotocol import types as lsp
 
 from tests.lsp.editor import Editor, able, applied, span
 
-pytestmark = pytest.mark.asyncio
+pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
 SETUP = "%matplotlib inline\nimport torch\n"
 LOOP = "for x in loader:\n    é = '\U0001f600', torch.ones(n).cuda()\n    model(x, é).sum().backward()\n"
 FOUND = span(1, 14, 1, 34)

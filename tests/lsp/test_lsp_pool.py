@@ -16,7 +16,7 @@ from tests.patience import PATIENCE
 from torchlint.base.finding import FileReport
 from torchlint.lsp.pool import Pool, Worker
 
-pytestmark = pytest.mark.asyncio
+pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
 POSIX = pytest.mark.skipif(sys.platform != "linux", reason="needs a worker that can be stopped, and its CPU time")
 
 

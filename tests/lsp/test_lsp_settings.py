@@ -9,7 +9,7 @@ from lsprotocol import types as lsp
 
 from tests.lsp.editor import COLD, HOT, Editor, able
 
-pytestmark = pytest.mark.asyncio
+pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
 HOTTER = HOT + "        torch.cuda.empty_cache()\n"
 """TL102 and TL701."""
 
