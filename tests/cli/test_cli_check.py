@@ -119,7 +119,11 @@ def test_too_large_is_a_note(cli, source: Source) -> None:
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("hang", "did nothing for 10 s"), ("die", "crashed (SIGSEGV)"), ("crash", "ZeroDivisionError")],
+    [
+        pytest.param("hang", "did nothing for 10 s", marks=pytest.mark.slow),
+        ("die", "crashed (SIGSEGV)"),
+        ("crash", "ZeroDivisionError"),
+    ],
 )
 def test_a_file_that_the_tool_fails_on_is_listed(cli, source: Source, name: str, words: str) -> None:
     cli.write("bad.py", source(name))
@@ -327,7 +331,11 @@ def test_interrupt_with_a_stuck_worker(cli, source: Source, signal_number: int) 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs names that are no UTF-8")
 @pytest.mark.parametrize("name", [b"\xff.py", b"a\nb.py", b"\x1b[31m.py", b"-x.py", b"a b%#.py", "é🙂.py".encode()])
-@pytest.mark.parametrize("environment", [{}, {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}])
+@pytest.mark.parametrize(
+    "environment",
+    [{}, pytest.param({"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}, marks=pytest.mark.slow)],
+    ids=["as-it-is", "ascii"],
+)
 def test_odd_file_names(cli, source: Source, name: bytes, environment: dict[str, str]) -> None:
     Path(os.fsdecode(os.fsencode(cli.cwd) + b"/" + name)).write_text(source("slow"))
     cli.environment = environment

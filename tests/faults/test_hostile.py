@@ -27,7 +27,7 @@ MODULES = (
 
 
 @pytest.mark.fault("H01")
-@pytest.mark.parametrize("launch", ["script", "module"])
+@pytest.mark.parametrize("launch", ["script", pytest.param("module", marks=pytest.mark.slow)])
 def test_h01_nothing_is_imported_or_run(fault: Fault, launch: str) -> None:
     marker = fault.folder.parent / "marker"
     evil = f"open({str(marker)!r}, 'a').write(__file__ + '\\n')\n"

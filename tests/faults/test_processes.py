@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.faults.harness import GOOD, GOOD_FIXED, TORCHLINT, Done, Fault
 from tests.patience import PATIENCE
@@ -26,6 +27,11 @@ STUCK = f"import torch\nmatch x:\n    case {'(' * 13}a{',)' * 13}:\n        pass
 """The parser spends minutes of native code on this, and no signal handler of Python runs meanwhile."""
 MANY = GOOD + f"        torch.ones(n).cuda()  # {'x' * 200}\n" * 300
 """More findings than a pipe holds."""
+
+
+def slow(*values: object) -> ParameterSet:
+    """Return parameters of a case that is slow; the quick ones beside it show most of what it shows."""
+    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 @pytest.fixture
@@ -163,7 +169,7 @@ def test_r01_worker_dies_or_hangs(fault: Fault, tag: str, large: bool) -> None:
 
 
 @pytest.mark.fault("R01")
-@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGSEGV, slow(signal.SIGKILL), slow(signal.SIGTERM)])
 def test_r01_worker_is_killed_from_outside(fault: Fault, tag: str, number: int) -> None:
     process = started(fault, tag, "check", "--output-format", "json", "--timeout", "60", cpu=2.5)
     worker = max((child for child in tagged(tag) if child != process.pid), key=cpu_seconds)
@@ -180,9 +186,9 @@ def test_r01_worker_is_killed_from_outside(fault: Fault, tag: str, number: int) 
 @pytest.mark.parametrize(
     ("command", "group", "large"),
     [
-        (("check",), True, False),
-        (("fix", "--apply"), False, False),
-        (("fix", "--apply"), True, True),
+        slow(("check",), True, False),
+        slow(("fix", "--apply"), False, False),
+        slow(("fix", "--apply"), True, True),
         (("check",), False, True),
     ],
     ids=["check-group-one-worker", "apply-parent-one-worker", "apply-group-pool", "check-parent-pool"],
@@ -210,7 +216,9 @@ def test_r02_interrupt_in_native_code(
 
 
 @pytest.mark.fault("R03")
-@pytest.mark.parametrize(("number", "large"), [(signal.SIGTERM, False), (signal.SIGTERM, True), (signal.SIGHUP, False)])
+@pytest.mark.parametrize(
+    ("number", "large"), [(signal.SIGTERM, False), slow(signal.SIGTERM, True), slow(signal.SIGHUP, False)]
+)
 def test_r03_terminated(fault: Fault, tag: str, number: int, large: bool) -> None:
     process = started(fault, tag, "fix", "--apply", "--timeout", "60", large=large)
     before = listing(fault.folder)
@@ -224,7 +232,7 @@ def test_r03_terminated(fault: Fault, tag: str, number: int, large: bool) -> Non
 
 
 @pytest.mark.fault("R03")
-@pytest.mark.parametrize("large", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["one-worker", "pool"])
+@pytest.mark.parametrize("large", [False, slow(True)], ids=["one-worker", "pool"])
 def test_r03_parent_is_killed(fault: Fault, tag: str, large: bool) -> None:
     process = started(fault, tag, "fix", "--apply", "--timeout", "8", cpu=0.6, large=large)
     before = listing(fault.folder)
