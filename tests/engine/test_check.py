@@ -119,15 +119,18 @@ class Net(nn.Module):
     assert codes(source, codes=frozenset(("TL113",))) == []
 
 
-def test_a_crash_in_a_rule_names_rule_and_line_and_keeps_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_in_a_rule_names_rule_and_line_and_keeps_the_rest() -> None:
     import torchlint.rules.distributed.data_parallel as other
 
     def crash(node: object, module: object) -> object:
         raise ValueError("boom")
 
-    node_type = other.rule.checks[0][0]
-    monkeypatch.setattr(other.rule, "checks", [(node_type, crash)])
-    report = check(BAD.format("") + "\nmodel = torch.nn.DataParallel(model)\n")
+    kept = other.rule.checks[:]
+    other.rule.checks[:] = [(kept[0][0], crash)]
+    try:
+        report = check(BAD.format("") + "\nmodel = torch.nn.DataParallel(model)\n")
+    finally:
+        other.rule.checks[:] = kept
     assert "TL102" in [f.code for f in report.findings]
     assert any(
         n.kind is NoteKind.FAILED and "TL301 failed on line" in n.message and "boom" in n.message for n in report.notes
