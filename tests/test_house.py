@@ -160,7 +160,7 @@ TABLE = ROOT / "settings" / "keys.py"
 OF_SETTINGS = ("settings", "lsp", "cli")
 """The parts where a plain word that is a key, such as ``select``, can hardly be anything else."""
 OTHERWISE = {
-    "cli/adoption.py": {"baseline"},  # the options of check that contradict each other, by their names for click
+    "cli/check_options.py": {"baseline"},  # the options of check that contradict each other, by their names for click
     "cli/explain.py": {"ignore", "select"},  # said in sentences on rules that are off
     "cli/recall.py": {"--cache-dir", "exclude"},  # reads the bare command, before the table; the other is git's file
     "cli/rule.py": {"--output-format", "severity"},  # an option of its own; a key of its JSON

@@ -70,10 +70,10 @@ def loaded(folder: Path, *arguments: str, code: int = 0, before: str = "") -> tu
         (["--help"], 0, {"torchlint.catalog.rules", "torchlint.cli.session"}),
         (["rule", "TL101"], 0, {"torchlint.cli.session"}),
         (["rules"], 0, {"torchlint.cli.session"}),
-        (["check", "plain.py"], 0, {"torchlint.cli.preview", "torchlint.engine.analyse", "difflib", "string"}),
+        (["check", "plain.py"], 0, {"torchlint.cli.fix", "torchlint.engine.analyse", "difflib", "string"}),
         (["check", "--no-cache", "plain.py"], 0, {"hashlib", "json", "pickle", "tempfile", "pathlib", "difflib"}),
-        (["check", "broken.py"], 1, {"torchlint.cli.preview", "torchlint.engine.analyse"}),
-        (["check", "train.py"], 1, {"torchlint.cli.preview", "torchlint.engine.analyse"}),
+        (["check", "broken.py"], 1, {"torchlint.cli.fix", "torchlint.engine.analyse"}),
+        (["check", "train.py"], 1, {"torchlint.cli.fix", "torchlint.engine.analyse"}),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

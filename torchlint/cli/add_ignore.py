@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from torchlint.cli.options import Given
 from torchlint.cli.output import complain
-from torchlint.cli.session import BROKEN, Session
+from torchlint.cli.session import BROKEN, Keep, Session
 from torchlint.engine.job import Silence
 from torchlint.report.kit.words import pluralise
 from torchlint.report.run_report import RunReport
@@ -19,13 +18,13 @@ def wanted(given: Given) -> bool:
     return given["add_ignore"] is not None or given["add_noqa"] is not None
 
 
-def add_ignore(session: Session, given: Given, new_session: Callable[[], Session]) -> tuple[Session, RunReport]:
+def add_ignore(session: Session, given: Given, keep: Keep | None) -> tuple[Session, RunReport]:
     """Find what there is, and silence it; return the session that wrote, and what is left to report.
 
     Args:
         session: finds the findings.
         given: the parameters of the command.
-        new_session: makes another such session, which writes.
+        keep: the filter of the session that writes, see `Session`.
 
     Raises:
         UsageError: the reason cannot stand in a comment.
@@ -38,10 +37,9 @@ def add_ignore(session: Session, given: Given, new_session: Callable[[], Session
         prints = frozenset(finding.fingerprint for finding in file.findings if finding.code not in BROKEN)
         if prints:
             silences[file.filename] = Silence(prints, noqa, reason)
-    writing = new_session()
     targets = tuple(target for target in session.scope.targets if target.found.filename in silences)
-    writing.scope = replace(session.scope, targets=targets, skipped=())
-    writing.apply, writing.caches, writing.silences = True, None, silences
+    scope = replace(session.scope, targets=targets, skipped=())
+    writing = replace(session, scope=scope, apply=True, caches=None, silences=silences, keep=keep)
     after = writing.execute()
     if not given["quiet"]:
         files = sum(1 for file in after.files if file.applied)

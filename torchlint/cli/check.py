@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from torchlint.base.errors import UsageError
-from torchlint.base.finding import NoteKind
+from torchlint.base.finding import NoteKind, Severity
 from torchlint.catalog.rules import Catalog, load_catalog
 from torchlint.cli import add_ignore, show
-from torchlint.cli.adoption import Checking, adoption_options, refuse_contradictions
+from torchlint.cli.check_options import Checking, check_options, refuse_contradictions
 from torchlint.cli.destinations import check_destinations, refuse_files, to_files, write_reports
-from torchlint.cli.options import Given, common_options, in_order, table_options, wants_color
+from torchlint.cli.filters import Filters
+from torchlint.cli.options import Given, common_options, wants_color
 from torchlint.cli.output import complain, emit, emit_bytes, write_output_file
-from torchlint.cli.part import Part
-from torchlint.cli.progress import is_terminal
 from torchlint.cli.scope import STDIN, Scope, scope
-from torchlint.cli.session import Session, exit_code
-from torchlint.cli.terminal import terminal_width
+from torchlint.cli.session import Session, exit_code, fix_level
+from torchlint.cli.terminal import is_terminal, terminal_width
 from torchlint.report.formats import FORMATS, TEXT_FORMATS
 from torchlint.report.kit.words import visible
 from torchlint.report.run_report import RunReport
 from torchlint.report.summary import next_steps, summary, undone
-from torchlint.source.discover import SkipKind
-from torchlint.source.document import encode
 
 if TYPE_CHECKING:
     from torchlint.cli.recall import Outcome
@@ -34,21 +32,7 @@ if TYPE_CHECKING:
 
 @click.command("check", cls=Checking)
 @common_options
-@click.option("--fix", is_flag=True, help="Apply safe fixes, and report what remains.")
-@click.option("--diff", is_flag=True, help="Show what --fix would change, and change nothing.")
-@click.option("--statistics", is_flag=True, help="Count the findings of each rule instead of listing them.")
-@click.option(
-    "--show-source/--no-show-source",
-    default=None,
-    help="Show the source of each finding, why it matters and the repair (default: of up to 5 findings).",
-)
-@click.option("--show-infos", is_flag=True, help="List infos too, where there are many findings.")
-@click.option("--explain", is_flag=True, help="Say why the line FILE:LINE is flagged, or why it is not.")
-@click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever the rules find.")
-@click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 when a fix was applied.")
-@adoption_options
-@click.option("--no-cache", is_flag=True, help="Neither use nor keep the results of earlier runs.")
-@in_order(table_options("check"))
+@check_options
 def check_command(**given: Any) -> int:
     """Check PATHS (files and directories, - for standard input; default: here) and list what is found.
 
@@ -72,29 +56,28 @@ def checked(given: Given) -> int:
         return explain(given, catalog)
     caches = _caches(catalog, given)
     whole = scope(given, catalog, caches.folder if caches is not None else None)
-    part = Part(whole, catalog, given)
-    found = part.scope
+    filters = Filters(whole, catalog, given)
     if given["show_settings"] or given["show_files"]:
-        return shown(found, given)
+        return show.shown(filters.scope, given)
     _check_reports(whole, given)
-    announce(found, given, part.nothing())
+    show.announce(filters.scope, given, filters.nothing())
     if given["diff"]:
-        from torchlint.cli.preview import preview
+        from torchlint.cli.fix import preview
 
-        return preview(found, catalog, given)
-    session = _session(part, catalog, given, caches)
+        return preview(filters.scope, catalog, given)
+    session = _session(filters, catalog, given, caches)
     if add_ignore.wanted(given):
-        again = Part(whole, catalog, given)
-        session, run = add_ignore.add_ignore(session, given, lambda: _session(again, catalog, given, None))
+        session, run = add_ignore.add_ignore(session, given, Filters(whole, catalog, given).keep)
     else:
         run = session.execute()
+    run = _for_reports(run, filters, given)
     write_reports(run, to_files(given))
     out, err = _words(session, run, given)
-    out, err = _with_part(part, run, given, (out, err))
+    out, err = _with_filtered(filters, run, given, (out, err))
     gated = session.gated and not given["exit_zero"]
     code = exit_code(run, gated or (given["exit_non_zero_on_fix"] and run.fix_applied > 0))
     if caches is not None:
-        _keep(part, caches, given, (out, err, code))
+        _keep(filters, caches, given, (out, err, code))
     emit(out)
     complain(err)
     return code
@@ -110,7 +93,7 @@ def _check_reports(found: Scope, given: Given) -> None:
         if asked and (printed != "ranked" or given["statistics"]):
             other = "--statistics" if given["statistics"] else f"--output-format {printed}"
             raise UsageError(f"{option} and {other} cannot be used together")
-    formats = {printed, *(report.format for report in to_files(given))}
+    formats = _formats(found, given)
     if given["report_suppressed"] and "sarif" not in formats:
         raise UsageError("--report-suppressed needs a report that can tell: --output-format sarif or sarif:FILE")
     if "html" in formats:
@@ -119,16 +102,16 @@ def _check_reports(found: Scope, given: Given) -> None:
         html.demand()
 
 
-def _with_part(part: Part, run: RunReport, given: Given, words: tuple[str, str]) -> tuple[str, str]:
-    """Return what goes to standard output and standard error with what is to say of the part that was left out."""
+def _with_filtered(filters: Filters, run: RunReport, given: Given, words: tuple[str, str]) -> tuple[str, str]:
+    """Return what goes to standard output and standard error with what is to say of what was filtered out."""
     out, err = words
-    if given["write_baseline"] and part.baselines is not None:
-        said = part.baselines.write()
+    if given["write_baseline"] and filters.baselines is not None:
+        said = filters.baselines.write()
         return ("" if not run.findings() and not any(run.notes()) else out) + said, err
     if given["quiet"]:
         return out, err
-    for_people = part.scope.settings.output_format in TEXT_FORMATS and STDIN not in given["paths"]
-    return (out + part.words(), err) if for_people else (out, err + part.words())
+    for_people = filters.scope.settings.output_format in TEXT_FORMATS and STDIN not in given["paths"]
+    return (out + filters.words(), err) if for_people else (out, err + filters.words())
 
 
 def _caches(catalog: Catalog, given: Given) -> Caches | None:
@@ -142,63 +125,51 @@ def _caches(catalog: Catalog, given: Given) -> Caches | None:
     return Caches(catalog, named=given["cache_dir"] is not None)
 
 
-def _keep(part: Part, caches: Caches, given: Given, outcome: Outcome) -> None:
+def _keep(filters: Filters, caches: Caches, given: Given, outcome: Outcome) -> None:
     """Keep what a run says for a run that finds all as it is now; say once where that cannot be."""
     arguments = click.get_current_context().obj
     if caches.warning and not given["quiet"]:
         complain(f"torchlint: warning: {visible(caches.warning)}")
-    if part.scope.refused():  # which is said before anything is looked up
+    if filters.scope.refused():  # which is said before anything is looked up
         return
-    whole = given["output_file"] is None and not to_files(given) and not given["verbose"] and part.scope.targets
+    whole = given["output_file"] is None and not to_files(given) and not given["verbose"] and filters.scope.targets
     same_again = given["since"] is None and not (given["write_baseline"] or given["watch"] or add_ignore.wanted(given))
     if whole and same_again and arguments is not None and outcome[2] in (0, 1):
         from torchlint.cli.recall import remember
 
-        remember(arguments, part.scope, caches, outcome, part.watched())
+        remember(arguments, filters.scope, caches, outcome, filters.watched())
 
 
-def shown(found: Scope, given: Given) -> int:
-    """Print the files or the settings, and return the exit code."""
-    emit(show.settings(found.settings) if given["show_settings"] else show.files(found))
-    complain(show.left_out(found, SkipKind.ERROR, *([SkipKind.NOTE, SkipKind.EXCLUDED] * given["verbose"])))
-    return 1 if any(skip.kind is SkipKind.ERROR for skip in found.skipped) else 0
+def _formats(found: Scope, given: Given) -> frozenset[str]:
+    """Return the formats of all reports."""
+    return frozenset({found.settings.output_format, *(report.format for report in to_files(given))})
 
 
-def announce(found: Scope, given: Given, nothing: str = "") -> None:
-    """Say on standard error what a run is about where the user asked, and always when there is nothing to do.
-
-    Args:
-        found: the files.
-        given: the parameters of the command.
-        nothing: why there are none, where there could be.
-    """
-    if given["verbose"]:
-        complain(f"configuration: {found.settings.config or 'none'}")
-        complain(f"files to check: {len(found.targets)}")
-        complain(show.left_out(found, SkipKind.EXCLUDED))
-    if not given["quiet"]:
-        complain("".join(f"torchlint: warning: {visible(words)}\n" for words in found.refused()))
-    if not found.targets and not any(skip.kind is SkipKind.ERROR for skip in found.skipped):
-        complain(f"torchlint: {nothing or 'no Python files found'}")
-
-
-def _session(part: Part, catalog: Catalog, given: Given, caches: Caches | None) -> Session:
-    fix = ("unsafe" if part.scope.settings.unsafe_fixes else "safe") if given["fix"] else ""
+def _session(filters: Filters, catalog: Catalog, given: Given, caches: Caches | None) -> Session:
+    fix = fix_level(filters.scope) if given["fix"] else ""
     return Session(
-        part.scope,
+        filters.scope,
         catalog,
         fix,
         apply=given["fix"],
         progress=not given["quiet"],
-        color=given["output_file"] is None and wants_color(given["color"], is_terminal(sys.stdout)),
         caches=caches,
-        formats=frozenset(report.format for report in to_files(given)),
-        keep=part.keep if part.baselines is not None or part.since is not None else None,
+        formats=_formats(filters.scope, given),
+        keep=filters.keep,
         suppressed=given["report_suppressed"],
-        width=terminal_width(sys.stdout if given["output_file"] is None else None),
+    )
+
+
+def _for_reports(run: RunReport, filters: Filters, given: Given) -> RunReport:
+    """Return what a run found with what the user said of the way to show it."""
+    to_file = given["output_file"] is not None
+    return replace(
+        run,
+        color=not to_file and wants_color(given["color"], is_terminal(sys.stdout)),
+        width=terminal_width(None if to_file else sys.stdout),
         show_source=given["show_source"],
-        show_infos=given["show_infos"],
-        shard=part.shard,
+        show_infos=given["show_infos"] or filters.scope.settings.fail_on is Severity.INFO,
+        shard=filters.shard,
     )
 
 
@@ -223,7 +194,7 @@ def _words(session: Session, run: RunReport, given: Given) -> tuple[str, str]:
     else:
         aside = undone(run)
     if given["fix"] and STDIN in given["paths"]:  # then standard output holds the source
-        emit_bytes(fixed_stdin(session, run))
+        emit_bytes(session.fixed_stdin(run))
         text, aside = "", text + aside
     return text, aside
 
@@ -233,11 +204,3 @@ def _statistics(run: RunReport, format_: str) -> str:
     from torchlint.report import counts
 
     return counts.FORMATS.get(format_, counts.render)(run, costs())
-
-
-def fixed_stdin(session: Session, run: RunReport) -> bytes:
-    """Return what standard input should become: its own bytes where nothing changed, nothing if unreadable."""
-    for name, document in session.documents.items():
-        after = next((file.after for file in run.files if file.filename == name and file.before != file.after), None)
-        return document.data if after is None else encode(document, after)
-    return b""

@@ -15,8 +15,8 @@ from torchlint.base.span import LineIndex
 from torchlint.catalog.rules import Catalog
 from torchlint.cli.options import Given, wants_color
 from torchlint.cli.output import complain, emit
-from torchlint.cli.progress import is_terminal
 from torchlint.cli.scope import Scope, Target, read_target, scope
+from torchlint.cli.terminal import is_terminal
 from torchlint.engine.job import Job
 from torchlint.explain.explainer import Explainer
 from torchlint.report.kit.words import visible, visible_path

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
+import sys
 from typing import Any
 
 import click
 
+from torchlint.base.finding import FileReport, NoteKind
 from torchlint.catalog.rules import Catalog, load_catalog
-from torchlint.cli.check import announce, fixed_stdin, shown
+from torchlint.cli import show
 from torchlint.cli.destinations import check_destinations, refuse_files
-from torchlint.cli.options import Given, common_options
-from torchlint.cli.output import complain, emit_bytes
-from torchlint.cli.preview import broken, preview, report_undone, told
+from torchlint.cli.options import Given, common_options, wants_color
+from torchlint.cli.output import complain, emit, emit_bytes, write_output_file
 from torchlint.cli.scope import STDIN, Scope, scope
-from torchlint.cli.session import Session, exit_code
+from torchlint.cli.session import BROKEN, Session, exit_code, fix_level
+from torchlint.cli.terminal import is_terminal
+from torchlint.report.concise import render
+from torchlint.report.diff import render_diff
+from torchlint.report.kit.words import pluralise
+from torchlint.report.run_report import RunReport, fixable
+from torchlint.report.summary import applied, undone
+from torchlint.source.document import encode
 
 
 @click.command("fix")
@@ -29,21 +38,82 @@ def fix_command(**given: Any) -> int:
     catalog = load_catalog()
     found = scope(given, catalog)
     if given["show_settings"] or given["show_files"]:
-        return shown(found, given)
+        return show.shown(found, given)
     refuse_files(given, "fix")
     check_destinations(given, {target.found.path for target in found.targets})
-    announce(found, given)
+    show.announce(found, given)
     return _apply(found, catalog, given) if given["apply"] else preview(found, catalog, given)
 
 
 def _apply(found: Scope, catalog: Catalog, given: Given) -> int:
-    fix = "unsafe" if found.settings.unsafe_fixes else "safe"
-    session = Session(found, catalog, fix, apply=True, progress=not given["quiet"])
+    session = Session(found, catalog, fix_level(found), apply=True, progress=not given["quiet"])
     run = session.execute()
     if STDIN in given["paths"]:
-        emit_bytes(fixed_stdin(session, run))
-    complain(broken(run))
-    report_undone(run, given)
+        emit_bytes(session.fixed_stdin(run))
+    complain(_broken(run))
+    _report_undone(run, given)
     if not given["quiet"]:
-        complain(told(run, "Fixed"))
+        complain(_told(run, "Fixed"))
     return exit_code(run, False)
+
+
+def preview(found: Scope, catalog: Catalog, given: Given) -> int:
+    """Print what fixes would change as a unified diff; return 1 where that is anything, else 0 (design §5)."""
+    terminal = is_terminal(sys.stdout)
+    color = given["output_file"] is None and wants_color(given["color"], terminal)
+    session = Session(found, catalog, fix_level(found), progress=not given["quiet"])
+    run = dataclasses.replace(session.execute(), color=color)
+    differs = any(file.before != file.after for file in run.files)
+    if given["output_file"] is not None:
+        write_output_file(given["output_file"], _patch(session, run))
+    elif terminal or color:
+        emit(render_diff(run, for_eyes=True))
+    else:
+        emit_bytes(_patch(session, run))
+    complain(_broken(run))
+    _report_undone(run, given)
+    if not given["quiet"]:
+        complain(_told(run, "Would fix"))
+    return exit_code(run, differs)
+
+
+def _told(run: RunReport, verb: str) -> str:
+    """Return the closing line of `fix`: what was done, and what only unsafe fixes would do."""
+    line = "Nothing was fixed." if any(run.notes(NoteKind.UNWRITTEN)) else "Nothing to fix."
+    if run.fix_applied:
+        line = f"{verb} {applied(run)}."
+    _, unsafe = fixable(run.findings())
+    if unsafe and not run.unsafe_fixes:
+        line += f" {pluralise(unsafe, 'more fix')} with `--unsafe-fixes`."
+    return line
+
+
+def _broken(run: RunReport) -> str:
+    """Return the files that are no Python or cannot be read, a line each; other findings are not for `fix`."""
+    return render(dataclasses.replace(run, files=tuple(map(_only_broken, run.files)), color=False))
+
+
+def _only_broken(file: FileReport) -> FileReport:
+    return dataclasses.replace(file, findings=tuple(found for found in file.findings if found.code in BROKEN))
+
+
+def _report_undone(run: RunReport, given: Given) -> None:
+    """Say on standard error what was not done; with ``--quiet`` only what changes the exit code."""
+    kinds = (NoteKind.FAILED, NoteKind.UNWRITTEN) if given["quiet"] else ()
+    complain(undone(run, *kinds))
+
+
+def _patch(session: Session, run: RunReport) -> bytes:
+    """Return the patch with each file's lines as the bytes that the file has, so that it applies.
+
+    Of a notebook these are the lines of its JSON text.
+    """
+    parts = []
+    for file in sorted(run.files, key=lambda file: file.filename):
+        if file.before != file.after:
+            document = session.documents[file.filename]
+            before, after = (data.decode(document.encoding) for data in (document.data, encode(document, file.after)))
+            whole = dataclasses.replace(file, before=before, after=after)
+            text = render_diff(dataclasses.replace(run, files=(whole,)), for_eyes=False)
+            parts.append(text.encode(document.encoding, "backslashreplace"))
+    return b"".join(parts)

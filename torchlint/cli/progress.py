@@ -1,37 +1,52 @@
-"""A line on standard error that counts files, for people who wait."""
+"""A line on standard error for people who wait; it is written over, and nothing but a terminal gets it."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from types import TracebackType
+from typing import TypeVar
 
+from torchlint.cli.terminal import is_terminal
 from torchlint.report.kit.words import visible
 
+_Self = TypeVar("_Self", bound="Status")
 _PATIENCE = 1.0
-"""Seconds before the line shows up."""
+"""Seconds before files are counted."""
 _PAUSE = 0.1
 
 
-class Progress:
-    """Shows ``12/345 files`` while it is entered, once the run takes long; nothing unless a terminal looks on."""
+class Status:
+    """Shows what is being done while it is entered."""
 
-    def __init__(self, total: int, wanted: bool) -> None:
-        self.total = total
-        self.done = 0
-        self.next = time.monotonic() + _PATIENCE if wanted and _can_rewrite() else float("inf")
+    def __init__(self, wanted: bool) -> None:
+        # A dumb terminal prints the codes that clear a line.
+        self.wanted = wanted and is_terminal(sys.stderr) and os.environ.get("TERM") != "dumb"
         self.shown = False
 
-    def __enter__(self) -> Progress:
+    def __enter__(self: _Self) -> _Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.shown:
-            sys.stderr.write("\r\x1b[K")
+            self.show("")
+
+    def show(self, text: str) -> None:
+        """Show a line in the place of the last one."""
+        if self.wanted:
+            self.shown = True
+            sys.stderr.write(f"\r\x1b[K{visible(text)}")
             sys.stderr.flush()
+
+
+class Progress(Status):
+    """Shows ``12/345 files`` once a run takes long."""
+
+    def __init__(self, total: int, wanted: bool) -> None:
+        super().__init__(wanted)
+        self.total = total
+        self.done = 0
+        self.next = time.monotonic() + _PATIENCE
 
     def step(self) -> None:
         """Count one file."""
@@ -39,40 +54,4 @@ class Progress:
         now = time.monotonic()
         if now >= self.next:
             self.next = now + _PAUSE
-            self.shown = True
-            sys.stderr.write(f"\r\x1b[K{self.done}/{self.total} files")
-            sys.stderr.flush()
-
-
-def is_terminal(stream: object) -> bool:
-    """Say whether a stream, which may be closed or None, is a terminal."""
-    try:
-        return bool(stream.isatty())  # type: ignore[attr-defined]
-    except (AttributeError, ValueError):
-        return False
-
-
-def _can_rewrite() -> bool:
-    """Say whether standard error is a terminal that knows how to clear a line; a dumb one prints the codes."""
-    return is_terminal(sys.stderr) and os.environ.get("TERM") != "dumb"
-
-
-class Status:
-    """Shows what is being done, on one line of standard error that is written over; only on a terminal."""
-
-    def __init__(self, wanted: bool) -> None:
-        self.wanted = wanted and _can_rewrite()
-
-    def __enter__(self) -> Status:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.show("")
-
-    def show(self, text: str) -> None:
-        """Show a line in the place of the last one."""
-        if self.wanted:
-            sys.stderr.write(f"\r\x1b[K{visible(text)}")
-            sys.stderr.flush()
+            self.show(f"{self.done}/{self.total} files")

@@ -28,11 +28,11 @@ from torchlint.cli.rule_metas import rule_metas
 from torchlint.cli.scope import Scope, Target, read_target
 from torchlint.engine.job import Job, Silence
 from torchlint.report.formats import WITH_MANUAL, WITH_SOURCE, WITH_WEIGHTS
-from torchlint.report.run_report import RunReport, ShardOf
+from torchlint.report.run_report import RunReport
 from torchlint.settings.keys import Settings
 from torchlint.settings.load import codes_for, severities
 from torchlint.source.discover import SkipKind
-from torchlint.source.document import Document
+from torchlint.source.document import Document, encode
 from torchlint.source.former import former_content, half_written
 
 if TYPE_CHECKING:
@@ -54,16 +54,11 @@ class Session:
         fix: ``""`` to check only, else ``"safe"`` or ``"unsafe"``: which fixes to work out.
         apply: whether to write them to the files; standard input is never written.
         progress: whether to show progress.
-        color: whether the report may hold colours.
         caches: the reports of earlier runs; None for a run that uses none.
-        formats: the formats of reports besides the one that is printed.
+        formats: the formats of the reports that will be made of it.
         keep: what takes findings out of the reports that shall not be seen.
         silences: by file name, what to silence by comments.
         suppressed: whether to report suppressed findings, as such.
-        width: columns of the terminal.
-        show_source: see `RunReport`.
-        show_infos: whether to list infos although they do not fail the run.
-        shard: which part of a run this is.
 
     `files`, `documents` and the counters are filled by `execute`. `documents` holds the changed files, by name;
     for standard input its one document always.
@@ -74,23 +69,18 @@ class Session:
     fix: str = ""
     apply: bool = False
     progress: bool = False
-    color: bool = False
     caches: Caches | None = None
     formats: frozenset[str] = frozenset()
     keep: Keep | None = None
     silences: Mapping[str, Silence] = field(default_factory=dict)
     suppressed: bool = False
-    width: int = 100
-    show_source: bool | None = None
-    show_infos: bool = False
-    shard: ShardOf | None = None
-    files: list[FileReport] = field(default_factory=list)
-    documents: dict[str, Document] = field(default_factory=dict)
-    checked: int = 0
-    gated: bool = False
-    _pending: deque[tuple[Document, Target]] = field(default_factory=deque)
-    _changed: dict[int, tuple[Document, Target]] = field(default_factory=dict)
-    _severities: dict[Settings, dict[str, Severity]] = field(default_factory=dict)
+    files: list[FileReport] = field(init=False, default_factory=list)
+    documents: dict[str, Document] = field(init=False, default_factory=dict)
+    checked: int = field(init=False, default=0)
+    gated: bool = field(init=False, default=False)
+    _pending: deque[tuple[Document, Target]] = field(init=False, default_factory=deque)
+    _changed: dict[int, tuple[Document, Target]] = field(init=False, default_factory=dict)
+    _severities: dict[Settings, dict[str, Severity]] = field(init=False, default_factory=dict)
 
     def execute(self) -> RunReport:
         """Check all files, and write fixes where asked."""
@@ -150,23 +140,15 @@ class Session:
                 settings,
                 self.catalog,
                 found,
-                manual=bool(self._formats() & WITH_MANUAL),
-                weights=bool(self._formats() & WITH_WEIGHTS),
+                manual=bool(self.formats & WITH_MANUAL),
+                weights=bool(self.formats & WITH_WEIGHTS),
             ),
             root=settings.root,
             files_checked=self.checked,
             fix_applied=sum(file.applied for file in self.files),
-            color=self.color,
             unsafe_fixes=settings.unsafe_fixes,
             cwd=_cwd(),
-            width=self.width,
-            show_source=self.show_source,
-            show_infos=self.show_infos or settings.fail_on is Severity.INFO,
-            shard=self.shard,
         )
-
-    def _formats(self) -> frozenset[str]:
-        return self.formats | {self.scope.settings.output_format}
 
     def _jobs(self, targets: list[Target]) -> Iterator[Job]:
         """Read the files one by one; what cannot be read is reported at once."""
@@ -195,7 +177,7 @@ class Session:
                 settings.accelerator,
                 settings.assume_hot,
                 self.fix,
-                bool(self._formats() & WITH_SOURCE) or self.caches is not None,
+                bool(self.formats & WITH_SOURCE) or self.caches is not None,
                 settings.root,
                 self.caches is not None,
                 self.silences.get(name),
@@ -278,8 +260,20 @@ class Session:
         for directory in {os.path.dirname(target.found.path) for target in self.scope.targets if target.found.path}:
             remove_stale(directory)
 
+    def fixed_stdin(self, run: RunReport) -> bytes:
+        """Return what standard input should become: its own bytes where nothing changed, nothing if unreadable."""
+        for name, document in self.documents.items():
+            after = [file.after for file in run.files if file.filename == name and file.before != file.after]
+            return encode(document, after[0]) if after else document.data
+        return b""
+
     def _note(self, filename: str, message: str) -> None:
         self.files.append(FileReport(filename, notes=(Note(NoteKind.SKIPPED, filename, message),)))
+
+
+def fix_level(scope: Scope) -> str:
+    """Return which fixes to work out where the user wants any: ``"safe"`` or ``"unsafe"``."""
+    return "unsafe" if scope.settings.unsafe_fixes else "safe"
 
 
 def exit_code(run: RunReport, gated: bool) -> int:

@@ -1,23 +1,49 @@
-"""``--show-files`` and ``--show-settings``: what a command would work on, and with which
-settings."""
+"""What a command would work on, and with which settings: ``--show-files``, ``--show-settings``, ``--verbose``."""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
 
+from torchlint.cli.options import Given
+from torchlint.cli.output import complain, emit
 from torchlint.cli.scope import Scope
 from torchlint.report.kit.words import visible, visible_path
 from torchlint.settings.keys import Settings
 from torchlint.source.discover import SkipKind
 
 
-def files(scope: Scope) -> str:
+def shown(found: Scope, given: Given) -> int:
+    """Print the files or the settings, and return the exit code."""
+    emit(_settings(found.settings) if given["show_settings"] else _files(found))
+    complain(_left_out(found, SkipKind.ERROR, *([SkipKind.NOTE, SkipKind.EXCLUDED] * given["verbose"])))
+    return 1 if any(skip.kind is SkipKind.ERROR for skip in found.skipped) else 0
+
+
+def announce(found: Scope, given: Given, nothing: str = "") -> None:
+    """Say on standard error what a run is about where the user asked, and always when there is nothing to do.
+
+    Args:
+        found: the files.
+        given: the parameters of the command.
+        nothing: why there are none, where there could be.
+    """
+    if given["verbose"]:
+        complain(f"configuration: {found.settings.config or 'none'}")
+        complain(f"files to check: {len(found.targets)}")
+        complain(_left_out(found, SkipKind.EXCLUDED))
+    if not given["quiet"]:
+        complain("".join(f"torchlint: warning: {visible(words)}\n" for words in found.refused()))
+    if not found.targets and not any(skip.kind is SkipKind.ERROR for skip in found.skipped):
+        complain(f"torchlint: {nothing or 'no Python files found'}")
+
+
+def _files(scope: Scope) -> str:
     """Return the names of the files to check, a line each."""
     return "".join(f"{visible_path(target.found.filename)}\n" for target in scope.targets)
 
 
-def left_out(scope: Scope, *kinds: SkipKind) -> str:
+def _left_out(scope: Scope, *kinds: SkipKind) -> str:
     """Return what was left out and why, a line each."""
     return "".join(
         f"{visible_path(skip.filename)}: left out: {visible(skip.reason)}\n"
@@ -26,7 +52,7 @@ def left_out(scope: Scope, *kinds: SkipKind) -> str:
     )
 
 
-def settings(found: Settings) -> str:
+def _settings(found: Settings) -> str:
     """Return settings as ``key = value`` lines in the words of the configuration."""
     lines = [
         f"{spec.name.replace('_', '-')} = {_shown(getattr(found, spec.name))}\n"

@@ -1,4 +1,7 @@
-"""How wide the terminal is; imported also by a run that repeats the last one's words, so it imports little itself."""
+"""Whether an output is a terminal, and how wide.
+
+This is imported also by a run that repeats the last one's words, so it imports little itself.
+"""
 
 from __future__ import annotations
 
@@ -26,3 +29,11 @@ def terminal_width(stream: TextIO | None, environment: Mapping[str, str] = os.en
         return os.get_terminal_size(stream.fileno()).columns or WIDTH
     except (AttributeError, OSError, ValueError):
         return WIDTH
+
+
+def is_terminal(stream: object) -> bool:
+    """Say whether a stream, which may be closed or None, is a terminal."""
+    try:
+        return bool(stream.isatty())  # type: ignore[attr-defined]
+    except (AttributeError, ValueError):
+        return False

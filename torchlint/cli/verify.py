@@ -18,9 +18,10 @@ from torchlint.base.finding import Finding, NoteKind
 from torchlint.catalog.rules import load_catalog
 from torchlint.cli.options import Given, asked_in, wants_color
 from torchlint.cli.output import check_output_file, complain, emit, write_output_file
-from torchlint.cli.progress import Status, is_terminal
+from torchlint.cli.progress import Status
 from torchlint.cli.scope import STDIN, Scope, Target, scope
 from torchlint.cli.session import BROKEN, Session
+from torchlint.cli.terminal import is_terminal
 from torchlint.cli.verify_options import options, verify_options
 from torchlint.report.kit.words import visible
 from torchlint.report.summary import undone

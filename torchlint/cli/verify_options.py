@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
@@ -125,26 +127,11 @@ def options(given: Given) -> Options:
     for path in writable:
         if not path.exists():
             raise UsageError(f"--allow-write {path}: there is no such file or folder")
-    return Options(
-        python=_interpreter(given["python"]),
-        device=given["device"],
-        pairs=given["pairs"],
-        launches=given["launches"],
-        block=given["block"],
-        warmup=given["warmup"],
-        settle=given["settle"],
-        budget=given["budget"],
-        timeout=given["timeout"],
-        min_effect=given["min_effect"],
-        seed=given["seed"],
-        check_steps=given["check_steps"],
-        threads=given["threads"],
-        isolation=given["isolation"],
-        allow_write=tuple(path.resolve() for path in writable),
-        env=dict(_variable(text) for text in given["env"]),
-        keep=given["keep"],
-        ablation=given["ablation"],
-    )
+    taken = {each.name: given[each.name] for each in fields(Options)}
+    taken["python"] = _interpreter(given["python"])
+    taken["allow_write"] = tuple(path.resolve() for path in writable)
+    taken["env"] = dict(map(_variable, given["env"]))
+    return Options(**taken)
 
 
 def _interpreter(named: str | None) -> str:
@@ -157,8 +144,6 @@ def _interpreter(named: str | None) -> str:
 
 
 def _variable(text: str) -> tuple[str, str]:
-    import os
-
     name, equals, value = text.partition("=")
     if not name:
         raise UsageError(f"--env {text}: write NAME=VALUE, or NAME to pass it on")

@@ -12,8 +12,8 @@ from torchlint.base.errors import TorchlintError
 from torchlint.catalog.rules import load_catalog
 from torchlint.cli.options import Given
 from torchlint.cli.output import complain, emit
-from torchlint.cli.progress import is_terminal
 from torchlint.cli.scope import scope
+from torchlint.cli.terminal import is_terminal
 from torchlint.report.kit.words import visible
 from torchlint.settings.files import find_config
 from torchlint.source.discover import SkipKind

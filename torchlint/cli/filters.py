@@ -1,4 +1,4 @@
-"""The part of a run that the user wants to hear of: a shard of the files, changed lines, what is in no baseline."""
+"""What `check` filters out of a run: `--shard` files, `--since` files and lines, `--baseline` findings."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from torchlint.base.finding import FileReport
 from torchlint.catalog.rules import Catalog
 from torchlint.cli.options import Given
 from torchlint.cli.scope import Scope, Target
+from torchlint.cli.session import Keep
 from torchlint.report.run_report import ShardOf
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from torchlint.cli.since import Since
 
 
-class Part:
-    """What one run of `check` leaves out, and why.
+class Filters:
+    """The filters of one run of `check`; `scope` is what they leave of the files.
 
     Args:
         whole: all files that the paths stand for.
@@ -52,7 +53,12 @@ class Part:
             self.since = Since(given["since"])
             self.scope = self.since.narrowed(self.scope)
 
-    def keep(self, target: Target, report: FileReport) -> FileReport:
+    @property
+    def keep(self) -> Keep | None:
+        """What takes findings out of the report of a file; None where nothing does."""
+        return None if self.baselines is None and self.since is None else self._keep
+
+    def _keep(self, target: Target, report: FileReport) -> FileReport:
         """Return the report of a file without the findings that are left out."""
         wanted = self.since.keep(target, report) if self.since is not None else report
         return self.baselines.keep(target, report, wanted) if self.baselines is not None else wanted

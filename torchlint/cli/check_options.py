@@ -1,4 +1,4 @@
-"""The options of `check` for a code base that is not clean yet, and what cannot be asked for together."""
+"""The options that only `check` has, and what cannot be asked for together."""
 
 from __future__ import annotations
 
@@ -14,6 +14,18 @@ from torchlint.cli.scope import STDIN
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    click.option("--fix", is_flag=True, help="Apply safe fixes, and report what remains."),
+    click.option("--diff", is_flag=True, help="Show what --fix would change, and change nothing."),
+    click.option("--statistics", is_flag=True, help="Count the findings of each rule instead of listing them."),
+    click.option(
+        "--show-source/--no-show-source",
+        default=None,
+        help="Show the source of each finding, why it matters and the repair (default: of up to 5 findings).",
+    ),
+    click.option("--show-infos", is_flag=True, help="List infos too, where there are many findings."),
+    click.option("--explain", is_flag=True, help="Say why the line FILE:LINE is flagged, or why it is not."),
+    click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever the rules find."),
+    click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 when a fix was applied."),
     *(option for _, option in table_options("adoption")),
     click.option("--no-baseline", is_flag=True, help="Report all findings, whatever baseline is configured."),
     click.option("--write-baseline", is_flag=True, help="Put all findings into the baseline, and report none."),
@@ -29,6 +41,8 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--since", metavar="REV", help="Report only findings on lines changed since this git revision."),
     click.option("--shard", metavar="I/N", help="Check part I of N; `torchlint merge` joins the reports."),
     click.option("--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C."),
+    click.option("--no-cache", is_flag=True, help="Neither use nor keep the results of earlier runs."),
+    *(option for _, option in table_options("check")),
 )
 _ALONE = ("write_baseline", "add_ignore", "add_noqa", "watch", "diff", "show_files", "show_settings")
 """Of these only one can be given."""
@@ -52,7 +66,7 @@ class Checking(click.Command):
         return super().parse_args(ctx, [f"{word}=" if word in bare else word for word in args[:end]] + args[end:])
 
 
-def adoption_options(function: F) -> F:
+def check_options(function: F) -> F:
     """Give a command the options of this module."""
     for option in reversed(_OPTIONS):
         function = option(function)
