@@ -50,13 +50,6 @@ os.environ["PYTORCH_JIT"] = "1"
 os.environ["TORCH_DISTRIBUTED_DEBUG"] = "INFO"
 ```
 
-Other variables, also those that decide about threads.
-```python
-os.environ["OMP_NUM_THREADS"] = "1"
-os.environ["TOKENIZERS_PARALLELISM"] = "false"
-os.environ["NCCL_DEBUG"] = "INFO"
-```
-
 ## Fix safety
 Unsafe: errors of kernels are reported later and at another line, and a machine that needs the
 work-around fails again.

@@ -66,16 +66,6 @@ class Classifier(pl.LightningModule):
         return self.net(torch.randn(64).to(self.device)).sum()
 ```
 
-A device that comes from the configuration is not hard-coded.
-```python
-import lightning.pytorch as pl
-
-
-class Classifier(pl.LightningModule):
-    def training_step(self, batch, index):
-        return self.net(torch.randn(64, device=self.hparams.device)).sum()
-```
-
 Outside of a LightningModule, `cpu-create-then-move` speaks.
 ```python
 class Net(nn.Module):

@@ -64,14 +64,6 @@ class Chosen(Rows):
         return self.rows[index].to(self.device)
 ```
 
-The sample's own device is the CPU.
-```python
-class Shifted(Rows):
-    def __getitem__(self, index):
-        row = self.rows[index]
-        return row + torch.ones(4, device=row.device)
-```
-
 A change of dtype is no move.
 ```python
 class Doubles(Rows):

@@ -90,13 +90,6 @@ class Lazy(Dataset):
         return self.file["x"][index]
 ```
 
-A memory-mapped array: only its header is read.
-```python
-class Mapped(Dataset):
-    def __getitem__(self, index):
-        return np.load("rows.npy", mmap_mode="r")[index]
-```
-
 ## Fix safety
 No fix is offered: what is kept on the dataset takes memory in each worker, and may need another
 layout.

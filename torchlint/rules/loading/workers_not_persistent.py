@@ -61,14 +61,6 @@ for x in DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=1):
     step(x)
 ```
 
-A loader that each epoch builds anew has no workers to keep.
-```python
-for epoch in range(2):
-    loader = DataLoader(Rows(torch.ones(8, 4)), batch_size=4, num_workers=1)
-    for x in loader:
-        step(x)
-```
-
 The dataset changes between epochs, and persistent workers would keep the old copy.
 ```python
 rows = Rows(torch.ones(8, 4))

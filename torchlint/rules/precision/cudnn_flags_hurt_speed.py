@@ -52,15 +52,6 @@ def seed_everything(seed):
     cudnn.benchmark = False
 ```
 
-A switch that somebody can turn is a decision.
-```python
-def setup(use_cudnn, fast):
-    if not use_cudnn:
-        cudnn.enabled = False
-    cudnn.benchmark = fast
-    cudnn.deterministic = not fast
-```
-
 ## Fix safety
 Unsafe: other kernels are used, so results differ by rounding, and cuDNN's may not be deterministic.
 For autotuning beside determinism no edit is offered; one of the two has to go.

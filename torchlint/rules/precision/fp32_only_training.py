@@ -51,21 +51,6 @@ if __name__ == "__main__":
 ```
 
 ## Leave alone
-Autocast is on.
-```python
-def train():
-    for x in loader:
-        optimizer.zero_grad()
-        with torch.autocast("cuda", dtype=torch.bfloat16):
-            loss = model(x.to(device)).sum()
-        loss.backward()
-        optimizer.step()
-
-
-if __name__ == "__main__":
-    train()
-```
-
 A library leaves the choice to the script that uses it.
 ```python
 def train():

@@ -74,13 +74,6 @@ def evaluate(model, loader, train=False):
             print(model(x).mean().item())
 ```
 
-One forward pass in evaluation mode inside of training (frozen batch norm) is no inference.
-```python
-def encode(model, x):
-    model.eval()
-    return model(x)
-```
-
 ## Fix safety
 Unsafe: the outputs no longer have a `grad_fn`, so code that back-propagates them would fail.
 

@@ -59,14 +59,6 @@ def recur(cell):
         optimizer.step()
 ```
 
-A gradient penalty or meta-learning differentiates the gradients.
-```python
-for x in loader:
-    loss = model(x).sum()
-    loss.backward(retain_graph=True, create_graph=True)
-    optimizer.step()
-```
-
 ## Fix safety
 Unsafe: where something does use the graph once more, that raises "Trying to backward through the
 graph a second time".

@@ -61,13 +61,6 @@ def train_step(x, y):
     optimizer.step()
 ```
 
-Sizes that only the step knows.
-```python
-class Pooling(nn.Module):
-    def forward(self, x):
-        return nn.AvgPool1d(x.shape[-1])(x)
-```
-
 ## Fix safety
 Suggestion: the same work before the loop, where the loop's body holds it as a statement of its own.
 An optimizer that is built once keeps its state, so training changes, which is the purpose.

@@ -69,16 +69,6 @@ class Features(nn.Module):
         return x + self.table[index].to(x.device)
 ```
 
-A move that is kept costs once.
-```python
-class Normalize(nn.Module):
-    mean = torch.zeros(3)
-
-    def forward(self, x):
-        self.mean = self.mean.to(x.device)
-        return x - self.mean
-```
-
 ## Fix safety
 Unsafe: `persistent=False` leaves the keys of `state_dict` as they are, but a buffer follows
 `.half()` and `.to(dtype)`, is copied by `deepcopy` and by EMA code, and DistributedDataParallel

@@ -61,13 +61,6 @@ class Ragged(nn.Module):
         return x * mask.to(x.device)
 ```
 
-Under a default device the factory does not build on the CPU.
-```python
-def sample(model):
-    with torch.device(device):
-        return model(torch.zeros(4, 8).to(device))
-```
-
 ## Fix safety
 Safe for zeros, ones, empty, eye, a full of a literal and ranges of integers: the same bits, dtype
 and strides. Unsafe for random numbers, as the CPU's generator is no longer advanced: the values

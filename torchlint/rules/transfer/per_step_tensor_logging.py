@@ -62,15 +62,6 @@ for step, (x, y) in enumerate(loader):
 print(loss.item())
 ```
 
-Shapes, dtypes and devices are known on the host.
-```python
-for x, y in loader:
-    loss = criterion(model(x.to(device)), y.to(device))
-    loss.backward()
-    optimizer.step()
-    print(x.shape, loss.dtype, loss.device, loss.requires_grad)
-```
-
 What an evaluation shows has to reach the host.
 ```python
 with torch.no_grad():

@@ -52,15 +52,6 @@ def train(optimizer):
         optimizer.step()
 ```
 
-Memory that is pinned when it is made costs no second copy.
-```python
-def train(optimizer):
-    for x in loader:
-        noise = torch.empty(4, 8, pin_memory=True).normal_()
-        model(x.to(device) + noise.to(device, non_blocking=True)).sum().backward()
-        optimizer.step()
-```
-
 Once at the start.
 ```python
 def setup(weights):

@@ -61,14 +61,6 @@ for x, y in loader:
     optimizer.step()
 ```
 
-With `non_blocking=True` the conversion happens on the device.
-```python
-for x, y in loader:
-    image = (x * 255).to(torch.uint8)
-    model(image.to(device, torch.float32, non_blocking=True)).sum().backward()
-    optimizer.step()
-```
-
 ## Fix safety
 Unsafe: the values are the same, but for a moment the device holds the narrow tensor and the wide
 one. Where the cast and the move are not neighbours, or one call does both, nothing is rewritten.

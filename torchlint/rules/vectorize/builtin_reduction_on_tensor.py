@@ -61,13 +61,6 @@ class Clipped(nn.Module):
         return max(scores[0], scores[1])
 ```
 
-Sizes are Python numbers, and arrays belong to NumPy.
-```python
-class Sized(nn.Module):
-    def forward(self, x):
-        return model(x).sum() / max(x.shape), sum(x.detach().cpu().numpy())
-```
-
 ## Fix safety
 Unsafe: the method of a float tensor adds in another order; that of a small integer type gives
 int64; `max` and `min` see a NaN wherever it stands, and the builtins only at some places; of an

@@ -59,14 +59,6 @@ def quiet(x: torch.Tensor):
     return x
 ```
 
-A number that is read and not used.
-```python
-@torch.compile(backend="eager")
-def unused(x: torch.Tensor):
-    x.sum().item()
-    return x
-```
-
 ## Fix safety
 No fix is offered: where the code goes depends on what it is for.
 

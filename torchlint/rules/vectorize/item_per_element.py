@@ -58,14 +58,6 @@ for x in loader:
     sums = [part.sum().item() for part in model(x.to(device)).split(2)]
 ```
 
-A list of a few tensors that is read once costs little.
-```python
-losses = []
-for x in loader:
-    losses.append(model(x.to(device)).square().mean())
-print([loss.item() for loss in losses])
-```
-
 ## Fix safety
 Safe for a comprehension, or a `map` of a cast that is used up at once (`list(map(float, t))`), over
 a tensor with certainly one dimension (`flatten()`, `view(-1)`, `torch.arange`, ...): the numbers

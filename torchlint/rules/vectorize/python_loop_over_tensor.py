@@ -63,13 +63,6 @@ class Split(nn.Module):
         return [row for row in x]
 ```
 
-Code that runs once.
-```python
-norms = []
-for i in range(x.shape[0]):
-    norms.append(x[i].pow(2).mean())
-```
-
 ## Fix safety
 No fix is offered: which operation does the work depends on the loop.
 

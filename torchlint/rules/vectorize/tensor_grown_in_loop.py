@@ -49,14 +49,6 @@ preds = predict(batches)
 ```
 
 ## Leave alone
-One concatenation after the loop is the remedy itself.
-```python
-parts = []
-for x in batches:
-    parts.append(model(x))
-preds = torch.cat(parts)
-```
-
 A tensor that the loop reads back (autoregressive input, a cache, a sliding window) cannot wait for
 the end.
 ```python
