@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,20 +17,13 @@ from torchlint.base.errors import UsageError
 from torchlint.source.document import read
 from torchlint.verify.errors import OriginalFailedError
 from torchlint.verify.fixes import FixUnit, Replacement, Rows
-from torchlint.verify.machine.workspace import Workspace
 from torchlint.verify.model import Expected, Level, Status, Verdict
 from torchlint.verify.options import Options
 from torchlint.verify.paired import function_mode
 from torchlint.verify.paired.function_mode import Fixed, FunctionCalls, Outcome, Target, parse_target
-from torchlint.verify.paired.sessions import Session, session
+from torchlint.verify.paired.sessions import Session
 
 HEAD = "import torch\nfrom pkg.part import TWO\n"
-
-
-@pytest.fixture(scope="module")
-def live() -> Iterator[Session]:
-    with Workspace() as workspace, session(Options(launches=1, pairs=8), workspace) as found:
-        yield found
 
 
 @pytest.fixture(autouse=True)

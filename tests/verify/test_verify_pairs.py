@@ -16,10 +16,9 @@ if sys.platform == "win32":
     pytest.skip("zygotes fork", allow_module_level=True)
 
 from torchlint.verify.errors import NoTorchError
-from torchlint.verify.machine.workspace import Workspace
 from torchlint.verify.model import Status, Verdict
 from torchlint.verify.options import Options
-from torchlint.verify.paired.sessions import Session, Version, session
+from torchlint.verify.paired.sessions import Session, Version
 from torchlint.verify.session.times import Times
 from torchlint.verify.session.timing import Block
 from torchlint.verify.session.wire import ProgramError
@@ -29,10 +28,11 @@ from torchlint.verify.variants import NULL, ORIGINAL
 SAME = "x = 1\n"
 
 
-@pytest.fixture(scope="module")
-def live() -> Iterator[Session]:
-    with Workspace() as workspace, session(Options(launches=2, pairs=8), workspace) as found:
-        yield found
+@pytest.fixture(scope="module", name="live")
+def twice(live: Session) -> Iterator[Session]:
+    """Return the session with a second zygote, for a second launch."""
+    with Zygote(live.site, 1) as second:
+        yield replace(live, zygotes=(*live.zygotes, second))
 
 
 @pytest.fixture

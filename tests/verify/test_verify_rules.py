@@ -22,7 +22,6 @@ from torchlint.base.finding import Safety
 from torchlint.catalog.rule_file import RuleInfo
 from torchlint.catalog.rules import load_catalog
 from torchlint.manual.measurements import lines
-from torchlint.verify.machine.workspace import Workspace
 from torchlint.verify.model import (
     Counts,
     Equality,
@@ -41,7 +40,7 @@ from torchlint.verify.options import Options
 from torchlint.verify.paired import rule_mode
 from torchlint.verify.paired.rule_check import STANDIN, VIRTUAL, ExampleRunner
 from torchlint.verify.paired.rule_page import Page, applied_fixes, page
-from torchlint.verify.paired.sessions import Session, session
+from torchlint.verify.paired.sessions import Session
 from torchlint.verify.session.wire import ProgramError
 
 INFO = RuleInfo(
@@ -61,12 +60,6 @@ INFO = RuleInfo(
     path="p",
 )
 SETUP = "import torch\nx = torch.arange(4.0)\nmodel = torch.nn.Linear(4, 1)\n"
-
-
-@pytest.fixture(scope="module")
-def live() -> Iterator[Session]:
-    with Workspace() as workspace, session(Options(launches=1, pairs=8), workspace) as found:
-        yield found
 
 
 def planted(bad: str, good: str, equivalence: str = "close", **more: str) -> Page:
