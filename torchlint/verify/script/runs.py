@@ -30,6 +30,7 @@ NOTHING = "no loss, no weight and no output of a model in evaluation mode was se
 _LINGER = 20.0
 """Seconds that a program may take to end after its record is there."""
 _POLL = 0.05
+_COMPARE_SECONDS = 300.0
 _MEMORY_WORDS = ("out of memory", "memoryerror", "can't allocate memory", "cannot allocate memory")
 
 
@@ -188,6 +189,7 @@ class Runner:
             if self._zygote is None:
                 self._zygote = self._stack.enter_context(Zygote(self.site))
             with self._zygote.fork() as worker:
+                worker.timeout = _COMPARE_SECONDS
                 return [_compared(worker, first, other, redrawn) for other, redrawn in others]
         except ProgramError as error:
             raise TorchlintError(f"the results could not be compared (please report this): {error}") from None
