@@ -324,7 +324,7 @@ def test_its_children_are_stopped_first(base: Path) -> None:
         env = child_environment(os.environ, work.path, threads=1, extra={})
         command = [sys.executable, "-c", FOREVER]
         child = start(command, cwd=work.path, env=env, log=work.path / "log", writable=None)
-    assert child.returncode == -signal.SIGTERM
+    assert child.poll() == -signal.SIGTERM
     assert list(base.iterdir()) == []
 
 
