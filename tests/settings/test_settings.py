@@ -296,6 +296,8 @@ def test_a_configuration_that_was_found_cannot_allow_unsafe_fixes(write: Write) 
     assert load(config, unsafe_fixes=True).unsafe_fixes
     assert load(config, unsafe_fixes=True).refused == ()
     assert load(write("off.toml", "unsafe-fixes = false\n")).refused == ()
+    both = load(write("both.toml", "cache-dir = '/elsewhere'\nunsafe-fixes = true\n")).refused
+    assert [words.split()[1] for words in both] == ["unsafe-fixes", "cache-dir"]
 
 
 def test_what_decides_on_findings_is_the_same_wherever_the_tree_lies(write: Write) -> None:

@@ -119,8 +119,9 @@ def _refused(merged: dict[str, object], layers: Sequence[Layer], root: str) -> d
     """Take out of `merged` what only the user may ask for; return the keys with what to say of
     each."""
     refused = {}
-    for key, row in KEYS.items():
-        words = row.refused(merged[key], root) if row.refused and key in merged else ""
+    for key in FIELDS:
+        refusal = KEYS[key].refused
+        words = refusal(merged[key], root) if refusal and key in merged else ""
         if words:
             del merged[key]
             place = next(layer.place(key) for layer in reversed(layers) if key in layer.values)
