@@ -179,7 +179,7 @@ class Rule(Declaration):
         return mark
 
 
-def deletion(node: cst.Call, module: Module, safety: Safety, note: str) -> Fix | None:
+def deletion(module: Module, node: cst.Call, safety: Safety, note: str) -> Fix | None:
     """Return the fix that deletes a call; None where its value is used, or where it is all that a block holds.
 
     A call that is all its ``if cuda:`` holds would leave an empty branch; that is better done by hand.

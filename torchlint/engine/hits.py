@@ -102,7 +102,7 @@ def hits(module: Module, rules: Iterable[Rule]) -> tuple[list[tuple[Rule, Hit]],
         for node_type, check in rule.checks:
             for node in module.nodes(node_type):
                 try:
-                    found.extend((rule, _proven(_valid(rule, hit), module)) for hit in check(node, module))
+                    found.extend((rule, _proven(module, _valid(rule, hit))) for hit in check(node, module))
                 except (RecursionError, MemoryError):
                     raise
                 except Exception as error:
@@ -118,7 +118,7 @@ def _valid(rule: Rule, hit: Hit) -> Hit:
     return hit
 
 
-def _proven(hit: Hit, module: Module) -> Hit:
+def _proven(module: Module, hit: Hit) -> Hit:
     """Return a hit whose fix is not safe where an import may have given a name in it another meaning."""
     fix = hit.fix
     if fix is None or fix.safety is not Safety.SAFE:

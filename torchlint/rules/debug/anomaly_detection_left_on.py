@@ -115,31 +115,31 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         heat = module.heat(node)
         if heat.train and not module.on_demand(node):
             yield Hit(node, {"name": name.rpartition(".")[2]}, message=_CHECKED, why_hot=heat.why)
-    elif name in _SWITCH and _asks(node, module):
-        around = _with(node, module)
+    elif name in _SWITCH and _asks(module, node):
+        around = _with(module, node)
         if around is not None:
-            yield from _held(node, around, module)
-        elif not module.on_demand(node) and not _off_again(node, module):
-            yield Hit(node, fix=_removal(node, module))
+            yield from _held(module, node, around)
+        elif not module.on_demand(node) and not _off_again(module, node):
+            yield Hit(node, fix=_removal(module, node))
     elif name in _CONTEXT or name in _MARKERS:
-        around = _with(node, module)
+        around = _with(module, node)
         if around is not None and module.keyword(node, "enabled") is None:
-            yield from _held(node, around, module, name if name in _MARKERS else None)
+            yield from _held(module, node, around, name if name in _MARKERS else None)
 
 
-def _asks(switch: cst.Call, module: Module) -> bool:
+def _asks(module: Module, switch: cst.Call) -> bool:
     mode = module.arguments(switch, "torch.autograd.set_detect_anomaly").value("mode")
     return isinstance(mode, cst.Name) and mode.value == "True"
 
 
-def _with(node: cst.Call, module: Module) -> cst.With | None:
+def _with(module: Module, node: cst.Call) -> cst.With | None:
     """Return the ``with`` statement of which the call is a context."""
     item = module.parent(node)
     around = module.parent(item) if isinstance(item, cst.WithItem) else None
     return around if isinstance(around, cst.With) else None
 
 
-def _held(node: cst.Call, around: cst.With, module: Module, marker: str | None = None) -> Iterator[Hit]:
+def _held(module: Module, node: cst.Call, around: cst.With, marker: str | None = None) -> Iterator[Hit]:
     trains = module.runs_training(around.body)
     if trains and not module.on_demand(node):
         if marker is None:
@@ -148,14 +148,14 @@ def _held(node: cst.Call, around: cst.With, module: Module, marker: str | None =
             yield Hit(node, {"name": marker.rpartition(".")[2]}, message=_MARKED)
 
 
-def _off_again(node: cst.Call, module: Module) -> bool:
+def _off_again(module: Module, node: cst.Call) -> bool:
     """Say whether the same function sets anomaly detection to something else, later."""
     home = module.function(node) or module.root
     calls = [c for c in module.within(home, cst.Call) if isinstance(c, cst.Call) and module.before(node, c)]
-    return any(module.name(c.func) in _SWITCH and not _asks(c, module) and _with(c, module) is None for c in calls)
+    return any(module.name(c.func) in _SWITCH and not _asks(module, c) and _with(module, c) is None for c in calls)
 
 
-def _removal(node: cst.Call, module: Module) -> Fix | None:
+def _removal(module: Module, node: cst.Call) -> Fix | None:
     statement = module.small_statement(node)
     if not isinstance(statement, cst.Expr) or statement.value is not node:
         return None

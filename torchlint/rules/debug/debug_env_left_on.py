@@ -114,7 +114,7 @@ def check_assignment(node: cst.Assign, module: Module) -> Iterator[Hit]:
             index = place.slice[0].slice
             if isinstance(index, cst.Index):
                 alone = len(node.targets) == 1
-                yield from _switched(place, index.value, node.value, module, node if alone else None)
+                yield from _switched(module, place, index.value, node.value, node if alone else None)
 
 
 @rule.on(cst.Call)
@@ -122,34 +122,34 @@ def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
     name, home = module.name(node.func), module.small_statement(node)
     if name in ("os.environ.setdefault", "os.putenv") and len(node.args) == 2:
         alone = isinstance(home, cst.Expr) and home.value is node
-        yield from _switched(node, node.args[0].value, node.args[1].value, module, home if alone else None)
+        yield from _switched(module, node, node.args[0].value, node.args[1].value, home if alone else None)
     elif name == "os.environ.update":
         for arg in node.args:
             if arg.keyword is not None:
-                yield from _switched(arg, cst.SimpleString(f'"{arg.keyword.value}"'), arg.value, module)
+                yield from _switched(module, arg, cst.SimpleString(f'"{arg.keyword.value}"'), arg.value)
             elif isinstance(arg.value, cst.Dict):
                 for pair in arg.value.elements:
                     if isinstance(pair, cst.DictElement):
-                        yield from _switched(pair.key, pair.key, pair.value, module)
+                        yield from _switched(module, pair.key, pair.key, pair.value)
 
 
 def _switched(
+    module: Module,
     node: cst.CSTNode,
     key: cst.BaseExpression,
     value: cst.BaseExpression,
-    module: Module,
     home: cst.CSTNode | None = None,
 ) -> Iterator[Hit]:
     """Yield a hit where `key` and `value` spell a switch that is on; `home` is a statement that does nothing else."""
     var, val = _text(key), _text(value)
-    if val.lower() not in _SWITCHES.get(var, ()) or module.on_demand(node) or _restored(node, var, module):
+    if val.lower() not in _SWITCHES.get(var, ()) or module.on_demand(node) or _restored(module, node, var):
         return
     fix = Fix((Remove(home),), Safety.UNSAFE, "Delete the assignment", _NOTE) if home is not None else None
-    severity = Severity.INFO if _explained(node, module) else None
+    severity = Severity.INFO if _explained(module, node) else None
     yield Hit(node, {"var": var, "val": val}, fix=fix, severity=severity)
 
 
-def _restored(node: cst.CSTNode, var: str, module: Module) -> bool:
+def _restored(module: Module, node: cst.CSTNode, var: str) -> bool:
     """Say whether the function that sets the variable also takes it back: it removes it, or gives it another value."""
     home = module.function(node)
     for other in module.within(home, cst.Call, cst.Subscript) if home is not None else ():
@@ -178,7 +178,7 @@ def _text(node: cst.BaseExpression) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _explained(node: cst.CSTNode, module: Module) -> bool:
+def _explained(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a comment stands beside the statement, or right above it."""
     line = module.statement(node)
     if not isinstance(line, cst.SimpleStatementLine):

@@ -118,11 +118,11 @@ rule = Rule(
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     name = module.name(node.func) or ""
-    heavy = bool(_HEAVY.match(name)) or (name in _PROCESSES and _asks_the_driver(node, module)) or _sleeps(node, name)
+    heavy = bool(_HEAVY.match(name)) or (name in _PROCESSES and _asks_the_driver(module, node)) or _sleeps(node, name)
     if not heavy and not _STATISTICS.match(name):
         return
     heat = module.heat(node)
-    if heat.grade is not Grade.TRAIN or module.error_path(node) or _on_a_setting(node, module):
+    if heat.grade is not Grade.TRAIN or module.error_path(node) or _on_a_setting(module, node):
         return
     if any(module.bench(place) for place in (node, *(why.node for why in heat.why))):
         return
@@ -130,7 +130,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     yield Hit(node, {"name": words}, severity=Severity.WARNING if heavy else None, why_hot=heat.why)
 
 
-def _asks_the_driver(node: cst.Call, module: Module) -> bool:
+def _asks_the_driver(module: Module, node: cst.Call) -> bool:
     strings = (s for arg in node.args for s in module.within(arg, cst.SimpleString) if isinstance(s, cst.SimpleString))
     return any("nvidia-smi" in s.raw_value for s in strings)
 
@@ -143,7 +143,7 @@ def _sleeps(node: cst.Call, name: str) -> bool:
     return False
 
 
-def _on_a_setting(node: cst.Call, module: Module) -> bool:
+def _on_a_setting(module: Module, node: cst.Call) -> bool:
     """Say whether a condition around the call speaks of memory, debugging or statistics."""
     tests = [t for t, needed in module.tests(node) if needed and not isinstance(t, cst.UnaryOperation)]
     return any(_SETTING.search(word) for test in tests for word in module.names_in(test))

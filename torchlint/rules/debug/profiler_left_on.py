@@ -130,10 +130,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         if foreign is not None and foreign.keyword is not None:
             yield Hit(node, {"name": foreign.keyword.value}, message=_ERROR, severity=Severity.ERROR)
             return
-        yield from _use_cuda(node, module)
+        yield from _use_cuda(module, node)
     if name in _TORCH or name in _AUTOGRAD:
-        yield from _torch(node, module)
-    elif name in _OTHERS and _watched(node, module) and not module.on_demand(node):
+        yield from _torch(module, node)
+    elif name in _OTHERS and _watched(module, node) and not module.on_demand(node):
         yield Hit(node, {"name": name}, message=_OTHER)
 
 
@@ -151,7 +151,7 @@ def check_decorator(node: cst.Decorator, module: Module) -> Iterator[Hit]:
         yield Hit(node.decorator, {"name": name}, message=_OTHER)
 
 
-def _use_cuda(node: cst.Call, module: Module) -> Iterator[Hit]:
+def _use_cuda(module: Module, node: cst.Call) -> Iterator[Hit]:
     for arg in node.args:
         if arg.keyword is not None and arg.keyword.value == "use_cuda" and _is(arg.value, "True"):
             new = arg.with_changes(keyword=cst.Name("use_device"), value=cst.SimpleString('"cuda"'))
@@ -160,17 +160,17 @@ def _use_cuda(node: cst.Call, module: Module) -> Iterator[Hit]:
             yield Hit(node, message=_DEPRECATED, severity=Severity.INFO, fix=fix)
 
 
-def _torch(node: cst.Call, module: Module) -> Iterator[Hit]:
+def _torch(module: Module, node: cst.Call) -> Iterator[Hit]:
     args = module.arguments(node, "torch.autograd.profiler.profile")
     enabled = args.value("enabled")
     if args.open or not (enabled is None or _is(enabled, "True")) or module.on_demand(node):
         return
     schedule = args.value("schedule")
     if schedule is None or _is(schedule, "None"):
-        if _watched(node, module):
+        if _watched(module, node):
             words = [word for key, word in _EXTRAS.items() if _is(args.value(key), "True")]
             yield Hit(node, {"extras": f", with {', '.join(words)}" if words else ""})
-    elif _never_steps(node, module):
+    elif _never_steps(module, node):
         yield Hit(node, message=_NEVER)
 
 
@@ -178,21 +178,21 @@ def _is(node: cst.BaseExpression | None, name: str) -> bool:
     return isinstance(node, cst.Name) and node.value == name
 
 
-def _watched(node: cst.Call, module: Module) -> bool:
+def _watched(module: Module, node: cst.Call) -> bool:
     """Say whether what is made here is on for a training loop, or for every step of one."""
     repeated = any(isinstance(why.node, LOOPS) for why in module.heat(node).why)
     every = repeated and all(module.count(loop) is None for loop in module.loops(node))
-    return any(module.training_loop(p) or (every and module.runs_training(p)) for p in _regions(node, module))
+    return any(module.training_loop(p) or (every and module.runs_training(p)) for p in _regions(module, node))
 
 
-def _regions(node: cst.Call, module: Module) -> Iterator[cst.CSTNode]:
+def _regions(module: Module, node: cst.Call) -> Iterator[cst.CSTNode]:
     """Yield the code during which the profiler that a call makes is on."""
     item, home = module.parent(node), module.small_statement(node)
     around = module.parent(item) if isinstance(item, cst.WithItem) else None
     if isinstance(around, cst.With):
         yield around.body
     elif isinstance(home, cst.Expr) and home.value is node:
-        yield from _behind(node, "", module)
+        yield from _behind(module, node, "")
     elif isinstance(home, cst.Assign) and home.value is node and isinstance(home.targets[0].target, cst.Name):
         name = home.targets[0].target.value
         for read in module.reads(module.function(node) or module.root, name):
@@ -201,10 +201,10 @@ def _regions(node: cst.Call, module: Module) -> Iterator[cst.CSTNode]:
             if isinstance(around, cst.With):
                 yield around.body
             elif isinstance(attribute, cst.Attribute) and attribute.attr.value in ("start", "enable", "__enter__"):
-                yield from _behind(read, name, module)
+                yield from _behind(module, read, name)
 
 
-def _behind(node: cst.CSTNode, name: str, module: Module) -> Iterator[cst.CSTNode]:
+def _behind(module: Module, node: cst.CSTNode, name: str) -> Iterator[cst.CSTNode]:
     """Yield the statements behind `node` in its block, up to the call that ends the profiler."""
     line = module.statement(node)
     block = module.parent(line)
@@ -218,7 +218,7 @@ def _behind(node: cst.CSTNode, name: str, module: Module) -> Iterator[cst.CSTNod
         yield part
 
 
-def _never_steps(node: cst.Call, module: Module) -> bool:
+def _never_steps(module: Module, node: cst.Call) -> bool:
     """Say whether a profiler is the context of a ``with`` that nothing else sees, and in which no ``step()`` stands."""
     item = module.parent(node)
     match item, module.parent(item) if item is not None else None:

@@ -121,11 +121,11 @@ rule = Rule(
 def check(node: cst.BinaryOperation, module: Module) -> Iterator[Hit]:
     if not isinstance(node.operator, cst.Subtract) or not isinstance(node.right, cst.Name):
         return
-    if not module.mentions(_DEVICE) or _metered(node, module):
+    if not module.mentions(_DEVICE) or _metered(module, node):
         return
-    end = node if _is_clock(node.left, module) else _last_reading(node.left, node, module)
-    between = _between(node.right.value, end, module) if end is not None else []
-    if not _runs_device(between, module) or any(_may_wait(part, module) for part in between):
+    end = node if _is_clock(module, node.left) else _last_reading(module, node.left, node)
+    between = _between(module, node.right.value, end) if end is not None else []
+    if not _runs_device(module, between) or any(_may_wait(module, part) for part in between):
         return
     home = module.function(node) or module.root
     calls = (c for c in module.within(home, cst.Call) if isinstance(c, cst.Call))
@@ -133,25 +133,25 @@ def check(node: cst.BinaryOperation, module: Module) -> Iterator[Hit]:
         yield Hit(node)
 
 
-def _is_clock(node: cst.BaseExpression | None, module: Module) -> bool:
+def _is_clock(module: Module, node: cst.BaseExpression | None) -> bool:
     return isinstance(node, cst.Call) and module.name(node.func) in _CLOCKS
 
 
-def _metered(node: cst.BinaryOperation, module: Module) -> bool:
+def _metered(module: Module, node: cst.BinaryOperation) -> bool:
     arg = module.parent(node)
     call = module.parent(arg) if isinstance(arg, cst.Arg) else None
     return isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "update"
 
 
-def _assigned(statement: cst.CSTNode, name: str, module: Module) -> bool:
+def _assigned(module: Module, statement: cst.CSTNode, name: str) -> bool:
     """Say whether a statement line reads a clock into a name."""
     small = statement.body[-1] if isinstance(statement, cst.SimpleStatementLine) else None
-    if not isinstance(small, cst.Assign) or not _is_clock(small.value, module):
+    if not isinstance(small, cst.Assign) or not _is_clock(module, small.value):
         return False
     return any(isinstance(t.target, cst.Name) and t.target.value == name for t in small.targets)
 
 
-def _earlier(node: cst.CSTNode, module: Module) -> list[cst.CSTNode]:
+def _earlier(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
     """Return the statements before the one of `node` in its block, the last one first."""
     line = module.statement(node)
     block = module.parent(line)
@@ -159,33 +159,33 @@ def _earlier(node: cst.CSTNode, module: Module) -> list[cst.CSTNode]:
     return [s for s in reversed(body) if module.before(s, line)]
 
 
-def _last_reading(left: cst.BaseExpression, node: cst.CSTNode, module: Module) -> cst.CSTNode | None:
+def _last_reading(module: Module, left: cst.BaseExpression, node: cst.CSTNode) -> cst.CSTNode | None:
     """Return the statement of the same block in which the end of a difference was read from a clock."""
     if not isinstance(left, cst.Name):
         return None
-    for statement in _earlier(node, module):
+    for statement in _earlier(module, node):
         if module.writes(statement, left.value):
-            return statement if _assigned(statement, left.value, module) else None
+            return statement if _assigned(module, statement, left.value) else None
     return None
 
 
-def _between(start: str, end: cst.CSTNode, module: Module) -> list[cst.CSTNode]:
+def _between(module: Module, start: str, end: cst.CSTNode) -> list[cst.CSTNode]:
     """Return the statements since the clock was read into `start`; none where that was not in this block."""
     out: list[cst.CSTNode] = []
-    for statement in _earlier(end, module):
+    for statement in _earlier(module, end):
         if module.writes(statement, start):
-            return out if _assigned(statement, start, module) else []
+            return out if _assigned(module, statement, start) else []
         out.append(statement)
     return []
 
 
-def _runs_device(between: list[cst.CSTNode], module: Module) -> bool:
+def _runs_device(module: Module, between: list[cst.CSTNode]) -> bool:
     calls = [c for part in between for c in module.within(part, cst.Call) if isinstance(c, cst.Call)]
     # A copy from pageable memory waits by itself.
     return any((module.on_device(c) and module.transfer(c) is None) or module.is_step(c) for c in calls)
 
 
-def _may_wait(statement: cst.CSTNode, module: Module) -> bool:
+def _may_wait(module: Module, statement: cst.CSTNode) -> bool:
     """Say whether code may wait for the device: it reads from there, or calls something that is not known."""
     for node in module.within(statement, cst.Call, cst.If, cst.While, cst.For, cst.Subscript, cst.FormattedString):
         if isinstance(node, LOOPS) and module.loop_kind(node) is not LoopKind.OTHER:
@@ -193,14 +193,14 @@ def _may_wait(statement: cst.CSTNode, module: Module) -> bool:
         if isinstance(node, (cst.If, cst.While)):
             # What is compared may be a tensor.
             return True
-        if isinstance(node, cst.Call) and not _known(node, module):
+        if isinstance(node, cst.Call) and not _known(module, node):
             return True
         if module.scalar_reads(node):
             return True
     return False
 
 
-def _known(call: cst.Call, module: Module) -> bool:
+def _known(module: Module, call: cst.Call) -> bool:
     """Say whether a call is known to leave the device alone, or only to give it work."""
     name = module.name(call.func) or ""
     method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""

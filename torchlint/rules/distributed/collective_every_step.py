@@ -139,28 +139,28 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     heat = module.heat(node)
     if heat.grade is not Grade.TRAIN or module.bench(node) or module.error_path(node):
         return
-    if waits and not _needed(node, module):
+    if waits and not _needed(module, node):
         shown = "wait_for_everyone" if accelerator else last
         yield Hit(node, {"collective": shown}, message=_WAIT, why_hot=heat.why)
-    elif not waits and _only_logged(node, last, module):
+    elif not waits and _only_logged(module, node, last):
         yield Hit(node, {"collective": last}, why_hot=heat.why)
 
 
-def _needed(node: cst.Call, module: Module) -> bool:
+def _needed(module: Module, node: cst.Call) -> bool:
     """Say whether a barrier waits for what one rank does for all, or stands behind a condition of its own."""
-    if any(isinstance(test, cst.Comparison) and not _speaks(test, _SEVERAL, module) for test, _ in module.tests(node)):
+    if any(isinstance(test, cst.Comparison) and not _speaks(module, test, _SEVERAL) for test, _ in module.tests(node)):
         return True
     line = module.statement(node)
     block = module.parent(line)
     others = block.body if isinstance(block, cst.IndentedBlock) else ()
-    return any(isinstance(o, cst.If) and module.before(o, line) and _speaks(o.test, _ONE_RANK, module) for o in others)
+    return any(isinstance(o, cst.If) and module.before(o, line) and _speaks(module, o.test, _ONE_RANK) for o in others)
 
 
-def _speaks(test: cst.CSTNode, words: re.Pattern[str], module: Module) -> bool:
+def _speaks(module: Module, test: cst.CSTNode, words: re.Pattern[str]) -> bool:
     return any(words.search(name) for name in module.names_in(test))
 
 
-def _only_logged(node: cst.Call, collective: str, module: Module) -> bool:
+def _only_logged(module: Module, node: cst.Call, collective: str) -> bool:
     """Say whether all that becomes of a collective's result is a line in a log."""
     position, keyword = _RESULTS[collective]
     given = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
@@ -169,11 +169,11 @@ def _only_logged(node: cst.Call, collective: str, module: Module) -> bool:
         return False
     scope = module.function(node) or module.root
     reads = [read for read in module.reads(scope, result.value) if module.before(node, read)]
-    uses = [_use(read, module) for read in reads]
-    return max(uses, default=None) is Use.SHOWN and not any(_decides(read, module) for read in reads)
+    uses = [_use(module, read) for read in reads]
+    return max(uses, default=None) is Use.SHOWN and not any(_decides(module, read) for read in reads)
 
 
-def _use(read: cst.CSTNode, module: Module) -> Use:
+def _use(module: Module, read: cst.CSTNode) -> Use:
     """Return how far a result gets; ``.item()`` is looked through, and an average for display counts as shown."""
     match module.parent(read):
         case cst.Attribute(attr=cst.Name(value="item")) as attribute:
@@ -181,16 +181,16 @@ def _use(read: cst.CSTNode, module: Module) -> Use:
             read = call if isinstance(call, cst.Call) else read
     found, place = module.furthest(read)
     outer = next((a for a in module.ancestors(place) if isinstance(a, (cst.Call, cst.BaseSmallStatement))), None)
-    return Use.SHOWN if isinstance(outer, cst.Call) and _meters(outer, module) else found
+    return Use.SHOWN if isinstance(outer, cst.Call) and _meters(module, outer) else found
 
 
-def _meters(call: cst.Call, module: Module) -> bool:
+def _meters(module: Module, call: cst.Call) -> bool:
     func = call.func
     meters = isinstance(func, cst.Attribute) and func.attr.value in ("update", "add", "append")
     return meters and any(_METER.search(name) for name in module.names_in(func))
 
 
-def _decides(read: cst.CSTNode, module: Module) -> bool:
+def _decides(module: Module, read: cst.CSTNode) -> bool:
     """Say whether a condition is computed from a read, so that the ranks agree on it."""
     child = read
     for above in module.ancestors(read):

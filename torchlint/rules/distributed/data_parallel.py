@@ -119,28 +119,28 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
             edit = Replace(strategy, cst.SimpleString('"ddp"'))
             yield Hit(strategy, message=_STRATEGY, fix=Fix((edit,), Safety.SUGGESTION, "Train with DDP"))
         return
-    wraps = name == "torch.nn.DataParallel" or _subclass(node, module)
-    if not (wraps or name in _FUNCTIONS) or module.bench(node) or _unwrapped(node, module):
+    wraps = name == "torch.nn.DataParallel" or _subclass(module, node)
+    if not (wraps or name in _FUNCTIONS) or module.bench(node) or _unwrapped(module, node):
         return
-    if wraps and _one_device(node, module):
+    if wraps and _one_device(module, node):
         yield Hit(node, severity=Severity.INFO, message=_ONE_DEVICE)
         return
-    severity = Severity.INFO if _inference(node, module) else None
+    severity = Severity.INFO if _inference(module, node) else None
     shown = "nn.DataParallel" if wraps else "data_parallel()"
     yield Hit(node, {"name": shown}, fix=_fix(node) if wraps else None, severity=severity)
 
 
-def _subclass(node: cst.Call, module: Module) -> bool:
+def _subclass(module: Module, node: cst.Call) -> bool:
     cls = module.local_class(node.func)
     return cls is not None and "torch.nn.DataParallel" in module.base_names(cls)
 
 
-def _one_device(node: cst.Call, module: Module) -> bool:
+def _one_device(module: Module, node: cst.Call) -> bool:
     devices = module.arguments(node, "torch.nn.DataParallel").value("device_ids")
     return isinstance(devices, (cst.List, cst.Tuple)) and len(devices.elements) == 1
 
 
-def _unwrapped(node: cst.Call, module: Module) -> bool:
+def _unwrapped(module: Module, node: cst.Call) -> bool:
     """Say whether the wrapper is taken off again (``model = model.module``) in a scope that trains nothing."""
     home = module.small_statement(node)
     if not isinstance(home, cst.Assign):
@@ -150,18 +150,18 @@ def _unwrapped(node: cst.Call, module: Module) -> bool:
         match later:
             case cst.Assign(value=cst.Attribute(value=value, attr=cst.Name(value="module")), targets=[target]):
                 if value.deep_equals(place) and target.target.deep_equals(place) and module.before(node, later):
-                    return not _trains(scope, module)
+                    return not _trains(module, scope)
     return False
 
 
-def _trains(scope: cst.CSTNode, module: Module) -> bool:
+def _trains(module: Module, scope: cst.CSTNode) -> bool:
     return any(module.is_step(call) for call in module.within(scope, cst.Call) if isinstance(call, cst.Call))
 
 
-def _inference(node: cst.Call, module: Module) -> bool:
+def _inference(module: Module, node: cst.Call) -> bool:
     """Say whether the wrapped model only splits batches for inference: by the function's name, without any step."""
     function = module.function(node)
-    return function is not None and bool(_INFERENCE.search(function.name.value)) and not _trains(function, module)
+    return function is not None and bool(_INFERENCE.search(function.name.value)) and not _trains(module, function)
 
 
 def _fix(node: cst.Call) -> Fix | None:

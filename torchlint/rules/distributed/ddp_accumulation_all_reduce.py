@@ -119,7 +119,7 @@ def check(node: cst.For | cst.While, module: Module) -> Iterator[Hit]:
     if "no_sync" in module.text or "require_backward_grad_sync" in module.text or module.framework:
         return
     found = module.accumulation(node)
-    if found is None or _one(found.period, module) or module.bench(node) or not module.runs_replica(node):
+    if found is None or _one(module, found.period) or module.bench(node) or not module.runs_replica(node):
         return
     if not any(_accumulates(call) for backward in found.backwards for call in module.contexts(backward)):
         yield Hit(found.backwards[0], why_hot=module.heat(found.backwards[0]).why)
@@ -127,7 +127,7 @@ def check(node: cst.For | cst.While, module: Module) -> Iterator[Hit]:
 
 @rule.on(cst.With)
 def check_context(node: cst.With, module: Module) -> Iterator[Hit]:
-    model = next((m for item in node.items for m in _no_sync(item.item, module)), None)
+    model = next((m for item in node.items for m in _no_sync(module, item.item)), None)
     if model is None or not module.is_replica(model) or module.bench(node):
         return
     calls = [c for c in module.within(node.body, cst.Call) if isinstance(c, cst.Call)]
@@ -142,7 +142,7 @@ def check_context(node: cst.With, module: Module) -> Iterator[Hit]:
         yield Hit(backward, message=_ONLY_BACKWARD)
 
 
-def _one(period: cst.BaseExpression | None, module: Module) -> bool:
+def _one(module: Module, period: cst.BaseExpression | None) -> bool:
     """Say whether the optimizer steps for every batch after all: ``i % 1``."""
     number = module.definition(period) or period
     return isinstance(number, cst.Integer) and number.value == "1"
@@ -156,7 +156,7 @@ def _accumulates(context: cst.Call) -> bool:
     return _method(context) == "accumulate"
 
 
-def _no_sync(context: cst.BaseExpression, module: Module) -> Iterator[cst.BaseExpression]:
+def _no_sync(module: Module, context: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """Yield the model of ``model.no_sync()``, also where another context is used now and then."""
     made = module.definition(context) or context
     for call in module.within(made, cst.Call):

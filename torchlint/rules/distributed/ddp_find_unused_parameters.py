@@ -128,7 +128,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     search, static = module.keyword(node, "find_unused_parameters"), module.keyword(node, "static_graph")
     if not _is_true(search) or _is_true(static) or module.bench(node):
         return
-    if (module.name(node.func) in _STRATEGIES and _trained(module)) or _wraps(node, module):
+    if (module.name(node.func) in _STRATEGIES and _trained(module)) or _wraps(module, node):
         kept = [arg for arg in node.args if arg.value is not search]
         args = [*kept[:-1], *(arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in kept[-1:])]
         edit = Replace(node, node.with_changes(args=args))
@@ -139,18 +139,18 @@ def _is_true(node: cst.BaseExpression | None) -> bool:
     return isinstance(node, cst.Name) and node.value == "True"
 
 
-def _wraps(node: cst.Call, module: Module) -> bool:
+def _wraps(module: Module, node: cst.Call) -> bool:
     """Say whether a call wraps a model of this file that uses all its parameters."""
     model = module.arguments(node, _DDP).value("module") if node in module.replica_wraps else None
     cls = module.value(model).node if model is not None else None
-    return isinstance(cls, cst.ClassDef) and _uses_all(cls, module, ()) and not _partial(module)
+    return isinstance(cls, cst.ClassDef) and _uses_all(module, cls, ()) and not _partial(module)
 
 
 def _trained(module: Module) -> bool:
     """Say whether what a trainer can train here, the Lightning modules of the file, uses all parameters."""
     classes = [c for c in module.nodes(cst.ClassDef) if isinstance(c, cst.ClassDef)]
     found = [c for c in classes if module.method(c, "training_step") is not None]
-    return bool(found) and all(_uses_all(cls, module, ()) for cls in found) and not _partial(module)
+    return bool(found) and all(_uses_all(module, cls, ()) for cls in found) and not _partial(module)
 
 
 def _partial(module: Module) -> bool:
@@ -160,32 +160,32 @@ def _partial(module: Module) -> bool:
     return optimizers > 1 or bool(module.mentions(_PARTIAL))
 
 
-def _uses_all(cls: cst.ClassDef, module: Module, seen: tuple[cst.ClassDef, ...]) -> bool:
+def _uses_all(module: Module, cls: cst.ClassDef, seen: tuple[cst.ClassDef, ...]) -> bool:
     """Say whether each pass through a module reads all that its constructor builds, on its only path."""
     start = module.method(cls, "training_step") or module.method(cls, "forward")
     setup = module.method(cls, "__init__")
     if start is None or setup is None or cls in seen:
         return False
-    passes = _reached(start, module, [])
+    passes = _reached(module, start, [])
     if any(True for method in passes for _ in module.within(method.body, *_BRANCHES)):
         return False
     reads = {n.attr.value for m in passes for n in module.within(m.body, cst.Attribute) if isinstance(n, cst.Attribute)}
-    built = [node for method in _reached(setup, module, []) for node in module.within(method.body, cst.Assign)]
-    return all(_used(node, reads, module, (*seen, cls)) for node in built if isinstance(node, cst.Assign))
+    built = [node for method in _reached(module, setup, []) for node in module.within(method.body, cst.Assign)]
+    return all(_used(module, node, reads, (*seen, cls)) for node in built if isinstance(node, cst.Assign))
 
 
-def _reached(method: Function, module: Module, found: list[Function]) -> list[Function]:
+def _reached(module: Module, method: Function, found: list[Function]) -> list[Function]:
     """Return a method and those of the file that it calls, directly or not, added to those that are found already."""
     if method in found:
         return found
     found.append(method)
     for call in module.within(method.body, cst.Call):
         for callee in module.callees(call) if isinstance(call, cst.Call) else ():
-            _reached(callee, module, found)
+            _reached(module, callee, found)
     return found
 
 
-def _used(part: cst.Assign, reads: set[str], module: Module, seen: tuple[cst.ClassDef, ...]) -> bool:
+def _used(module: Module, part: cst.Assign, reads: set[str], seen: tuple[cst.ClassDef, ...]) -> bool:
     """Say whether what a constructor stores has no parameters, or is read, and lets none of its own parts out."""
     target = part.targets[0].target
     called = [c for c in module.within(part.value, cst.Call) if isinstance(c, cst.Call)]
@@ -194,6 +194,6 @@ def _used(part: cst.Assign, reads: set[str], module: Module, seen: tuple[cst.Cla
     for call in called:
         cls = module.local_class(call.func)
         known = (module.name(call.func) or "").partition(".")[0] in ("torch", "builtins", "math")
-        if not (_uses_all(cls, module, seen) if cls is not None else known):
+        if not (_uses_all(module, cls, seen) if cls is not None else known):
             return False
     return isinstance(target, cst.Attribute) and target.attr.value in reads

@@ -131,19 +131,19 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if name not in (_LOADER, *_SHARDED) or module.framework or module.bench(node):
         return
     if name != _LOADER:
-        if _same_order(node, module):
+        if _same_order(module, node):
             yield Hit(node, severity=Severity.INFO, message=_EPOCH)
         return
-    loops = [loop for loop in module.loader_loops(node) if isinstance(loop, cst.For) and _trains(loop, module)]
-    if loops and _whole(node, module) and not _own_part(node, loops, module):
+    loops = [loop for loop in module.loader_loops(node) if isinstance(loop, cst.For) and _trains(module, loop)]
+    if loops and _whole(module, node) and not _own_part(module, node, loops):
         yield Hit(node)
 
 
-def _trains(loop: cst.For, module: Module) -> bool:
+def _trains(module: Module, loop: cst.For) -> bool:
     return module.loop_kind(loop) is LoopKind.TRAIN and not module.bench(loop) and module.runs_replica(loop)
 
 
-def _whole(node: cst.Call, module: Module) -> bool:
+def _whole(module: Module, node: cst.Call) -> bool:
     """Say whether a loader goes over all samples of a map-style dataset, on every process."""
     bound = module.arguments(node, _LOADER)
     sampler, shuffle = bound.value("sampler"), bound.value("shuffle")
@@ -154,19 +154,19 @@ def _whole(node: cst.Call, module: Module) -> bool:
     if not (plain or sampler is None or _is(sampler, "None")):
         return False
     dataset = bound.value("dataset")
-    return dataset is not None and (plain or _is(shuffle, "True") or _map_style(dataset, module))
+    return dataset is not None and (plain or _is(shuffle, "True") or _map_style(module, dataset))
 
 
 def _is(node: cst.BaseExpression | None, word: str) -> bool:
     return isinstance(node, cst.Name) and node.value == word
 
 
-def _made(node: cst.BaseExpression | None, module: Module) -> cst.BaseExpression | None:
+def _made(module: Module, node: cst.BaseExpression | None) -> cst.BaseExpression | None:
     return module.definition(node) or node
 
 
-def _map_style(dataset: cst.BaseExpression, module: Module) -> bool:
-    made = _made(dataset, module)
+def _map_style(module: Module, dataset: cst.BaseExpression) -> bool:
+    made = _made(module, dataset)
     name = f"{module.name(made.func)}" if isinstance(made, cst.Call) else ""
     if name.startswith(_LOADER[:17]):
         return name.endswith(("TensorDataset", "Subset", "ConcatDataset"))
@@ -174,37 +174,37 @@ def _map_style(dataset: cst.BaseExpression, module: Module) -> bool:
     return isinstance(cls, cst.ClassDef) and module.method(cls, "__getitem__") is not None
 
 
-def _own_part(node: cst.Call, loops: list[cst.For], module: Module) -> bool:
+def _own_part(module: Module, node: cst.Call, loops: list[cst.For]) -> bool:
     """Say whether each process may get a part of its own: of the dataset, by its seed, in a branch, of the batches."""
     dataset = module.arguments(node, _LOADER).value("dataset")
     cls = module.value(dataset).node if dataset is not None else None
-    places = [p for p in (dataset, _made(dataset, module), cls) if p is not None]
-    if any(_speaks(place, _RANK, module) for place in places):
+    places = [p for p in (dataset, _made(module, dataset), cls) if p is not None]
+    if any(_speaks(module, place, _RANK) for place in places):
         return True
-    if any(_speaks(test, _PROCESSES, module) for test, _ in module.tests(node)):
+    if any(_speaks(module, test, _PROCESSES) for test, _ in module.tests(node)):
         return True
-    if any(_seeds(call, module) for call in module.nodes(cst.Call)):
+    if any(_seeds(module, call) for call in module.nodes(cst.Call)):
         return True
     parts = [part for loop in loops for part in module.within(loop.body, cst.Subscript, cst.BinaryOperation)]
-    return any(_speaks(p, _RANK, module) for p in parts if not _divides(p))
+    return any(_speaks(module, p, _RANK) for p in parts if not _divides(p))
 
 
 def _divides(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.BinaryOperation) and not isinstance(node.operator, cst.Modulo)
 
 
-def _speaks(node: cst.CSTNode, words: re.Pattern[str], module: Module) -> bool:
+def _speaks(module: Module, node: cst.CSTNode, words: re.Pattern[str]) -> bool:
     return any(isinstance(n, cst.Name) and words.search(n.value) for n in module.within(node, cst.Name, nested=True))
 
 
-def _seeds(call: cst.CSTNode, module: Module) -> bool:
+def _seeds(module: Module, call: cst.CSTNode) -> bool:
     """Say whether a call seeds a random number generator differently on each process."""
     if not isinstance(call, cst.Call) or not any(_SEED.search(name) for name in module.names_in(call.func)):
         return False
-    return any(_speaks(arg.value, _RANK, module) for arg in call.args)
+    return any(_speaks(module, arg.value, _RANK) for arg in call.args)
 
 
-def _same_order(node: cst.Call, module: Module) -> bool:
+def _same_order(module: Module, node: cst.Call) -> bool:
     """Say whether a shuffling sampler feeds a training loop of several epochs, and nothing ever calls set_epoch."""
     if "set_epoch" in module.text or _is(module.keyword(node, "shuffle"), "False"):
         return False
@@ -214,11 +214,11 @@ def _same_order(node: cst.Call, module: Module) -> bool:
         sampler = module.arguments(loader, _LOADER).value("sampler")
         if sampler is not None and any(module.is_within(node, p) for p in (sampler, *module.assigned(sampler))):
             loops = [loop for loop in module.loader_loops(loader) if isinstance(loop, cst.For)]
-            return any(_trains(loop, module) and _epochs(loop, module) for loop in loops)
+            return any(_trains(module, loop) and _epochs(module, loop) for loop in loops)
     return False
 
 
-def _epochs(loop: cst.For, module: Module) -> bool:
+def _epochs(module: Module, loop: cst.For) -> bool:
     function = module.function(loop)
     places = [loop, *(module.call_sites(function) if function is not None else ())]
     return any(module.loop_kind(outer) is LoopKind.EPOCH for place in places for outer in module.loops(place))

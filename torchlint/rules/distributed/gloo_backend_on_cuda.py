@@ -104,14 +104,14 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     backend = module.arguments(node, _INIT[0]).value("backend")
     if not isinstance(backend, cst.SimpleString) or backend.raw_value.lower() != "gloo":
         return
-    if _chosen(node, module) or not any(_on_cuda(wrap, module) for wrap in module.replica_wraps):
+    if _chosen(module, node) or not any(_on_cuda(module, wrap) for wrap in module.replica_wraps):
         return
     new = backend.with_changes(value=f"{backend.prefix}{backend.quote}cpu:gloo,cuda:nccl{backend.quote}")
     fix = Fix((Replace(backend, new),), Safety.UNSAFE, "Use NCCL for CUDA tensors", _NOTE)
     yield Hit(backend, fix=fix)
 
 
-def _chosen(node: cst.Call, module: Module) -> bool:
+def _chosen(module: Module, node: cst.Call) -> bool:
     """Say whether a condition on the machine, or on a setting, decides that gloo is used."""
     for test, _ in module.tests(node):
         words = module.within(test, cst.Name, cst.SimpleString)
@@ -120,7 +120,7 @@ def _chosen(node: cst.Call, module: Module) -> bool:
     return False
 
 
-def _on_cuda(wrap: cst.Call, module: Module) -> bool:
+def _on_cuda(module: Module, wrap: cst.Call) -> bool:
     """Say whether a wrapped model is certainly on CUDA: ``device_ids`` only makes sense there."""
     if module.bench(wrap):
         return False

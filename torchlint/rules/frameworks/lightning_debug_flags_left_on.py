@@ -99,7 +99,7 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not module.lightning_trainer(node) or module.bench(node) or _for_debugging(node, module):
+    if not module.lightning_trainer(node) or module.bench(node) or _for_debugging(module, node):
         return
     if any(arg.keyword is not None and arg.keyword.value == "barebones" for arg in node.args):
         return
@@ -108,19 +108,19 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         words = {"flag": f"{name}={module.code(arg.value)}"}
         if name == "deterministic" and _number(arg.value) is True:
             yield Hit(arg.value, words, severity=Severity.INFO, message=_SLOWER)
-        elif _left_on(name, arg.value, module):
+        elif _left_on(module, name, arg.value):
             fix = Fix((Replace(node, _without(node, arg)),), Safety.UNSAFE, "Take the flag away", _NOTE)
             yield Hit(arg.value, words, fix)
 
 
-def _for_debugging(node: cst.Call, module: Module) -> bool:
+def _for_debugging(module: Module, node: cst.Call) -> bool:
     """Say whether the call stands in a file, function or branch that is there for debugging or profiling."""
     functions = [above.name.value for above in module.ancestors(node) if isinstance(above, cst.FunctionDef)]
     tests = [module.code(test, 200) for test, needed in module.tests(node) if needed]
     return any(_DEBUG.search(text) for text in (module.filename, *functions, *tests))
 
 
-def _left_on(name: str, value: cst.BaseExpression, module: Module) -> bool:
+def _left_on(module: Module, name: str, value: cst.BaseExpression) -> bool:
     number = _number(value)
     if name in _FLAGS:
         return bool(number)

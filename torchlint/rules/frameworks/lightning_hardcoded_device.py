@@ -108,25 +108,25 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not module.is_lightning(node) or module.bench(node) or not _has_self(node, module):
+    if not module.is_lightning(node) or module.bench(node) or not _has_self(module, node):
         return
     words = {"expr": module.code(node)}
     transfer = module.transfer(node)
     if transfer is None:
         device = module.keyword(node, "device")
-        if device is not None and _literal(device, module) and module.factories(node)[:1] == [node]:
+        if device is not None and _literal(module, device) and module.factories(node)[:1] == [node]:
             yield Hit(node, words, _fix(node, with_keyword(node, "device", _own_device())))
         return
     value = module.value(transfer.source)
-    if transfer.target is not None and not _literal(transfer.target, module):
+    if transfer.target is not None and not _literal(module, transfer.target):
         return
     if value.origin in ("batch", "forward") and value.device is not None:
-        yield Hit(node, words, _unmoved(transfer, module), message=_MOVED)
+        yield Hit(node, words, _unmoved(module, transfer), message=_MOVED)
     elif value.tensor:
-        yield Hit(node, words, _fix(node, _on_own_device(transfer, module)))
+        yield Hit(node, words, _fix(node, _on_own_device(module, transfer)))
 
 
-def _has_self(node: cst.CSTNode, module: Module) -> bool:
+def _has_self(module: Module, node: cst.CSTNode) -> bool:
     """Say whether `node` is in a method with ``self.device`` at hand, other than those that run before it is set."""
     methods = [above for above in module.ancestors(node) if isinstance(above, cst.FunctionDef)]
     inside = [f for f in methods if module.class_of(f) is module.class_of(node)]
@@ -134,13 +134,13 @@ def _has_self(node: cst.CSTNode, module: Module) -> bool:
     return bool(first) and first[0].name.value == "self" and inside[-1].name.value not in _BEFORE
 
 
-def _literal(device: cst.BaseExpression, module: Module) -> bool:
+def _literal(module: Module, device: cst.BaseExpression) -> bool:
     """Say whether an expression names a GPU in the source: ``"cuda:0"``, an index, ``torch.device("cuda")``."""
     match device:
         case cst.SimpleString():
             return str(device.raw_value).startswith("cuda")
         case cst.Call(args=[first, *_]) if module.name(device.func) == "torch.device":
-            return _literal(first.value, module)
+            return _literal(module, first.value)
     return isinstance(device, cst.Integer)
 
 
@@ -152,7 +152,7 @@ def _fix(node: cst.Call, new: cst.BaseExpression) -> Fix:
     return Fix((Replace(node, new),), Safety.UNSAFE, "Create the tensor on self.device", _NOTE)
 
 
-def _on_own_device(transfer: Transfer, module: Module) -> cst.BaseExpression:
+def _on_own_device(module: Module, transfer: Transfer) -> cst.BaseExpression:
     made = module.factories(transfer.source)
     if made[:1] == [transfer.source] and module.takes_device(made[0]) and transfer.dtype is None:
         return with_keyword(made[0], "device", _own_device())
@@ -160,7 +160,7 @@ def _on_own_device(transfer: Transfer, module: Module) -> cst.BaseExpression:
     return cst.Call(cst.Attribute(transfer.source, cst.Name("to")), [cst.Arg(_own_device()), *kept])
 
 
-def _unmoved(transfer: Transfer, module: Module) -> Fix | None:
+def _unmoved(module: Module, transfer: Transfer) -> Fix | None:
     """Take the move of a batch away: the whole statement where it only binds the name anew."""
     if transfer.given - {"device", "non_blocking"}:
         return None

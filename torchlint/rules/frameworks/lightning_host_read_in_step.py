@@ -117,19 +117,19 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    tensor = _tensor(node, module)
+    tensor = _tensor(module, node)
     step = module.lightning_step(node) if tensor is not None else None
     if tensor is None or step is None or "predict" in step or module.bench(node):
         return
     if module.error_path(node) or module.steers(node):
         return
     log, heat = module.logged_by(node), module.heat(node)
-    fix = _logged(node, tensor) if log is not None else _kept(node, tensor, module)
+    fix = _logged(node, tensor) if log is not None else _kept(module, node, tensor)
     words = {"expr": module.code(node), "step": step}
     yield Hit(node, words, fix, message=_LOGGED if log is not None else None, why_hot=heat.why)
 
 
-def _tensor(node: cst.Call, module: Module) -> cst.BaseExpression | None:
+def _tensor(module: Module, node: cst.Call) -> cst.BaseExpression | None:
     """Return the tensor on the device that a call reads as a number, or copies to the host in training."""
     for read in module.scalar_reads(node):
         return read.tensor if read.how in _READS else None
@@ -146,7 +146,7 @@ def _logged(node: cst.Call, tensor: cst.BaseExpression) -> Fix:
     return Fix((Replace(node, tensor),), Safety.UNSAFE, "Log the tensor", _NOTE)
 
 
-def _kept(node: cst.Call, tensor: cst.BaseExpression, module: Module) -> Fix | None:
+def _kept(module: Module, node: cst.Call, tensor: cst.BaseExpression) -> Fix | None:
     """Suggest the detached tensor where the number is only put away."""
     above = module.parent(node)
     call = module.parent(above) if isinstance(above, cst.Arg) else None

@@ -126,7 +126,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     bar, sync = module.keyword(node, "prog_bar"), module.keyword(node, "sync_dist")
     if bar is not None and _is(bar, "True") and not _calm_bar(module):
         yield Hit(bar, fix=_off(bar, "Leave the progress bar alone"), why_hot=why)
-    if sync is not None and _is(sync, "True") and not _alone(module) and not _monitored(node, module):
+    if sync is not None and _is(sync, "True") and not _alone(module) and not _monitored(module, node):
         yield Hit(sync, fix=_off(sync, "Reduce once per epoch"), message=_SYNC, why_hot=why)
 
 
@@ -159,7 +159,7 @@ def _alone(module: Module) -> bool:
     return given == {1}
 
 
-def _monitored(log: cst.Call, module: Module) -> bool:
+def _monitored(module: Module, log: cst.Call) -> bool:
     """Say whether a callback or a scheduler of this file watches a metric that is logged here."""
     names = {str(n.raw_value) for n in module.within(log, cst.SimpleString) if isinstance(n, cst.SimpleString)}
     watched = [module.keyword(call, "monitor") for call in _calls(module)]

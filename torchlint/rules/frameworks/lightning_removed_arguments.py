@@ -136,13 +136,13 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not module.lightning_trainer(node) or module.mentions(_VERSION_1) or _for_a_version(node, module):
+    if not module.lightning_trainer(node) or module.mentions(_VERSION_1) or _for_a_version(module, node):
         return
     for arg in node.args:
         name = arg.keyword.value if arg.keyword is not None else ""
         dp = name in ("strategy", "distributed_backend", "accelerator") and _text(arg.value) in ("dp", "ddp", "ddp2")
         severity = Severity.WARNING if "pytorch_lightning" in module.text else None
-        fix, words = _fix(node, arg, name, module), {"arg": f"{name}=", "new": _REMOVED.get(name, "")}
+        fix, words = _fix(module, node, arg, name), {"arg": f"{name}=", "new": _REMOVED.get(name, "")}
         if name in _REMOVED:
             yield Hit(arg.value, words, fix, severity)
         elif dp and (name, _text(arg.value)) != ("strategy", "ddp"):
@@ -152,7 +152,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
             yield Hit(arg.value, {"arg": "16", "new": '"16-mixed"'}, fix, Severity.INFO, _PRECISION)
 
 
-def _for_a_version(node: cst.CSTNode, module: Module) -> bool:
+def _for_a_version(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a condition on Lightning's version, or a handler of an error, chooses this call."""
     around = (_VERSION.search(module.code(test, 200)) for test, _ in module.tests(node))
     return any(around) or module.version_guarded(node) or module.error_path(node)
@@ -162,7 +162,7 @@ def _text(node: cst.CSTNode | None) -> str:
     return str(node.raw_value) if isinstance(node, cst.SimpleString) else ""
 
 
-def _fix(node: cst.Call, arg: cst.Arg, name: str, module: Module) -> Fix | None:
+def _fix(module: Module, node: cst.Call, arg: cst.Arg, name: str) -> Fix | None:
     value, had = arg.value, module.keyword(node, "accelerator")
     new: list[tuple[str, cst.BaseExpression]] = []
     if name == "gpus" and isinstance(value, (cst.Integer, cst.List)) and module.code(value) not in ("0", "[]"):

@@ -98,18 +98,18 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not node.args or not _unused(node, module):
+    if not node.args or not _unused(module, node):
         return
     made = module.metric(node.func)
     if made is None or (module.name(made.func) or "").rpartition(".")[2] in _OTHER_FORWARD or module.bench(node):
         return
-    if module.keyword(made, "dist_sync_on_step") is not None or _logged(node.func, module):
+    if module.keyword(made, "dist_sync_on_step") is not None or _logged(module, node.func):
         return
     fix = Fix((Append(node.func, ".update"),), Safety.UNSAFE, "Call update()", _NOTE)
     yield Hit(node, {"metric": module.code(node.func)}, fix)
 
 
-def _unused(node: cst.Call, module: Module) -> bool:
+def _unused(module: Module, node: cst.Call) -> bool:
     """Say whether a call is a statement, or its value bound to a plain name that is never read."""
     match module.parent(node):
         case cst.Expr():
@@ -120,7 +120,7 @@ def _unused(node: cst.Call, module: Module) -> bool:
     return False
 
 
-def _logged(metric: cst.BaseExpression, module: Module) -> bool:
+def _logged(module: Module, metric: cst.BaseExpression) -> bool:
     """Say whether the file hands the metric object on with ``on_step``: then the batch's value is read out of it."""
     scope = module.class_of(metric) or module.root
     for same in module.within(scope, type(metric), nested=True):

@@ -112,31 +112,31 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not _on_device(node, module) or module.bench(node):
+    if not _on_device(module, node) or module.bench(node):
         return
     role = module.sample_role(node)
     if role is None:
         return
     loaders = module.loaders_running(node)
-    if loaders and all(_resident(loader, module) for loader in loaders):
+    if loaders and all(_resident(module, loader) for loader in loaders):
         return
     started = any(module.workers(loader) for loader in loaders)
     words = {"place": _PLACES[role], "consequence": _IN_WORKERS if started else _NO_WORKERS}
     yield Hit(node, words, severity=Severity.ERROR if started else None)
 
 
-def _on_device(node: cst.Call, module: Module) -> bool:
+def _on_device(module: Module, node: cst.Call) -> bool:
     """Say whether a call moves to, creates on or computes on a GPU."""
     moved, name = module.transfer(node), module.name(node.func)
     if moved is not None:
-        return _cuda(moved.device, moved.target, module)
+        return _cuda(module, moved.device, moved.target)
     if name in torch_api.FACTORIES or name in torch_api.DATA_FACTORIES:
         target = module.keyword(node, "device")
-        return _cuda(module.devlike(target), target, module)
+        return _cuda(module, module.devlike(target), target)
     return module.is_model_call(node) and module.value(node).device == CUDA
 
 
-def _cuda(device: str | None, target: cst.BaseExpression | None, module: Module) -> bool:
+def _cuda(module: Module, device: str | None, target: cst.BaseExpression | None) -> bool:
     """Say whether a device is CUDA: by itself, or as the class or else the file that chooses it names CUDA."""
     if device != ACCEL:
         return device == CUDA
@@ -149,7 +149,7 @@ def _cuda(device: str | None, target: cst.BaseExpression | None, module: Module)
     return "cuda" in module.source(chooser or module.root)
 
 
-def _resident(loader: cst.Call, module: Module) -> bool:
+def _resident(module: Module, loader: cst.Call) -> bool:
     """Say whether a loader fetches whole batches in the main process, as from data that live on the GPU."""
     match module.arguments(loader, _LOADER).value("batch_size"):
         case cst.Name(value="None"):

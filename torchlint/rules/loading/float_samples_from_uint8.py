@@ -144,7 +144,7 @@ def check_sample(node: cst.Return, module: Module) -> Iterator[Hit]:
     if isinstance(node.value, (cst.Tuple, cst.List, cst.Dict)):
         parts = [element.value for element in node.value.elements]
     for part in parts:
-        found = _widened(part, module, 6)
+        found = _widened(module, part, 6)
         if found is not None:
             yield Hit(found[0], {"dtype": found[1]})
 
@@ -154,20 +154,20 @@ def check_pipeline(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not module.accel or not _COMPOSE.match(module.name(node.func) or "") or module.bench(node) or not node.args:
         return
     steps = node.args[0].value
-    if not isinstance(steps, cst.List) or not _transforms_dataset(node, module):
+    if not isinstance(steps, cst.List) or not _transforms_dataset(module, node):
         return
-    names = [(e.value, _made_by(e.value, module)) for e in steps.elements]
+    names = [(e.value, _made_by(module, e.value)) for e in steps.elements]
     while names and _NORMALIZE.match(names[-1][1]):
         names.pop()
     if names and _TO_FLOAT.match(names[-1][1]):
         yield Hit(names[-1][0], {"dtype": "float32"})
 
 
-def _made_by(node: cst.BaseExpression, module: Module) -> str:
+def _made_by(module: Module, node: cst.BaseExpression) -> str:
     return (module.name(node.func) or "") if isinstance(node, cst.Call) else ""
 
 
-def _transforms_dataset(node: cst.Call, module: Module) -> bool:
+def _transforms_dataset(module: Module, node: cst.Call) -> bool:
     """Say whether a pipeline is given to a dataset as its ``transform``, by itself or by its name."""
     places: list[cst.CSTNode] = [node]
     match module.small_statement(node):
@@ -184,62 +184,62 @@ def _transforms_dataset(node: cst.Call, module: Module) -> bool:
     return False
 
 
-def _widened(node: cst.BaseExpression, module: Module, depth: int) -> tuple[cst.BaseExpression, str] | None:
+def _widened(module: Module, node: cst.BaseExpression, depth: int) -> tuple[cst.BaseExpression, str] | None:
     """Return the operation that makes returned uint8 data wide, with the dtype it gives."""
     match node:
         case cst.Name() if depth:
-            values = _values(node, module)
-            return _widened(values[0], module, depth - 1) if len(values) == 1 else None
+            values = _values(module, node)
+            return _widened(module, values[0], depth - 1) if len(values) == 1 else None
         case cst.BinaryOperation(left=left, operator=cst.Divide(), right=right):
             if module.code(right) not in ("255", "255.0", "255."):
                 return None
-            found = _widened(left, module, depth)
-            return found if found is not None else (node, "float32") if _narrow(left, module, depth) else None
+            found = _widened(module, left, depth)
+            return found if found is not None else (node, "float32") if _narrow(module, left, depth) else None
         case cst.Call(func=cst.Attribute(value=source, attr=cst.Name(value=method))):
             wide = _CASTS.get(method)
             if method in ("to", "type", "astype") and node.args:
                 dtype = _WIDE.search(module.name(node.args[0].value) or "")
                 wide = dtype[1] if dtype is not None else None
-            if wide is not None and _narrow(source, module, depth):
+            if wide is not None and _narrow(module, source, depth):
                 return node, wide
             if method in _SHAPING:
-                return _widened(source, module, depth)
-            return _widened(node.args[0].value, module, depth) if module.name(node.func) in _WRAPS else None
+                return _widened(module, source, depth)
+            return _widened(module, node.args[0].value, depth) if module.name(node.func) in _WRAPS else None
     return None
 
 
-def _narrow(node: cst.BaseExpression, module: Module, depth: int) -> bool:
+def _narrow(module: Module, node: cst.BaseExpression, depth: int) -> bool:
     """Say whether an expression is image data as it was read: uint8."""
     match node:
         case cst.Name() if depth:
-            values = _values(node, module)
-            return bool(values) and all(_narrow(value, module, depth - 1) for value in values)
+            values = _values(module, node)
+            return bool(values) and all(_narrow(module, value, depth - 1) for value in values)
         case cst.Call(func=func, args=args):
             name = module.name(func) or ""
             dtype = module.name(module.keyword(node, "dtype"))
             if _READERS.match(name) or dtype in ("torch.uint8", "numpy.uint8"):
                 return True
             if name in _WRAPS and len(args) == 1:
-                return _picture(args[0].value, module, depth) or _narrow(args[0].value, module, depth)
+                return _picture(module, args[0].value, depth) or _narrow(module, args[0].value, depth)
             if isinstance(func, cst.Attribute) and func.attr.value in _SHAPING - {"to", "type", "astype"}:
-                return _narrow(func.value, module, depth)
+                return _narrow(module, func.value, depth)
     return False
 
 
-def _picture(node: cst.BaseExpression, module: Module, depth: int) -> bool:
+def _picture(module: Module, node: cst.BaseExpression, depth: int) -> bool:
     """Say whether an expression is an image of PIL, as it was opened or converted."""
     match node:
         case cst.Name() if depth:
-            values = _values(node, module)
-            return bool(values) and all(_picture(value, module, depth - 1) for value in values)
+            values = _values(module, node)
+            return bool(values) and all(_picture(module, value, depth - 1) for value in values)
         case cst.Call(func=cst.Attribute(value=source, attr=cst.Name(value="convert" | "resize" | "crop"))):
-            return _picture(source, module, depth)
+            return _picture(module, source, depth)
         case cst.Call(func=func):
             return module.name(func) == "PIL.Image.open"
     return False
 
 
-def _values(name: cst.Name, module: Module) -> list[cst.BaseExpression]:
+def _values(module: Module, name: cst.Name) -> list[cst.BaseExpression]:
     """Return what assignments may have bound to a name; nothing where something else may have."""
     found = module.definitions(name)
     values = [each.value for each in found if isinstance(each, cst.Assign)]

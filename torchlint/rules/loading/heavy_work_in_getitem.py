@@ -151,7 +151,7 @@ def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
     function = module.function(node)
     if role in (None, "stream") or function is None or module.keyword(node, "mmap_mode") is not None:
         return
-    if _kept(node, function, module) or not all(_same(arg.value, function, module) for arg in node.args):
+    if _kept(module, node, function) or not all(_same(module, arg.value, function) for arg in node.args):
         return
     what = f"{module.code(node.func)}(…)"
     words = {"what": what, "unit": f"{role}"}
@@ -169,12 +169,12 @@ def check_row(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         return
     if frame.attr.value == "loc" and not _FRAME.search(module.code(frame.value)):
         return
-    if all(module.fixed(part, function) for part in node.slice) or not _first(node, function, module):
+    if all(module.fixed(part, function) for part in node.slice) or not _first(module, node, function):
         return
     yield Hit(node, {"what": f"row access by {module.code(frame)}[…]", "unit": "sample"})
 
 
-def _first(node: cst.Subscript, function: cst.FunctionDef, module: Module) -> bool:
+def _first(module: Module, node: cst.Subscript, function: cst.FunctionDef) -> bool:
     """Say whether no row is taken earlier in the same function: one finding speaks for all."""
     rows = [
         each
@@ -186,14 +186,14 @@ def _first(node: cst.Subscript, function: cst.FunctionDef, module: Module) -> bo
     return rows[0] is node
 
 
-def _kept(node: cst.Call, function: cst.FunctionDef, module: Module) -> bool:
+def _kept(module: Module, node: cst.Call, function: cst.FunctionDef) -> bool:
     """Say whether a decorator or a condition spares later samples the work."""
     if any("cache" in module.code(decorator.decorator) for decorator in function.decorators):
         return True
     return any(not module.fixed(test, function) for test, _ in module.tests(node)) or module.error_path(node)
 
 
-def _opened(file: cst.Name, function: cst.FunctionDef, module: Module) -> list[cst.Call]:
+def _opened(module: Module, file: cst.Name, function: cst.FunctionDef) -> list[cst.Call]:
     """Return the calls whose results ``with`` binds to a name in a function."""
     found = []
     for write in module.writes(function, file.value):
@@ -203,17 +203,17 @@ def _opened(file: cst.Name, function: cst.FunctionDef, module: Module) -> list[c
     return found
 
 
-def _same(data: cst.BaseExpression, function: cst.FunctionDef, module: Module) -> bool:
+def _same(module: Module, data: cst.BaseExpression, function: cst.FunctionDef) -> bool:
     """Say whether an argument is the same for every sample; an open file is where its path is."""
-    opened = _opened(data, function, module) if isinstance(data, cst.Name) else []
+    opened = _opened(module, data, function) if isinstance(data, cst.Name) else []
     if opened:
         parts = [arg.value for call in opened for arg in call.args]
         parts += [call.func.value for call in opened if isinstance(call.func, cst.Attribute)]
-        return all(_same(part, function, module) for part in parts)
+        return all(_same(module, part, function) for part in parts)
     if isinstance(data, cst.Call):
         name = module.name(data.func) or ""
         if name == "builtins.open" or _TRANSFORM.match(name):
-            return all(_same(arg.value, function, module) for arg in data.args)
+            return all(_same(module, arg.value, function) for arg in data.args)
     if isinstance(data, (cst.List, cst.Tuple)):
-        return all(_same(element.value, function, module) for element in data.elements)
+        return all(_same(module, element.value, function) for element in data.elements)
     return module.fixed(data, function)

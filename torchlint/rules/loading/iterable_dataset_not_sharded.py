@@ -112,8 +112,8 @@ rule = Rule(
 def check(node: cst.FunctionDef, module: Module) -> Iterator[Hit]:
     if node.name.value != "__iter__" or module.bench(node):
         return
-    classes = [cls for cls in _streams(node, module) if not _shares(cls, module)]
-    starting = [loader for cls in classes for loader in module.loaders_of(cls) if _starts(loader, module)]
+    classes = [cls for cls in _streams(module, node) if not _shares(module, cls)]
+    starting = [loader for cls in classes for loader in module.loaders_of(cls) if _starts(module, loader)]
     counts = {module.workers(loader) for loader in starting}
     known = [count for count in counts if count]
     if known:
@@ -124,7 +124,7 @@ def check(node: cst.FunctionDef, module: Module) -> Iterator[Hit]:
         yield Hit(node.name, words, severity=Severity.INFO)
 
 
-def _streams(method: cst.FunctionDef, module: Module) -> list[cst.ClassDef]:
+def _streams(module: Module, method: cst.FunctionDef) -> list[cst.ClassDef]:
     """Return the iterable datasets of the file that a method iterates: its class, and those that inherit it."""
     return [
         cls
@@ -135,7 +135,7 @@ def _streams(method: cst.FunctionDef, module: Module) -> list[cst.ClassDef]:
     ]
 
 
-def _shares(node: cst.ClassDef, module: Module) -> bool:
+def _shares(module: Module, node: cst.ClassDef) -> bool:
     """Say whether a class or its bases in this file know of workers or shards, or yield random samples."""
     for each in module.family(node):
         text = "\n".join(module.source(part) for part in each.body.body)
@@ -144,7 +144,7 @@ def _shares(node: cst.ClassDef, module: Module) -> bool:
     return False
 
 
-def _starts(loader: cst.Call, module: Module) -> bool:
+def _starts(module: Module, loader: cst.Call) -> bool:
     """Say whether a loader has workers, or may have, which no ``worker_init_fn`` gives their parts."""
     bound = module.arguments(loader, _LOADER)
     if bound.open:

@@ -108,21 +108,21 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if module.bench(node):
         return
     if name == _LOADER:
-        yield from _built(node, module)
-    elif name == "builtins.iter" and len(node.args) == 1 and _is_loader(node.args[0].value, module):
-        yield from _iterated(node, node.args[0].value, module)
+        yield from _built(module, node)
+    elif name == "builtins.iter" and len(node.args) == 1 and _is_loader(module, node.args[0].value):
+        yield from _iterated(module, node, node.args[0].value)
 
 
-def _is_loader(node: cst.BaseExpression, module: Module) -> bool:
+def _is_loader(module: Module, node: cst.BaseExpression) -> bool:
     return module.value(node).kind == "loader"
 
 
-def _iterated(node: cst.Call, loader: cst.BaseExpression, module: Module) -> Iterator[Hit]:
+def _iterated(module: Module, node: cst.Call, loader: cst.BaseExpression) -> Iterator[Hit]:
     loops, heat = module.loops(node), module.heat(node)
-    if not _takes_one(node, module) or module.error_path(node) or (not loops and not heat.hot):
+    if not _takes_one(module, node) or module.error_path(node) or (not loops and not heat.hot):
         return
     if loops and (
-        not module.fixed(loader, loops[0]) or module.throttled(node, loops[0]) or _ends(node, loops[0], module)
+        not module.fixed(loader, loops[0]) or module.throttled(node, loops[0]) or _ends(module, node, loops[0])
     ):
         return
     made = module.value(loader).node
@@ -135,7 +135,7 @@ def _iterated(node: cst.Call, loader: cst.BaseExpression, module: Module) -> Ite
     yield Hit(node, words, severity=Severity.INFO if epoch or workers == 0 else None, why_hot=heat.why)
 
 
-def _takes_one(node: cst.Call, module: Module) -> bool:
+def _takes_one(module: Module, node: cst.Call) -> bool:
     """Say whether one batch is all that is taken from an iterator: ``next(iter(l))``, or by its name in this pass."""
     arg = module.parent(node)
     outer = module.parent(arg) if isinstance(arg, cst.Arg) else None
@@ -149,16 +149,16 @@ def _takes_one(node: cst.Call, module: Module) -> bool:
     if not isinstance(target, cst.Name) or len(module.writes(scope, target.value)) > 1:
         return False
     reads = module.reads(scope, target.value)
-    return len(reads) == 1 and module.loops(reads[0])[:1] == loops[:1] and _is_next(reads[0], module)
+    return len(reads) == 1 and module.loops(reads[0])[:1] == loops[:1] and _is_next(module, reads[0])
 
 
-def _is_next(read: cst.Name, module: Module) -> bool:
+def _is_next(module: Module, read: cst.Name) -> bool:
     arg = module.parent(read)
     call = module.parent(arg) if isinstance(arg, cst.Arg) else None
     return isinstance(call, cst.Call) and module.name(call.func) == "builtins.next"
 
 
-def _ends(node: cst.CSTNode, loop: cst.CSTNode, module: Module) -> bool:
+def _ends(module: Module, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
     """Say whether the pass of the loop that makes the iterator is its last: the block leaves it."""
     for above in module.ancestors(node):
         if isinstance(above, cst.IndentedBlock):
@@ -171,7 +171,7 @@ def _ends(node: cst.CSTNode, loop: cst.CSTNode, module: Module) -> bool:
     return False
 
 
-def _built(node: cst.Call, module: Module) -> Iterator[Hit]:
+def _built(module: Module, node: cst.Call) -> Iterator[Hit]:
     function, loops, heat = module.function(node), module.loops(node), module.heat(node)
     if function is not None and function.name.value.endswith("forward"):
         if module.class_of(function) is not None and not any(module.tests(node)):
@@ -179,10 +179,10 @@ def _built(node: cst.Call, module: Module) -> Iterator[Hit]:
             yield Hit(node, words, message=_BUILT)
         return
     loop = loops[0] if loops else None
-    if loop is None or module.throttled(node, loop) or _ends(node, loop, module) or not module.workers(node):
+    if loop is None or module.throttled(node, loop) or _ends(module, node, loop) or not module.workers(node):
         return
     same = all(module.fixed(arg.value, loop) for arg in node.args) and not any(arg.star for arg in node.args)
-    if not same or _new_run(loop, module):
+    if not same or _new_run(module, loop):
         return
     used = any(module.is_within(each, loop) for each in module.loader_loops(node))
     if heat.hot:
@@ -192,7 +192,7 @@ def _built(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(node, words, message=_BUILT)
 
 
-def _new_run(loop: cst.CSTNode, module: Module) -> bool:
+def _new_run(module: Module, loop: cst.CSTNode) -> bool:
     """Say whether each pass of a loop makes a model or an optimizer: it is a run, not an epoch."""
     return any(
         isinstance(assign.value, cst.Call) and module.value(assign.value).kind in ("module", "optimizer")

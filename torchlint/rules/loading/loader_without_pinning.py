@@ -118,11 +118,11 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if (pin is not None and module.framework) or module.cuda_samples(node):
         return
-    if _feeds_device(node, module):
-        yield Hit(node, fix=_fix(node, pin, module))
+    if _feeds_device(module, node):
+        yield Hit(node, fix=_fix(module, node, pin))
 
 
-def _feeds_device(node: cst.Call, module: Module) -> bool:
+def _feeds_device(module: Module, node: cst.Call) -> bool:
     """Say whether a model's loop over the loader moves its batches to the accelerator.
 
     Of a loader that leaves this file, costly samples and a file that moves other batches say that it feeds a GPU.
@@ -133,7 +133,7 @@ def _feeds_device(node: cst.Call, module: Module) -> bool:
     return role == "unseen" and module.sample_cost(node) is True and module.batches_go_to is not None
 
 
-def _fix(node: cst.Call, pin: cst.BaseExpression | None, module: Module) -> Fix:
+def _fix(module: Module, node: cst.Call, pin: cst.BaseExpression | None) -> Fix:
     torch = module.called("torch", "torch")
     value = cst.parse_expression(f"{torch}.cuda.is_available()")
     edit = Replace(pin, value) if pin is not None else Replace(node, with_keyword(node, "pin_memory", value))

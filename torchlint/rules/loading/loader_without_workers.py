@@ -125,13 +125,13 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     bound = module.arguments(node, _LOADER)
     workers = bound.value("num_workers")
-    if _per_gpu(workers, module):
+    if _per_gpu(module, workers):
         yield Hit(node, message=_PER_GPU, severity=Severity.INFO)
         return
-    if bound.open or not (workers is None or _is_zero(workers)) or _chosen(node, workers, module):
+    if bound.open or not (workers is None or _is_zero(workers)) or _chosen(module, node, workers):
         return
-    severity = _severity(node, module)
-    if severity is None or _unsharded(bound.value("dataset"), module) or module.cuda_samples(node):
+    severity = _severity(module, node)
+    if severity is None or _unsharded(module, bound.value("dataset")) or module.cuda_samples(node):
         return
     train = module.loader_role(node) == "train"
     words = {
@@ -144,7 +144,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     yield Hit(node, words, Fix((edit,), safety, "Load with worker processes", _NOTE), severity)
 
 
-def _per_gpu(workers: cst.BaseExpression | None, module: Module) -> bool:
+def _per_gpu(module: Module, workers: cst.BaseExpression | None) -> bool:
     """Say whether the number of workers is a literal times the number of GPUs."""
     match workers:
         case cst.BinaryOperation(left=left, operator=cst.Multiply(), right=right):
@@ -158,7 +158,7 @@ def _is_zero(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Integer) and int(node.value, 0) == 0
 
 
-def _severity(node: cst.Call, module: Module) -> Severity | None:
+def _severity(module: Module, node: cst.Call) -> Severity | None:
     """Return how sure it is that workers help: costly samples in training, elsewhere, or samples of unknown cost."""
     cost, role = module.sample_cost(node), module.loader_role(node)
     if cost is False or role == "other":
@@ -171,7 +171,7 @@ def _severity(node: cst.Call, module: Module) -> Severity | None:
     return Severity.INFO if (role == "train" and moved) or module.is_lightning(node) else None
 
 
-def _chosen(node: cst.Call, workers: cst.BaseExpression | None, module: Module) -> bool:
+def _chosen(module: Module, node: cst.Call, workers: cst.BaseExpression | None) -> bool:
     """Say whether the main process is chosen on purpose: for a try-out, or as one branch of a condition."""
     tests = [test for test, _ in module.tests(node)]
     if any(module.is_debug(test) or _TRYOUT.search(module.code(test)) for test in tests):
@@ -182,6 +182,6 @@ def _chosen(node: cst.Call, workers: cst.BaseExpression | None, module: Module) 
     return workers is not None and bool(tests) and function is not None
 
 
-def _unsharded(dataset: cst.BaseExpression | None, module: Module) -> bool:
+def _unsharded(module: Module, dataset: cst.BaseExpression | None) -> bool:
     """Say whether a dataset of the project is iterable: workers would repeat it unless it shards itself."""
     return dataset is not None and module.streams(dataset)

@@ -105,12 +105,12 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     made = module.definition(dataset) or dataset
     if isinstance(made, cst.Call) and module.name(made.func) in _DATASETS:
-        if not any(_little(arg.value, module) for arg in made.args):
+        if not any(_little(module, arg.value) for arg in made.args):
             yield Hit(node)
     elif isinstance(module.value(dataset).node, cst.ClassDef):
         cls = module.value(dataset).node
         assert isinstance(cls, cst.ClassDef)
-        if _only_indexes(cls, module):
+        if _only_indexes(module, cls):
             yield Hit(node)
 
 
@@ -118,7 +118,7 @@ def _is_none(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Name) and node.value == "None"
 
 
-def _little(data: cst.BaseExpression, module: Module) -> bool:
+def _little(module: Module, data: cst.BaseExpression) -> bool:
     """Say whether a tensor has few rows by the literal size of the factory that makes it."""
     for factory in module.factories(data, filled=True):
         rows = module.number(factory.args[0].value) if factory.args else None
@@ -127,7 +127,7 @@ def _little(data: cst.BaseExpression, module: Module) -> bool:
     return False
 
 
-def _only_indexes(cls: cst.ClassDef, module: Module) -> bool:
+def _only_indexes(module: Module, cls: cst.ClassDef) -> bool:
     """Say whether a dataset's ``__getitem__`` only subscripts attributes of ``self`` that hold tensors."""
     method = module.method(cls, "__getitem__")
     if method is None or module.method(cls, "__getitems__") is not None:
@@ -135,10 +135,10 @@ def _only_indexes(cls: cst.ClassDef, module: Module) -> bool:
     if any(True for _ in module.within(method.body, cst.Call, cst.For, cst.If, cst.BinaryOperation)):
         return False
     taken = [each for each in module.within(method.body, cst.Subscript) if isinstance(each, cst.Subscript)]
-    return bool(taken) and all(_holds_tensor(each.value, cls, module) for each in taken)
+    return bool(taken) and all(_holds_tensor(module, each.value, cls) for each in taken)
 
 
-def _holds_tensor(place: cst.BaseExpression, cls: cst.ClassDef, module: Module) -> bool:
+def _holds_tensor(module: Module, place: cst.BaseExpression, cls: cst.ClassDef) -> bool:
     match place:
         case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=attr)):
             return module.class_attribute(cls, attr).tensor

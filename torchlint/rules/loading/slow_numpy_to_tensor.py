@@ -118,13 +118,13 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if first.star:
         return
     words = {"call": f"torch.{name}"}
-    listed = _listed(first.value, module)
+    listed = _listed(module, first.value)
     if listed is not None:
         words |= {"what": "a list made from an array", "remedy": "the array itself"}
-        yield Hit(node, words, _fix_listed(node, listed, legacy, module))
+        yield Hit(node, words, _fix_listed(module, node, listed, legacy))
     elif module.arrays(first.value):
         words |= {"what": "a list of arrays", "remedy": "np.stack first"}
-        yield Hit(node, words, _fix_stack(node, legacy, module))
+        yield Hit(node, words, _fix_stack(module, node, legacy))
     elif name == "tensor" and len(node.args) == 1 and module.joined_afresh(first.value):
         heat = module.heat(node)
         if heat.grade >= Grade.SAMPLE:
@@ -134,7 +134,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
                 yield Hit(node, fix=fix, severity=Severity.INFO, message=_MESSAGE, why_hot=heat.why)
 
 
-def _listed(data: cst.BaseExpression, module: Module) -> cst.BaseExpression | None:
+def _listed(module: Module, data: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return the array of ``array.tolist()`` or ``list(array)``."""
     match data:
         case cst.Call(func=cst.Attribute(value=array, attr=cst.Name(value="tolist")), args=[]):
@@ -161,7 +161,7 @@ def _tensor(node: cst.Call, data: cst.BaseExpression, legacy: str | None) -> cst
     return with_keyword(new.with_changes(func=cst.Attribute(_torch(node), cst.Name("tensor"))), "dtype", dtype)
 
 
-def _fix_listed(node: cst.Call, array: cst.BaseExpression, legacy: str | None, module: Module) -> Fix:
+def _fix_listed(module: Module, node: cst.Call, array: cst.BaseExpression, legacy: str | None) -> Fix:
     new = _tensor(node, array, legacy)
     title = "Pass the array"
     if legacy is not None or module.keyword(node, "dtype") is not None:
@@ -169,17 +169,17 @@ def _fix_listed(node: cst.Call, array: cst.BaseExpression, legacy: str | None, m
     return Fix((Replace(node, new),), Safety.SUGGESTION, title, _KINDS)
 
 
-def _fix_stack(node: cst.Call, legacy: str | None, module: Module) -> Fix:
+def _fix_stack(module: Module, node: cst.Call, legacy: str | None) -> Fix:
     data = node.args[0].value
     numpy = module.called("numpy", "np")
     stacked = cst.Call(cst.parse_expression(f"{numpy}.stack"), [cst.Arg(data)])
     edits = (Replace(node, _tensor(node, stacked, legacy)), NeedImport("numpy", numpy))
     told = module.meaning(numpy, node) not in ("numpy", None) or _is_told(module, data)
-    note = one_sentence([*_changed(node, data, legacy, module), _SEEN if told else ""])
+    note = one_sentence([*_changed(module, node, data, legacy), _SEEN if told else ""])
     return Fix(edits, Safety.UNSAFE if note else Safety.SAFE, "Join the arrays first", note)
 
 
-def _changed(node: cst.Call, data: cst.BaseExpression, legacy: str | None, module: Module) -> Iterator[str]:
+def _changed(module: Module, node: cst.Call, data: cst.BaseExpression, legacy: str | None) -> Iterator[str]:
     """Yield in words what joining the arrays first may change."""
     dtype = stackable(module, [element.value for element in data.elements]) if isinstance(data, cst.List) else None
     if not isinstance(data, cst.List):

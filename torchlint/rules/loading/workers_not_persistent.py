@@ -121,29 +121,29 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     bound = module.arguments(node, _LOADER)
     if bound.open or bound.value("persistent_workers") is not None or "reload_dataloaders_every" in module.text:
         return
-    if _many(node, module) or not _repeated(node, module) or _mutable(node, bound.value("dataset"), module):
+    if _many(module, node) or not _repeated(module, node) or _mutable(module, node, bound.value("dataset")):
         return
     true = cst.Name("True")
     edit = Replace(node, with_keyword(node, "persistent_workers", true))
     yield Hit(node, fix=Fix((edit,), Safety.UNSAFE, "Keep the workers", _NOTE))
 
 
-def _many(node: cst.Call, module: Module) -> bool:
+def _many(module: Module, node: cst.Call) -> bool:
     """Say whether a loader is one of many: a loop or a comprehension makes it."""
     return bool(module.loops(node)) or any(isinstance(above, COMPREHENSIONS) for above in module.ancestors(node))
 
 
-def _repeated(node: cst.Call, module: Module) -> bool:
+def _repeated(module: Module, node: cst.Call) -> bool:
     """Say whether the loader is iterated once per epoch: by loops in this file, or by a framework."""
-    if any(_again(loop, node, module, 2) for loop in module.loader_loops(node)):
+    if any(_again(module, loop, node, 2) for loop in module.loader_loops(node)):
         return True
     function, cls = module.function(node), module.class_of(node)
     if function is not None and cls is not None and function.name.value in _HOOKS:
         return any(base.endswith(("LightningModule", "LightningDataModule")) for base in module.base_names(cls))
-    return any(_is_fit(call, node, module) for call in module.nodes(cst.Call))
+    return any(_is_fit(module, call, node) for call in module.nodes(cst.Call))
 
 
-def _again(place: cst.CSTNode, node: cst.Call, module: Module, depth: int) -> bool:
+def _again(module: Module, place: cst.CSTNode, node: cst.Call, depth: int) -> bool:
     """Say whether a loop that does not make the loader too repeats a place, here or around a call of its function."""
     for above in module.ancestors(place):
         if isinstance(above, cst.FunctionDef):
@@ -156,10 +156,10 @@ def _again(place: cst.CSTNode, node: cst.Call, module: Module, depth: int) -> bo
     sites = module.call_sites(function)
     passed = [site for site in sites if any(module.value(arg.value).kind == "loader" for arg in site.args)]
     own = [site for site in passed if any(module.value(arg.value).node is node for arg in site.args)]
-    return any(_again(site, node, module, depth - 1) for site in (own or ([] if passed else sites)))
+    return any(_again(module, site, node, depth - 1) for site in (own or ([] if passed else sites)))
 
 
-def _is_fit(call: cst.CSTNode, node: cst.Call, module: Module) -> bool:
+def _is_fit(module: Module, call: cst.CSTNode, node: cst.Call) -> bool:
     """Say whether a call gives the loader to a framework's trainer."""
     if not module.framework or not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
         return False
@@ -168,7 +168,7 @@ def _is_fit(call: cst.CSTNode, node: cst.Call, module: Module) -> bool:
     return any(module.value(arg.value).node is node for arg in call.args)
 
 
-def _mutable(node: cst.Call, dataset: cst.BaseExpression | None, module: Module) -> bool:
+def _mutable(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> bool:
     """Say whether code may change the dataset between epochs: its attributes, or by a method made for that."""
     held = module.value(dataset).node if dataset is not None else None
     if isinstance(held, cst.ClassDef) and module.method(held, "set_epoch") is not None:
@@ -178,10 +178,10 @@ def _mutable(node: cst.Call, dataset: cst.BaseExpression | None, module: Module)
     ]
     if isinstance(dataset, cst.Name):
         places += module.reads(module.function(node) or module.root, dataset.value)
-    return any(_touched(place, module) for place in places if module.loops(place))
+    return any(_touched(module, place) for place in places if module.loops(place))
 
 
-def _touched(place: cst.CSTNode, module: Module) -> bool:
+def _touched(module: Module, place: cst.CSTNode) -> bool:
     """Say whether code assigns an attribute or an item of an object, or calls a method of it."""
     part = module.parent(place)
     above = module.parent(part) if part is not None else None

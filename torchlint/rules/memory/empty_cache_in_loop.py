@@ -122,13 +122,13 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if any(module.bench(why.node) for why in heat.why) or module.saves_memory(node):
         return
     if heat.grade is Grade.EPOCH:
-        if not _whole_training(node, module):
+        if not _whole_training(module, node):
             yield Hit(node, {"name": name}, severity=Severity.INFO, message=_EPOCH, why_hot=heat.why)
     elif heat.hot:
-        yield Hit(node, {"name": name}, fix=deletion(node, module, Safety.UNSAFE, _NOTE), why_hot=heat.why)
+        yield Hit(node, {"name": name}, fix=deletion(module, node, Safety.UNSAFE, _NOTE), why_hot=heat.why)
 
 
-def _whole_training(node: cst.Call, module: Module) -> bool:
+def _whole_training(module: Module, node: cst.Call) -> bool:
     """Say whether the function of `node` runs all epochs itself: a loop around it is over trainings, not epochs."""
     function = module.function(node)
     loops = module.within(function, cst.For, cst.While) if function is not None and not module.loops(node) else ()

@@ -103,8 +103,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     heat = module.heat(node)
     if not heat.hot or module.bench(node) or any(module.bench(why.node) for why in heat.why):
         return
-    if not (module.saves_memory(node) or _scheduled(module) or _cycles(node, module)):
-        yield Hit(node, fix=deletion(node, module, Safety.UNSAFE, _NOTE), why_hot=heat.why)
+    if not (module.saves_memory(node) or _scheduled(module) or _cycles(module, node)):
+        yield Hit(node, fix=deletion(module, node, Safety.UNSAFE, _NOTE), why_hot=heat.why)
 
 
 def _young(node: cst.Call) -> bool:
@@ -120,7 +120,7 @@ def _scheduled(module: Module) -> bool:
     )
 
 
-def _cycles(node: cst.Call, module: Module) -> bool:
+def _cycles(module: Module, node: cst.Call) -> bool:
     """Say whether a comment on the call's line, or right above it, speaks of reference cycles."""
     line = module.statement(node)
     if not isinstance(line, cst.SimpleStatementLine):

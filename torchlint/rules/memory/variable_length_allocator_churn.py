@@ -114,15 +114,15 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not (module.name(node.func) == _PAD or _longest(node, module)) or module.mentions(_HANDLED):
+    if not (module.name(node.func) == _PAD or _longest(module, node)) or module.mentions(_HANDLED):
         return
-    if not _collates(node, module) or _only_evaluates(node, module) or module.bench(node):
+    if not _collates(module, node) or _only_evaluates(module, node) or module.bench(node):
         return
     if _trains_on_cuda(module):
         yield Hit(node)
 
 
-def _longest(node: cst.Call, module: Module) -> bool:
+def _longest(module: Module, node: cst.Call) -> bool:
     """Say whether a call asks a tokenizer to pad to the longest sample of its batch."""
     padding = module.keyword(node, "padding")
     if isinstance(padding, cst.SimpleString):
@@ -130,17 +130,17 @@ def _longest(node: cst.Call, module: Module) -> bool:
     return isinstance(padding, cst.Name) and padding.value == "True"
 
 
-def _collates(node: cst.Call, module: Module) -> bool:
+def _collates(module: Module, node: cst.Call) -> bool:
     """Say whether a call stands in a collate function: by its name, its class's, or because a loader is given it."""
     function, cls = module.function(node), module.class_of(node)
     if function is None:
         return False
     if _COLLATE.search(function.name.value) or (cls is not None and _COLLATE.search(cls.name.value)):
         return True
-    return bool(_given(function, module))
+    return bool(_given(module, function))
 
 
-def _given(function: cst.FunctionDef, module: Module) -> list[cst.Call]:
+def _given(module: Module, function: cst.FunctionDef) -> list[cst.Call]:
     """Return the calls, of loaders as a rule, that take a function as ``collate_fn=``."""
     calls = [
         (call, module.keyword(call, "collate_fn")) for call in module.nodes(cst.Call) if isinstance(call, cst.Call)
@@ -148,10 +148,10 @@ def _given(function: cst.FunctionDef, module: Module) -> list[cst.Call]:
     return [call for call, given in calls if given is not None and module.value(given).node is function]
 
 
-def _only_evaluates(node: cst.Call, module: Module) -> bool:
+def _only_evaluates(module: Module, node: cst.Call) -> bool:
     """Say whether all loaders that pad their batches here feed an evaluation."""
     function = module.function(node)
-    roles = {module.loader_role(loader) for loader in (_given(function, module) if function is not None else ())}
+    roles = {module.loader_role(loader) for loader in (_given(module, function) if function is not None else ())}
     return roles == {"eval"}
 
 

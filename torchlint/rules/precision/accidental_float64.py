@@ -113,52 +113,52 @@ rule = Rule(
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     maker = module.name(node.func) in _MAKERS
-    if not (maker or _to_double(node, module)) or module.bench(node) or module.mentions(_POLICY):
+    if not (maker or _to_double(module, node)) or module.bench(node) or module.mentions(_POLICY):
         return
-    if maker and node.args and _is_float64(node.args[0].value, module, _DEPTH):
-        if module.keyword(node, "dtype") is None and _goes_to_device(node, module, _DEPTH):
+    if maker and node.args and _is_float64(module, node.args[0].value, _DEPTH):
+        if module.keyword(node, "dtype") is None and _goes_to_device(module, node, _DEPTH):
             fix = Fix((Append(node, ".float()"),), Safety.UNSAFE, "Cast to float32 before the copy", _NOTE)
             direct = isinstance(module.parent(node), cst.Attribute)
             yield Hit(node, {"expr": module.code(node)}, fix=fix if direct else None)
-    elif _to_double(node, module) and _in_forward(node, module):
+    elif _to_double(module, node) and _in_forward(module, node):
         yield Hit(node, {"expr": module.code(node)}, severity=Severity.INFO, message=_EXPLICIT)
 
 
 # -- from NumPy ---------------------------------------------------------------------------------------------------
 
 
-def _is_float64(node: cst.BaseExpression, module: Module, depth: int) -> bool:
+def _is_float64(module: Module, node: cst.BaseExpression, depth: int) -> bool:
     """Say whether an expression is a NumPy array of float64 for certain."""
     if depth == 0:
         return False
     if isinstance(node, cst.Name):
         made = module.definitions(node)
         values = [m.value for m in made if isinstance(m, cst.Assign)]
-        return bool(made) and len(values) == len(made) and all(_is_float64(v, module, depth - 1) for v in values)
+        return bool(made) and len(values) == len(made) and all(_is_float64(module, v, depth - 1) for v in values)
     if isinstance(node, cst.BinaryOperation):
         parts = (node.left, node.right)
         numbers = [p for p in parts if module.value(p).kind == "number"]
-        return len(numbers) < 2 and all(p in numbers or _is_float64(p, module, depth - 1) for p in parts)
+        return len(numbers) < 2 and all(p in numbers or _is_float64(module, p, depth - 1) for p in parts)
     if not isinstance(node, cst.Call) or module.keyword(node, "dtype") is not None or any(a.star for a in node.args):
         return False
     name = module.name(node.func) or ""
     if len([a for a in node.args if a.keyword is None]) > _DTYPE_POSITION.get(name, 9):
         return False
-    if name in ("numpy.random.uniform", "numpy.random.normal") and not _sized(node, module):
+    if name in ("numpy.random.uniform", "numpy.random.normal") and not _sized(module, node):
         return False
     floats = any(isinstance(a.value, cst.Float) for a in node.args)
     return name in _FLOATS or (name in _BY_VALUE and floats)
 
 
-def _sized(node: cst.Call, module: Module) -> bool:
+def _sized(module: Module, node: cst.Call) -> bool:
     """Say whether a random draw is an array: without a size it is a Python float."""
     return module.keyword(node, "size") is not None or len(node.args) > 2
 
 
-def _goes_to_device(node: cst.Call, module: Module, depth: int) -> bool:
+def _goes_to_device(module: Module, node: cst.Call, depth: int) -> bool:
     """Say whether a tensor is brought to the accelerator, and nothing casts it on the way or right after."""
     if module.devlike(module.keyword(node, "device")) in ("cuda", "accel"):
-        return not _cast(node, module)
+        return not _cast(module, node)
     use = module.sole_use(node) if depth else None
     above = module.parent(use) if use is not None else None
     call = module.parent(above) if isinstance(above, cst.Attribute) else None
@@ -166,18 +166,18 @@ def _goes_to_device(node: cst.Call, module: Module, depth: int) -> bool:
         return False
     moved = module.transfer(call)
     if moved is not None:
-        return moved.dtype is None and not _on_mps(moved.target, module) and not _cast(call, module)
+        return moved.dtype is None and not _on_mps(module, moved.target) and not _cast(module, call)
     same = above.attr.value in ("unsqueeze", "view", "reshape", "contiguous", "pin_memory", "permute", "transpose", "t")
-    return same and _goes_to_device(call, module, depth - 1)
+    return same and _goes_to_device(module, call, depth - 1)
 
 
-def _on_mps(target: cst.BaseExpression | None, module: Module) -> bool:
+def _on_mps(module: Module, target: cst.BaseExpression | None) -> bool:
     """Say whether the device is Apple's and no other: there float64 is an error, so it cannot pass unseen."""
     text = module.code(module.definition(target) or target) if target is not None else ""
     return "mps" in text and "cuda" not in text
 
 
-def _cast(node: cst.Call, module: Module) -> bool:
+def _cast(module: Module, node: cst.Call) -> bool:
     return any(
         isinstance(above := module.parent(use), cst.Attribute) and above.attr.value in (*_CASTS, "to")
         for use in module.uses(node)
@@ -187,14 +187,14 @@ def _cast(node: cst.Call, module: Module) -> bool:
 # -- by hand ------------------------------------------------------------------------------------------------------
 
 
-def _to_double(node: cst.Call, module: Module) -> bool:
+def _to_double(module: Module, node: cst.Call) -> bool:
     if not isinstance(node.func, cst.Attribute):
         return False
     named = any(module.name(arg.value) in _DOUBLES for arg in node.args)
     return node.func.attr.value == "double" or (node.func.attr.value in ("to", "type") and named)
 
 
-def _in_forward(node: cst.Call, module: Module) -> bool:
+def _in_forward(module: Module, node: cst.Call) -> bool:
     """Say whether a network's forward goes on in float64: no loss, no linear algebra, not cast back at once."""
     function, cls = module.function(node), module.class_of(node)
     if function is None or cls is None or function.name.value != "forward" or not module.is_network(cls):

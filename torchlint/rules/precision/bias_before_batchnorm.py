@@ -118,10 +118,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if any(module.keyword(norm, k) is not None for k in _STATISTICS) or module.mentions(_FROZEN):
         return
-    if not _same_channels(node, norm, name, module) or _loads_weights(node, module):
+    if not _same_channels(module, node, norm, name) or _loads_weights(module, node):
         return
     kind = (module.name(norm.func) or "").rpartition(".")[2]
-    yield Hit(node, {"layer": name.rpartition(".")[2], "norm": kind}, fix=_fix(node, module))
+    yield Hit(node, {"layer": name.rpartition(".")[2], "norm": kind}, fix=_fix(module, node))
 
 
 def _decided(layer: cst.Call, name: str) -> bool:
@@ -132,7 +132,7 @@ def _decided(layer: cst.Call, name: str) -> bool:
     return named or len(positional) >= _POSITIONAL_BIAS[kind]
 
 
-def _same_channels(layer: cst.Call, norm: cst.Call, name: str, module: Module) -> bool:
+def _same_channels(module: Module, layer: cst.Call, norm: cst.Call, name: str) -> bool:
     """Say whether the norm's channels are the layer's: not disproven for a convolution, spelled alike for Linear."""
     if "Lazy" in name or not norm.args or (module.name(norm.func) or "").startswith("torch.nn.Lazy"):
         return True
@@ -146,12 +146,12 @@ def _same_channels(layer: cst.Call, norm: cst.Call, name: str, module: Module) -
     return module.code(out) == module.code(channels)
 
 
-def _loads_weights(node: cst.Call, module: Module) -> bool:
+def _loads_weights(module: Module, node: cst.Call) -> bool:
     cls = module.class_of(node)
     return cls is not None and _LOADS.search(module.source(cls)) is not None
 
 
-def _fix(node: cst.Call, module: Module) -> Fix:
+def _fix(module: Module, node: cst.Call) -> Fix:
     edit = Replace(node, with_keyword(node, "bias", cst.Name("False")))
     if module.mentions(_PUBLISHED):
         return Fix((edit,), Safety.SUGGESTION, "Pass bias=False, unless saved weights hold this bias")

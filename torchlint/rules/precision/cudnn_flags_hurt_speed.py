@@ -97,26 +97,26 @@ rule = Rule(
 
 @rule.on(cst.Assign)
 def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
-    flag = _flag(node, module)
+    flag = _flag(module, node)
     value = node.value.value if isinstance(node.value, cst.Name) else ""
     if flag == "enabled" and value == "False" and not module.bench(node):
         if len(_settings(module, "enabled")) == 1 and not any(True for _ in module.tests(node)):
             fix = Fix((Remove(node),), Safety.UNSAFE, "Delete the line", _NOTE)
             yield Hit(node, {"flag": module.code(node.targets[0].target)}, fix=fix)
-    elif flag == "benchmark" and value == "True" and _beside(node, module) and not module.bench(node):
+    elif flag == "benchmark" and value == "True" and _beside(module, node) and not module.bench(node):
         yield Hit(node, message=_BOTH)
 
 
-def _flag(node: cst.Assign, module: Module) -> str:
+def _flag(module: Module, node: cst.Assign) -> str:
     """Return the flag of cuDNN that a statement sets, or an empty string."""
     return (module.name(node.targets[0].target) or "").removeprefix(_FLAGS) if len(node.targets) == 1 else ""
 
 
 def _settings(module: Module, flag: str) -> list[cst.Assign]:
-    return [n for n in module.nodes(cst.Assign) if isinstance(n, cst.Assign) and _flag(n, module) == flag]
+    return [n for n in module.nodes(cst.Assign) if isinstance(n, cst.Assign) and _flag(module, n) == flag]
 
 
-def _beside(node: cst.Assign, module: Module) -> bool:
+def _beside(module: Module, node: cst.Assign) -> bool:
     """Say whether the same block asks for determinism, and sets neither flag a second time."""
     block = module.parent(module.statement(node))
     beside = {

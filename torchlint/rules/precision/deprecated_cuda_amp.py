@@ -117,22 +117,22 @@ rule = Rule(
 @rule.on(cst.Call, cst.Decorator)
 def check(node: cst.Call | cst.Decorator, module: Module) -> Iterator[Hit]:
     use = node.decorator if isinstance(node, cst.Decorator) else node
-    found = _old(use, module)
+    found = _old(module, use)
     if found is None or (use is not node and isinstance(use, cst.Call)) or module.version_guarded(node):
         return
     device, name = found.groups()
-    yield Hit(use, {"device": device, "name": name, "new": _NEW[name].format(device=device)}, fix=_fix(use, module))
+    yield Hit(use, {"device": device, "name": name, "new": _NEW[name].format(device=device)}, fix=_fix(module, use))
 
 
 def _callee(use: cst.BaseExpression) -> cst.BaseExpression:
     return use.func if isinstance(use, cst.Call) else use
 
 
-def _old(use: cst.BaseExpression, module: Module) -> re.Match[str] | None:
+def _old(module: Module, use: cst.BaseExpression) -> re.Match[str] | None:
     return _OLD.match(module.name(_callee(use)) or "")
 
 
-def _fix(use: cst.BaseExpression, module: Module) -> Fix | None:
+def _fix(module: Module, use: cst.BaseExpression) -> Fix | None:
     """Return the fix of one use, or of all uses of the import that it goes through."""
     root: cst.BaseExpression = _callee(use)
     while isinstance(root, cst.Attribute):
@@ -150,13 +150,13 @@ def _fix(use: cst.BaseExpression, module: Module) -> Fix | None:
         if changed is None or len(uses) < len(found) or module.is_exported(home):
             return None
         edits = [changed]
-        doubts += _doubts_of_import(home, module)
+        doubts += _doubts_of_import(module, home)
     else:
         return None
-    changes = [_change(each, new, module) for each in uses]
+    changes = [_change(module, each, new) for each in uses]
     if module.target_torch < (2, 4) or not all(changes):
         return None
-    doubt = one_sentence([*doubts, *(words for each in uses for words in _doubts(each, module))])
+    doubt = one_sentence([*doubts, *(words for each in uses for words in _doubts(module, each))])
     safety = (
         Safety.SUGGESTION if module.once(_tested, partial(_tested, module)) else Safety.UNSAFE if doubt else Safety.SAFE
     )
@@ -176,7 +176,7 @@ def _import(home: cst.Import | cst.ImportFrom, start: str) -> NodeEdit | None:
     return Replace(home.module, new) if home.module and names <= ({"amp"} if whole else set(_NEW)) else None
 
 
-def _doubts_of_import(home: cst.Import | cst.ImportFrom, module: Module) -> Iterator[str]:
+def _doubts_of_import(module: Module, home: cst.Import | cst.ImportFrom) -> Iterator[str]:
     """Yield why the change of an import may be seen by code that does not change with it."""
     names = (
         [] if isinstance(home.names, cst.ImportStar) else [a.evaluated_alias or a.evaluated_name for a in home.names]
@@ -187,9 +187,9 @@ def _doubts_of_import(home: cst.Import | cst.ImportFrom, module: Module) -> Iter
         yield _ANNOTATION
 
 
-def _doubts(use: cst.BaseExpression, module: Module) -> Iterator[str]:
+def _doubts(module: Module, use: cst.BaseExpression) -> Iterator[str]:
     """Yield why one use may not do the same under its new name."""
-    name = _name(use, module)
+    name = _name(module, use)
     if name == "GradScaler" and not module.stays(use):
         yield _SCALER
     if name == "GradScaler" and module.said(amp.takes_scaler):
@@ -202,13 +202,13 @@ def _doubts(use: cst.BaseExpression, module: Module) -> Iterator[str]:
         yield _WARNING
 
 
-def _name(use: cst.BaseExpression, module: Module) -> str:
+def _name(module: Module, use: cst.BaseExpression) -> str:
     return (module.name(_callee(use)) or "").rpartition(".")[2]
 
 
-def _change(use: cst.BaseExpression, new: str, module: Module) -> list[NodeEdit]:
+def _change(module: Module, use: cst.BaseExpression, new: str) -> list[NodeEdit]:
     """Return the edits of one call or decorator; none where its arguments are not understood."""
-    found = _old(use, module)
+    found = _old(module, use)
     if found is None or not _understood(use, found[2]):
         return []
     device, name = found.groups()
@@ -218,7 +218,7 @@ def _change(use: cst.BaseExpression, new: str, module: Module) -> list[NodeEdit]
     plain = [arg for arg in given if arg.keyword is None]
     more: dict[str, str] = {}
     if name == "autocast":
-        more = _inherited(given, device, module)
+        more = _inherited(module, given, device)
         names = zip(plain, _PARAMETERS[name], strict=False)
         given = [a.with_changes(keyword=cst.Name(n), equal=_EQUAL) for a, n in names] + given[len(plain) :]
     place = len(plain) if name.startswith("custom") else 0
@@ -247,7 +247,7 @@ def _argument(key: str, value: str) -> cst.Arg:
     return cst.Arg(expression, cst.Name(key), _EQUAL) if key else cst.Arg(expression)
 
 
-def _inherited(given: list[cst.Arg], device: str, module: Module) -> dict[str, str]:
+def _inherited(module: Module, given: list[cst.Arg], device: str) -> dict[str, str]:
     """Return the old defaults that the new class may take over from elsewhere instead.
 
     Also where it is switched off: an autocast inside of it would take them over in turn.

@@ -121,7 +121,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if len([a for a in node.args if a.keyword is None]) > _POSITION or any(module.keyword(node, k) for k in _SAYS):
         return
-    if not _is_attention(node, module) or not _discarded(node, module):
+    if not _is_attention(module, node) or not _discarded(module, node):
         return
     if "register_forward_hook" in module.text or module.bench(node):
         return
@@ -129,12 +129,12 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     yield Hit(node, fix=Fix((edit,), Safety.UNSAFE, "Pass need_weights=False", _NOTE))
 
 
-def _is_attention(node: cst.Call, module: Module) -> bool:
+def _is_attention(module: Module, node: cst.Call) -> bool:
     made = module.value(node.func).node
     return isinstance(made, cst.Call) and module.name(made.func) == _CLASS
 
 
-def _discarded(node: cst.Call, module: Module) -> bool:
+def _discarded(module: Module, node: cst.Call) -> bool:
     """Say whether only the first of the call's two results is used."""
     match module.parent(node):
         case (

@@ -89,7 +89,7 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if module.name(node.func) != "torch.nn.functional.one_hot" or _few(node) or module.bench(node):
         return
-    product = _product(node, module)
+    product = _product(module, node)
     if product is not None and "torch_xla" not in module.text:
         yield Hit(product)
 
@@ -99,7 +99,7 @@ def _few(node: cst.Call) -> bool:
     return any(int(count.value.replace("_", ""), 0) <= _FEW for count in counts)
 
 
-def _product(node: cst.BaseExpression, module: Module) -> cst.BaseExpression | None:
+def _product(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return the product whose left side is all that becomes of a one-hot tensor."""
     use = module.sole_use(node)
     above = module.parent(use) if use is not None else None
@@ -111,7 +111,7 @@ def _product(node: cst.BaseExpression, module: Module) -> cst.BaseExpression | N
     if not operands or operands[0] is not use:
         return None
     if found.name in _CASTS:
-        return _product(user, module)
+        return _product(module, user)
     if found.name == "linear" and len(operands) == 2 and "bias" not in found.keywords:
         return user
     return user if found.name in _PRODUCTS else None

@@ -116,43 +116,43 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if module.bench(node) or module.no_grad(node):
         return
-    source = _origin(found.operands[0], module)
+    source = _origin(module, found.operands[0])
     if found.name == "log":
-        yield from _logarithm(node, source, module)
+        yield from _logarithm(module, node, source)
         return
-    kind, inner = _probabilities(source, module)
+    kind, inner = _probabilities(module, source)
     if found.name in _CROSS:
-        if kind == "softmax" or _last_layer(source, module) == "softmax":
-            yield Hit(node, message=_TWICE, severity=Severity.ERROR, fix=_direct(node, inner, module))
+        if kind == "softmax" or _last_layer(module, source) == "softmax":
+            yield Hit(node, message=_TWICE, severity=Severity.ERROR, fix=_direct(module, node, inner))
     elif kind == "sigmoid" and inner is not None:
         remedy = "BCEWithLogitsLoss" if found.name == "BCELoss" else "binary_cross_entropy_with_logits"
-        yield Hit(node, {"form": f"{found.name}(sigmoid)", "remedy": remedy}, fix=_with_logits(node, inner, module))
-    elif _last_layer(source, module) == "sigmoid":
+        yield Hit(node, {"form": f"{found.name}(sigmoid)", "remedy": remedy}, fix=_with_logits(module, node, inner))
+    elif _last_layer(module, source) == "sigmoid":
         yield Hit(node, {"loss": found.name}, message=_LAYER)
 
 
-def _logarithm(node: cst.Call, source: cst.BaseExpression, module: Module) -> Iterator[Hit]:
-    kind, inner = _probabilities(source, module)
+def _logarithm(module: Module, node: cst.Call, source: cst.BaseExpression) -> Iterator[Hit]:
+    kind, inner = _probabilities(module, source)
     if kind and inner is not None:
         fused = _FUSED[kind]
-        yield Hit(node, {"form": f"log({kind})", "remedy": fused}, fix=_fuse(node, inner, kind, module))
+        yield Hit(node, {"form": f"log({kind})", "remedy": fused}, fix=_fuse(module, node, inner, kind))
         return
     found = module.operation(source)
     if found is None or found.name != "add" or len(found.operands) != 2:
         return
     for part, number in (found.operands, found.operands[::-1]):
-        kind, _ = _probabilities(_origin(part, module), module)
-        if kind and _small(number, module):
+        kind, _ = _probabilities(module, _origin(module, part))
+        if kind and _small(module, number):
             yield Hit(node, {"kind": kind, "fused": _FUSED[kind]}, message=_EPSILON, severity=Severity.INFO)
 
 
-def _small(node: cst.BaseExpression, module: Module) -> bool:
+def _small(module: Module, node: cst.BaseExpression) -> bool:
     if isinstance(node, (cst.Float, cst.Integer)):
         return float(node.value.replace("_", "")) < _SMALL
     return module.value(node).kind == "number"
 
 
-def _origin(node: cst.BaseExpression, module: Module) -> cst.BaseExpression:
+def _origin(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
     """Return the expression that made a name's value, where this is the value's only read."""
     made = module.definitions(node) if isinstance(node, cst.Name) else []
     if len(made) == 1 and isinstance(made[0], cst.Assign) and module.sole_use(made[0].value) is node:
@@ -160,14 +160,14 @@ def _origin(node: cst.BaseExpression, module: Module) -> cst.BaseExpression:
     return node
 
 
-def _probabilities(node: cst.BaseExpression, module: Module) -> tuple[str, cst.Call | None]:
+def _probabilities(module: Module, node: cst.BaseExpression) -> tuple[str, cst.Call | None]:
     """Return whether an expression is a softmax or a sigmoid, and its call."""
     found = module.operation(node)
     kind = _KINDS.get(found.name, "") if found is not None and found.operands else ""
     return (kind, node) if isinstance(node, cst.Call) else ("", None)
 
 
-def _last_layer(node: cst.BaseExpression, module: Module) -> str:
+def _last_layer(module: Module, node: cst.BaseExpression) -> str:
     """Return ``softmax`` or ``sigmoid``, where a Sequential of this file that ends in it gives the value."""
     made = module.value(node.func).node if isinstance(node, cst.Call) else None
     if not isinstance(made, cst.Call) or module.name(made.func) != "torch.nn.Sequential" or not made.args:
@@ -183,7 +183,7 @@ def _renamed(call: cst.Call, name: str) -> cst.Call | None:
     return call.with_changes(func=func.with_changes(attr=cst.Name(name))) if isinstance(func, cst.Attribute) else None
 
 
-def _fuse(node: cst.Call, inner: cst.Call, kind: str, module: Module) -> Fix | None:
+def _fuse(module: Module, node: cst.Call, inner: cst.Call, kind: str) -> Fix | None:
     func = inner.func
     functional = (module.name(func) or "").startswith("torch.nn.functional.")
     found = module.operation(inner)
@@ -196,22 +196,22 @@ def _fuse(node: cst.Call, inner: cst.Call, kind: str, module: Module) -> Fix | N
     return Fix((Replace(node, new),), Safety.UNSAFE, f"Call {_FUSED[kind]}", _NOTE)
 
 
-def _logits(inner: cst.Call, module: Module) -> cst.BaseExpression | None:
+def _logits(module: Module, inner: cst.Call) -> cst.BaseExpression | None:
     found = module.operation(inner)
     return found.operands[0] if found is not None else None
 
 
-def _with_logits(node: cst.Call, inner: cst.Call, module: Module) -> Fix | None:
+def _with_logits(module: Module, node: cst.Call, inner: cst.Call) -> Fix | None:
     new = _renamed(node, "binary_cross_entropy_with_logits") if module.is_within(inner, node) else None
-    logits = _logits(inner, module)
+    logits = _logits(module, inner)
     if new is None or logits is None or "functional" not in (module.name(node.func) or "") or node.args[0].keyword:
         return None
     new = new.with_changes(args=[node.args[0].with_changes(value=logits), *node.args[1:]])
     return Fix((Replace(node, new),), Safety.UNSAFE, "Call binary_cross_entropy_with_logits", _NOTE)
 
 
-def _direct(node: cst.Call, inner: cst.Call | None, module: Module) -> Fix | None:
-    logits = _logits(inner, module) if inner is not None and module.is_within(inner, node) else None
+def _direct(module: Module, node: cst.Call, inner: cst.Call | None) -> Fix | None:
+    logits = _logits(module, inner) if inner is not None and module.is_within(inner, node) else None
     if inner is None or logits is None:
         return None
     note = "The loss has other values: the softmax is applied once instead of twice."

@@ -115,8 +115,8 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    name = _writes(node, module)
-    if name is None or module.bench(node) or module.error_path(node) or _into_memory(node, module):
+    name = _writes(module, node)
+    if name is None or module.bench(node) or module.error_path(node) or _into_memory(module, node):
         return
     heat = module.heat(node)
     places = [node, *(why.node for why in heat.why if isinstance(why.node, cst.Call))]
@@ -125,10 +125,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if (
         heat.grade is not Grade.TRAIN
         or any(module.bench(why.node) for why in heat.why)
-        or _leaves(places, loop, module)
+        or _leaves(module, places, loop)
     ):
         return
-    decided = [test for test in tests if _decides(test, module)]
+    decided = [test for test in tests if _decides(module, test)]
     if not all(any(_SCORE.search(n) for n in module.names_in(test)) for test in decided):
         return
     guarded = any(_RANK.search(n) for test in tests for n in module.names_in(test))
@@ -138,7 +138,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     yield Hit(node, {"name": name, "ranks": ranks}, severity=severity, why_hot=heat.why)
 
 
-def _writes(node: cst.Call, module: Module) -> str | None:
+def _writes(module: Module, node: cst.Call) -> str | None:
     """Return how a call that writes a file is spelled, or None for any other."""
     name = module.name(node.func)
     if name in _CALLS:
@@ -148,7 +148,7 @@ def _writes(node: cst.Call, module: Module) -> str | None:
     return module.code(node.func)
 
 
-def _into_memory(node: cst.Call, module: Module) -> bool:
+def _into_memory(module: Module, node: cst.Call) -> bool:
     """Say whether a call writes into a buffer rather than a file."""
     for arg in node.args[1:2]:
         made = module.definition(arg.value)
@@ -158,7 +158,7 @@ def _into_memory(node: cst.Call, module: Module) -> bool:
     return False
 
 
-def _leaves(places: Sequence[cst.CSTNode], loop: cst.CSTNode | None, module: Module) -> bool:
+def _leaves(module: Module, places: Sequence[cst.CSTNode], loop: cst.CSTNode | None) -> bool:
     """Say whether the block of one of the places ends the loop: then it is the last save."""
     around = [above for place in places for above in takewhile(lambda a: a is not loop, module.ancestors(place))]
     for block in (above for above in around if isinstance(above, cst.IndentedBlock)):
@@ -169,7 +169,7 @@ def _leaves(places: Sequence[cst.CSTNode], loop: cst.CSTNode | None, module: Mod
     return False
 
 
-def _decides(test: cst.BaseExpression, module: Module) -> bool:
+def _decides(module: Module, test: cst.BaseExpression) -> bool:
     """Say whether a condition picks the steps that save; a rank or a plain flag about other things does not."""
     names = module.names_in(test)
     if any(_RANK.search(name) for name in names):

@@ -131,23 +131,23 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     heat, home = module.heat(node), module.function(node) or module.root
     if heat.grade is not Grade.EVAL and (heat.grade > Grade.EPOCH or not _named(home)):
         return
-    if not _trainable(node, module) or module.bench(node) or module.is_lightning(node):
+    if not _trainable(module, node) or module.bench(node) or module.is_lightning(node):
         return
-    loop, around = _loop(heat, home, module), {home, *(module.function(w.node) or module.root for w in heat.why)}
+    loop, around = _loop(module, heat, home), {home, *(module.function(w.node) or module.root for w in heat.why)}
     if heat.grade is Grade.EVAL and loop is not None:
         around.add(module.function(loop) or module.root)
-        wanted = _held_out(loop, module) or any(_named(place) or _eval_call(place, module) for place in around)
+        wanted = _held_out(module, loop) or any(_named(place) or _eval_call(module, place) for place in around)
         places = [loop, *(place for place in around if not module.is_within(loop, place))]
     else:
-        wanted = heat.grade <= Grade.EPOCH and _named(home) and _eval_call(home, module)
+        wanted = heat.grade <= Grade.EPOCH and _named(home) and _eval_call(module, home)
         around, places = {home}, [home]
     if not wanted or module.no_grad(node) is not False or any(module.differentiates(p) for p in places):
         return
     if module.frozen(node.func) or any(module.proves_no_grad(place) for place in around):
         return
-    if _first(node, module):
+    if _first(module, node):
         yield Hit(
-            node, fix=_fix(node, heat, module), message=None if heat.loop is not None else _SINGLE, why_hot=heat.why
+            node, fix=_fix(module, node, heat), message=None if heat.loop is not None else _SINGLE, why_hot=heat.why
         )
 
 
@@ -155,13 +155,13 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 def check_detached(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Find a model that records a graph in a training step, of which nothing is used: a GAN's generator, a target."""
     heat = module.heat(node)
-    if heat.grade is not Grade.TRAIN or not _trainable(node, module) or module.bench(node):
+    if heat.grade is not Grade.TRAIN or not _trainable(module, node) or module.bench(node):
         return
     if module.no_grad(node) is False and module.detached_for_nothing(node) and not module.frozen(node.func):
         yield Hit(node, message=_DETACHED, why_hot=heat.why)
 
 
-def _trainable(node: cst.Call, module: Module) -> bool:
+def _trainable(module: Module, node: cst.Call) -> bool:
     """Say whether the call runs a model that may have parameters, and that does not switch autograd off itself."""
     if not module.is_model_call(node) or (isinstance(node.func, cst.Attribute) and node.func.attr.value == "generate"):
         return False
@@ -171,7 +171,7 @@ def _trainable(node: cst.Call, module: Module) -> bool:
     return not silent and not _WITHOUT_PARAMETERS.match(model.name or "")
 
 
-def _loop(heat: Heat, home: cst.CSTNode, module: Module) -> cst.CSTNode | None:
+def _loop(module: Module, heat: Heat, home: cst.CSTNode) -> cst.CSTNode | None:
     """Return the loop over batches that makes a place hot: by the evidence, or because it calls the function."""
     sites = [loop for site in module.call_sites(home) for loop in module.loops(site)]
     found = [w.node for w in heat.why if isinstance(w.node, LOOPS)]
@@ -184,28 +184,28 @@ def _named(place: cst.CSTNode) -> bool:
     return bool(_EVALUATION.search(name)) and not _GRADIENTS.search(name)
 
 
-def _eval_call(place: cst.CSTNode, module: Module) -> bool:
+def _eval_call(module: Module, place: cst.CSTNode) -> bool:
     calls = (c.func for c in module.within(place, cst.Call) if isinstance(c, cst.Call) and not c.args)
     return any(isinstance(f, cst.Attribute) and f.attr.value == "eval" for f in calls)
 
 
-def _held_out(loop: cst.CSTNode, module: Module) -> bool:
+def _held_out(module: Module, loop: cst.CSTNode) -> bool:
     """Say whether a loop goes over data held out from training, by the name of its loader."""
     names = module.within(loop.iter, cst.Name) if isinstance(loop, cst.For) else ()
     return any(isinstance(n, cst.Name) and _EVALUATION.search(n.value) for n in names)
 
 
-def _first(node: cst.Call, module: Module) -> bool:
+def _first(module: Module, node: cst.Call) -> bool:
     """Say whether this is the first model call of its innermost loop, or of its function outside of loops."""
     loops = module.loops(node)
     place: cst.CSTNode = loops[0] if loops else module.function(node) or module.root
     for call in module.within(place, cst.Call):
-        if isinstance(call, cst.Call) and module.loops(call)[:1] == loops[:1] and _trainable(call, module):
+        if isinstance(call, cst.Call) and module.loops(call)[:1] == loops[:1] and _trainable(module, call):
             return call is node
     return True
 
 
-def _fix(node: cst.Call, heat: Heat, module: Module) -> Fix | None:
+def _fix(module: Module, node: cst.Call, heat: Heat) -> Fix | None:
     """Decorate the function, or wrap the loop where the function also trains."""
     torch = module.called("torch", "torch")
     need, function = NeedImport("torch", torch), module.function(node)

@@ -134,21 +134,21 @@ class _Growth:
 
 @rule.on(cst.AugAssign, cst.Assign, cst.Call)
 def check(node: cst.AugAssign | cst.Assign | cst.Call, module: Module) -> Iterator[Hit]:
-    growth = _growth(node, module)
+    growth = _growth(module, node)
     if growth is None:
         return
     heat = module.heat(node)
     if heat.grade not in (Grade.TRAIN, Grade.EVAL) or module.value(growth.value).grad is not True:
         return
-    if module.no_grad(node) is not False or module.bench(node) or not _outlives(growth.place, node, heat, module):
+    if module.no_grad(node) is not False or module.bench(node) or not _outlives(module, growth.place, node, heat):
         return
-    use = _use(growth.place, node, heat, module)
+    use = _use(module, growth.place, node, heat)
     if use is not None:
         text = cst.Module([]).code_for_node(growth.place)
-        yield Hit(growth.value, {"acc": text}, fix=_fix(growth, use, module), why_hot=heat.why)
+        yield Hit(growth.value, {"acc": text}, fix=_fix(module, growth, use), why_hot=heat.why)
 
 
-def _growth(node: cst.AugAssign | cst.Assign | cst.Call, module: Module) -> _Growth | None:
+def _growth(module: Module, node: cst.AugAssign | cst.Assign | cst.Call) -> _Growth | None:
     match node:
         case cst.AugAssign(target=place, operator=cst.AddAssign(), value=value):
             return _Growth(place, value, node)
@@ -175,19 +175,19 @@ def _root(place: cst.CSTNode) -> str:
     return place.value if isinstance(place, cst.Name) else ""
 
 
-def _outlives(place: cst.BaseExpression, node: cst.CSTNode, heat: Heat, module: Module) -> bool:
+def _outlives(module: Module, place: cst.BaseExpression, node: cst.CSTNode, heat: Heat) -> bool:
     """Say whether the accumulator is older than one step, and nothing empties it on the way."""
     loop, name, scope = heat.loop, _root(place), module.function(node) or module.root
     if isinstance(place, cst.Subscript):
         return False
     if isinstance(loop, (cst.For, cst.While)):
         known = any(not module.is_within(write, loop) for write in module.writes(scope, name))
-        return known and not module.reset(loop, place, node) and not _emptied(place, loop, module)
+        return known and not module.reset(loop, place, node) and not _emptied(module, place, loop)
     written = any(isinstance(module.parent(same), cst.AssignTarget) for same in module.same(scope, place))
     return name == "self" and not written
 
 
-def _emptied(place: cst.BaseExpression, loop: cst.CSTNode, module: Module) -> bool:
+def _emptied(module: Module, place: cst.BaseExpression, loop: cst.CSTNode) -> bool:
     for same in module.same(loop, place):
         above = module.parent(same)
         if isinstance(above, cst.Attribute) and above.attr.value in ("clear", "pop", "popleft"):
@@ -197,7 +197,7 @@ def _emptied(place: cst.BaseExpression, loop: cst.CSTNode, module: Module) -> bo
     return False
 
 
-def _use(place: cst.BaseExpression, node: cst.CSTNode, heat: Heat, module: Module) -> Use | None:
+def _use(module: Module, place: cst.BaseExpression, node: cst.CSTNode, heat: Heat) -> Use | None:
     """Return how far the accumulated value gets, or None where it is or may be back-propagated."""
     function = module.function(node) or module.root
     if isinstance(place, cst.Name):
@@ -210,20 +210,20 @@ def _use(place: cst.BaseExpression, node: cst.CSTNode, heat: Heat, module: Modul
     for read in reads:
         use, where = module.furthest(read)
         inside = heat.loop is not None and module.is_within(where, heat.loop)
-        if use is Use.GRAD or (use is Use.ESCAPES and (inside or not _report(place, heat, module))):
+        if use is Use.GRAD or (use is Use.ESCAPES and (inside or not _report(module, place, heat))):
             return None
         worst = max(worst, use)
     return worst if reads or isinstance(place, cst.Name) else None
 
 
-def _report(place: cst.BaseExpression, heat: Heat, module: Module) -> bool:
+def _report(module: Module, place: cst.BaseExpression, heat: Heat) -> bool:
     """Say whether what leaves the function is a report: each step has been finished by the optimizer before."""
     steps = module.steps(heat.loop) if heat.loop is not None else []
     finished = any(isinstance(s.func, cst.Attribute) and s.func.attr.value == "step" for s in steps)
     return finished and isinstance(place, cst.Name)
 
 
-def _fix(growth: _Growth, use: Use, module: Module) -> Fix:
+def _fix(module: Module, growth: _Growth, use: Use) -> Fix:
     """Return the fix; safe where a local sum or list has started empty, and only the host reads it."""
     place, edits = growth.place, (Append(growth.value, ".detach()"),)
     if (

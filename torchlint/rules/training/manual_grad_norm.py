@@ -116,7 +116,7 @@ def check_sum(node: cst.AugAssign, module: Module) -> Iterator[Hit]:
     if isinstance(node.operator, cst.AddAssign):
         for loop in module.loops(node):
             if isinstance(loop, cst.For):
-                yield from _norm(node.value, node.value, loop, module)
+                yield from _norm(module, node.value, node.value, loop)
 
 
 @rule.on(cst.Call)
@@ -124,32 +124,32 @@ def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
     if module.name(node.func) == "builtins.sum" and node.args and isinstance(node.args[0].value, COMPREHENSIONS):
         made = node.args[0].value
         if not isinstance(made, cst.DictComp):
-            yield from _norm(node, made.elt, made.for_in, module)
+            yield from _norm(module, node, made.elt, made.for_in)
     elif isinstance(node.func, cst.Attribute) and node.func.attr.value in ("any", "all"):
-        yield from _tested(node, module)
+        yield from _tested(module, node)
 
 
 def _norm(
-    node: cst.BaseExpression, term: cst.BaseExpression, loop: cst.For | cst.CompFor, module: Module
+    module: Module, node: cst.BaseExpression, term: cst.BaseExpression, loop: cst.For | cst.CompFor
 ) -> Iterator[Hit]:
     name = module.over_parameters(loop)
     if name is None:
         return
     body = loop.body if isinstance(loop, cst.For) else None
-    parts = [term, *_behind(term, body, module)]
-    if not any(_is_grad(part, name, module) for part in parts) or not any(_squared(part, module) for part in parts):
+    parts = [term, *_behind(module, term, body)]
+    if not any(_is_grad(module, part, name) for part in parts) or not any(_squared(module, part) for part in parts):
         return
     heat = module.heat(node)
-    if not heat.train or module.bench(node) or _elsewhere(node, module):
+    if not heat.train or module.bench(node) or _elsewhere(module, node):
         return
-    read = next((r for part in parts if (r := _read(part, module)) is not None), None)
+    read = next((r for part in parts if (r := _read(module, part)) is not None), None)
     if read is not None:
         yield Hit(read, why_hot=heat.why)
     else:
         yield Hit(node, message=_KERNELS, severity=Severity.INFO, why_hot=heat.why)
 
 
-def _behind(term: cst.BaseExpression, body: cst.BaseSuite | None, module: Module) -> Iterator[cst.BaseExpression]:
+def _behind(module: Module, term: cst.BaseExpression, body: cst.BaseSuite | None) -> Iterator[cst.BaseExpression]:
     """Yield what the loop's body assigns to the names in a term, and to the names in that."""
     names = set(module.names_in(term))
     assigns = [n for n in module.within(body, cst.Assign) if isinstance(n, cst.Assign)] if body is not None else []
@@ -160,12 +160,12 @@ def _behind(term: cst.BaseExpression, body: cst.BaseSuite | None, module: Module
             yield assign.value
 
 
-def _is_grad(node: cst.BaseExpression, name: str, module: Module) -> bool:
+def _is_grad(module: Module, node: cst.BaseExpression, name: str) -> bool:
     found = (a for a in module.within(node, cst.Attribute) if isinstance(a, cst.Attribute) and a.attr.value == "grad")
     return any(isinstance(a.value, cst.Name) and a.value.value == name for a in found)
 
 
-def _squared(node: cst.BaseExpression, module: Module) -> bool:
+def _squared(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression takes a norm, or the sum of squares."""
     calls = [c.func for c in module.within(node, cst.Call) if isinstance(c, cst.Call)]
     words = {f.attr.value for f in calls if isinstance(f, cst.Attribute)}
@@ -175,7 +175,7 @@ def _squared(node: cst.BaseExpression, module: Module) -> bool:
     return bool(words & _NORMS) or ("sum" in words and (power or bool(words & _SQUARES)))
 
 
-def _read(node: cst.BaseExpression, module: Module) -> cst.Call | None:
+def _read(module: Module, node: cst.BaseExpression) -> cst.Call | None:
     """Return the call in an expression that brings a scalar to the host."""
     for call in module.within(node, cst.Call):
         assert isinstance(call, cst.Call)
@@ -185,7 +185,7 @@ def _read(node: cst.BaseExpression, module: Module) -> cst.Call | None:
     return None
 
 
-def _tested(node: cst.Call, module: Module) -> Iterator[Hit]:
+def _tested(module: Module, node: cst.Call) -> Iterator[Hit]:
     loop = next((a for a in module.loops(node) if isinstance(a, cst.For)), None)
     name = module.over_parameters(loop) if loop is not None else None
     home = module.statement(node)
@@ -194,11 +194,11 @@ def _tested(node: cst.Call, module: Module) -> Iterator[Hit]:
     calls = (c for c in module.within(node, cst.Call) if isinstance(c, cst.Call))
     checks = [c for c in calls if isinstance(c.func, cst.Attribute) and c.func.attr.value in _CHECKS]
     heat = module.heat(node)
-    if any(_is_grad(c, name, module) for c in checks) and heat.train and not module.bench(node):
+    if any(_is_grad(module, c, name) for c in checks) and heat.train and not module.bench(node):
         top = module.parent(node)
         yield Hit(top if isinstance(top, cst.UnaryOperation) else node, message=_FINITE, why_hot=heat.why)
 
 
-def _elsewhere(node: cst.CSTNode, module: Module) -> bool:
+def _elsewhere(module: Module, node: cst.CSTNode) -> bool:
     """Say whether the function deals with sparse gradients, or with shards of a model."""
     return bool(module.names_in(module.function(node) or module.root) & _ELSEWHERE)

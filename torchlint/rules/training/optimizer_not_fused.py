@@ -128,7 +128,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if choices == ["foreach"] and isinstance(given["foreach"].value, cst.Name):
         if given["foreach"].value.value == "False":
             yield Hit(given["foreach"], message=_FOREACH, fix=_without(node, given["foreach"]))
-    elif name in _FUSED and not choices and _on_device(node, module) and _scaled(node, module):
+    elif name in _FUSED and not choices and _on_device(module, node) and _scaled(module, node):
         fix = None
         if module.target_torch >= _FUSED_SINCE:
             edit = Replace(node, with_keyword(node, "fused", cst.Name("True")))
@@ -142,7 +142,7 @@ def check_loop(node: cst.For, module: Module) -> Iterator[Hit]:
     if cls is None or function is None or function.name.value != "step" or module.over_parameters(node) is None:
         return
     own = _OWN.match(cls.name.value)
-    if own is None or not _OPTIMIZERS.intersection(module.base_names(cls)) or _foreach(cls, module):
+    if own is None or not _OPTIMIZERS.intersection(module.base_names(cls)) or _foreach(module, cls):
         return
     calls = (c.func for c in module.within(node.body, cst.Call) if isinstance(c, cst.Call))
     count = sum(isinstance(func, cst.Attribute) and func.attr.value in _UPDATES for func in calls)
@@ -151,12 +151,12 @@ def check_loop(node: cst.For, module: Module) -> Iterator[Hit]:
         yield Hit(node, {"name": name}, message=_LOOP)
 
 
-def _foreach(cls: cst.ClassDef, module: Module) -> bool:
+def _foreach(module: Module, cls: cst.ClassDef) -> bool:
     names = (n for n in module.within(cls, cst.Name, nested=True) if isinstance(n, cst.Name))
     return any("foreach" in name.value for name in names)
 
 
-def _on_device(node: cst.Call, module: Module) -> bool:
+def _on_device(module: Module, node: cst.Call) -> bool:
     """Say whether the optimizer gets the parameters of one model that is on the accelerator by then."""
     first = node.args[0].value if node.args else None
     if not isinstance(first, cst.Call) or not isinstance(first.func, cst.Attribute) or module.mentions(_SPARSE):
@@ -164,7 +164,7 @@ def _on_device(node: cst.Call, module: Module) -> bool:
     return first.func.attr.value == "parameters" and module.value(first.func.value).device in (CUDA, ACCEL)
 
 
-def _scaled(node: cst.Call, module: Module) -> bool:
+def _scaled(module: Module, node: cst.Call) -> bool:
     """Say whether a GradScaler of this file steps the optimizer, by the name that it gets here."""
     home = module.small_statement(node)
     if not isinstance(home, cst.Assign) or home.value is not node:

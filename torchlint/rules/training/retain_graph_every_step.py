@@ -109,9 +109,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not isinstance(node.func, cst.Attribute) or node.func.attr.value not in _BACKWARD:
         return
     heat = module.heat(node)
-    if not isinstance(heat.loop, LOOPS) or module.bench(node) or _differentiated(node, module):
+    if not isinstance(heat.loop, LOOPS) or module.bench(node) or _differentiated(module, node):
         return
-    if module.keyword(node, "create_graph") is None and _fresh(node, heat.loop, module):
+    if module.keyword(node, "create_graph") is None and _fresh(module, node, heat.loop):
         args = [a for a in node.args if a is not asked]
         if args and node.args[-1] is asked:
             args[-1] = args[-1].with_changes(comma=asked.comma)
@@ -119,7 +119,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(asked, fix=Fix((edit,), Safety.UNSAFE, "Let backward free the graph", _NOTE), why_hot=heat.why)
 
 
-def _differentiated(node: cst.Call, module: Module) -> bool:
+def _differentiated(module: Module, node: cst.Call) -> bool:
     """Say whether the class or function asks autograd for anything else."""
     scope: cst.CSTNode = module.class_of(node) or module.function(node) or module.root
     calls = (c for c in module.within(scope, cst.Call, nested=True) if isinstance(c, cst.Call) and c is not node)
@@ -127,21 +127,21 @@ def _differentiated(node: cst.Call, module: Module) -> bool:
     return any(isinstance(f, cst.Attribute) and f.attr.value in _DIFFERENTIATE for f in functions)
 
 
-def _fresh(node: cst.Call, loop: cst.For | cst.While, module: Module) -> bool:
+def _fresh(module: Module, node: cst.Call, loop: cst.For | cst.While) -> bool:
     """Say whether the graph of `node` is made anew in every round: nothing that may have one comes from outside."""
-    bound = {w.value for name in _names(loop, module) for w in module.writes(loop, name)}
+    bound = {w.value for name in _names(module, loop) for w in module.writes(loop, name)}
     carried = {read.value for read in module.carried(loop)}
-    reads = [r for name in _names(loop, module) if name not in bound - carried for r in module.reads(loop.body, name)]
-    return all(_without_graph(read, module) for read in reads) and not any(
-        _keeps_state(call, module) for call in module.within(loop.body, cst.Call) if isinstance(call, cst.Call)
+    reads = [r for name in _names(module, loop) if name not in bound - carried for r in module.reads(loop.body, name)]
+    return all(_without_graph(module, read) for read in reads) and not any(
+        _keeps_state(module, call) for call in module.within(loop.body, cst.Call) if isinstance(call, cst.Call)
     )
 
 
-def _names(loop: cst.For | cst.While, module: Module) -> frozenset[str]:
+def _names(module: Module, loop: cst.For | cst.While) -> frozenset[str]:
     return module.names_in(loop)
 
 
-def _without_graph(read: cst.Name, module: Module) -> bool:
+def _without_graph(module: Module, read: cst.Name) -> bool:
     """Say whether a read from outside of the loop is called, or is of a kind that carries no graph."""
     top: cst.CSTNode = read
     above = module.parent(top)
@@ -156,7 +156,7 @@ def _without_graph(read: cst.Name, module: Module) -> bool:
     return value.kind in _WITHOUT_GRAPH or value.grad is False
 
 
-def _keeps_state(call: cst.Call, module: Module) -> bool:
+def _keeps_state(module: Module, call: cst.Call) -> bool:
     """Say whether a model of this file writes to itself in its forward pass."""
     made = module.value(call.func).node
     forward = module.method(made, "forward") if isinstance(made, cst.ClassDef) else None

@@ -111,48 +111,48 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    found = _construct(node, module)
+    found = _construct(module, node)
     if found is None or module.bench(node) or module.error_path(node):
         return
     heat = module.heat(node)
-    if not heat.hot or any(module.bench(why.node) for why in heat.why) or not _invariant(node, heat, module):
+    if not heat.hot or any(module.bench(why.node) for why in heat.why) or not _invariant(module, node, heat):
         return
     severity, message, in_loop = found
-    if (in_loop and heat.loop is not _loop(node, module)) or module.cached(node):
+    if (in_loop and heat.loop is not _loop(module, node)) or module.cached(node):
         return
     shown = {"construct": f"{module.code(node.func, 40)}()"}
-    yield Hit(node, shown, fix=_fix(node, module), severity=severity, message=message, why_hot=heat.why)
+    yield Hit(node, shown, fix=_fix(module, node), severity=severity, message=message, why_hot=heat.why)
 
 
-def _construct(node: cst.Call, module: Module) -> tuple[Severity, str | None, bool] | None:
+def _construct(module: Module, node: cst.Call) -> tuple[Severity, str | None, bool] | None:
     """Return what a call sets up: its severity, its message, and whether only a loop around it counts; or None."""
     name = module.name(node.func) or ""
     if name == "torch.compile":
         return Severity.WARNING, None, False
     if name in _SCALERS or (name.startswith("torch.optim.") and module.value(node).kind == "optimizer"):
         return Severity.ERROR, _LOST, True
-    if _PARAMETERISED.match(name) and module.called_at_once(node) and not _plain(node, module):
+    if _PARAMETERISED.match(name) and module.called_at_once(node) and not _plain(module, node):
         return Severity.ERROR, _NEVER, False  # One without parameters costs next to nothing.
     match node.func:
-        case cst.Attribute(value=place, attr=cst.Name(value="to" | "cuda")) if _is_module(place, module):
-            return None if _offloads(node, place, module) else (Severity.WARNING, None, False)
-        case cst.Attribute(value=place, attr=cst.Name(value="train" | "eval")) if _is_module(place, module):
-            return None if _switched(node, module) else (Severity.INFO, None, True)
+        case cst.Attribute(value=place, attr=cst.Name(value="to" | "cuda")) if _is_module(module, place):
+            return None if _offloads(module, node, place) else (Severity.WARNING, None, False)
+        case cst.Attribute(value=place, attr=cst.Name(value="train" | "eval")) if _is_module(module, place):
+            return None if _switched(module, node) else (Severity.INFO, None, True)
     return None
 
 
-def _loop(node: cst.CSTNode, module: Module) -> cst.For | cst.While | None:
+def _loop(module: Module, node: cst.CSTNode) -> cst.For | cst.While | None:
     return next(iter(module.loops(node)), None)
 
 
-def _is_module(place: cst.BaseExpression, module: Module) -> bool:
+def _is_module(module: Module, place: cst.BaseExpression) -> bool:
     return isinstance(place, (cst.Name, cst.Attribute)) and module.value(place).kind == "module"
 
 
-def _invariant(node: cst.Call, heat: Heat, module: Module) -> bool:
+def _invariant(module: Module, node: cst.Call, heat: Heat) -> bool:
     """Say whether a call needs nothing that the step binds: the loop's names, or a hot function's own."""
     receiver = node.func.value if isinstance(node.func, cst.Attribute) else None
-    used = module.names_in(receiver if receiver is not None and _is_module(receiver, module) else node)
+    used = module.names_in(receiver if receiver is not None and _is_module(module, receiver) else node)
     scope = heat.loop or module.function(node)
     used -= {"self", "cls"} if heat.loop is None else set()
     writes = [write for name in used for write in (module.writes(scope, name) if scope is not None else ())]
@@ -167,13 +167,13 @@ def _renames(write: cst.Name, statement: cst.CSTNode | None) -> bool:
     return False
 
 
-def _plain(node: cst.Call, module: Module) -> bool:
+def _plain(module: Module, node: cst.Call) -> bool:
     """Say whether a normalisation is asked to have no parameters."""
     given = (module.keyword(node, word) for word in ("affine", "elementwise_affine"))
     return any(isinstance(value, cst.Name) and value.value == "False" for value in given)
 
 
-def _offloads(node: cst.Call, place: cst.BaseExpression, module: Module) -> bool:
+def _offloads(module: Module, node: cst.Call, place: cst.BaseExpression) -> bool:
     """Say whether a module is moved only sometimes, or goes back to the CPU elsewhere."""
     if any(_DEVICE.search(name) for test, _ in module.tests(node) for name in module.names_in(test)):
         return True
@@ -186,9 +186,9 @@ def _offloads(node: cst.Call, place: cst.BaseExpression, module: Module) -> bool
     return False
 
 
-def _switched(node: cst.Call, module: Module) -> bool:
+def _switched(module: Module, node: cst.Call) -> bool:
     """Say whether the mode may be another one by the time the loop comes back to `node`."""
-    loop, statement = _loop(node, module), module.small_statement(node)
+    loop, statement = _loop(module, node), module.small_statement(node)
     if loop is None or not isinstance(statement, cst.Expr) or statement.value is not node:
         return True
     own = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
@@ -202,8 +202,8 @@ def _switched(node: cst.Call, module: Module) -> bool:
     return False
 
 
-def _fix(node: cst.Call, module: Module) -> Fix | None:
-    statement, loop = module.small_statement(node), _loop(node, module)
+def _fix(module: Module, node: cst.Call) -> Fix | None:
+    statement, loop = module.small_statement(node), _loop(module, node)
     whole = isinstance(statement, cst.Expr) and statement.value is node
     if statement is None or not whole or loop is None or module.parent(module.statement(node)) is not loop.body:
         return None

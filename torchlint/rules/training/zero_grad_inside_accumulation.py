@@ -106,16 +106,16 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     calls = [c for c in module.within(loop.body, cst.Call) if isinstance(c, cst.Call)]
     steps = [c for c in calls if _is_call(c, "step") and module.is_step(c)]
     optimizers = {_code(_optimizer(c)) for c in steps}
-    if len(optimizers) != 1 or _accelerate(node, module) or not _clears(node.func.value, optimizers, calls, module):
+    if len(optimizers) != 1 or _accelerate(module, node) or not _clears(module, node.func.value, optimizers, calls):
         return
-    tests = [_counter(c, loop, module) for c in steps]
+    tests = [_counter(module, c, loop) for c in steps]
     backwards = [c for c in calls if _is_call(c, "backward")]
     if any(next(iter(module.loops(c)), None) is not loop for c in (*steps, *backwards)):
         return
-    if None in tests or not backwards or any(_counter(c, loop, module) for c in backwards):
+    if None in tests or not backwards or any(_counter(module, c, loop) for c in backwards):
         return
     text = _period(tests[0]) if tests[0] is not None else None
-    fix = _fix(node, steps[0], loop, module) if len(steps) == 1 else None
+    fix = _fix(module, node, steps[0], loop) if len(steps) == 1 else None
     yield Hit(node, {"k": f"every {text}" if text else "now and then"}, fix=fix, why_hot=module.heat(node).why)
 
 
@@ -133,7 +133,7 @@ def _optimizer(step: cst.Call) -> cst.CSTNode:
     return step.args[0].value if step.args and "scaler" in _code(receiver).lower() else receiver
 
 
-def _clears(place: cst.BaseExpression, optimizers: set[str], calls: list[cst.Call], module: Module) -> bool:
+def _clears(module: Module, place: cst.BaseExpression, optimizers: set[str], calls: list[cst.Call]) -> bool:
     """Say whether clearing `place` clears the one optimizer: it is that, or the only model that runs in the loop."""
     if _code(place) in optimizers:
         return True
@@ -141,11 +141,11 @@ def _clears(place: cst.BaseExpression, optimizers: set[str], calls: list[cst.Cal
     return models == {_code(place)}
 
 
-def _accelerate(node: cst.Call, module: Module) -> bool:
+def _accelerate(module: Module, node: cst.Call) -> bool:
     return any(_is_call(context, "accumulate") for context in module.contexts(node))
 
 
-def _counter(call: cst.Call, loop: cst.CSTNode, module: Module) -> cst.BaseExpression | None:
+def _counter(module: Module, call: cst.Call, loop: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the condition that lets `call` run only for every k-th or the last micro-batch, if there is one."""
     for test, _ in module.tests(call, loop):
         counts = any(True for _ in module.within(test, cst.BinaryOperation, cst.Comparison))
@@ -165,7 +165,7 @@ def _period(test: cst.BaseExpression) -> str | None:
     return None
 
 
-def _fix(node: cst.Call, step: cst.Call, loop: cst.For | cst.While, module: Module) -> Fix | None:
+def _fix(module: Module, node: cst.Call, step: cst.Call, loop: cst.For | cst.While) -> Fix | None:
     clear, done = module.small_statement(node), module.small_statement(step)
     if not isinstance(clear, cst.Expr) or clear.value is not node or not isinstance(done, cst.Expr):
         return None

@@ -101,7 +101,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     arg = node.args[0]
     literal = isinstance(arg.value, cst.Name) and arg.value.value == "False"
     named = arg.keyword is None or arg.keyword.value == "set_to_none"
-    if literal and named and not _needed(node, module):
+    if literal and named and not _needed(module, node):
         edit = Replace(node, node.with_changes(args=[]))
         yield Hit(node, fix=Fix((edit,), Safety.UNSAFE, "Leave set_to_none at its default", _NOTE))
 
@@ -109,14 +109,14 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 @rule.on(cst.For)
 def check_loop(node: cst.For, module: Module) -> Iterator[Hit]:
     name = module.over_parameters(node)
-    zeroing = _zeroing(node, name, module) if name is not None else None
-    if zeroing is None or _needed(node, module):
+    zeroing = _zeroing(module, node, name) if name is not None else None
+    if zeroing is None or _needed(module, node):
         return
     alone = len(node.body.body) == 1
-    yield Hit(zeroing, fix=_call(node, module) if alone else None)
+    yield Hit(zeroing, fix=_call(module, node) if alone else None)
 
 
-def _zeroing(loop: cst.For, name: str, module: Module) -> cst.Call | None:
+def _zeroing(module: Module, loop: cst.For, name: str) -> cst.Call | None:
     """Return the call by which a loop fills the gradient of every parameter with zeros, whatever else it does."""
     for call in module.within(loop.body, cst.Call):
         assert isinstance(call, cst.Call)
@@ -145,7 +145,7 @@ def _asks_for_gradient(test: cst.BaseExpression, name: str) -> bool:
     return _of_gradient(left, name)
 
 
-def _call(loop: cst.For, module: Module) -> Fix | None:
+def _call(module: Module, loop: cst.For) -> Fix | None:
     """Return the fix that writes ``model.zero_grad()`` for a loop over ``model.parameters()`` that does nothing else."""
     over = loop.iter
     only = list(module.within(loop.body, cst.Expr, cst.Assign, cst.AugAssign))
@@ -158,17 +158,17 @@ def _call(loop: cst.For, module: Module) -> Fix | None:
     return Fix((Replace(loop, line),), Safety.UNSAFE, "Call zero_grad()", _NOTE)
 
 
-def _needed(node: cst.CSTNode, module: Module) -> bool:
+def _needed(module: Module, node: cst.CSTNode) -> bool:
     """Say whether something may need the gradients to stay: fixed addresses, or code that reads them unasked."""
     if module.bench(node) or module.mentions(_FIXED):
         return True
     home = module.class_of(node) or module.function(node) or module.root
     return any(
-        _read(a, module) for a in module.within(home, cst.Attribute, nested=True) if isinstance(a, cst.Attribute)
+        _read(module, a) for a in module.within(home, cst.Attribute, nested=True) if isinstance(a, cst.Attribute)
     )
 
 
-def _read(node: cst.Attribute, module: Module) -> bool:
+def _read(module: Module, node: cst.Attribute) -> bool:
     """Say whether ``p.grad`` is used here as a tensor, with no condition in its function that asks for None."""
     above = module.parent(node)
     if node.attr.value != "grad" or isinstance(above, (cst.Comparison, cst.AssignTarget, cst.If)):

@@ -106,7 +106,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not isinstance(keyword, cst.Name) or keyword.value != "True" or module.devlike(target) != CPU:
         return
     source = module.value(node.func.value)
-    if source.host or source.kind not in ("?", "tensor") or not module.accel or not _race(node, module):
+    if source.host or source.kind not in ("?", "tensor") or not module.accel or not _race(module, node):
         return
     kept = [arg for arg in node.args if arg.value is not keyword]
     if kept:
@@ -118,11 +118,11 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     yield Hit(node, {"expr": module.code(node)}, fix)
 
 
-def _race(node: cst.Call, module: Module) -> bool:
+def _race(module: Module, node: cst.Call) -> bool:
     """Say whether the host reads the copy before anything has waited for it."""
-    place = _held(node, module)
-    if _read(place, module):
-        return not _waits(node, place, module)
+    place = _held(module, node)
+    if _read(module, place):
+        return not _waits(module, node, place)
     statement = module.parent(place)
     match statement:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
@@ -132,12 +132,12 @@ def _race(node: cst.Call, module: Module) -> bool:
             ]
             bound = [w for w in module.writes(scope, name) if module.before(node, w)]
             reads = [r for r in later if not any(module.before(w, r) for w in bound)]
-            found = next((r for r in reads if _read(_held(r, module), module)), None)
-            return found is not None and not _waits(node, found, module)
+            found = next((r for r in reads if _read(module, _held(module, r))), None)
+            return found is not None and not _waits(module, node, found)
     return False
 
 
-def _held(node: cst.CSTNode, module: Module) -> cst.CSTNode:
+def _held(module: Module, node: cst.CSTNode) -> cst.CSTNode:
     """Return the longest chain of views of `node`: they read nothing."""
     above = module.parent(node)
     while isinstance(above, cst.Attribute) and above.attr.value in _VIEWS:
@@ -148,7 +148,7 @@ def _held(node: cst.CSTNode, module: Module) -> cst.CSTNode:
     return node
 
 
-def _read(node: cst.CSTNode, module: Module) -> bool:
+def _read(module: Module, node: cst.CSTNode) -> bool:
     match module.parent(node):
         case cst.Attribute(value=value, attr=cst.Name(attr)) if value is node:
             return attr not in _KNOWN
@@ -161,7 +161,7 @@ def _read(node: cst.CSTNode, module: Module) -> bool:
     return False
 
 
-def _waits(copy: cst.Call, read: cst.CSTNode, module: Module) -> bool:
+def _waits(module: Module, copy: cst.Call, read: cst.CSTNode) -> bool:
     """Say whether something between the copy and the end of the statement that reads it waits for the device."""
     last = module.statement(read)
     scope = module.function(copy) or module.root
@@ -169,12 +169,12 @@ def _waits(copy: cst.Call, read: cst.CSTNode, module: Module) -> bool:
         isinstance(call, cst.Call)
         and module.before(copy, call)
         and (module.before(call, last) or module.is_within(call, last))
-        and _wait(call, read, module)
+        and _wait(module, call, read)
         for call in module.within(scope, cst.Call)
     )
 
 
-def _wait(call: cst.Call, read: cst.CSTNode, module: Module) -> bool:
+def _wait(module: Module, call: cst.Call, read: cst.CSTNode) -> bool:
     match call.func:
         case cst.Attribute(value=receiver, attr=cst.Name(method)):
             blocking = (

@@ -141,7 +141,7 @@ rule = Rule(
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = module.transfer(node)
-    if transfer is None or "non_blocking" in transfer.given or transfer.like or not _from_loader(transfer, module):
+    if transfer is None or "non_blocking" in transfer.given or transfer.like or not _from_loader(module, transfer):
         return
     heat = module.heat(node)
     if (
@@ -153,10 +153,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     unpinned = bool(loaders := module.feeding(node)) and all(module.pins(loader) is False for loader in loaders)
     severity = Severity.INFO if unpinned else None
-    yield Hit(node, fix=_fix(transfer, module), severity=severity, why_hot=heat.why)
+    yield Hit(node, fix=_fix(module, transfer), severity=severity, why_hot=heat.why)
 
 
-def _from_loader(transfer: Transfer, module: Module) -> bool:
+def _from_loader(module: Module, transfer: Transfer) -> bool:
     """Say whether what is moved is a batch that a loader or a caller hands to this step, or a part of one."""
     value = module.value(transfer.source)
     if value.device not in (None, "cpu") or module.is_lightning(transfer.call):
@@ -170,10 +170,10 @@ def _from_loader(transfer: Transfer, module: Module) -> bool:
     aligned = isinstance(transfer.target, cst.Attribute) and module.value(transfer.target.value).tensor
     if aligned or (function is not None and "loss" in function.name.value):
         return False
-    return _handed_in(transfer.source, module)
+    return _handed_in(module, transfer.source)
 
 
-def _handed_in(source: cst.BaseExpression, module: Module) -> bool:
+def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
     """Say whether a name of unknown origin, or what it is made from, is a parameter or a loop's target."""
     while isinstance(source, cst.Subscript):
         source = source.value
@@ -200,7 +200,7 @@ def _handed_in(source: cst.BaseExpression, module: Module) -> bool:
     return False
 
 
-def _fix(transfer: Transfer, module: Module) -> Fix | None:
+def _fix(module: Module, transfer: Transfer) -> Fix | None:
     if transfer.given & {"copy", "memory_format"}:
         return None
     edits = (Replace(transfer.call, with_keyword(transfer.call, "non_blocking", cst.Name("True"))),)

@@ -124,14 +124,14 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     words = {"name": constant.name, "expr": module.code(transfer.source)}
     message = {"global": _GLOBAL, "literal": _LITERAL}.get(constant.kind)
-    yield Hit(node, words, _fix(constant, module), message=message, why_hot=heat.why)
+    yield Hit(node, words, _fix(module, constant), message=message, why_hot=heat.why)
 
 
-def _fix(constant: HostConstant, module: Module) -> Fix | None:
+def _fix(module: Module, constant: HostConstant) -> Fix | None:
     """Register the attribute as a buffer in the place of its assignment, which comes after ``super().__init__()``."""
     made = constant.made
     function = module.function(made) if made is not None else None
-    if constant.kind != "attribute" or made is None or function is None or not _after_super(made, function, module):
+    if constant.kind != "attribute" or made is None or function is None or not _after_super(module, made, function):
         return None
     call = cst.parse_expression(f'self.register_buffer("{constant.name}", 0, persistent=False)')
     assert isinstance(call, cst.Call)
@@ -139,7 +139,7 @@ def _fix(constant: HostConstant, module: Module) -> Fix | None:
     return Fix((Replace(made, cst.Expr(new)),), Safety.UNSAFE, "Register it as a buffer", _NOTE)
 
 
-def _after_super(made: cst.Assign, function: cst.FunctionDef, module: Module) -> bool:
+def _after_super(module: Module, made: cst.Assign, function: cst.FunctionDef) -> bool:
     for call in module.within(function.body, cst.Call):
         if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "__init__":
             return module.before(call, made)

@@ -143,13 +143,13 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     made = [factory for factory in made if module.takes_device(factory)]
     if not made:
         return
-    heat, device = module.heat(node), _device(transfer, module)
+    heat, device = module.heat(node), _device(module, transfer)
     words = {"expr": module.code(transfer.source), "factory": module.code(made[0].func), "dev": device}
     if module.is_within(made[0], transfer.source):
         function = module.function(node)
         if heat.hot or function is None or function.name.value != "__init__":
             severity = None if heat.hot else Severity.INFO
-            yield Hit(node, words, _fix(transfer, made[0], module), severity, why_hot=heat.why)
+            yield Hit(node, words, _fix(module, transfer, made[0]), severity, why_hot=heat.why)
         return
     hot = [factory for factory in made if module.heat(factory).hot]
     if heat.hot and not hot:
@@ -184,13 +184,13 @@ def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
                     yield Hit(factory, {"factory": module.code(factory.func)}, message=_MIXED, why_hot=heat.why)
 
 
-def _device(transfer: Transfer, module: Module) -> str:
+def _device(module: Module, transfer: Transfer) -> str:
     if transfer.target is None:
         return '"cuda"'
     return module.code(transfer.target) + (".device" if transfer.like else "")
 
 
-def _fix(transfer: Transfer, factory: cst.Call, module: Module) -> Fix | None:
+def _fix(module: Module, transfer: Transfer, factory: cst.Call) -> Fix | None:
     """Return the fix that passes ``device=`` to a factory at the start of the moved chain of calls."""
     given = {arg.keyword.value for arg in factory.args if arg.keyword is not None}
     direct = transfer.source is factory or not (transfer.like or transfer.dtype)
@@ -205,12 +205,12 @@ def _fix(transfer: Transfer, factory: cst.Call, module: Module) -> Fix | None:
     for name, value in options.items():
         new = with_keyword(new, name, value)
     edit = Replace(transfer.call, new if transfer.source is factory else transfer.source.deep_replace(factory, new))
-    whys = [*_factory_effects(factory, module), *_effects(transfer, factory, module), *_seen(transfer, factory, module)]
+    whys = [*_factory_effects(module, factory), *_effects(module, transfer, factory), *_seen(module, transfer, factory)]
     note = one_sentence(_NOTES[why] for why in whys)
     return Fix((edit,), Safety.UNSAFE if note else Safety.SAFE, "Pass device= to the factory", note)
 
 
-def _factory_effects(factory: cst.Call, module: Module) -> list[str]:
+def _factory_effects(module: Module, factory: cst.Call) -> list[str]:
     found = module.device_effect(factory)
     return found.split(", ") if found else []
 
@@ -227,13 +227,13 @@ def _chain(transfer: Transfer, factory: cst.Call) -> bool:
     return True
 
 
-def _effects(transfer: Transfer, factory: cst.Call, module: Module) -> Iterator[str]:
+def _effects(module: Module, transfer: Transfer, factory: cst.Call) -> Iterator[str]:
     """Yield the keys of the notes on what it changes that the transfer goes."""
     exact = module.any_dtype(factory)
     if transfer.like or transfer.dtype is not None:
-        if not exact or _may_be_complex(factory, module):
+        if not exact or _may_be_complex(module, factory):
             yield "cast"
-        if transfer.dtype is not None and not _is_dtype(transfer.dtype, factory, module):
+        if transfer.dtype is not None and not _is_dtype(module, transfer.dtype, factory):
             yield "dtype"
     elif _casts(transfer) and not exact and module.name(factory.func) != "torch.arange":
         yield "cast"
@@ -259,7 +259,7 @@ def _casts(transfer: Transfer) -> bool:
     return False
 
 
-def _is_dtype(node: cst.BaseExpression, factory: cst.Call, module: Module) -> bool:
+def _is_dtype(module: Module, node: cst.BaseExpression, factory: cst.Call) -> bool:
     """Say whether an expression is certainly a dtype that the factory can fill: one of torch's, or a tensor's own."""
     name = module.name(node) or ""
     if name.startswith("torch."):
@@ -267,13 +267,13 @@ def _is_dtype(node: cst.BaseExpression, factory: cst.Call, module: Module) -> bo
         return name.removeprefix("torch.") in kinds
     match node:
         case cst.Attribute(value=cst.Name() as tensor, attr=cst.Name(value="dtype")):
-            return certainly_tensor(module, tensor) or _has_sizes(tensor, module)
+            return certainly_tensor(module, tensor) or _has_sizes(module, tensor)
         case cst.Attribute(value=cst.Attribute() as tensor, attr=cst.Name(value="dtype")):
             return module.value(tensor).tensor
     return False
 
 
-def _has_sizes(tensor: cst.Name, module: Module) -> bool:
+def _has_sizes(module: Module, tensor: cst.Name) -> bool:
     """Say whether the function asks a named object for ``.size(…)``, which of all things with a dtype tensors have."""
     for read in module.reads(module.function(tensor) or module.root, tensor.value):
         above = module.parent(read)
@@ -282,7 +282,7 @@ def _has_sizes(tensor: cst.Name, module: Module) -> bool:
     return False
 
 
-def _may_be_complex(factory: cst.Call, module: Module) -> bool:
+def _may_be_complex(module: Module, factory: cst.Call) -> bool:
     """Say whether the factory's own dtype may be complex, of which a cast to a real one warns."""
     given = module.keyword(factory, "dtype")
     name = module.name(given) or ""
@@ -290,7 +290,7 @@ def _may_be_complex(factory: cst.Call, module: Module) -> bool:
     return given is not None and not (name.startswith("torch.") and real)
 
 
-def _seen(transfer: Transfer, factory: cst.Call, module: Module) -> Iterator[str]:
+def _seen(module: Module, transfer: Transfer, factory: cst.Call) -> Iterator[str]:
     """Yield the keys of the notes on what code could tell from the order of evaluation, or from torch's functions."""
     moved = [each for each in (transfer.target, transfer.dtype) if each is not None]
     if not all(free_of_effects(module, each) for each in moved):

@@ -133,18 +133,18 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    name = _name(node, module)
+    name = _name(module, node)
     if name is None:
         return
     heat = module.heat(node)
     if not heat.hot or module.bench(node) or module.error_path(node):
         return
-    if any(_clock(call, module) for call in _near(node, module)) or _ordered(node, module) or _asked(node, module):
+    if any(_clock(module, call) for call in _near(module, node)) or _ordered(module, node) or _asked(module, node):
         return
-    yield Hit(node, {"name": name}, fix=deletion(node, module, Safety.UNSAFE, _NOTE), why_hot=heat.why)
+    yield Hit(node, {"name": name}, fix=deletion(module, node, Safety.UNSAFE, _NOTE), why_hot=heat.why)
 
 
-def _name(node: cst.Call, module: Module) -> str | None:
+def _name(module: Module, node: cst.Call) -> str | None:
     """Return how a call that waits for the device is spelled in full, or None."""
     match node.func:
         case cst.Attribute(value=cst.Call(func=func), attr=cst.Name("synchronize")) if module.name(func) in _CURRENT:
@@ -153,7 +153,7 @@ def _name(node: cst.Call, module: Module) -> str | None:
     return name if name in _WAITS else None
 
 
-def _near(node: cst.Call, module: Module) -> Iterator[cst.CSTNode]:
+def _near(module: Module, node: cst.Call) -> Iterator[cst.CSTNode]:
     """Yield the calls in the statements beside the wait, and beside the ``if`` that holds it."""
     at = module.statement(node)
     while True:
@@ -169,20 +169,20 @@ def _near(node: cst.Call, module: Module) -> Iterator[cst.CSTNode]:
         at = above
 
 
-def _clock(call: cst.CSTNode, module: Module) -> bool:
-    return isinstance(call, cst.Call) and bool(_CLOCK.search(_spelled(call, module)))
+def _clock(module: Module, call: cst.CSTNode) -> bool:
+    return isinstance(call, cst.Call) and bool(_CLOCK.search(_spelled(module, call)))
 
 
-def _spelled(call: cst.Call, module: Module) -> str:
+def _spelled(module: Module, call: cst.Call) -> str:
     return module.name(call.func) or dotted_text(call.func) or ""
 
 
-def _ordered(node: cst.Call, module: Module) -> bool:
+def _ordered(module: Module, node: cst.Call) -> bool:
     """Say whether the function orders work itself: streams, graphs, collectives in flight, copies that do not wait."""
     for call in module.within(module.function(node) or module.root, cst.Call):
         if not isinstance(call, cst.Call):
             continue
-        if _OWN_ORDER.search(_spelled(call, module)) or module.keyword(call, "async_op") is not None:
+        if _OWN_ORDER.search(_spelled(module, call)) or module.keyword(call, "async_op") is not None:
             return True
         method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
         if method == "copy_" and len(call.args) > 1:
@@ -192,11 +192,11 @@ def _ordered(node: cst.Call, module: Module) -> bool:
     return False
 
 
-def _asked(node: cst.Call, module: Module) -> bool:
+def _asked(module: Module, node: cst.Call) -> bool:
     """Say whether a setting about timing asks for the wait."""
-    return any(_TIMING.search(name) for test, needed in module.tests(node) if needed for name in _words(test, module))
+    return any(_TIMING.search(name) for test, needed in module.tests(node) if needed for name in _words(module, test))
 
 
-def _words(test: cst.BaseExpression, module: Module) -> Iterator[str]:
+def _words(module: Module, test: cst.BaseExpression) -> Iterator[str]:
     for part in module.within(test, cst.Name, cst.Attribute):
         yield part.attr.value if isinstance(part, cst.Attribute) else getattr(part, "value")  # noqa: B009

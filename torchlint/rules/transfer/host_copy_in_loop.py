@@ -132,16 +132,16 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     heat = module.heat(node)
     if not heat.hot or module.bench(node) or module.error_path(node):
         return
-    whole = _chain(node, module)
-    consumers = _consumers(whole, module)
-    if any(module.name(call.func) in PACKERS for call in consumers) or _scalar_read(whole, module):
+    whole = _chain(module, node)
+    consumers = _consumers(module, whole)
+    if any(module.name(call.func) in PACKERS for call in consumers) or _scalar_read(module, whole):
         return
     forced = any((module.name(call.func) or "").partition(".")[0] in HOST_ONLY for call in consumers)
-    number = _is_number(copy, module)
+    number = _is_number(module, copy)
     batchwise = heat.grade is Grade.EVAL and module.inner_loop(node) is None and not number
-    forced = forced or (not number and _leaves_torch(whole, module))
+    forced = forced or (not number and _leaves_torch(module, whole))
     guessed = module.on_device(copy.tensor) is not True  # Only the author's own ``.cpu()`` says where it lives.
-    fix = _fix(copy, whole, module)
+    fix = _fix(module, copy, whole)
     graph = fix is not None and module.value(copy.tensor).grad is True
     yield Hit(
         node,
@@ -153,7 +153,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     )
 
 
-def _chain(node: cst.CSTNode, module: Module) -> cst.CSTNode:
+def _chain(module: Module, node: cst.CSTNode) -> cst.CSTNode:
     """Return the longest chain of methods and attributes that starts with `node`."""
     above = module.parent(node)
     while isinstance(above, (cst.Attribute, cst.Call)):
@@ -161,7 +161,7 @@ def _chain(node: cst.CSTNode, module: Module) -> cst.CSTNode:
     return node
 
 
-def _leaves_torch(whole: cst.CSTNode, module: Module) -> bool:
+def _leaves_torch(module: Module, whole: cst.CSTNode) -> bool:
     """Say whether other code than torch's works with the copy, an array or a list, at once: it is not collected."""
     above = module.parent(whole)
     outer = module.parent(above) if isinstance(above, cst.Arg) else None
@@ -169,14 +169,14 @@ def _leaves_torch(whole: cst.CSTNode, module: Module) -> bool:
     return module.value(whole).kind in ("ndarray", "list") and not collected and not isinstance(above, cst.AugAssign)
 
 
-def _scalar_read(whole: cst.CSTNode, module: Module) -> bool:
+def _scalar_read(module: Module, whole: cst.CSTNode) -> bool:
     """Say whether the chain ends in, or is the argument of, a read of one number."""
     above = module.parent(whole)
     outer = module.parent(above) if isinstance(above, cst.Arg) else None
     return any(module.scalar_reads(call) for call in (whole, outer) if call is not None)
 
 
-def _consumers(whole: cst.CSTNode, module: Module) -> list[cst.Call]:
+def _consumers(module: Module, whole: cst.CSTNode) -> list[cst.Call]:
     """Return the calls that take the copy as an argument, also under the name it is bound to."""
     above = module.parent(whole)
     if isinstance(above, cst.Arg):
@@ -190,12 +190,12 @@ def _consumers(whole: cst.CSTNode, module: Module) -> list[cst.Call]:
     return [call for call in holders if isinstance(call, cst.Call)]
 
 
-def _is_number(copy: HostRead, module: Module) -> bool:
+def _is_number(module: Module, copy: HostRead) -> bool:
     value = module.value(copy.tensor)
     return value.rank == 0 or value.origin == "loss"
 
 
-def _fix(copy: HostRead, whole: cst.CSTNode, module: Module) -> Fix | None:
+def _fix(module: Module, copy: HostRead, whole: cst.CSTNode) -> Fix | None:
     above = module.parent(whole)
     outer = module.parent(above) if isinstance(above, cst.Arg) else None
     if whole is not copy.node or not _only_moves(copy) or used_as_mapping(module, copy.tensor):
@@ -205,7 +205,7 @@ def _fix(copy: HostRead, whole: cst.CSTNode, module: Module) -> Fix | None:
         return Fix((Replace(copy.node, kept),), Safety.UNSAFE, "Add up on the device", NOTE)
     match outer:
         case cst.Call(func=cst.Attribute(value=cst.Name(), attr=cst.Name("append"))):
-            joins = _joins(outer, module) if _detached(copy) and keeps_its_values(module, copy.tensor, outer) else []
+            joins = _joins(module, outer) if _detached(copy) and keeps_its_values(module, copy.tensor, outer) else []
             if not joins:
                 return Fix((Replace(copy.node, kept),), Safety.UNSAFE, "Collect on the device", NOTE)
             whole_stack = [Append(join, ".cpu()") for join in joins]
@@ -228,7 +228,7 @@ def _detached(copy: HostRead) -> bool:
     return isinstance(func, cst.Attribute) and func.attr.value == "detach"
 
 
-def _joins(append: cst.Call, module: Module) -> list[cst.Call]:
+def _joins(module: Module, append: cst.Call) -> list[cst.Call]:
     """Return the calls of stack and cat that are the list's only readers, or nothing."""
     found = []
     for read in module.gathered(append) or ():

@@ -135,16 +135,16 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     yield Hit(
         node if trip.direct else trip.copy.node,
         {"expr": module.code(trip.copy.node), "back": module.code(trip.maker.func), "equivalent": equivalent},
-        fix=_fix(trip, module) if trip.direct else None,
+        fix=_fix(module, trip) if trip.direct else None,
         severity=Severity.INFO if forced or module.compiled(node) else None,
         why_hot=module.heat(trip.copy.node).why,
     )
 
 
-def _fix(trip: RoundTrip, module: Module) -> Fix | None:
+def _fix(module: Module, trip: RoundTrip) -> Fix | None:
     """Return the same call in torch where one NumPy function is called on the copy, and on numbers else."""
     inner = trip.maker.args[0].value
-    if not isinstance(inner, cst.Call) or not _same_device(trip, module):
+    if not isinstance(inner, cst.Call) or not _same_device(module, trip):
         return None
     name = module.name(inner.func) or ""
     function = name.rpartition(".")[2]
@@ -160,12 +160,12 @@ def _fix(trip: RoundTrip, module: Module) -> Fix | None:
     beside = [n for n in module.within(inner, cst.Name) if not module.is_within(n, trip.copy.node)]
     if any(module.value(n).kind in HOST_KINDS for n in beside):
         return None
-    args = [arg.with_changes(value=_on_device(arg.value, module)) for arg in inner.args]
+    args = [arg.with_changes(value=_on_device(module, arg.value)) for arg in inner.args]
     made = cst.Call(cst.Attribute(maker.value, cst.Name(EQUIVALENTS[function])), args)
     return Fix((Replace(trip.back, made),), Safety.UNSAFE, f"Use torch.{EQUIVALENTS[function]} on the device", NOTE)
 
 
-def _same_device(trip: RoundTrip, module: Module) -> bool:
+def _same_device(module: Module, trip: RoundTrip) -> bool:
     """Say whether the result goes to the tensor's own device: ``.to(x.device)`` of a trip that left from `x`."""
     match trip.back:
         case cst.Call(func=cst.Attribute(value=made, attr=cst.Name("to")), args=[cst.Arg(keyword=None, value=target)]):
@@ -175,17 +175,17 @@ def _same_device(trip: RoundTrip, module: Module) -> bool:
     return False
 
 
-def _on_device(node: cst.BaseExpression, module: Module) -> cst.BaseExpression:
+def _on_device(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
     """Return the expression with ``x.cpu().numpy()`` replaced by ``x``."""
     match node:
         case cst.Call(func=cst.Attribute(value=cst.Call() as copy, attr=cst.Name("numpy"))):
             read = module.host_copy(copy)
             return read.tensor if read is not None else node
         case cst.Comparison(left=left, comparisons=rest):
-            others = [c.with_changes(comparator=_on_device(c.comparator, module)) for c in rest]
-            return node.with_changes(left=_on_device(left, module), comparisons=others)
+            others = [c.with_changes(comparator=_on_device(module, c.comparator)) for c in rest]
+            return node.with_changes(left=_on_device(module, left), comparisons=others)
         case cst.BinaryOperation(left=left, right=right):
-            return node.with_changes(left=_on_device(left, module), right=_on_device(right, module))
+            return node.with_changes(left=_on_device(module, left), right=_on_device(module, right))
         case cst.UnaryOperation(expression=inner):
-            return node.with_changes(expression=_on_device(inner, module))
+            return node.with_changes(expression=_on_device(module, inner))
     return node

@@ -143,37 +143,37 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if module.name(node.func) not in _FACTORIES or not node.args or node.args[0].keyword:
         return
     data = node.args[0].value
-    values = list(_numbers(data, module))
+    values = list(_numbers(module, data))
     if not values or None in values:
         return
-    place, target = _place(node, module)
+    place, target = _place(module, node)
     if place is None:
         return
     heat = module.heat(node)
     if not heat.hot or module.bench(node) or module.error_path(node):
         return
-    if module.cached(node) or module.keyword(node, "requires_grad") is not None or _fallback(place, module):
+    if module.cached(node) or module.keyword(node, "requires_grad") is not None or _fallback(module, place):
         return
     listed = isinstance(data, (cst.List, cst.Tuple))
-    fix = None if listed else _fix(node, place, target, module)
+    fix = None if listed else _fix(module, node, place, target)
     yield Hit(place, {"expr": module.code(place)}, fix, message=_LIST if listed else None, why_hot=heat.why)
 
 
-def _fallback(place: cst.Call, module: Module) -> bool:
+def _fallback(module: Module, place: cst.Call) -> bool:
     """Say whether a conditional expression gives the number where there is nothing to compute."""
     return isinstance(module.parent(place), cst.IfExp)
 
 
-def _numbers(node: cst.BaseExpression, module: Module) -> Iterator[float | None]:
+def _numbers(module: Module, node: cst.BaseExpression) -> Iterator[float | None]:
     """Yield the numbers of a literal, also of a list; None for what is not one."""
     match node:
         case cst.List(elements=elements) | cst.Tuple(elements=elements):
             for element in elements:
-                yield from _numbers(element.value, module)
+                yield from _numbers(module, element.value)
         case cst.Integer() | cst.Float():
             yield _as_float(node.evaluated_value)
         case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
-            yield from (number if number is None else -number for number in _numbers(inner, module))
+            yield from (number if number is None else -number for number in _numbers(module, inner))
         case cst.Name(value="True" | "False"):
             yield float(node.value == "True")
         case cst.Call(args=[cst.Arg(value=cst.SimpleString() as text)]) if module.name(node.func) == "builtins.float":
@@ -200,9 +200,9 @@ def _spelled(text: cst.SimpleString) -> float:
         return math.nan
 
 
-def _fits(data: cst.BaseExpression, dtype: cst.BaseExpression | None, module: Module) -> bool:
+def _fits(module: Module, data: cst.BaseExpression, dtype: cst.BaseExpression | None) -> bool:
     """Say whether a number is in the range of its dtype: then torch.tensor and torch.full give the same."""
-    number = next(_numbers(data, module))
+    number = next(_numbers(module, data))
     if number is None:
         return False
     in_floats = math.isnan(number) or math.isinf(number) or abs(number) <= _LARGEST
@@ -216,7 +216,7 @@ def _fits(data: cst.BaseExpression, dtype: cst.BaseExpression | None, module: Mo
     return low <= number <= high and (name in _RANGES or isinstance(data, (cst.Integer, cst.Name)))
 
 
-def _place(node: cst.Call, module: Module) -> tuple[cst.Call | None, cst.BaseExpression | None]:
+def _place(module: Module, node: cst.Call) -> tuple[cst.Call | None, cst.BaseExpression | None]:
     """Return the call that brings the number to the device, the factory's own or the move of it, and the device."""
     given = module.keyword(node, "device")
     if given is not None:
@@ -235,7 +235,7 @@ def _place(node: cst.Call, module: Module) -> tuple[cst.Call | None, cst.BaseExp
     return found.call, named if plain else None
 
 
-def _fix(node: cst.Call, place: cst.Call, target: cst.BaseExpression | None, module: Module) -> Fix | None:
+def _fix(module: Module, node: cst.Call, place: cst.Call, target: cst.BaseExpression | None) -> Fix | None:
     given = {arg.keyword.value if arg.keyword is not None else arg.star for arg in node.args[1:]}
     if target is None or not isinstance(node.func, cst.Attribute) or given - _KEPT:
         return None
@@ -243,13 +243,13 @@ def _fix(node: cst.Call, place: cst.Call, target: cst.BaseExpression | None, mod
     new = node.with_changes(func=node.func.with_changes(attr=cst.Name("full")), args=args)
     if place is not node:
         new = with_keyword(new, "device", target)
-    fits = _fits(node.args[0].value, module.keyword(node, "dtype"), module)
-    note = one_sentence(["" if fits else _NOTE, _ODD if _may_differ(place, target, module) else ""])
+    fits = _fits(module, node.args[0].value, module.keyword(node, "dtype"))
+    note = one_sentence(["" if fits else _NOTE, _ODD if _may_differ(module, place, target) else ""])
     safety = Safety.UNSAFE if note else Safety.SAFE
     return Fix((Replace(place, new),), safety, "Fill the number on the device", note)
 
 
-def _may_differ(place: cst.Call, target: cst.BaseExpression, module: Module) -> bool:
+def _may_differ(module: Module, place: cst.Call, target: cst.BaseExpression) -> bool:
     """Say whether code replaces or watches torch's functions, compiles them, or could tell when the device is asked."""
     if not free_of_effects(module, target) and module.keyword(place, "device") is not target:
         return True

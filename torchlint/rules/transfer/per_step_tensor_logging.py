@@ -134,8 +134,8 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         return
     for read in module.scalar_reads(node):
         sinks = module.logged_in(read.node)
-        if sinks and _in_step(node, module) and not module.read_before(read):
-            yield _hit(read, sinks, module)
+        if sinks and _in_step(module, node) and not module.read_before(read):
+            yield _hit(module, read, sinks)
 
 
 @rule.on(cst.Call)
@@ -146,18 +146,18 @@ def check_tensors(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     for tensor in module.shown_tensors(sink):
         read = HostRead(tensor, tensor, "format")
-        if _in_step(node, module) and not module.read_before(read):
+        if _in_step(module, node) and not module.read_before(read):
             severity = Severity.INFO if sink.kind == "debug" else None
-            fix = _throttled(node, module)
+            fix = _throttled(module, node)
             words = {"sink": module.code(node.func)}
             yield Hit(tensor, words, fix, severity, why_hot=module.heat(node).why)
 
 
-def _in_step(node: cst.CSTNode, module: Module) -> bool:
+def _in_step(module: Module, node: cst.CSTNode) -> bool:
     return module.heat(node).train and not module.bench(node) and not module.error_path(node)
 
 
-def _hit(read: HostRead, sinks: list[Sink], module: Module) -> Hit:
+def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
     often = [sink for sink in sinks if module.heat(sink.call).train]
     sink = (often or sinks)[0]
     words = {"expr": module.code(read.node), "sink": module.code(sink.call.func)}
@@ -165,14 +165,14 @@ def _hit(read: HostRead, sinks: list[Sink], module: Module) -> Hit:
     if not often:
         message: str | None = _LATER
     elif sink.kind == "meter":
-        message, fix = _METER, _kept(read, module)
+        message, fix = _METER, _kept(module, read)
     else:
         message = None if read.how in ("format", "print") else _READ
-        fix = _throttled(sink.call, module) if module.is_within(read.node, sink.call) else None
+        fix = _throttled(module, sink.call) if module.is_within(read.node, sink.call) else None
     return Hit(read.node, words, fix, message=message, why_hot=(*read.inside, *module.heat(read.node).why))
 
 
-def _throttled(call: cst.Call, module: Module) -> Fix | None:
+def _throttled(module: Module, call: cst.Call) -> Fix | None:
     """Suggest to log only every N steps, where the loop counts them and the call is a statement of its own."""
     counter = module.step_counter(module.heat(call).loop)
     line = module.statement(call)
@@ -183,7 +183,7 @@ def _throttled(call: cst.Call, module: Module) -> Fix | None:
     return None
 
 
-def _kept(read: HostRead, module: Module) -> Fix | None:
+def _kept(module: Module, read: HostRead) -> Fix | None:
     """Suggest the detached tensor for a meter that is handed the number itself."""
     if read.how not in ("item", "float") or not isinstance(module.parent(read.node), cst.Arg):
         return None

@@ -111,14 +111,14 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = module.transfer(node)
     if transfer is None or module.bench(node) or module.error_path(node):
         return
-    pinned = _pinned(transfer.source, module)
+    pinned = _pinned(module, transfer.source)
     heat = module.heat(node)
-    if pinned is None or heat.grade < Grade.SAMPLE or _beside(node, module):
+    if pinned is None or heat.grade < Grade.SAMPLE or _beside(module, node):
         return
     yield Hit(pinned, {"expr": module.code(pinned)}, _fix(transfer, pinned), why_hot=heat.why)
 
 
-def _pinned(source: cst.BaseExpression, module: Module) -> cst.Call | None:
+def _pinned(module: Module, source: cst.BaseExpression) -> cst.Call | None:
     """Return the call that pins what is moved, where the pinned tensor has no other use."""
     match source:
         case cst.Call(func=cst.Attribute(attr=cst.Name("pin_memory")), args=[]):
@@ -126,12 +126,12 @@ def _pinned(source: cst.BaseExpression, module: Module) -> cst.Call | None:
         case cst.Name(value=name):
             definition = module.definition(source)
             scope = module.function(source) or module.root
-            made = _pinned(definition, module) if isinstance(definition, cst.Call) else None
+            made = _pinned(module, definition) if isinstance(definition, cst.Call) else None
             return made if len(module.reads(scope, name)) == 1 else None
     return None
 
 
-def _beside(node: cst.Call, module: Module) -> bool:
+def _beside(module: Module, node: cst.Call) -> bool:
     """Say whether another thread or stream does the work."""
     if any(module.name(call.func) in _STREAMS for call in module.contexts(node)):
         return True

@@ -115,12 +115,12 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if module.name(node.func) == "torch.nn.functional.one_hot":
         bound = module.arguments(node, "torch.nn.functional.one_hot")
         sized, values, alternative = bound.named.get("num_classes"), bound.value("tensor"), "pass num_classes="
-    elif (signature := _repeats(node, module)) is not None:
+    elif (signature := _repeats(module, node)) is not None:
         bound = module.arguments(node, signature)
         sized, values, alternative = bound.named.get("output_size"), bound.value("repeats"), "pass output_size="
     else:
         return
-    if sized is not None or bound.open or values is None or not _hot(node, module):
+    if sized is not None or bound.open or values is None or not _hot(module, node):
         return
     if module.on_device(values) is True:
         heat = module.heat(node)
@@ -129,7 +129,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(node, words, severity=severity, why_hot=heat.why)
 
 
-def _repeats(node: cst.Call, module: Module) -> str | None:
+def _repeats(module: Module, node: cst.Call) -> str | None:
     """Return the signature of a call of repeat_interleave, as a function or a tensor's method."""
     if module.name(node.func) == "torch.repeat_interleave":
         # With one argument alone, that is the tensor of repeats.
@@ -147,15 +147,15 @@ def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         return
     indices = [part.slice.value for part in node.slice if isinstance(part.slice, cst.Index)]
     for index in indices:
-        alternative = _alternative(index, module)
+        alternative = _alternative(module, index)
         if alternative is None or module.on_device(node.value) is not True:
             continue
-        if _hot(node, module):
+        if _hot(module, node):
             words = {"index": module.code(index), "alternative": alternative}
             yield Hit(node, words, message=_INDEX, why_hot=module.heat(node).why)
 
 
-def _alternative(index: cst.BaseExpression, module: Module) -> str | None:
+def _alternative(module: Module, index: cst.BaseExpression) -> str | None:
     """Return what to do instead where an index lives on the host; None where it does not, or is not known to."""
     if isinstance(index, cst.List):
         values = [module.value(each.value) for each in index.elements]
@@ -170,5 +170,5 @@ def _alternative(index: cst.BaseExpression, module: Module) -> str | None:
     return None if module.factories(index, filled=True) else "build the index on the device"
 
 
-def _hot(node: cst.CSTNode, module: Module) -> bool:
+def _hot(module: Module, node: cst.CSTNode) -> bool:
     return module.heat(node).hot and not module.bench(node) and not module.error_path(node)

@@ -147,17 +147,17 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             continue
         if module.bench(node) or module.error_path(node) or module.read_before(read):
             continue
-        severity = Severity.INFO if _decides(node, module) else None
+        severity = Severity.INFO if _decides(module, node) else None
         yield Hit(
             read.node,
             {"expr": module.code(read.node)},
-            fix=_fix(read, module),
+            fix=_fix(module, read),
             severity=severity,
             why_hot=(*read.inside, *heat.why),
         )
 
 
-def _decides(node: cst.CSTNode, module: Module) -> bool:
+def _decides(module: Module, node: cst.CSTNode) -> bool:
     """Say whether the read stands in a condition: the value chooses the next step on the host."""
     child = node
     for above in module.ancestors(node):
@@ -167,25 +167,25 @@ def _decides(node: cst.CSTNode, module: Module) -> bool:
     return False
 
 
-def _fix(read: HostRead, module: Module) -> Fix | None:
+def _fix(module: Module, read: HostRead) -> Fix | None:
     above = module.parent(read.node)
     if read.how not in ("item", "float"):
         return None
     if isinstance(above, cst.AugAssign):
-        return _accumulated(read, above, module)
+        return _accumulated(module, read, above)
     if isinstance(above, cst.Arg) and _is_append(module.parent(above)):
         title = "Collect the tensors and read them together after the loop"
         return Fix((Replace(read.node, _method(read.tensor, "detach")),), Safety.SUGGESTION, title)
     return None
 
 
-def _accumulated(read: HostRead, step: cst.AugAssign, module: Module) -> Fix | None:
+def _accumulated(module: Module, read: HostRead, step: cst.AugAssign) -> Fix | None:
     found = module.accumulator(step)
     if found is None:
         return None
     value = module.value(read.tensor)
     kind = "float" if read.how == "float" else KIND_OF_DTYPE.get(value.dtype or "")
-    proven = found.unseen and value.device == CUDA and _is_exact(read, found.start, step, module)
+    proven = found.unseen and value.device == CUDA and _is_exact(module, read, found.start, step)
     if value.grad and kind is None:
         kind = "float"  # nearly always: a complex value has a gradient graph too, so it proves nothing
     total = kind or found.start
@@ -196,7 +196,7 @@ def _accumulated(read: HostRead, step: cst.AugAssign, module: Module) -> Fix | N
     return Fix(edits, Safety.SAFE if proven else Safety.SUGGESTION, "Sum on the device and read once after the loop")
 
 
-def _is_exact(read: HostRead, start: str, step: cst.AugAssign, module: Module) -> bool:
+def _is_exact(module: Module, read: HostRead, start: str, step: cst.AugAssign) -> bool:
     """Say whether the device's sum is certainly the one that Python would have computed, of the same type."""
     tensor = certain(module, read.tensor)
     if tensor is None or tensor.kind is None or not tensor.scalar:

@@ -104,7 +104,7 @@ rule = Rule(
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = module.transfer(node)
-    if transfer is None or transfer.like or not _hot(node, module):
+    if transfer is None or transfer.like or not _hot(module, node):
         return
     before, wide = transfer.source, module.named_dtype(transfer.dtype)
     cast = transfer.source if transfer.dtype is None else None
@@ -112,7 +112,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         before, wide = cast.func.value, module.cast_target(cast)
     elif "non_blocking" in transfer.given:
         return
-    times = _times(before, wide, module)
+    times = _times(module, before, wide)
     if times > 1 and module.value(before).device == "cpu":
         words = {"wide": wide or "", "k": str(times)}
         yield Hit(node, words, _fix(transfer), why_hot=module.heat(node).why)
@@ -122,7 +122,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 def check_back(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Find ``t.cpu().half()`` and ``t.to("cpu", torch.half)`` of a tensor whose dtype is wider."""
     copy = module.host_copy(node) if module.may_be_hot(node) else None
-    if copy is None or not _hot(node, module):
+    if copy is None or not _hot(module, node):
         return
     narrow: str | None = None
     cast: cst.CSTNode | None = node
@@ -138,11 +138,11 @@ def check_back(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(cast, words, message=_BACK, why_hot=module.heat(node).why)
 
 
-def _hot(node: cst.Call, module: Module) -> bool:
+def _hot(module: Module, node: cst.Call) -> bool:
     return module.heat(node).hot and not module.bench(node) and not module.error_path(node)
 
 
-def _times(before: cst.BaseExpression, wide: str | None, module: Module) -> int:
+def _times(module: Module, before: cst.BaseExpression, wide: str | None) -> int:
     """Return by what a cast multiplies the bytes of each element; 0 where a dtype is not known."""
     narrow = module.exact_dtype(before)
     return BYTES[wide] // BYTES[narrow] if wide is not None and narrow is not None else 0

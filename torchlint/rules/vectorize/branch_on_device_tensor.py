@@ -116,7 +116,7 @@ rule = Rule(
 @rule.on(cst.If, cst.While, cst.IfExp, cst.Assert, cst.CompIf)
 def statement(node: _Tested, module: Module) -> Iterator[Hit]:
     word = {cst.While: "while", cst.Assert: "assert"}.get(type(node), "if")
-    yield from _judge(_leaves(node.test), word, module)
+    yield from _judge(module, _leaves(node.test), word)
 
 
 @rule.on(cst.BooleanOperation, cst.UnaryOperation)
@@ -127,9 +127,9 @@ def expression(node: cst.BooleanOperation | cst.UnaryOperation, module: Module) 
         return
     if isinstance(node, cst.BooleanOperation):
         word = "and" if isinstance(node.operator, cst.And) else "or"
-        yield from _judge([leaf for leaf in _leaves(node) if module.is_within(leaf, node.left)], word, module)
+        yield from _judge(module, [leaf for leaf in _leaves(node) if module.is_within(leaf, node.left)], word)
     elif isinstance(node.operator, cst.Not):
-        yield from _judge(_leaves(node.expression), "not", module)
+        yield from _judge(module, _leaves(node.expression), "not")
 
 
 def _nested(node: cst.CSTNode | None) -> bool:
@@ -145,22 +145,22 @@ def _leaves(test: cst.BaseExpression) -> list[cst.BaseExpression]:
     return [test]
 
 
-def _judge(leaves: list[cst.BaseExpression], word: str, module: Module) -> Iterator[Hit]:
+def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Iterator[Hit]:
     """Speak of the first operand that waits: one finding for one test."""
-    test = next((leaf for leaf in leaves if _reads_device(leaf, module)), None)
+    test = next((leaf for leaf in leaves if _reads_device(module, leaf)), None)
     if test is None or module.bench(test):
         return
     heat = module.heat(test)
     holder = next((a for a in module.ancestors(test) if isinstance(a, (*_TESTS, cst.BaseSmallStatement))), None)
-    if not heat.step or _early_exit(holder, module):
+    if not heat.step or _early_exit(module, holder):
         return
-    stop = _stop(test, holder, module)
-    fix = _fix(holder, test, module) if stop is None and isinstance(holder, cst.If) and holder.test is test else None
+    stop = _stop(module, test, holder)
+    fix = _fix(module, holder, test) if stop is None and isinstance(holder, cst.If) and holder.test is test else None
     severity = Severity.INFO if stop is not None else None
     yield Hit(test, {"word": word}, fix=fix, severity=severity, message=stop, why_hot=heat.why)
 
 
-def _early_exit(holder: cst.CSTNode | None, module: Module) -> bool:
+def _early_exit(module: Module, holder: cst.CSTNode | None) -> bool:
     """Say whether a test only ends a loop inside the step: decoding until all have ended, a solver that converges."""
     loops = module.loops(holder) if holder is not None else []
     inside = bool(loops) and module.heat(loops[0]).grade >= module.heat(loops[0].body).grade
@@ -170,7 +170,7 @@ def _early_exit(holder: cst.CSTNode | None, module: Module) -> bool:
     return False
 
 
-def _reads_device(test: cst.BaseExpression, module: Module) -> bool:
+def _reads_device(module: Module, test: cst.BaseExpression) -> bool:
     """Say whether Python must ask a tensor on the device for its truth."""
     match test:
         case cst.Call() if module.name(test.func) in _COMPARES:
@@ -187,7 +187,7 @@ def _reads_device(test: cst.BaseExpression, module: Module) -> bool:
     return bool(module.on_device(test))
 
 
-def _stop(test: cst.BaseExpression, holder: cst.CSTNode | None, module: Module) -> str | None:
+def _stop(module: Module, test: cst.BaseExpression, holder: cst.CSTNode | None) -> str | None:
     """Return the message for a test that is asserted or guards a raise; for NaN or infinity also a break or return."""
     calls = (module.code(c.func) for c in module.within(test, cst.Call) if isinstance(c, cst.Call))
     finite = any(name.endswith(_FINITE) for name in calls)
@@ -196,7 +196,7 @@ def _stop(test: cst.BaseExpression, holder: cst.CSTNode | None, module: Module) 
     return (_GUARD if finite else _CHECK) if isinstance(holder, (cst.If, cst.Assert)) else None
 
 
-def _fix(node: cst.If, test: cst.BaseExpression, module: Module) -> Fix | None:
+def _fix(module: Module, node: cst.If, test: cst.BaseExpression) -> Fix | None:
     """Return the two-way select for ``if c: a = f(a)`` (``else: a = g(a)``) over tensors of the same shape."""
     taken = _select(node.body)
     other = _select(node.orelse.body) if isinstance(node.orelse, cst.Else) else None
@@ -208,7 +208,7 @@ def _fix(node: cst.If, test: cst.BaseExpression, module: Module) -> Fix | None:
     if other is not None and not other.targets[0].target.deep_equals(name):
         return None
     sides = [taken.value] if other is None else [taken.value, otherwise]
-    if not all(module.value(side).tensor and _scaled(side, name.value, module) for side in sides):
+    if not all(module.value(side).tensor and _scaled(module, side, name.value) for side in sides):
         return None
     torch = module.called("torch", "torch")
     select = cst.Call(cst.parse_expression(f"{torch}.where"), [*map(cst.Arg, (test, taken.value, otherwise))])
@@ -225,7 +225,7 @@ def _select(suite: cst.BaseSuite) -> cst.Assign | None:
     return None
 
 
-def _scaled(node: cst.BaseExpression, name: str, module: Module) -> bool:
+def _scaled(module: Module, node: cst.BaseExpression, name: str) -> bool:
     """Say whether an expression is plain arithmetic on one tensor and numbers: of its shape, and without effects."""
     match node:
         case cst.Name(value=value):
@@ -233,7 +233,7 @@ def _scaled(node: cst.BaseExpression, name: str, module: Module) -> bool:
         case cst.Integer() | cst.Float():
             return True
         case cst.UnaryOperation(operator=cst.Minus() | cst.Plus(), expression=inner):
-            return _scaled(inner, name, module)
+            return _scaled(module, inner, name)
         case cst.BinaryOperation(left=left, right=right):
-            return _scaled(left, name, module) and _scaled(right, name, module)
+            return _scaled(module, left, name) and _scaled(module, right, name)
     return False

@@ -123,10 +123,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not often and module.on_device(tensor) is not True:
         return
     words = {"name": name.rpartition(".")[2], "tensor": module.code(tensor), "method": _CALLS[name]}
-    yield Hit(node, words, _fix(node, tensor, module), None if often else Severity.INFO, why_hot=heat.why)
+    yield Hit(node, words, _fix(module, node, tensor), None if often else Severity.INFO, why_hot=heat.why)
 
 
-def _fix(node: cst.Call, tensor: cst.BaseExpression, module: Module) -> Fix:
+def _fix(module: Module, node: cst.Call, tensor: cst.BaseExpression) -> Fix:
     name = module.name(node.func) or ""
     held = tensor
     if not isinstance(tensor, _SIMPLE):
@@ -137,12 +137,12 @@ def _fix(node: cst.Call, tensor: cst.BaseExpression, module: Module) -> Fix:
         return Fix((Replace(node, new),), Safety.SUGGESTION, "Sort the tensor")
     dim = [cst.Arg(cst.Integer("0"))] if name == "builtins.sum" else []
     new = cst.Call(cst.Attribute(held, cst.Name(name.rpartition(".")[2])), dim)
-    if name in ("builtins.any", "builtins.all") and not _tested(node, module):
+    if name in ("builtins.any", "builtins.all") and not _tested(module, node):
         new = cst.Call(cst.Name("bool"), [cst.Arg(new)])
     return Fix((Replace(node, new),), Safety.UNSAFE, "Use the method of the tensor", _NOTE)
 
 
-def _tested(node: cst.Call, module: Module) -> bool:
+def _tested(module: Module, node: cst.Call) -> bool:
     """Say whether only the truth of the result is asked for."""
     match module.parent(node):
         case cst.If() | cst.While() | cst.Assert() | cst.UnaryOperation(operator=cst.Not()):

@@ -120,28 +120,28 @@ def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
     if isinstance(node.func, cst.Attribute):
         method, receiver = node.func.attr.value, node.func.value
     if name in _CALLS:
-        yield from _broken(node, _CALLS[name], module)
+        yield from _broken(module, node, _CALLS[name])
     elif method in _LEVELS and _LOGGER.search(dotted_text(receiver) or ""):
-        yield from _broken(node, "logging", module)
+        yield from _broken(module, node, "logging")
     elif (method in _SIZES or (name or "").rpartition(".")[2] in _SIZES) and _DYNAMIC not in module.text:
         if (
             module.value(receiver).tensor
             if receiver is not None and name is None
             else (name or "").startswith("torch.")
         ):
-            yield from _broken(node, f"{method}(), whose size depends on values,", module)
+            yield from _broken(module, node, f"{method}(), whose size depends on values,")
     elif (method in _READS or (name or "").rpartition(".")[2] in _READS) and _SCALARS not in module.text:
         used = not isinstance(module.parent(node), cst.Expr)
         tensor = node.args[0].value if node.args else receiver
         if used and tensor is not None and (method == "item" or name is not None) and module.value(tensor).tensor:
-            yield from _broken(node, f"reading a number ({module.code(node, 30)})", module)
+            yield from _broken(module, node, f"reading a number ({module.code(node, 30)})")
 
 
 @rule.on(cst.If, cst.IfExp, cst.While)
 def check_branch(node: cst.If | cst.IfExp | cst.While, module: Module) -> Iterator[Hit]:
     part = next((p for p in _operands(node.test) if module.value(p).tensor), None)
     if part is not None:
-        yield from _broken(node.test, f"branching on a tensor ({module.code(part, 30)})", module)
+        yield from _broken(module, node.test, f"branching on a tensor ({module.code(part, 30)})")
 
 
 @rule.on(cst.Subscript)
@@ -153,7 +153,7 @@ def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         return
     mask = module.value(index.value)
     if mask.dtype == "bool" and module.value(node.value).tensor:
-        yield from _broken(node, f"indexing by a mask ({module.code(node, 30)})", module)
+        yield from _broken(module, node, f"indexing by a mask ({module.code(node, 30)})")
 
 
 def _operands(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
@@ -166,18 +166,18 @@ def _operands(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         yield test
 
 
-def _broken(node: cst.BaseExpression, construct: str, module: Module) -> Iterator[Hit]:
+def _broken(module: Module, node: cst.BaseExpression, construct: str) -> Iterator[Hit]:
     how = module.compiled_by(node)
     if how is None or module.bench(node) or module.error_path(node):
         return
-    if isinstance(how, cst.Call) and any(_set(how, option, module) for option in ("fullgraph", "disable")):
+    if isinstance(how, cst.Call) and any(_set(module, how, option) for option in ("fullgraph", "disable")):
         return
     words = (word for test, _ in module.tests(node) for word in module.names_in(test))
     if not any(_LEFT_OUT.search(word) for word in words):
         yield Hit(node, {"construct": construct})
 
 
-def _set(how: cst.Call, option: str, module: Module) -> bool:
+def _set(module: Module, how: cst.Call, option: str) -> bool:
     """Say whether an option of ``torch.compile`` is given and not plainly off."""
     value = module.keyword(how, option)
     return value is not None and not (isinstance(value, cst.Name) and value.value == "False")

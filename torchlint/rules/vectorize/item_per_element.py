@@ -110,7 +110,7 @@ _OWN_KIND = {"float": "float", "double": "float", "half": "float", "int": "int",
 @rule.on(cst.For, cst.CompFor, cst.Call)
 def check(node: cst.For | cst.CompFor | cst.Call, module: Module) -> Iterator[Hit]:
     for found in module.element_reads(node):
-        fix = _fix(node, found, module)
+        fix = _fix(module, node, found)
         for read in found.reads:
             heat = module.heat(read.node)
             rare = not heat.hot and (found.single is not True or module.throttled(read.node))
@@ -125,7 +125,7 @@ def check(node: cst.For | cst.CompFor | cst.Call, module: Module) -> Iterator[Hi
             yield Hit(read.node, words, fix if read is found.reads[0] else None, severity, message, heat.why)
 
 
-def _fix(node: cst.CSTNode, found: ElementReads, module: Module) -> Fix | None:
+def _fix(module: Module, node: cst.CSTNode, found: ElementReads) -> Fix | None:
     """Return the rewrite to ``tolist()``; safe where a comprehension goes over what certainly has one dimension."""
     if found.single is not True:
         return None
@@ -133,19 +133,19 @@ def _fix(node: cst.CSTNode, found: ElementReads, module: Module) -> Fix | None:
     if isinstance(node, cst.Call):
         if found.reads[0].how == "item":
             return None
-        safety = Safety.SAFE if _same(node, found, module) else Safety.SUGGESTION
+        safety = Safety.SAFE if _same(module, node, found) else Safety.SUGGESTION
         return Fix((Append(found.tensor, ".tolist()"),), safety, title)
     if any(read.direct is None for read in found.reads):
         return None
-    safety = Safety.SAFE if _same(node, found, module) else Safety.SUGGESTION
-    whole = _whole(found, module)
+    safety = Safety.SAFE if _same(module, node, found) else Safety.SUGGESTION
+    whole = _whole(module, found)
     if whole is not None:
         return Fix((whole,), safety, title)
     plain = [Replace(r.node, r.direct) for r in found.reads if r.how == "item" and r.direct is not None]
     return Fix((Append(found.tensor, ".tolist()"), *plain), safety, title)
 
 
-def _same(node: cst.CSTNode, found: ElementReads, module: Module) -> bool:
+def _same(module: Module, node: cst.CSTNode, found: ElementReads) -> bool:
     """Say whether one ``tolist()`` certainly gives the numbers that the single reads give, at the same time."""
     if isinstance(node, cst.For) or not module.one_dimensional(found.tensor):
         return False
@@ -157,7 +157,7 @@ def _same(node: cst.CSTNode, found: ElementReads, module: Module) -> bool:
     return runs_at_once(module, node, found) and keeps_its_shape(module, found.tensor, node)
 
 
-def _whole(found: ElementReads, module: Module) -> Replace | None:
+def _whole(module: Module, found: ElementReads) -> Replace | None:
     """Return the replacement of ``[v.item() for v in t]`` by ``t.tolist()``: the list has Python's own types."""
     how = found.reads[0].how
     own = how == "item" or how == _OWN_KIND.get(module.value(found.tensor).dtype or "")

@@ -128,20 +128,20 @@ rule = Rule(
 
 @rule.on(cst.For, cst.CompFor)
 def check(node: _Loop, module: Module) -> Iterator[Hit]:
-    found = _found(node, module)
-    if not found or any(_found(outer, module) for outer in _outer(node, module)):
+    found = _found(module, node)
+    if not found or any(_found(module, outer) for outer in _outer(module, node)):
         return
-    heat = module.heat(_body(node, module))
+    heat = module.heat(_body(module, node))
     severity = Severity.INFO if module.compiled(node) else None
-    place = node if isinstance(node, cst.For) else _holder(node, module)
+    place = node if isinstance(node, cst.For) else _holder(module, node)
     yield Hit(place, message=found, severity=severity, why_hot=heat.why)
 
 
-def _holder(node: cst.CSTNode, module: Module) -> cst.CSTNode:
+def _holder(module: Module, node: cst.CSTNode) -> cst.CSTNode:
     return next(a for a in module.ancestors(node) if not isinstance(a, cst.CompFor))
 
 
-def _outer(node: _Loop, module: Module) -> Iterator[_Loop]:
+def _outer(module: Module, node: _Loop) -> Iterator[_Loop]:
     """Yield the loops around a loop."""
     for above in module.ancestors(node):
         if isinstance(above, cst.For):
@@ -150,61 +150,61 @@ def _outer(node: _Loop, module: Module) -> Iterator[_Loop]:
             yield above.for_in
 
 
-def _body(node: _Loop, module: Module) -> cst.CSTNode:
+def _body(module: Module, node: _Loop) -> cst.CSTNode:
     """Return what a loop repeats: its block, or the element of its comprehension."""
     if isinstance(node, cst.For):
         return node.body
-    holder = _holder(node, module)
+    holder = _holder(module, node)
     return getattr(holder, "elt", holder)
 
 
-def _found(node: _Loop, module: Module) -> str:
+def _found(module: Module, node: _Loop) -> str:
     """Return the message for a loop that torch could do at once, or an empty string."""
-    body = _body(node, module)
-    if isinstance(node, cst.CompFor) and (node.ifs or isinstance(_holder(node, module), cst.DictComp)):
+    body = _body(module, node)
+    if isinstance(node, cst.CompFor) and (node.ifs or isinstance(_holder(module, node), cst.DictComp)):
         return ""
     if not module.heat(body).hot or module.bench(node) or module.structural(node):
         return ""
     count = module.count(node)
     if count is not None and count <= _FEW:
         return ""
-    message = _row(node, body, module)
+    message = _row(module, node, body)
     if not message or not module.only_tensor_work(body):
         return ""
     return message if isinstance(node, cst.CompFor) or module.independent(node) else ""
 
 
-def _row(node: _Loop, body: cst.CSTNode, module: Module) -> str:
+def _row(module: Module, node: _Loop, body: cst.CSTNode) -> str:
     over = module.over(node)
     for goes in over:
         target = goes.target
         if not isinstance(target, cst.Name):
             continue
         if isinstance(goes.iterated, cst.Call) and module.name(goes.iterated.func) == "builtins.range":
-            return _indexed(target, goes.iterated, body, module)
+            return _indexed(module, target, goes.iterated, body)
         value = module.value(goes.iterated)
         if module.asked_for_type(goes.iterated):
             return ""
-        if not value.loose and module.on_device(goes.iterated) and _works(body, target, module):
+        if not value.loose and module.on_device(goes.iterated) and _works(module, body, target):
             return _ROWS
     return ""
 
 
-def _indexed(index: cst.Name, counts: cst.Call, body: cst.CSTNode, module: Module) -> str:
+def _indexed(module: Module, index: cst.Name, counts: cst.Call, body: cst.CSTNode) -> str:
     """Judge ``for i in range(n)``: elements of a tensor taken by ``i``, or a tensor compared with ``i``."""
-    if _masked(index, body, module):
+    if _masked(module, index, body):
         return _MASKS
     if not any(module.sized(arg.value) for arg in counts.args):
         return ""
     taken = [s for s in module.within(body, cst.Subscript) if isinstance(s, cst.Subscript)]
-    read = [s for s in taken if _picks(s, index, module) and module.on_device(s.value)]
-    if not any(_works(body, s, module) for s in read):
+    read = [s for s in taken if _picks(module, s, index) and module.on_device(s.value)]
+    if not any(_works(module, body, s) for s in read):
         return ""
-    nested = any(_picks_two(s, module) for s in taken) and any(True for _ in module.within(body, cst.For))
+    nested = any(_picks_two(module, s) for s in taken) and any(True for _ in module.within(body, cst.For))
     return _NESTED if nested else rule.message
 
 
-def _masked(index: cst.Name, body: cst.CSTNode, module: Module) -> bool:
+def _masked(module: Module, index: cst.Name, body: cst.CSTNode) -> bool:
     for test in module.within(body, cst.Comparison):
         match test:
             case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator=cst.Equal(), comparator=right)]):
@@ -213,21 +213,21 @@ def _masked(index: cst.Name, body: cst.CSTNode, module: Module) -> bool:
     return False
 
 
-def _picks(node: cst.Subscript, index: cst.Name, module: Module) -> bool:
+def _picks(module: Module, node: cst.Subscript, index: cst.Name) -> bool:
     """Say whether a subscript takes part of a tensor by the loop's index."""
     return any(bool(module.same(item, index)) for item in node.slice)
 
 
-def _picks_two(node: cst.Subscript, module: Module) -> bool:
+def _picks_two(module: Module, node: cst.Subscript) -> bool:
     return len({name for item in node.slice for name in module.names_in(item)}) > 1
 
 
-def _works(body: cst.CSTNode, part: cst.CSTNode, module: Module, depth: int = 3) -> bool:
+def _works(module: Module, body: cst.CSTNode, part: cst.CSTNode, depth: int = 3) -> bool:
     """Say whether a tensor operation is done on a part: arithmetic, a torch function or one of its methods."""
-    return any(_operates(use, body, module, depth) for use in module.same(body, part))
+    return any(_operates(module, use, body, depth) for use in module.same(body, part))
 
 
-def _operates(use: cst.CSTNode, body: cst.CSTNode, module: Module, depth: int) -> bool:
+def _operates(module: Module, use: cst.CSTNode, body: cst.CSTNode, depth: int) -> bool:
     above = module.parent(use)
     while isinstance(above, (cst.Subscript, cst.Index, cst.SubscriptElement, cst.Element, cst.Tuple, cst.List)):
         above = module.parent(above)
@@ -240,5 +240,5 @@ def _operates(use: cst.CSTNode, body: cst.CSTNode, module: Module, depth: int) -
         case cst.Attribute(attr=cst.Name(value=method)):
             return isinstance(module.parent(above), cst.Call) and method not in _HOST
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]) if depth:
-            return _works(body, name, module, depth - 1)
+            return _works(module, body, name, depth - 1)
     return False

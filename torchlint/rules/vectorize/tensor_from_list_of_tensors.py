@@ -111,18 +111,18 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     data = node.args[0].value
     tensors = module.holds_device_tensors(data)
-    if not tensors and not _reads(data, module):
+    if not tensors and not _reads(module, data):
         return
     if module.bench(node) or module.error_path(node) or module.throttled(node):
         return
     heat = module.heat(node)
-    message = _ITEMS if not tensors else _DETACHED if _graph(data, module) else None
+    message = _ITEMS if not tensors else _DETACHED if _graph(module, data) else None
     severity = None if heat.hot else Severity.INFO
-    fix = _fix(node, name, data, module) if tensors else None
+    fix = _fix(module, node, name, data) if tensors else None
     yield Hit(node, {"factory": module.code(node.func)}, fix, severity, message, heat.why)
 
 
-def _reads(data: cst.BaseExpression, module: Module) -> bool:
+def _reads(module: Module, data: cst.BaseExpression) -> bool:
     """Say whether a comprehension gives nothing but what ``.item()`` reads from device tensors."""
     match data:
         case cst.ListComp(elt=elt, for_in=cst.CompFor() as loop):
@@ -131,12 +131,12 @@ def _reads(data: cst.BaseExpression, module: Module) -> bool:
     return False
 
 
-def _graph(data: cst.BaseExpression, module: Module) -> bool:
+def _graph(module: Module, data: cst.BaseExpression) -> bool:
     item = module.value(data).item
     return item is not None and item.grad is True
 
 
-def _fix(node: cst.Call, name: str, data: cst.BaseExpression, module: Module) -> Fix | None:
+def _fix(module: Module, node: cst.Call, name: str, data: cst.BaseExpression) -> Fix | None:
     """Return the rewrite to stack, where everything in the list is a tensor and only a device is asked for."""
     given = {arg.keyword.value if arg.keyword is not None else "" for arg in node.args[1:]}
     item = module.value(data).item

@@ -120,8 +120,8 @@ def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
         return
     parts = _parts(call, name)
     grown = [p for p in (parts[:1] + parts[1:][-1:]) if p.deep_equals(place)]
-    loop = _loop(node, place, module) if len(grown) == 1 else None
-    if loop is None or (name in _NUMPY and not _collects_results(loop, parts, module)):
+    loop = _loop(module, node, place) if len(grown) == 1 else None
+    if loop is None or (name in _NUMPY and not _collects_results(module, loop, parts)):
         return
     heat = module.heat(node)
     args = {"call": module.code(call.func), "name": module.code(place)}
@@ -129,7 +129,7 @@ def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
         yield Hit(call, args, severity=Severity.INFO, message=_NUMPY_MESSAGE, why_hot=heat.why)
     else:
         severity = None if heat.grade > Grade.COLD else Severity.INFO
-        yield Hit(call, args, fix=_fix(node, call, loop, module), severity=severity, why_hot=heat.why)
+        yield Hit(call, args, fix=_fix(module, node, call, loop), severity=severity, why_hot=heat.why)
 
 
 def _parts(call: cst.Call, name: str) -> list[cst.BaseExpression]:
@@ -141,7 +141,7 @@ def _parts(call: cst.Call, name: str) -> list[cst.BaseExpression]:
     return [e.value for e in first.elements]
 
 
-def _loop(node: cst.Assign, place: cst.BaseExpression, module: Module) -> cst.For | cst.While | None:
+def _loop(module: Module, node: cst.Assign, place: cst.BaseExpression) -> cst.For | cst.While | None:
     """Return the innermost loop that carries the grown value from one iteration to the next and never reads it."""
     if _KEPT.search(module.code(place)):
         return None
@@ -149,7 +149,7 @@ def _loop(node: cst.Assign, place: cst.BaseExpression, module: Module) -> cst.Fo
         bound = module.names_in(loop.target) if isinstance(loop, cst.For) else frozenset()
         if module.names_in(place) & bound:
             continue
-        if module.reset(loop, place, node) or any(_used(read, module) for read in module.same(loop, place)):
+        if module.reset(loop, place, node) or any(_used(module, read) for read in module.same(loop, place)):
             return None
         count = module.count(loop)
         if (count is None or count > _FEW) and not module.structural(loop):
@@ -157,7 +157,7 @@ def _loop(node: cst.Assign, place: cst.BaseExpression, module: Module) -> cst.Fo
     return None
 
 
-def _used(read: cst.CSTNode, module: Module) -> bool:
+def _used(module: Module, read: cst.CSTNode) -> bool:
     """Say whether the loop does more with the grown value than to grow it, bind it or ask for its size."""
     above = module.parent(read)
     match above:
@@ -178,20 +178,20 @@ def _used(read: cst.CSTNode, module: Module) -> bool:
     return True
 
 
-def _collects_results(loop: cst.For | cst.While, parts: list[cst.BaseExpression], module: Module) -> bool:
+def _collects_results(module: Module, loop: cst.For | cst.While, parts: list[cst.BaseExpression]) -> bool:
     if module.has_model_call(loop) or (isinstance(loop, cst.For) and module.is_loader(loop.iter)):
         return True
     reads = (c.func for p in parts for c in module.within(p, cst.Call) if isinstance(c, cst.Call))
     return any(isinstance(f, cst.Attribute) and f.attr.value in ("numpy", "cpu", "tolist") for f in reads)
 
 
-def _fix(node: cst.Assign, call: cst.Call, loop: cst.For | cst.While, module: Module) -> Fix | None:
+def _fix(module: Module, node: cst.Assign, call: cst.Call, loop: cst.For | cst.While) -> Fix | None:
     place, function = node.targets[0].target, module.function(node)
     if not isinstance(place, cst.Name) or node.value is not call or loop.orelse is not None:
         return None
     name, scope = place.value, function or module.root
     new = f"{name}_parts"
-    start, parts = _seed(place, loop, scope, module), call.args[0].value
+    start, parts = _seed(module, place, loop, scope), call.args[0].value
     if start is None or module.same(scope, cst.Name(new)) or not isinstance(parts, (cst.Tuple, cst.List)):
         return None
     first = parts.elements[0].value.deep_equals(place)
@@ -211,7 +211,7 @@ def _fix(node: cst.Assign, call: cst.Call, loop: cst.For | cst.While, module: Mo
     return Fix(edits, Safety.UNSAFE, "Collect the parts in a list and concatenate once after the loop", _NOTE)
 
 
-def _seed(place: cst.Name, loop: cst.For | cst.While, scope: cst.CSTNode, module: Module) -> cst.Assign | None:
+def _seed(module: Module, place: cst.Name, loop: cst.For | cst.While, scope: cst.CSTNode) -> cst.Assign | None:
     """Return the assignment before the loop, in its block, where nothing but the growth touches the name until its end."""
     writes = module.writes(scope, place.value)
     first = module.small_statement(writes[0]) if len(writes) == 2 else None

@@ -39,14 +39,14 @@ class Use(enum.IntEnum):
     """Back-propagated."""
 
 
-def furthest(read: cst.CSTNode, module: Module, depth: int = _DEPTH) -> tuple[Use, cst.CSTNode]:
+def furthest(module: Module, read: cst.CSTNode, depth: int = _DEPTH) -> tuple[Use, cst.CSTNode]:
     """Return how far the value of an expression gets, and where; assigned names are followed."""
     node = read
     while True:
         above = module.parent(node)
         if above is None:
             return Use.ESCAPES, node
-        found = _step(node, above, module, depth)
+        found = _step(module, node, above, depth)
         if isinstance(found, Use):
             return found, node
         if isinstance(found, tuple):
@@ -55,14 +55,14 @@ def furthest(read: cst.CSTNode, module: Module, depth: int = _DEPTH) -> tuple[Us
 
 
 def _step(
-    node: cst.CSTNode, above: cst.CSTNode, module: Module, depth: int
+    module: Module, node: cst.CSTNode, above: cst.CSTNode, depth: int
 ) -> Use | cst.CSTNode | tuple[Use, cst.CSTNode]:
     match above:
         case cst.Attribute(value=value, attr=cst.Name(value=attr)) if value is node:
-            return _attribute(above, attr, module)
+            return _attribute(module, above, attr)
         case cst.Arg():
             call = module.parent(above)
-            return _argument(call, module) if isinstance(call, cst.Call) else Use.ESCAPES
+            return _argument(module, call) if isinstance(call, cst.Call) else Use.ESCAPES
         case cst.FormattedStringExpression():
             return Use.SHOWN
         case cst.BinaryOperation(operator=cst.Modulo(), left=cst.SimpleString() | cst.ConcatenatedString()):
@@ -72,13 +72,13 @@ def _step(
         case cst.If() | cst.While() | cst.Assert() | cst.Expr():
             return Use.READ
         case cst.CompFor(target=cst.Name(value=name), iter=iterated) if iterated is node:
-            return _named(name, module.parent(above) or above, module, depth)
+            return _named(module, name, module.parent(above) or above, depth)
         case cst.For(target=cst.Name(value=name), iter=iterated) if iterated is node:
-            return _named(name, above.body, module, depth)
+            return _named(module, name, above.body, depth)
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
-            return _named(name, module.function(above) or module.root, module, depth)
+            return _named(module, name, module.function(above) or module.root, depth)
         case cst.AugAssign(target=cst.Name(value=name)):
-            return _named(name, module.function(above) or module.root, module, depth)
+            return _named(module, name, module.function(above) or module.root, depth)
         case cst.Subscript(value=value):
             return above if value is node else Use.READ
         case cst.BaseSmallStatement() | cst.BaseCompoundStatement() | cst.NamedExpr() | cst.CompFor():
@@ -86,14 +86,14 @@ def _step(
     return above
 
 
-def _named(name: str, scope: cst.CSTNode, module: Module, depth: int) -> tuple[Use, cst.CSTNode]:
+def _named(module: Module, name: str, scope: cst.CSTNode, depth: int) -> tuple[Use, cst.CSTNode]:
     if depth == 0:
         return Use.ESCAPES, scope
-    found = [furthest(read, module, depth - 1) for read in module.reads(scope, name)]
+    found = [furthest(module, read, depth - 1) for read in module.reads(scope, name)]
     return max(found, key=lambda f: f[0], default=(Use.READ, scope))
 
 
-def _attribute(node: cst.Attribute, attr: str, module: Module) -> Use | cst.CSTNode:
+def _attribute(module: Module, node: cst.Attribute, attr: str) -> Use | cst.CSTNode:
     above = module.parent(node)
     if attr == "backward":
         return Use.GRAD
@@ -104,7 +104,7 @@ def _attribute(node: cst.Attribute, attr: str, module: Module) -> Use | cst.CSTN
     return node
 
 
-def _argument(call: cst.Call, module: Module) -> Use | cst.CSTNode:
+def _argument(module: Module, call: cst.Call) -> Use | cst.CSTNode:
     name = module.name(call.func) or ""
     package, _, last = name.partition(".")
     if name.startswith(("torch.autograd", "torch.func")):

@@ -115,7 +115,7 @@ def accumulation(module: Module, loop: cst.For | cst.While) -> Accumulation | No
     if not steps or not backwards or any(counter(module, c, loop) is not None for c in backwards):
         return None
     test = tests[0]
-    return None if test is None or None in tests else Accumulation(backwards, tuple(steps), test, _period(test, module))
+    return None if test is None or None in tests else Accumulation(backwards, tuple(steps), test, _period(module, test))
 
 
 def counter(module: Module, call: cst.Call, loop: cst.CSTNode) -> cst.BaseExpression | None:
@@ -133,7 +133,7 @@ def _is_call(call: cst.Call, method: str) -> bool:
     return isinstance(call.func, cst.Attribute) and call.func.attr.value == method
 
 
-def _period(test: cst.BaseExpression, module: Module) -> cst.BaseExpression | None:
+def _period(module: Module, test: cst.BaseExpression) -> cst.BaseExpression | None:
     for node in module.within(test, cst.BinaryOperation):
         if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
             return node.right

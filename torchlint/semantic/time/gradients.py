@@ -21,21 +21,21 @@ _CUTS = frozenset(("detach", "detach_", "data"))
 _FREEZING = re.compile(r"freez|frozen|set_requires_grad|no_?grad", re.IGNORECASE)
 
 
-def differentiates(place: cst.CSTNode, module: Module) -> bool:
+def differentiates(module: Module, place: cst.CSTNode) -> bool:
     """Say whether code inside `place` asks autograd for something: a backward pass, a gradient, a hook."""
     for node in module.within(place, cst.Attribute, nested=True):
         assert isinstance(node, cst.Attribute)
         attr, above = node.attr.value, module.parent(node)
         if attr in _NEEDS or (attr == "grad" and not isinstance(above, cst.AssignTarget)):
             return True
-        if attr == "requires_grad" and isinstance(above, cst.AssignTarget) and not _assigned_false(above, module):
+        if attr == "requires_grad" and isinstance(above, cst.AssignTarget) and not _assigned_false(module, above):
             return True
         if attr == "requires_grad_" and not (isinstance(above, cst.Call) and _is_false(above.args)):
             return True
     return any(module.is_step(c) for c in module.within(place, cst.Call) if isinstance(c, cst.Call))
 
 
-def frozen(model: cst.CSTNode, module: Module) -> bool:
+def frozen(module: Module, model: cst.CSTNode) -> bool:
     """Say whether the file switches off the gradients of a model's parameters, under the name it has at `model`."""
     names = _names(model)
     for node in module.nodes(cst.Call, cst.Assign):
@@ -43,17 +43,17 @@ def frozen(model: cst.CSTNode, module: Module) -> bool:
             target = node.targets[0].target
             named = isinstance(target, cst.Attribute) and target.attr.value == "requires_grad"
             loop = next((a for a in module.ancestors(node) if isinstance(a, cst.For)), None) if named else None
-            if loop is not None and _assigned_false(node.targets[0], module) and names & _words(loop.iter, module):
+            if loop is not None and _assigned_false(module, node.targets[0]) and names & _words(module, loop.iter):
                 return True
         elif isinstance(node, cst.Call):
             callee = dotted_text(node.func) or ""
             off = callee.endswith(".requires_grad_") and _is_false(node.args)
-            if (off or _FREEZING.search(callee.rpartition(".")[2])) and names & _words(node, module):
+            if (off or _FREEZING.search(callee.rpartition(".")[2])) and names & _words(module, node):
                 return True
     return False
 
 
-def only_detached(call: cst.Call, module: Module) -> bool:
+def only_detached(module: Module, call: cst.Call) -> bool:
     """Say whether nothing but ``.detach()`` or ``.data`` is asked of a call's result, where it is read at all."""
     found = False
     for use in module.uses(call):
@@ -67,17 +67,17 @@ def only_detached(call: cst.Call, module: Module) -> bool:
     return found
 
 
-def trained_elsewhere(call: cst.Call, module: Module) -> bool:
+def trained_elsewhere(module: Module, call: cst.Call) -> bool:
     """Say whether another call of the same model, by its name in this file, records a graph that is put to use."""
     name = dotted_text(call.func)
     calls = (other for other in module.nodes(cst.Call) if isinstance(other, cst.Call) and other is not call)
     same = [other for other in calls if name is not None and dotted_text(other.func) == name]
     return any(
-        module.no_grad(other) is False and module.uses(other) and not only_detached(other, module) for other in same
+        module.no_grad(other) is False and module.uses(other) and not only_detached(module, other) for other in same
     )
 
 
-def proves_no_grad(function: cst.CSTNode, module: Module) -> bool:
+def proves_no_grad(module: Module, function: cst.CSTNode) -> bool:
     """Say whether a function would raise if a graph were recorded: ``numpy()`` of a tensor that then requires grad."""
     for call in module.within(function, cst.Call):
         if not isinstance(call, cst.Call):
@@ -99,11 +99,11 @@ def _names(model: cst.CSTNode) -> set[str]:
     return {p for p in parts if p not in ("self", "cls", "module", "forward", "")}
 
 
-def _words(node: cst.CSTNode, module: Module) -> set[str]:
+def _words(module: Module, node: cst.CSTNode) -> set[str]:
     return {n.value for n in module.within(node, cst.Name) if isinstance(n, cst.Name)}
 
 
-def _assigned_false(target: cst.CSTNode, module: Module) -> bool:
+def _assigned_false(module: Module, target: cst.CSTNode) -> bool:
     home = module.small_statement(target)
     return isinstance(home, cst.Assign) and isinstance(home.value, cst.Name) and home.value.value == "False"
 
@@ -173,12 +173,12 @@ def _left_alone(module: Module, value: cst.BaseExpression) -> bool:
         return True
     for definition in module.definitions(value):
         for use in binding_uses(module, definition, value.value):
-            if use.way is Way.WRITTEN or (use.way is Way.ESCAPES and not _appended(use, value.value, module, value)):
+            if use.way is Way.WRITTEN or (use.way is Way.ESCAPES and not _appended(module, use, value.value, value)):
                 return False
     return True
 
 
-def _appended(use: ObjectUse, name: str, module: Module, value: cst.BaseExpression) -> bool:
+def _appended(module: Module, use: ObjectUse, name: str, value: cst.BaseExpression) -> bool:
     """Say whether a use is the very ``append`` that keeps the tensor."""
     return module.is_within(value, use.node) and isinstance(use.node, cst.Call)
 

@@ -105,20 +105,20 @@ class Pace(Part):
 
     def furthest(self, read: cst.CSTNode) -> tuple[Use, cst.CSTNode]:
         """Return how far the value of an expression gets, and where; assigned names are followed."""
-        return furthest(read, self._module)
+        return furthest(self._module, read)
 
     def differentiates(self, place: cst.CSTNode) -> bool:
         """Say whether code inside `place` asks autograd for something: a backward pass, a gradient, a hook."""
-        return gradients.differentiates(place, self._module)
+        return gradients.differentiates(self._module, place)
 
     def frozen(self, model: cst.CSTNode) -> bool:
         """Say whether the file switches off the gradients of a model's parameters, under its name at `model`."""
-        return gradients.frozen(model, self._module)
+        return gradients.frozen(self._module, model)
 
     def detached_for_nothing(self, call: cst.Call) -> bool:
         """Say whether a model that is trained elsewhere in the file runs here for nothing but a detached result."""
-        return gradients.only_detached(call, self._module) and gradients.trained_elsewhere(call, self._module)
+        return gradients.only_detached(self._module, call) and gradients.trained_elsewhere(self._module, call)
 
     def proves_no_grad(self, function: cst.CSTNode) -> bool:
         """Say whether a function would raise if a graph were recorded (``model(x).numpy()``)."""
-        return gradients.proves_no_grad(function, self._module)
+        return gradients.proves_no_grad(self._module, function)

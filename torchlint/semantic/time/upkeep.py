@@ -104,25 +104,25 @@ def runs_training(module: Module, place: cst.CSTNode, depth: int, loops_alone: b
     """
     for loop in module.within(place, *LOOPS):
         kind = module.loop_kind(loop)
-        if kind is LoopKind.TRAIN and not (loops_alone and _bounded(loop, module)):
+        if kind is LoopKind.TRAIN and not (loops_alone and _bounded(module, loop)):
             return True
         if kind is LoopKind.EPOCH and not loops_alone:
             return True
     calls = [c for c in module.within(place, cst.Call) if isinstance(c, cst.Call)]
-    if any((not loops_alone and module.is_step(call)) or _starts_training(call, module) for call in calls):
+    if any((not loops_alone and module.is_step(call)) or _starts_training(module, call) for call in calls):
         return True
     callees = [f for call in calls for f in module.callees(call) if isinstance(f, cst.FunctionDef)]
     return depth > 0 and any(runs_training(module, callee.body, depth - 1, loops_alone) for callee in callees)
 
 
-def _bounded(loop: cst.CSTNode, module: Module) -> bool:
+def _bounded(module: Module, loop: cst.CSTNode) -> bool:
     """Say whether a loop ends after a literal number of rounds, or by a ``break`` of its own."""
     assert isinstance(loop, LOOPS)
     breaks = (b for b in module.within(loop.body, cst.Break) if module.loops(b)[:1] == [loop])
     return module.count(loop) is not None or any(True for _ in breaks)
 
 
-def _starts_training(call: cst.Call, module: Module) -> bool:
+def _starts_training(module: Module, call: cst.Call) -> bool:
     """Say whether a call of unknown code runs a training, by its name; ``model.train()`` only sets a mode."""
     func = call.func
     if isinstance(func, cst.Name):
@@ -172,12 +172,12 @@ def regions(module: Module) -> dict[cst.FunctionDef, cst.BaseExpression]:
     todo = [(function, how, _INLINED) for function, how in _compiled(module)]
     while todo:
         function, how, depth = todo.pop(0)
-        if function in found or _disabled(function, module):
+        if function in found or _disabled(module, function):
             continue
         found[function] = how
         for call in module.within(function.body, cst.Call) if depth else ():
             assert isinstance(call, cst.Call)
-            todo.extend((callee, how, depth - 1) for callee in _runs(call, module))
+            todo.extend((callee, how, depth - 1) for callee in _runs(module, call))
     return found
 
 
@@ -190,15 +190,15 @@ def _compiled(module: Module) -> Iterator[tuple[cst.FunctionDef, cst.BaseExpress
     for call in module.nodes(cst.Call):
         assert isinstance(call, cst.Call)
         if module.name(call.func) == "torch.compile" and call.args and call.args[0].keyword is None:
-            for function in _named(call.args[0].value, module):
+            for function in _named(module, call.args[0].value):
                 yield function, call
         elif isinstance(call.func, cst.Attribute) and call.func.attr.value == "compile":
             # ``nn.Module.compile()`` compiles in place; `_named` knows modules from regular expressions.
-            for function in _named(call.func.value, module):
+            for function in _named(module, call.func.value):
                 yield function, call
 
 
-def _named(node: cst.BaseExpression, module: Module) -> Iterator[cst.FunctionDef]:
+def _named(module: Module, node: cst.BaseExpression) -> Iterator[cst.FunctionDef]:
     """Yield the function that an expression names, or the ``forward`` of the module it is, where in this file."""
     if isinstance(node, cst.Attribute) and node.attr.value == "forward":
         node = node.value
@@ -211,13 +211,13 @@ def _named(node: cst.BaseExpression, module: Module) -> Iterator[cst.FunctionDef
             yield forward
 
 
-def _runs(call: cst.Call, module: Module) -> Iterator[cst.FunctionDef]:
+def _runs(module: Module, call: cst.Call) -> Iterator[cst.FunctionDef]:
     for target in module.callees(call):
         if isinstance(target, cst.FunctionDef):
             yield target
     if module.value(call.func).kind == "module":
-        yield from _named(call.func, module)
+        yield from _named(module, call.func)
 
 
-def _disabled(function: cst.FunctionDef, module: Module) -> bool:
+def _disabled(module: Module, function: cst.FunctionDef) -> bool:
     return any(module.name(callee(d.decorator)) in _DISABLE for d in function.decorators)
