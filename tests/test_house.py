@@ -166,7 +166,6 @@ OTHERWISE = {
     "cli/rule.py": {"--output-format", "severity"},  # an option of its own; a key of its JSON
     "cli/rules.py": {"--output-format"},  # an option of its own
     "cli/verify_options.py": {"--fail-on", "--output-format", "--timeout"},  # options of its own
-    "explain/questions.py": {"target_torch"},  # what a rule reads of its module
 }
 """Words that are spelled like a key, and stand for something else or before the table can be had."""
 

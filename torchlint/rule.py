@@ -19,7 +19,10 @@ import libcst as cst
 from torchlint.base.declaration import Declaration
 from torchlint.base.errors import CatalogError
 from torchlint.base.finding import Safety, Severity
-from torchlint.semantic.module import Grade, Module, Transfer, Why
+from torchlint.semantic.code.calls import spare_statement
+from torchlint.semantic.device.transfers import Transfer
+from torchlint.semantic.module import Module
+from torchlint.semantic.time.heat import Grade, Why
 
 __all__ = [
     "Append",
@@ -184,7 +187,7 @@ def deletion(module: Module, node: cst.Call, safety: Safety, note: str) -> Fix |
 
     A call that is all its ``if cuda:`` holds would leave an empty branch; that is better done by hand.
     """
-    statement = module.spare(node)
+    statement = spare_statement(module, node)
     return Fix((Remove(statement),), safety, "Delete the call", note) if statement is not None else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import string
 from pathlib import Path
@@ -13,8 +14,7 @@ from tests.checking import check, every_code
 from tests.engine.explaining import explained, program, report
 from torchlint.base.explanation import State, Verdict
 from torchlint.catalog import rule_file
-from torchlint.explain.questions import FACTS, PLAIN, TREE
-from torchlint.semantic.module import Module
+from torchlint.semantic.question import QUESTIONS
 
 PACKAGE = Path(rule_file.__file__).parents[1]
 FIXTURES = PACKAGE.parent / "fixtures"
@@ -308,32 +308,31 @@ def test_a_broken_file_has_findings_and_no_explanation() -> None:
 # -- the table of words ---------------------------------------------------------------------------------------------
 
 
+for _path in PACKAGE.glob("rules/*/*.py"):
+    importlib.import_module(".".join(_path.relative_to(PACKAGE.parent).with_suffix("").parts))
+
+
 def asked_by_rules() -> set[str]:
-    """Return the names of what rules ask of `module`."""
-    files = [*PACKAGE.glob("rules/*/*.py"), PACKAGE / "rule.py"]
-    nodes = (node for path in files for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-    return {
-        node.attr
-        for node in nodes
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "module"
-    }
+    """Return the names that rules import from the semantic model and call with the module first."""
+    asked: set[str] = set()
+    for path in (*PACKAGE.glob("rules/*/*.py"), PACKAGE / "rule.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.args]
+        about = [n.func.id for n in calls if isinstance(n.args[0], ast.Name) and n.args[0].id == "module"]
+        imports = (n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and "semantic" in (n.module or ""))
+        asked |= {alias.name for node in imports for alias in node.names} & set(about)
+    return asked
 
 
-def test_every_question_that_rules_ask_has_words() -> None:
-    missing = asked_by_rules() - FACTS.keys() - TREE - PLAIN
-    assert not missing, f"no words in explain/questions.py for {sorted(missing)}"
+def test_what_rules_ask_are_questions() -> None:
+    assert asked_by_rules() - QUESTIONS.keys() == set()
 
 
-def test_the_table_names_real_questions_once() -> None:
-    assert all(hasattr(Module, question) for question in (*FACTS, *TREE))
-    assert not FACTS.keys() & TREE
-
-
-@pytest.mark.parametrize("question", FACTS)
-def test_words_speak_of_arguments_that_there_are(question: str) -> None:
-    found = inspect.getattr_static(Module, question)
-    count = 0 if isinstance(found, property) else len(inspect.signature(found).parameters) - 1
-    for sentence in (FACTS[question].yes, FACTS[question].no):
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_words_speak_of_arguments_that_there_are(name: str) -> None:
+    question = QUESTIONS[name]
+    count = len(inspect.signature(getattr(importlib.import_module(question.home), name)).parameters) - 1
+    for sentence in (question.yes, question.no):
         fields = {name for _, name, _, _ in string.Formatter().parse(sentence) if name}
         assert fields <= {"answer", *map(str, range(count))}
 

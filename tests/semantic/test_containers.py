@@ -8,7 +8,10 @@ import libcst as cst
 import pytest
 
 from tests.checking import check
-from torchlint.semantic.module import Module, Value
+from torchlint.semantic.module import Module
+from torchlint.semantic.project.outside import Outside
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.value import Value
 
 HEAD = """
 import functools
@@ -24,9 +27,9 @@ there = torch.zeros(3, device="cuda")
 def probed(source: str) -> Value:
     """Return the value passed to the only call ``probe(...)``."""
     text = HEAD + textwrap.dedent(source)
-    module = Module(cst.parse_module(text), text, "train.py")
+    module = Module(cst.parse_module(text), text, "train.py", Outside())
     (call,) = [c for c in module.nodes(cst.Call) if isinstance(c, cst.Call) and module.code(c.func) == "probe"]
-    return module.value(call.args[0].value)
+    return inferred(module, call.args[0].value)
 
 
 RECORD = """

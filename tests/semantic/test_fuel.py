@@ -5,7 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.semantic.module import Module
-from torchlint.semantic.values.facts import FUEL
+from torchlint.semantic.project.outside import Outside
+from torchlint.semantic.values.facts import FUEL, values
 
 TEXT = """import torch
 
@@ -28,22 +29,22 @@ def user(x):
 
 
 def _module(text: str) -> tuple[Module, dict[str, cst.FunctionDef]]:
-    module = Module(cst.parse_module(text), text, "m.py")
+    module = Module(cst.parse_module(text), text, "m.py", Outside())
     return module, {f.name.value: f for f in module.nodes(cst.FunctionDef) if isinstance(f, cst.FunctionDef)}
 
 
 def test_a_full_analysis_serves_every_amount_of_fuel() -> None:
     module, functions = _module(TEXT)
-    values = module._values
-    least = values.run(functions["make"], 1)
-    assert values.run(functions["make"], FUEL) is least
+    found = values(module)
+    least = found.run(functions["make"], 1)
+    assert found.run(functions["make"], FUEL) is least
 
 
 def test_an_analysis_cut_short_is_made_again() -> None:
     module, functions = _module(TEXT)
-    values = module._values
-    short = values.run(functions["two"], 0)
-    full = values.run(functions["two"], FUEL)
+    found = values(module)
+    short = found.run(functions["two"], 0)
+    full = found.run(functions["two"], FUEL)
     assert full is not short
     assert short.result().kind == "?"
     assert full.result().device == "cuda"
@@ -51,9 +52,9 @@ def test_an_analysis_cut_short_is_made_again() -> None:
 
 def test_what_rests_on_a_short_answer_is_short_itself() -> None:
     module, functions = _module(TEXT)
-    values = module._values
-    assert values.run(functions["three"], 1).result().kind == "?"  # its callee's callee had none left
-    assert values.run(functions["three"], FUEL).result().device == "cuda"
+    found = values(module)
+    assert found.run(functions["three"], 1).result().kind == "?"  # its callee's callee had none left
+    assert found.run(functions["three"], FUEL).result().device == "cuda"
 
 
 def test_attributes_follow_the_same_rule() -> None:
@@ -64,7 +65,7 @@ def test_attributes_follow_the_same_rule() -> None:
     module, _ = _module(text)
     cls = module.nodes(cst.ClassDef)[0]
     assert isinstance(cls, cst.ClassDef)
-    values = module._values
-    assert values.class_attribute(cls, "x", 0).kind == "?"
-    assert values.class_attribute(cls, "x", FUEL).device == "cuda"
-    assert values.class_attribute(cls, "n", 1) is values.class_attribute(cls, "n", FUEL)
+    found = values(module)
+    assert found.class_attribute(cls, "x", 0).kind == "?"
+    assert found.class_attribute(cls, "x", FUEL).device == "cuda"
+    assert found.class_attribute(cls, "n", 1) is found.class_attribute(cls, "n", FUEL)

@@ -6,7 +6,11 @@ import libcst as cst
 import pytest
 
 from tests.semantic.test_values import module
-from torchlint.semantic.module import Grade, Module
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.module import Module
+from torchlint.semantic.project.outside import Outside
+from torchlint.semantic.time.autograd import no_grad
+from torchlint.semantic.time.heat import Grade, heat_of
 
 
 def probe(source: str, filename: str = "train.py") -> tuple[Module, cst.Call]:
@@ -20,7 +24,7 @@ def probe(source: str, filename: str = "train.py") -> tuple[Module, cst.Call]:
 
 def grade(source: str) -> Grade:
     found, call = probe(source)
-    return found.heat(call).grade
+    return heat_of(found, call).grade
 
 
 TRAIN = """
@@ -77,7 +81,7 @@ def test_an_early_continue_throttles() -> None:
 def test_heat_flows_into_helpers_with_its_reasons() -> None:
     source = "def helper():\n    probe()\n" + TRAIN.format("helper()", "pass", "pass")
     found, call = probe(source)
-    heat = found.heat(call)
+    heat = heat_of(found, call)
     assert heat.grade is Grade.TRAIN
     assert [why.text for why in heat.why] == ["helper() is called", "every training step of the loop"]
 
@@ -138,8 +142,8 @@ def test_roles(source: str, expected: Grade) -> None:
 
 def test_assume_hot() -> None:
     text = "def act():\n    probe()\n"
-    found = Module(cst.parse_module(text), text, "a.py", assume_hot=("act*",))
-    assert found.heat(found.nodes(cst.Call)[0]).grade is Grade.TRAIN
+    found = Module(cst.parse_module(text), text, "a.py", Outside(), assume_hot=("act*",))
+    assert heat_of(found, found.nodes(cst.Call)[0]).grade is Grade.TRAIN
 
 
 @pytest.mark.parametrize(
@@ -158,7 +162,7 @@ def test_assume_hot() -> None:
 )
 def test_no_grad(source: str, expected: bool | None) -> None:
     found, call = probe(source)
-    assert found.no_grad(call) is expected
+    assert no_grad(found, call) is expected
 
 
 @pytest.mark.parametrize(
@@ -167,4 +171,4 @@ def test_no_grad(source: str, expected: bool | None) -> None:
 )
 def test_bench_files(filename: str, expected: bool) -> None:
     found, call = probe("def f():\n    probe()", filename)
-    assert found.bench(call) is expected
+    assert is_benchmark(found, call) is expected

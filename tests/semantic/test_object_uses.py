@@ -6,7 +6,8 @@ import libcst as cst
 import pytest
 
 from torchlint.semantic.module import Module
-from torchlint.semantic.values.object_uses import Way, binding_uses
+from torchlint.semantic.project.outside import Outside
+from torchlint.semantic.uses.object_uses import Way, binding_uses
 
 CASES = [
     ("a method that computes", "x.sum()", {Way.COMPUTED}),
@@ -44,6 +45,6 @@ def test_use_is_told(what: str, code: str, ways: set[Way]) -> None:
         "import torch\n\n\ndef change(t):\n    t.clamp_(0, 1)\n\n\n"
         f"def run(self, y, kept, unknown):\n    x = torch.rand(4)\n{lines}\n"
     )
-    module = Module(cst.parse_module(source), source, "main.py")
+    module = Module(cst.parse_module(source), source, "main.py", Outside())
     made = next(n for n in module.nodes(cst.Assign) if isinstance(n, cst.Assign))
     assert {use.way for use in binding_uses(module, made, "x")} == ways

@@ -14,11 +14,18 @@ import pytest
 from tests.checking import job
 from torchlint.run.projects import forget, outside_of
 from torchlint.run.worker import analyse_job
-from torchlint.semantic.module import ACCEL, Grade, Module, Value
+from torchlint.semantic.code.flow import reads_of, writes_of
+from torchlint.semantic.code.scopes import base_names
+from torchlint.semantic.module import Module
+from torchlint.semantic.project.asked import reached_elsewhere, said_somewhere
 from torchlint.semantic.project.index import index
 from torchlint.semantic.project.outside import Outside
 from torchlint.semantic.project.project import Project
 from torchlint.semantic.project.search import Search
+from torchlint.semantic.time import autograd
+from torchlint.semantic.time.heat import Grade, heat_of
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.value import ACCEL, Value
 
 LOOP = """
 import torch
@@ -62,7 +69,7 @@ def probe(module: Module) -> cst.Call:
 
 def probed(folder: Path, files: Mapping[str, str], name: str = "train.py") -> Value:
     module = analysed(folder, files, name)
-    return module.value(probe(module).args[0].value)
+    return inferred(module, probe(module).args[0].value)
 
 
 # -- names --------------------------------------------------------------------------------------------------------
@@ -169,7 +176,7 @@ def test_a_module_class_by_a_base_in_another_file(tmp_path: Path, source: str) -
     module = analysed(tmp_path, {**NETS, "train.py": source}, "train.py")
     (cls,) = module.nodes(cst.ClassDef)
     assert isinstance(cls, cst.ClassDef)
-    assert "torch.nn.Module" in module.base_names(cls)
+    assert "torch.nn.Module" in base_names(module, cls)
 
 
 def test_a_base_that_only_sounds_like_a_module(tmp_path: Path) -> None:
@@ -179,7 +186,7 @@ def test_a_base_that_only_sounds_like_a_module(tmp_path: Path) -> None:
         "class Cfg(BaseModel):\n    def forward(self, x):\n        probe(x)\n",
     }
     found = analysed(tmp_path, files, "train.py")
-    assert found.heat(probe(found)).grade is Grade.COLD
+    assert heat_of(found, probe(found)).grade is Grade.COLD
 
 
 def test_heat_comes_from_the_loop_of_a_base_class(tmp_path: Path) -> None:
@@ -196,7 +203,7 @@ def test_heat_comes_from_the_loop_of_a_base_class(tmp_path: Path) -> None:
             """,
     }
     found = analysed(tmp_path, files, "pkg/train.py")
-    heat = found.heat(probe(found))
+    heat = heat_of(found, probe(found))
     assert heat.grade is Grade.TRAIN
     assert [why.text for why in heat.why] == [
         "log_losses() is called by a base class",
@@ -209,7 +216,7 @@ def test_heat_comes_from_the_loop_of_a_base_class(tmp_path: Path) -> None:
 def test_no_grad_comes_from_the_base_class(tmp_path: Path, method: str, no_grad: bool) -> None:
     source = f"import torch\nfrom engine import Engine\nclass Sub(Engine):\n    def {method}(self):\n        probe(1)\n"
     found = analysed(tmp_path, {"engine.py": LOOP, "train.py": source}, "train.py")
-    assert found.no_grad(probe(found)) is no_grad
+    assert autograd.no_grad(found, probe(found)) is no_grad
 
 
 # -- values -------------------------------------------------------------------------------------------------------
@@ -675,29 +682,29 @@ def test_texts_that_are_kept_are_bounded(tmp_path: Path, monkeypatch: pytest.Mon
 )
 def test_who_may_read_or_replace_a_name(tmp_path: Path, text: str, seen: bool) -> None:
     files = {"lib.py": "import torch\nscaler = 1\n", "deep/lib.py": "scaler = 2\n", "user.py": text}
-    assert analysed(tmp_path, files, "lib.py").reached("scaler") is seen
+    assert reached_elsewhere(analysed(tmp_path, files, "lib.py"), "scaler") is seen
 
 
 def test_a_project_of_too_many_files_is_not_read_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torchlint.semantic.project.search._MOST_FILES", 2)
     files = {f"{name}.py": "import torch\n" for name in "abc"}
     module = analysed(tmp_path, files, "a.py")
-    assert module.reached("torch") is None
-    assert module.said(lambda text: False)
+    assert reached_elsewhere(module, "torch") is None
+    assert said_somewhere(module, lambda text: False)
 
 
 def test_folders_without_code_of_the_project_are_passed_over(tmp_path: Path) -> None:
     taker = "from lib import scaler\n"
     files = {"lib.py": "scaler = 1\n", ".venv/a.py": taker, "env/pyvenv.cfg": "", "env/lib/a.py": taker}
-    assert analysed(tmp_path, files, "lib.py").reached("scaler") is False
+    assert reached_elsewhere(analysed(tmp_path, files, "lib.py"), "scaler") is False
 
 
 def test_a_default_and_an_annotation_are_read_around_the_function() -> None:
     text = "import torch\nmake = torch.ones\ndef f(make: make = make, *, other=make):\n    return make(other)\n"
-    module = Module(cst.parse_module(text), text, "main.py")
-    reads = module.reads(module.root, "make")
+    module = Module(cst.parse_module(text), text, "main.py", Outside())
+    reads = reads_of(module, module.root, "make")
     assert [module.name(read) for read in reads] == ["torch.ones", "torch.ones", "torch.ones", None]
-    assert len(module.writes(module.root, "make")) == 2
+    assert len(writes_of(module, module.root, "make")) == 2
 
 
 LOOKS = "import sys\nframe = sys._getframe\n"
@@ -741,4 +748,4 @@ def test_only_files_that_may_run_with_it_say_something_of_a_file(
     tmp_path: Path, files: dict[str, str], meets: bool
 ) -> None:
     module = analysed(tmp_path, {"train.py": "import torch\n", **files}, "train.py")
-    assert module.said(lambda text: "_getframe" in text) is meets
+    assert said_somewhere(module, lambda text: "_getframe" in text) is meets

@@ -7,7 +7,10 @@ import textwrap
 import libcst as cst
 import pytest
 
-from torchlint.semantic.module import ACCEL, CPU, CUDA, Module, Value
+from torchlint.semantic.module import Module
+from torchlint.semantic.project.outside import Outside
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.value import ACCEL, CPU, CUDA, Value
 
 HEAD = """
 import copy
@@ -22,7 +25,7 @@ from torch.utils.data import DataLoader
 def module(source: str, filename: str = "train.py") -> Module:
     """Parse `source` behind the usual imports."""
     text = HEAD + textwrap.dedent(source)
-    return Module(cst.parse_module(text), text, filename)
+    return Module(cst.parse_module(text), text, filename, Outside())
 
 
 def value_of(source: str, name: str = "probe") -> Value:
@@ -30,7 +33,7 @@ def value_of(source: str, name: str = "probe") -> Value:
     found = module(source)
     for call in found.nodes(cst.Call):
         if isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and call.func.value == name:
-            return found.value(call.args[0].value)
+            return inferred(found, call.args[0].value)
     raise AssertionError("no probe")
 
 

@@ -14,8 +14,9 @@ import pytest
 import torchlint.semantic
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
-from torchlint.semantic.values import observers
-from torchlint.semantic.values.observers import sees_itself, sees_variables
+from torchlint.semantic.project.outside import Outside
+from torchlint.semantic.uses import observers
+from torchlint.semantic.uses.observers import sees_itself, sees_variables
 
 parser = importlib.import_module("re._parser" if hasattr(re, "_parser") else "sre_parse")
 ANYTHING = "\0"
@@ -77,7 +78,7 @@ def test_words_alone_are_no_match() -> None:
     ],
 )
 def test_short_words_count_where_they_stand_alone(text: str, itself: bool, variables: bool) -> None:
-    module = Module(cst.parse_module(text), text, "m.py")
+    module = Module(cst.parse_module(text), text, "m.py", Outside())
     assert sees_itself(module) is itself
     assert sees_variables(module) is variables
 

@@ -24,7 +24,9 @@ from torchlint.edits.statement_spans import StatementSpans
 from torchlint.edits.text_fix import EditContext, text_fix
 from torchlint.engine.job import Job
 from torchlint.rule import Append, Grade, Hit, Module, Prepend, Remove, Replace, Rule, Safety, Why
+from torchlint.semantic.code.bindings import imported_over
 from torchlint.semantic.project.outside import Outside
+from torchlint.semantic.time.heat import heat_of
 from torchlint.source.paths import shown
 
 _FREQUENCIES = {
@@ -90,7 +92,7 @@ def module_of(
         accelerator=job.accelerator,
         assume_hot=job.assume_hot,
         python=python,
-        outside=outside,
+        outside=outside if outside is not None else Outside(),
     )
 
 
@@ -124,7 +126,7 @@ def _proven(module: Module, hit: Hit) -> Hit:
     if fix is None or fix.safety is not Safety.SAFE:
         return hit
     places = [hit.node, *(edit.node for edit in fix.edits if isinstance(edit, (Append, Prepend, Remove, Replace)))]
-    if not any(module.imported_over(place) for place in places):
+    if not any(imported_over(module, place) for place in places):
         return hit
     return replace(hit, fix=replace(fix, safety=Safety.UNSAFE, note=_IMPORTED))
 
@@ -219,7 +221,7 @@ class Placing:
             statement_end=last,
             fix=fix,
             why_hot=tuple(map(self.reason, hit.why_hot)),
-            frequency=_FREQUENCIES[self.module.heat(hit.node).grade],
+            frequency=_FREQUENCIES[heat_of(self.module, hit.node).grade],
         )
         return finding, crash
 

@@ -10,7 +10,11 @@ import libcst as cst
 from torchlint.base.explanation import Belief
 from torchlint.explain.line import Spots
 from torchlint.explain.origins import Origins
-from torchlint.semantic.module import ACCEL, CPU, CUDA, META, Module, Value
+from torchlint.semantic.module import Module
+from torchlint.semantic.values.accelerator import on_accelerator
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.place import on_device
+from torchlint.semantic.values.value import ACCEL, CPU, CUDA, META, Value
 
 _PLACES = {CUDA: "on the GPU", ACCEL: "on the program's device", CPU: "on the CPU", META: "on the meta device"}
 _DTYPES = {"float": "float32", "double": "float64", "half": "a 16-bit float", "int": "integer", "bool": "bool"}
@@ -96,7 +100,7 @@ class Beliefs:
             return False
         if self.module.name(node) is not None and not isinstance(node, cst.Call):
             return False
-        value = self.module.value(node)
+        value = inferred(self.module, node)
         if value.kind == "?" and isinstance(node, cst.Call) and _library(self.module.name(node.func)):
             return False
         if isinstance(node, cst.UnaryOperation) and isinstance(node.expression, cst.BaseNumber):
@@ -112,10 +116,10 @@ class Beliefs:
 
     def belief(self, node: cst.CSTNode) -> Belief:
         """Return what is held of one expression."""
-        value = self.module.value(node)
+        value = inferred(self.module, node)
         span = self.spots.span(node)
         at = self.spots.index.position(span.start) if span is not None else None
-        device = self.module.on_device(node)
+        device = on_device(self.module, node)
         unsure = value.kind == "?" or (
             value.kind in ("tensor", "batch") and value.device is None and device is not True
         )
@@ -149,7 +153,7 @@ class Beliefs:
 
     def words(self, node: cst.CSTNode) -> str:
         """Return what an expression is held to be, as a noun with its particulars."""
-        value = self.module.value(node)
+        value = inferred(self.module, node)
         return ", ".join([self._noun(node, value), *self._particulars(value)])
 
     def _noun(self, node: cst.CSTNode, value: Value) -> str:
@@ -185,7 +189,9 @@ class Beliefs:
         if value.device is not None:
             return _PLACES[value.device]
         if value.origin in ("model", "loss", "forward"):
-            return "where the model lives" if self.module.accel else "(no accelerator is in sight in this file)"
+            return (
+                "where the model lives" if on_accelerator(self.module) else "(no accelerator is in sight in this file)"
+            )
         if value.origin == "batch":
             return "of a batch, not known to be on the accelerator"
         return "whose device is not known"

@@ -103,7 +103,7 @@ class Search:
                     device = [answer]
                     break
         if pace:  # the condition is told with it
-            others = [answer for answer in others if answer.question != "tests"]
+            others = [answer for answer in others if answer.question != "conditions_around"]
         if device:  # that it is no tensor says as much
             others = [answer for answer in others if answer.question not in ("on_device", "one_tensor")]
         subjects = [answer.subject for answer in device]

@@ -7,18 +7,17 @@ that fact. Nothing here runs in a plain `check`.
 from __future__ import annotations
 
 import enum
-import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import libcst as cst
 
-from torchlint.explain.questions import FACTS
 from torchlint.rule import Grade, Module, Why
-from torchlint.semantic.device.host_reads import HostReads
-from torchlint.semantic.module import ACCEL, CUDA, Arguments, LoopKind, Value
+from torchlint.semantic.code.calls import Arguments
+from torchlint.semantic.question import Question
 from torchlint.semantic.time.heat import Heat
+from torchlint.semantic.time.loops import LoopKind
+from torchlint.semantic.values.value import ACCEL, CUDA, Value
 
 Key = tuple[object, ...]
 """A question with its arguments: nodes by identity, as they are compared by it."""
@@ -52,33 +51,34 @@ class Answer:
         return next((each for each in self.arguments if isinstance(each, cst.CSTNode)), None)
 
 
-PACE = frozenset(("heat", "function_heat", "may_be_hot", "throttled"))
-DEVICE = frozenset(("value", "accel", "devlike"))
+PACE = frozenset(("heat_of", "function_heat", "may_be_hot", "throttled"))
+DEVICE = frozenset(("inferred", "on_accelerator", "named_device"))
 _MAYBE_TENSOR = frozenset(("?", "tensor", "accumulated", "number", "ndarray", "batch"))
 # What else an answer that is not simply yes or no could have been.
-WIDE = frozenset(("bench", "error_path", "on_demand"))
+WIDE = frozenset(("is_benchmark", "on_error_path", "on_demand"))
 """Questions whose answer is imagined for all places at once, as rules also ask it of the callers."""
 _INSTEAD: Mapping[str, tuple[object, ...]] = {
-    "count": (None,),
+    "iteration_count": (None,),
     "compiled_by": (None,),
     "device_effect": ("",),
     "loader_role": ("train",),
-    "pins": (False,),
+    "pins_memory": (False,),
     "loop_kind": (LoopKind.TRAIN, LoopKind.OTHER),
     "sample_cost": (True,),
     "sample_role": (None,),
     "batches_go_to": (CUDA,),
     "moves_batches": (CUDA,),
-    "tests": ((),),
+    "conditions_around": ((),),
 }
 
 
 # These tell what a rule is about at all: were `print(x)` a backward pass, much would be flagged.
 _ABOUT = frozenset(
     (
-        "is_array is_dataset is_debug is_interval is_lightning is_loader is_model_call is_network is_replica is_step "
-        "lightning_trainer makes_loader mentions runs_replica training_arguments leaves sized streams_rows main_guard "
-        "is_exported read_as_number joined_afresh called_at_once"
+        "is_array is_dataset is_debug is_interval in_lightning is_loader is_model_call is_network "
+        "is_replica is_step makes_lightning_trainer makes_loader mentions runs_replica "
+        "makes_training_arguments leaves is_size streams_rows has_main_guard is_exported "
+        "read_as_number joined_afresh called_at_once "
     ).split()
 )
 
@@ -91,7 +91,7 @@ def otherwise(answer: Answer) -> tuple[object, ...]:
         return tuple(each for each in _INSTEAD[answer.question] if each != answer.answer)
     if isinstance(answer.answer, Arguments):
         return _fewer(answer.answer)
-    if answer.question == "keyword":
+    if answer.question == "keyword_argument":
         return (None,) * (answer.answer is not None)
     if isinstance(answer.answer, bool) and answer.question not in _ABOUT:
         return (not answer.answer,)
@@ -125,31 +125,32 @@ class World(Module):
         imagined: Mapping[Key, object] | None = None,
     ) -> None:
         vars(self).update(vars(module))
-        self._reads = HostReads(self)  # it remembers what follows from other answers
+        self.witness = self
         self.subjects = subjects
         self.policies = policies
         self.imagined = imagined or {}
         self.asked: list[Answer] = []
 
-    def tell(self, question: str, arguments: tuple[object, ...], truth: object) -> object:
+    def tell(self, question: Question, arguments: tuple[object, ...], truth: object) -> object:
         """Note a question with its true answer, and return the answer that is given."""
-        key: Key = (question, *(each if isinstance(each, (str, int, type(None))) else id(each) for each in arguments))
-        given = self.imagined.get(key, self.imagined.get((question,), truth))
+        name = question.name
+        key: Key = (name, *(each if isinstance(each, (str, int, type(None))) else id(each) for each in arguments))
+        given = self.imagined.get(key, self.imagined.get((name,), truth))
         if given is truth and self.policies:
-            given = self._changed(question, arguments, truth)
-        self.asked.append(Answer(question, arguments, key, truth, given))
+            given = self._changed(name, arguments, truth)
+        self.asked.append(Answer(name, arguments, key, truth, given))
         return given
 
     def _changed(self, question: str, arguments: tuple[object, ...], truth: object) -> object:
         if Policy.HOT in self.policies and question in PACE:
             return self._hot(question, arguments, truth)
         if Policy.ON_DEVICE in self.policies and question in DEVICE:
-            if question == "accel":
+            if question == "on_accelerator":
                 return truth or True
             subject = arguments[0] if arguments else None
             if subject not in self.subjects:
                 return truth
-            if question == "devlike":
+            if question == "named_device":
                 return truth if truth in (CUDA, ACCEL) else CUDA
             return self._moved(truth)
         return truth
@@ -157,7 +158,7 @@ class World(Module):
     def _hot(self, question: str, arguments: tuple[object, ...], truth: object) -> object:
         if isinstance(truth, Heat):
             node = next(each for each in arguments if isinstance(each, cst.CSTNode))
-            loop = next(iter(Module.loops(self, node)), None) if question == "heat" else None
+            loop = next(iter(self.loops(node)), None) if question == "heat_of" else None
             return truth if truth.grade is Grade.TRAIN else Heat(Grade.TRAIN, (Why("as imagined", node),), loop)
         wanted = question == "may_be_hot"
         return truth if truth is wanted else wanted
@@ -168,29 +169,3 @@ class World(Module):
         if truth.tensor and (truth.device in (CUDA, ACCEL) or (truth.device is None and truth.origin)):
             return truth
         return Value("tensor", device=CUDA, origin="model", grad=truth.grad, rank=0 if truth.kind == "number" else None)
-
-
-def _wrapped(question: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    def ask(self: World, *args: Any, **named: Any) -> Any:
-        truth = method(self, *args, **named)
-        if isinstance(truth, Iterator):
-            truth = tuple(truth)
-        given = self.tell(question, (*args, *named.values()), truth)
-        return iter(given) if isinstance(given, tuple) and question in _LAZY else given
-
-    return ask
-
-
-def _property(question: str, found: property) -> property:
-    def ask(self: World) -> Any:
-        assert found.fget is not None
-        return self.tell(question, (), found.fget(self))
-
-    return property(ask)
-
-
-_LAZY = frozenset(("tests", "shown_tensors", "element_reads"))
-for _question in FACTS:
-    _found = inspect.getattr_static(Module, _question)
-    _ask = _property(_question, _found) if isinstance(_found, property) else _wrapped(_question, _found)
-    setattr(World, _question, _ask)

@@ -10,8 +10,14 @@ from torchlint.base.explanation import Guard, Pace
 from torchlint.base.finding import Reason
 from torchlint.explain.line import Spots
 from torchlint.rule import Grade, Module, Why
-from torchlint.semantic.module import LOOPS, LoopKind
-from torchlint.semantic.time.heat import Heat
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.flow import call_sites
+from torchlint.semantic.code.guards import conditions_around, is_debug, is_interval, on_error_path, throttle
+from torchlint.semantic.code.scopes import is_compiled
+from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.time.autograd import no_grad
+from torchlint.semantic.time.heat import Heat, function_heat, heat_of, may_be_hot
+from torchlint.semantic.time.loops import LoopKind, loop_kind
 
 _GRADES = {
     Grade.TRAIN: "runs every training step",
@@ -44,7 +50,9 @@ class Paces:
             return None
         body = node.body.body if isinstance(node, LOOPS) else ()
         at = body[0] if body else node
-        heat = self.module.function_heat(at) if isinstance(at, cst.FunctionDef) else self.module.heat(self._inner(at))
+        heat = (
+            function_heat(self.module, at) if isinstance(at, cst.FunctionDef) else heat_of(self.module, self._inner(at))
+        )
         words = f"its body {self._words(at, heat)}" if body else self._words(at, heat)
         why = tuple(self.reason(why) for why in heat.why)
         return Pace(heat.grade.name.lower(), words, why, tuple(self._guards(node)), tuple(self._roles(at)))
@@ -59,9 +67,9 @@ class Paces:
     def sentence(self, node: cst.CSTNode) -> str:
         """Return why a node is not as hot as a rule demands, as half a sentence."""
         if isinstance(node, (cst.FunctionDef, cst.Module, cst.ClassDef)):
-            heat = self.module.function_heat(node) if isinstance(node, cst.FunctionDef) else Heat(Grade.COLD)
+            heat = function_heat(self.module, node) if isinstance(node, cst.FunctionDef) else Heat(Grade.COLD)
         else:
-            heat = self.module.heat(self._inner(node))
+            heat = heat_of(self.module, self._inner(node))
         return f"the line {self._words(node, heat)}{_BESIDE.get(heat.grade, '')}"
 
     def _inner(self, node: cst.CSTNode) -> cst.CSTNode:
@@ -88,7 +96,7 @@ class Paces:
             return f"runs only now and then, behind {self._test(rare)}"
         if heat.grade is Grade.EPOCH:
             return _GRADES[Grade.EPOCH]
-        loops = [loop for loop in module.loops(at) if module.loop_kind(loop) is not LoopKind.EPOCH]
+        loops = [loop for loop in module.loops(at) if loop_kind(module, loop) is not LoopKind.EPOCH]
         where = ""
         if loops:
             head = f"`{self._head(loops[0])}` ({self.spots.lines(loops[0])})"
@@ -104,7 +112,7 @@ class Paces:
 
     def _callers(self, function: cst.FunctionDef) -> str:
         name = function.name.value
-        sites = [site for site in self.module.call_sites(function) if self.module.function(site) is not function]
+        sites = [site for site in call_sites(self.module, function) if self.module.function(site) is not function]
         if not sites:
             return f"nothing shows that {name}() is called in a step"
         lines = self.spots.lines(*sites, most=_SITES)
@@ -118,9 +126,9 @@ class Paces:
         for above in self.module.ancestors(node):
             if isinstance(above, cst.FunctionDef):
                 break
-            if isinstance(above, LOOPS) and self.module.loop_kind(above) in (LoopKind.TRAIN, LoopKind.EVAL):
-                return self.module.throttle(node, above)
-        return self.module.throttle(node, self.module.function(node))
+            if isinstance(above, LOOPS) and loop_kind(self.module, above) in (LoopKind.TRAIN, LoopKind.EVAL):
+                return throttle(self.module, node, above)
+        return throttle(self.module, node, self.module.function(node))
 
     def _test(self, test: cst.CSTNode) -> str:
         return f"`if {self.module.code(test)}` ({self.spots.lines(test)})"
@@ -134,20 +142,22 @@ class Paces:
         at = self._inner(node)
         if isinstance(at, cst.FunctionDef):
             return
-        for test, needed in self.module.tests(at):
-            throttles = self.module.throttle(at) is test or self.module.is_interval(test) or self.module.is_debug(test)
+        for test, needed in conditions_around(self.module, at):
+            throttles = (
+                throttle(self.module, at) is test or is_interval(self.module, test) or is_debug(self.module, test)
+            )
             yield Guard(self.module.code(test), self.spots.row(test), needed, throttles)
 
     def _roles(self, node: cst.CSTNode) -> Iterator[str]:
         module = self.module
-        if module.bench(node):
+        if is_benchmark(module, node):
             yield "benchmark or test code (its path, a function's name, or CUDA timing events)"
-        if module.error_path(node):
+        if on_error_path(module, node):
             yield "on the way to an exception"
-        grad = module.no_grad(node)
+        grad = no_grad(module, node)
         if grad is True:
             yield "autograd is off"
-        elif grad is None and module.may_be_hot(node):
+        elif grad is None and may_be_hot(module, node):
             yield "whether autograd is on is not known: callers differ, or a flag decides"
-        if module.compiled(node):
+        if is_compiled(module, node):
             yield "compiled by torch.compile or torch.jit.script"

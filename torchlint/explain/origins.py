@@ -8,7 +8,15 @@ import libcst as cst
 
 from torchlint.base.finding import Reason
 from torchlint.explain.line import Spots
-from torchlint.semantic.module import Module, Value
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.flow import call_sites, callees_of
+from torchlint.semantic.code.imports import import_of
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.data.datasets import assigned_to
+from torchlint.semantic.module import Module
+from torchlint.semantic.values.inferred import inferred, is_model_call
+from torchlint.semantic.values.place import named_device
+from torchlint.semantic.values.value import Value
 
 _LINKS = 5
 _MOVES = ("to", "cuda", "cpu")
@@ -45,7 +53,7 @@ class Origins:
             case cst.Name():
                 return self._of_name(node)
             case cst.Attribute(value=cst.Name(value="self")):
-                made = self.module.assigned(node)
+                made = assigned_to(self.module, node)
                 if len(made) == 1:
                     return f"`{self.module.code(node)}` = `{self.module.code(made[0])}`", made[0], self._behind(made[0])
                 return "", None, None
@@ -91,7 +99,7 @@ class Origins:
         loop = self.module.statement(node)
         if isinstance(loop, cst.For) and self.module.is_within(node, loop.target):
             return [loop]
-        return self.module.definitions(node)
+        return definitions_of(self.module, node)
 
     def _target(self, statement: cst.Assign, node: cst.Name) -> bool:
         return any(self.module.is_within(node, target) for target in statement.targets)
@@ -106,10 +114,10 @@ class Origins:
         return value
 
     def _argument(self, function: cst.FunctionDef, name: str) -> cst.CSTNode | None:
-        sites = self.module.call_sites(function)
+        sites = call_sites(self.module, function)
         if len(sites) != 1:
             return None
-        given = self.module.keyword(sites[0], name)
+        given = keyword_argument(self.module, sites[0], name)
         params = [param.name.value for param in function.params.params]
         if given is None and name in params:
             place = params.index(name) - (params[0] in ("self", "cls"))
@@ -119,7 +127,7 @@ class Origins:
 
     def _of_call(self, call: cst.Call) -> tuple[str, cst.CSTNode | None, cst.CSTNode | None]:
         func, module = call.func, self.module
-        if module.is_model_call(call):
+        if is_model_call(module, call):
             return f"`{module.code(func)}` runs a model", call, func
         if isinstance(func, cst.Attribute) and module.name(func) is None:
             if self._moves(call):
@@ -132,7 +140,7 @@ class Origins:
         func = call.func
         if not isinstance(func, cst.Attribute) or func.attr.value not in _MOVES:
             return False
-        return self.module.value(call).device != self.module.value(func.value).device
+        return inferred(self.module, call).device != inferred(self.module, func.value).device
 
     def _behind(self, made: cst.CSTNode) -> cst.CSTNode | None:
         """Return where to go on behind an assignment's right side, which has been told."""
@@ -147,11 +155,11 @@ class Origins:
 
     def _like(self, node: cst.CSTNode, parts: Sequence[cst.CSTNode]) -> cst.CSTNode | None:
         """Return the part that a tensor takes its device from."""
-        value = self.module.value(node)
+        value = inferred(self.module, node)
         if value.kind not in ("tensor", "batch", "accumulated", "tuple"):
             return None
-        tensors = [part for part in parts if self.module.value(part).kind in ("tensor", "batch", "accumulated")]
-        same = [part for part in tensors if self.module.value(part).device == value.device]
+        tensors = [part for part in parts if inferred(self.module, part).kind in ("tensor", "batch", "accumulated")]
+        same = [part for part in tensors if inferred(self.module, part).device == value.device]
         return next(iter(same or tensors), None)
 
     # -- what is not known --------------------------------------------------------------------------------------
@@ -177,7 +185,7 @@ class Origins:
             case cst.Call():
                 return self._unknown_call(node)
             case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=attr)):
-                made = self.module.assigned(node)
+                made = assigned_to(self.module, node)
                 if not made:
                     return f"nothing in this class assigns `self.{attr}`", None
                 if len(made) > 1:
@@ -187,21 +195,21 @@ class Origins:
 
     def _unknown_call(self, call: cst.Call) -> tuple[str, cst.CSTNode | None]:
         func, module = call.func, self.module
-        device = module.keyword(call, "device")
-        if device is not None and module.devlike(device) is None:
+        device = keyword_argument(module, call, "device")
+        if device is not None and named_device(module, device) is None:
             return f"it is not known which device `{module.code(device)}` is", None
-        method = isinstance(func, cst.Attribute) and module.name(func) is None and not module.callees(call)
+        method = isinstance(func, cst.Attribute) and module.name(func) is None and not callees_of(module, call)
         if (
             isinstance(func, cst.Attribute)
             and method
-            and module.value(func.value).kind == "?"
+            and inferred(module, func.value).kind == "?"
             and not _is_self(func.value)
         ):
             return "", func.value
-        if module.value(call).tensor:
+        if inferred(module, call).tensor:
             return "", self._step(call)[2]
         name = module.name(func)
-        if module.callees(call):
+        if callees_of(module, call):
             return f"`{module.code(func, 40)}()` returns different or unknown things", None
         if name is not None and not name.startswith(("torch.", "builtins.")):
             return f"what `{name}()` returns is not known: its code is not in this project, or says too little", None
@@ -209,7 +217,7 @@ class Origins:
 
     def _unknown_name(self, node: cst.Name) -> tuple[str, cst.CSTNode | None]:
         name, module = node.value, self.module
-        if module.import_of(node) is not None:
+        if import_of(module, node) is not None:
             return f"`{name}` is imported, and its code is not in this project or says too little", None
         definitions = self._definitions(node)
         if len(definitions) > 1:
@@ -224,7 +232,7 @@ class Origins:
         return "", self._of_name(node)[2]
 
     def _unknown_parameter(self, function: cst.FunctionDef, name: str) -> str:
-        sites = self.module.call_sites(function)
+        sites = call_sites(self.module, function)
         whose = f"`{name}` is a parameter of {function.name.value}()"
         if not sites:
             return f"{whose}, which nothing in this file calls; its annotation and its uses do not tell"

@@ -17,10 +17,12 @@ from torchlint.explain.blockers import Blocked, Search
 from torchlint.explain.counterfactual import PACE, Answer
 from torchlint.explain.frequency import Paces
 from torchlint.explain.line import Spot, Spots
-from torchlint.explain.questions import FACTS
 from torchlint.rule import Hit, Rule
-from torchlint.semantic.module import Arguments, Value
+from torchlint.semantic.code.calls import Arguments
+from torchlint.semantic.question import QUESTIONS
 from torchlint.semantic.time.heat import Heat
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.value import Value
 from torchlint.source.suppress import Suppressions
 
 
@@ -127,8 +129,8 @@ class Verdicts:
 
     def _plain(self, answer: Answer) -> bool:
         """Say whether a fact is that something is a number or a truth value, as the reader sees."""
-        subject = answer.subject if answer.question in ("value", "on_device") else None
-        return subject is not None and self.module.value(subject).kind in ("number", "bool", "str", "none")
+        subject = answer.subject if answer.question in ("inferred", "on_device") else None
+        return subject is not None and inferred(self.module, subject).kind in ("number", "bool", "str", "none")
 
     def _on_silence(self, blocked: Blocked, span: Span) -> Verdict:
         because = "; ".join(dict.fromkeys(self._sentence(answer, blocked.hit) for answer in blocked.because))
@@ -139,11 +141,11 @@ class Verdicts:
         subject = answer.subject
         if answer.question in PACE:
             return self.paces.sentence(hit.node)
-        if answer.question in ("value", "on_device") and subject is not None:
+        if answer.question in ("inferred", "on_device") and subject is not None:
             return self.beliefs.sentence(subject)
         if isinstance(answer.answer, Arguments) and isinstance(answer.given, Arguments):
             return self._given(answer.answer, answer.given)
-        words = FACTS[answer.question]
+        words = QUESTIONS[answer.question]
         sentence = words.yes if answer.answer else words.no
         return sentence.format(
             *(self._shown(each) for each in (*answer.arguments, "")), answer=self._shown(answer.answer)

@@ -80,6 +80,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Remove, Replace, Rule, Safety
+from torchlint.semantic.code.calls import arguments_of, keyword_argument
+from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.time.upkeep import on_demand, runs_training
 
 _SWITCH = frozenset(("torch.autograd.set_detect_anomaly", "torch.autograd.anomaly_mode.set_detect_anomaly"))
 _CONTEXT = frozenset(("torch.autograd.detect_anomaly", "torch.autograd.anomaly_mode.detect_anomaly"))
@@ -112,23 +115,23 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     name = module.name(node.func)
     if name in _GRADCHECK:
-        heat = module.heat(node)
-        if heat.train and not module.on_demand(node):
+        heat = heat_of(module, node)
+        if heat.train and not on_demand(module, node):
             yield Hit(node, {"name": name.rpartition(".")[2]}, message=_CHECKED, why_hot=heat.why)
     elif name in _SWITCH and _asks(module, node):
         around = _with(module, node)
         if around is not None:
             yield from _held(module, node, around)
-        elif not module.on_demand(node) and not _off_again(module, node):
+        elif not on_demand(module, node) and not _off_again(module, node):
             yield Hit(node, fix=_removal(module, node))
     elif name in _CONTEXT or name in _MARKERS:
         around = _with(module, node)
-        if around is not None and module.keyword(node, "enabled") is None:
+        if around is not None and keyword_argument(module, node, "enabled") is None:
             yield from _held(module, node, around, name if name in _MARKERS else None)
 
 
 def _asks(module: Module, switch: cst.Call) -> bool:
-    mode = module.arguments(switch, "torch.autograd.set_detect_anomaly").value("mode")
+    mode = arguments_of(module, switch, "torch.autograd.set_detect_anomaly").value("mode")
     return isinstance(mode, cst.Name) and mode.value == "True"
 
 
@@ -140,8 +143,8 @@ def _with(module: Module, node: cst.Call) -> cst.With | None:
 
 
 def _held(module: Module, node: cst.Call, around: cst.With, marker: str | None = None) -> Iterator[Hit]:
-    trains = module.runs_training(around.body)
-    if trains and not module.on_demand(node):
+    trains = runs_training(module, around.body)
+    if trains and not on_demand(module, node):
         if marker is None:
             yield Hit(node, fix=_unwrapped(around))
         else:

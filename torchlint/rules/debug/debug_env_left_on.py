@@ -65,6 +65,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Remove, Rule, Safety, Severity
+from torchlint.semantic.time.upkeep import on_demand
 
 _ON = frozenset(("1", "true", "on", "yes"))
 _OFF = frozenset(("0", "false", "off", "no"))
@@ -142,7 +143,7 @@ def _switched(
 ) -> Iterator[Hit]:
     """Yield a hit where `key` and `value` spell a switch that is on; `home` is a statement that does nothing else."""
     var, val = _text(key), _text(value)
-    if val.lower() not in _SWITCHES.get(var, ()) or module.on_demand(node) or _restored(module, node, var):
+    if val.lower() not in _SWITCHES.get(var, ()) or on_demand(module, node) or _restored(module, node, var):
         return
     fix = Fix((Remove(home),), Safety.UNSAFE, "Delete the assignment", _NOTE) if home is not None else None
     severity = Severity.INFO if _explained(module, node) else None

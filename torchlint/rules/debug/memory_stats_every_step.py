@@ -85,6 +85,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Grade, Hit, Module, Rule, Severity
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.guards import conditions_around, on_error_path
+from torchlint.semantic.time.heat import heat_of
 
 _STATISTICS = re.compile(
     r"^torch\.(cuda|xpu|accelerator)\.(memory\.)?((max_)?memory_(allocated|reserved|cached)|memory_stats|mem_get_info|"
@@ -121,10 +124,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     heavy = bool(_HEAVY.match(name)) or (name in _PROCESSES and _asks_the_driver(module, node)) or _sleeps(node, name)
     if not heavy and not _STATISTICS.match(name):
         return
-    heat = module.heat(node)
-    if heat.grade is not Grade.TRAIN or module.error_path(node) or _on_a_setting(module, node):
+    heat = heat_of(module, node)
+    if heat.grade is not Grade.TRAIN or on_error_path(module, node) or _on_a_setting(module, node):
         return
-    if any(module.bench(place) for place in (node, *(why.node for why in heat.why))):
+    if any(is_benchmark(module, place) for place in (node, *(why.node for why in heat.why))):
         return
     words = "nvidia-smi" if name in _PROCESSES else f"{name}()"
     yield Hit(node, {"name": words}, severity=Severity.WARNING if heavy else None, why_hot=heat.why)
@@ -145,5 +148,5 @@ def _sleeps(node: cst.Call, name: str) -> bool:
 
 def _on_a_setting(module: Module, node: cst.Call) -> bool:
     """Say whether a condition around the call speaks of memory, debugging or statistics."""
-    tests = [t for t, needed in module.tests(node) if needed and not isinstance(t, cst.UnaryOperation)]
+    tests = [t for t, needed in conditions_around(module, node) if needed and not isinstance(t, cst.UnaryOperation)]
     return any(_SETTING.search(word) for test in tests for word in module.names_in(test))

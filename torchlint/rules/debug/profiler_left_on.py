@@ -97,7 +97,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
-from torchlint.semantic.module import LOOPS
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.time.heat import function_heat, heat_of
+from torchlint.semantic.time.iterations import iteration_count
+from torchlint.semantic.time.upkeep import has_training_loop, on_demand, runs_training
 
 _TORCH = frozenset(("torch.profiler.profile", "torch.profiler.profiler.profile"))
 _AUTOGRAD = frozenset(("torch.autograd.profiler.profile", "torch.autograd.profiler_legacy.profile"))
@@ -125,7 +132,7 @@ rule = Rule(
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     name = module.name(node.func)
-    if name in _AUTOGRAD and not module.bench(node):
+    if name in _AUTOGRAD and not is_benchmark(module, node):
         foreign = next((a for a in node.args if a.keyword is not None and a.keyword.value in _FOREIGN), None)
         if foreign is not None and foreign.keyword is not None:
             yield Hit(node, {"name": foreign.keyword.value}, message=_ERROR, severity=Severity.ERROR)
@@ -133,21 +140,21 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield from _use_cuda(module, node)
     if name in _TORCH or name in _AUTOGRAD:
         yield from _torch(module, node)
-    elif name in _OTHERS and _watched(module, node) and not module.on_demand(node):
+    elif name in _OTHERS and _watched(module, node) and not on_demand(module, node):
         yield Hit(node, {"name": name}, message=_OTHER)
 
 
 @rule.on(cst.Decorator)
 def check_decorator(node: cst.Decorator, module: Module) -> Iterator[Hit]:
-    made = module.definition(node.decorator)
+    made = sole_definition(module, node.decorator)
     name = module.name(made.func if isinstance(made, cst.Call) else node.decorator)
     function = module.parent(node)
     if name not in ("memory_profiler.profile", "line_profiler.LineProfiler") or not isinstance(
         function, cst.FunctionDef
     ):
         return
-    trains = module.function_heat(function).train or module.training_loop(function.body)
-    if trains and not module.on_demand(function.body):
+    trains = function_heat(module, function).train or has_training_loop(module, function.body)
+    if trains and not on_demand(module, function.body):
         yield Hit(node.decorator, {"name": name}, message=_OTHER)
 
 
@@ -161,9 +168,9 @@ def _use_cuda(module: Module, node: cst.Call) -> Iterator[Hit]:
 
 
 def _torch(module: Module, node: cst.Call) -> Iterator[Hit]:
-    args = module.arguments(node, "torch.autograd.profiler.profile")
+    args = arguments_of(module, node, "torch.autograd.profiler.profile")
     enabled = args.value("enabled")
-    if args.open or not (enabled is None or _is(enabled, "True")) or module.on_demand(node):
+    if args.open or not (enabled is None or _is(enabled, "True")) or on_demand(module, node):
         return
     schedule = args.value("schedule")
     if schedule is None or _is(schedule, "None"):
@@ -180,9 +187,9 @@ def _is(node: cst.BaseExpression | None, name: str) -> bool:
 
 def _watched(module: Module, node: cst.Call) -> bool:
     """Say whether what is made here is on for a training loop, or for every step of one."""
-    repeated = any(isinstance(why.node, LOOPS) for why in module.heat(node).why)
-    every = repeated and all(module.count(loop) is None for loop in module.loops(node))
-    return any(module.training_loop(p) or (every and module.runs_training(p)) for p in _regions(module, node))
+    repeated = any(isinstance(why.node, LOOPS) for why in heat_of(module, node).why)
+    every = repeated and all(iteration_count(module, loop) is None for loop in module.loops(node))
+    return any(has_training_loop(module, p) or (every and runs_training(module, p)) for p in _regions(module, node))
 
 
 def _regions(module: Module, node: cst.Call) -> Iterator[cst.CSTNode]:
@@ -195,7 +202,7 @@ def _regions(module: Module, node: cst.Call) -> Iterator[cst.CSTNode]:
         yield from _behind(module, node, "")
     elif isinstance(home, cst.Assign) and home.value is node and isinstance(home.targets[0].target, cst.Name):
         name = home.targets[0].target.value
-        for read in module.reads(module.function(node) or module.root, name):
+        for read in reads_of(module, module.function(node) or module.root, name):
             item, attribute = module.parent(read), module.parent(read)
             around = module.parent(item) if isinstance(item, cst.WithItem) else None
             if isinstance(around, cst.With):
@@ -225,6 +232,6 @@ def _never_steps(module: Module, node: cst.Call) -> bool:
         case cst.WithItem(asname=None), _:
             return True
         case cst.WithItem(asname=cst.AsName(name=cst.Name(value=name))), cst.With() as around:
-            users = [module.parent(read) for read in module.reads(around, name)]
+            users = [module.parent(read) for read in reads_of(module, around, name)]
             return all(isinstance(user, cst.Attribute) and user.attr.value != "step" for user in users)
     return False

@@ -84,7 +84,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule
-from torchlint.semantic.module import LOOPS, LoopKind
+from torchlint.semantic.code.flow import callees_of, writes_of
+from torchlint.semantic.code.text import mentions
+from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.device.host_reads import scalar_reads
+from torchlint.semantic.device.transfers import transfer_of
+from torchlint.semantic.time.loops import LoopKind, is_step, loop_kind
+from torchlint.semantic.values.inferred import inferred, is_model_call
+from torchlint.semantic.values.place import on_device
 
 _CLOCKS = frozenset(
     (
@@ -121,7 +128,7 @@ rule = Rule(
 def check(node: cst.BinaryOperation, module: Module) -> Iterator[Hit]:
     if not isinstance(node.operator, cst.Subtract) or not isinstance(node.right, cst.Name):
         return
-    if not module.mentions(_DEVICE) or _metered(module, node):
+    if not mentions(module, _DEVICE) or _metered(module, node):
         return
     end = node if _is_clock(module, node.left) else _last_reading(module, node.left, node)
     between = _between(module, node.right.value, end) if end is not None else []
@@ -164,7 +171,7 @@ def _last_reading(module: Module, left: cst.BaseExpression, node: cst.CSTNode) -
     if not isinstance(left, cst.Name):
         return None
     for statement in _earlier(module, node):
-        if module.writes(statement, left.value):
+        if writes_of(module, statement, left.value):
             return statement if _assigned(module, statement, left.value) else None
     return None
 
@@ -173,7 +180,7 @@ def _between(module: Module, start: str, end: cst.CSTNode) -> list[cst.CSTNode]:
     """Return the statements since the clock was read into `start`; none where that was not in this block."""
     out: list[cst.CSTNode] = []
     for statement in _earlier(module, end):
-        if module.writes(statement, start):
+        if writes_of(module, statement, start):
             return out if _assigned(module, statement, start) else []
         out.append(statement)
     return []
@@ -182,20 +189,20 @@ def _between(module: Module, start: str, end: cst.CSTNode) -> list[cst.CSTNode]:
 def _runs_device(module: Module, between: list[cst.CSTNode]) -> bool:
     calls = [c for part in between for c in module.within(part, cst.Call) if isinstance(c, cst.Call)]
     # A copy from pageable memory waits by itself.
-    return any((module.on_device(c) and module.transfer(c) is None) or module.is_step(c) for c in calls)
+    return any((on_device(module, c) and transfer_of(module, c) is None) or is_step(module, c) for c in calls)
 
 
 def _may_wait(module: Module, statement: cst.CSTNode) -> bool:
     """Say whether code may wait for the device: it reads from there, or calls something that is not known."""
     for node in module.within(statement, cst.Call, cst.If, cst.While, cst.For, cst.Subscript, cst.FormattedString):
-        if isinstance(node, LOOPS) and module.loop_kind(node) is not LoopKind.OTHER:
+        if isinstance(node, LOOPS) and loop_kind(module, node) is not LoopKind.OTHER:
             return True
         if isinstance(node, (cst.If, cst.While)):
             # What is compared may be a tensor.
             return True
         if isinstance(node, cst.Call) and not _known(module, node):
             return True
-        if module.scalar_reads(node):
+        if scalar_reads(module, node):
             return True
     return False
 
@@ -204,13 +211,13 @@ def _known(module: Module, call: cst.Call) -> bool:
     """Say whether a call is known to leave the device alone, or only to give it work."""
     name = module.name(call.func) or ""
     method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-    if name.rpartition(".")[2] in _WAITING or module.value(call).device == "cpu":
+    if name.rpartition(".")[2] in _WAITING or inferred(module, call).device == "cpu":
         return False
     if name.startswith("torch.") or name in _BUILTINS or name in _CLOCKS:
         return True
-    if module.callees(call):
+    if callees_of(module, call):
         return False
-    if module.is_model_call(call):
+    if is_model_call(module, call):
         # What takes arrays is a predictor of another kind, which gives results back.
-        return all(module.value(arg.value).kind != "ndarray" for arg in call.args)
-    return module.is_step(call) or method in _HARMLESS or module.value(call).origin == "loss"
+        return all(inferred(module, arg.value).kind != "ndarray" for arg in call.args)
+    return is_step(module, call) or method in _HARMLESS or inferred(module, call).origin == "loss"

@@ -91,7 +91,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Grade, Hit, Module, Rule
-from torchlint.semantic.module import Use
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.consumers import Use, furthest_use
+from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.guards import conditions_around, on_error_path
+from torchlint.semantic.time.heat import heat_of
 
 _PACKAGES = ("torch.distributed", "torch.distributed.distributed_c10d")
 _BARRIERS = ("barrier", "monitored_barrier")
@@ -136,8 +141,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     waits = accelerator or (package in _PACKAGES and last in _BARRIERS)
     if not waits and not (package in _PACKAGES and last in _RESULTS):
         return
-    heat = module.heat(node)
-    if heat.grade is not Grade.TRAIN or module.bench(node) or module.error_path(node):
+    heat = heat_of(module, node)
+    if heat.grade is not Grade.TRAIN or is_benchmark(module, node) or on_error_path(module, node):
         return
     if waits and not _needed(module, node):
         shown = "wait_for_everyone" if accelerator else last
@@ -148,7 +153,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _needed(module: Module, node: cst.Call) -> bool:
     """Say whether a barrier waits for what one rank does for all, or stands behind a condition of its own."""
-    if any(isinstance(test, cst.Comparison) and not _speaks(module, test, _SEVERAL) for test, _ in module.tests(node)):
+    if any(
+        isinstance(test, cst.Comparison) and not _speaks(module, test, _SEVERAL)
+        for test, _ in conditions_around(module, node)
+    ):
         return True
     line = module.statement(node)
     block = module.parent(line)
@@ -164,11 +172,11 @@ def _only_logged(module: Module, node: cst.Call, collective: str) -> bool:
     """Say whether all that becomes of a collective's result is a line in a log."""
     position, keyword = _RESULTS[collective]
     given = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
-    result = given[position] if len(given) > position else module.keyword(node, keyword)
+    result = given[position] if len(given) > position else keyword_argument(module, node, keyword)
     if not isinstance(result, cst.Name):
         return False
     scope = module.function(node) or module.root
-    reads = [read for read in module.reads(scope, result.value) if module.before(node, read)]
+    reads = [read for read in reads_of(module, scope, result.value) if module.before(node, read)]
     uses = [_use(module, read) for read in reads]
     return max(uses, default=None) is Use.SHOWN and not any(_decides(module, read) for read in reads)
 
@@ -179,7 +187,7 @@ def _use(module: Module, read: cst.CSTNode) -> Use:
         case cst.Attribute(attr=cst.Name(value="item")) as attribute:
             call = module.parent(attribute)
             read = call if isinstance(call, cst.Call) else read
-    found, place = module.furthest(read)
+    found, place = furthest_use(module, read)
     outer = next((a for a in module.ancestors(place) if isinstance(a, (cst.Call, cst.BaseSmallStatement))), None)
     return Use.SHOWN if isinstance(outer, cst.Call) and _meters(module, outer) else found
 

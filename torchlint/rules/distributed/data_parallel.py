@@ -89,6 +89,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import arguments_of, keyword_argument
+from torchlint.semantic.code.scopes import base_names, local_class
+from torchlint.semantic.time.loops import is_step
 
 _DDP = "torch.nn.parallel.DistributedDataParallel"
 _FUNCTIONS = ("torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel")
@@ -114,13 +118,13 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     name = module.name(node.func)
     if name in _TRAINERS:
-        strategy = module.keyword(node, "strategy")
+        strategy = keyword_argument(module, node, "strategy")
         if isinstance(strategy, cst.SimpleString) and strategy.raw_value == "dp":
             edit = Replace(strategy, cst.SimpleString('"ddp"'))
             yield Hit(strategy, message=_STRATEGY, fix=Fix((edit,), Safety.SUGGESTION, "Train with DDP"))
         return
     wraps = name == "torch.nn.DataParallel" or _subclass(module, node)
-    if not (wraps or name in _FUNCTIONS) or module.bench(node) or _unwrapped(module, node):
+    if not (wraps or name in _FUNCTIONS) or is_benchmark(module, node) or _unwrapped(module, node):
         return
     if wraps and _one_device(module, node):
         yield Hit(node, severity=Severity.INFO, message=_ONE_DEVICE)
@@ -131,12 +135,12 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _subclass(module: Module, node: cst.Call) -> bool:
-    cls = module.local_class(node.func)
-    return cls is not None and "torch.nn.DataParallel" in module.base_names(cls)
+    cls = local_class(module, node.func)
+    return cls is not None and "torch.nn.DataParallel" in base_names(module, cls)
 
 
 def _one_device(module: Module, node: cst.Call) -> bool:
-    devices = module.arguments(node, "torch.nn.DataParallel").value("device_ids")
+    devices = arguments_of(module, node, "torch.nn.DataParallel").value("device_ids")
     return isinstance(devices, (cst.List, cst.Tuple)) and len(devices.elements) == 1
 
 
@@ -155,7 +159,7 @@ def _unwrapped(module: Module, node: cst.Call) -> bool:
 
 
 def _trains(module: Module, scope: cst.CSTNode) -> bool:
-    return any(module.is_step(call) for call in module.within(scope, cst.Call) if isinstance(call, cst.Call))
+    return any(is_step(module, call) for call in module.within(scope, cst.Call) if isinstance(call, cst.Call))
 
 
 def _inference(module: Module, node: cst.Call) -> bool:

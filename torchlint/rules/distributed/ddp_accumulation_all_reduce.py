@@ -96,6 +96,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.calls import contexts_around
+from torchlint.semantic.data.replicas import accumulation_in, is_replica, runs_replica
+from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.values.inferred import framework_moves_batches
 
 _BACKWARD = frozenset(("backward", "scale", "mean", "sum"))
 _ONLY_BACKWARD = (
@@ -116,19 +122,19 @@ rule = Rule(
 
 @rule.on(cst.For, cst.While)
 def check(node: cst.For | cst.While, module: Module) -> Iterator[Hit]:
-    if "no_sync" in module.text or "require_backward_grad_sync" in module.text or module.framework:
+    if "no_sync" in module.text or "require_backward_grad_sync" in module.text or framework_moves_batches(module):
         return
-    found = module.accumulation(node)
-    if found is None or _one(module, found.period) or module.bench(node) or not module.runs_replica(node):
+    found = accumulation_in(module, node)
+    if found is None or _one(module, found.period) or is_benchmark(module, node) or not runs_replica(module, node):
         return
-    if not any(_accumulates(call) for backward in found.backwards for call in module.contexts(backward)):
-        yield Hit(found.backwards[0], why_hot=module.heat(found.backwards[0]).why)
+    if not any(_accumulates(call) for backward in found.backwards for call in contexts_around(module, backward)):
+        yield Hit(found.backwards[0], why_hot=heat_of(module, found.backwards[0]).why)
 
 
 @rule.on(cst.With)
 def check_context(node: cst.With, module: Module) -> Iterator[Hit]:
     model = next((m for item in node.items for m in _no_sync(module, item.item)), None)
-    if model is None or not module.is_replica(model) or module.bench(node):
+    if model is None or not is_replica(module, model) or is_benchmark(module, node):
         return
     calls = [c for c in module.within(node.body, cst.Call) if isinstance(c, cst.Call)]
     backward = next((c for c in calls if _method(c) == "backward"), None)
@@ -144,7 +150,7 @@ def check_context(node: cst.With, module: Module) -> Iterator[Hit]:
 
 def _one(module: Module, period: cst.BaseExpression | None) -> bool:
     """Say whether the optimizer steps for every batch after all: ``i % 1``."""
-    number = module.definition(period) or period
+    number = sole_definition(module, period) or period
     return isinstance(number, cst.Integer) and number.value == "1"
 
 
@@ -158,7 +164,7 @@ def _accumulates(context: cst.Call) -> bool:
 
 def _no_sync(module: Module, context: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """Yield the model of ``model.no_sync()``, also where another context is used now and then."""
-    made = module.definition(context) or context
+    made = sole_definition(module, context) or context
     for call in module.within(made, cst.Call):
         match call:
             case cst.Call(func=cst.Attribute(value=model, attr=cst.Name(value="no_sync"))):

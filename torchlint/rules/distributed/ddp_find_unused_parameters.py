@@ -93,7 +93,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
-from torchlint.semantic.module import Function
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import arguments_of, keyword_argument
+from torchlint.semantic.code.flow import callees_of
+from torchlint.semantic.code.scopes import local_class, method_of
+from torchlint.semantic.code.text import mentions
+from torchlint.semantic.code.tree import Function
+from torchlint.semantic.data.replicas import replica_wraps
+from torchlint.semantic.values.inferred import inferred
 
 _DDP = "torch.nn.parallel.DistributedDataParallel"
 _STRATEGY = "ddp_find_unused_parameters_true"
@@ -120,13 +127,16 @@ rule = Rule(
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if module.name(node.func) in _TRAINERS:
-        strategy = module.keyword(node, "strategy")
+        strategy = keyword_argument(module, node, "strategy")
         if isinstance(strategy, cst.SimpleString) and strategy.raw_value == _STRATEGY and _trained(module):
             edit = Replace(strategy, cst.SimpleString('"ddp"'))
             yield Hit(strategy, fix=Fix((edit,), Safety.SUGGESTION, "Use the plain ddp strategy"))
         return
-    search, static = module.keyword(node, "find_unused_parameters"), module.keyword(node, "static_graph")
-    if not _is_true(search) or _is_true(static) or module.bench(node):
+    search, static = (
+        keyword_argument(module, node, "find_unused_parameters"),
+        keyword_argument(module, node, "static_graph"),
+    )
+    if not _is_true(search) or _is_true(static) or is_benchmark(module, node):
         return
     if (module.name(node.func) in _STRATEGIES and _trained(module)) or _wraps(module, node):
         kept = [arg for arg in node.args if arg.value is not search]
@@ -141,29 +151,29 @@ def _is_true(node: cst.BaseExpression | None) -> bool:
 
 def _wraps(module: Module, node: cst.Call) -> bool:
     """Say whether a call wraps a model of this file that uses all its parameters."""
-    model = module.arguments(node, _DDP).value("module") if node in module.replica_wraps else None
-    cls = module.value(model).node if model is not None else None
+    model = arguments_of(module, node, _DDP).value("module") if node in replica_wraps(module) else None
+    cls = inferred(module, model).node if model is not None else None
     return isinstance(cls, cst.ClassDef) and _uses_all(module, cls, ()) and not _partial(module)
 
 
 def _trained(module: Module) -> bool:
     """Say whether what a trainer can train here, the Lightning modules of the file, uses all parameters."""
     classes = [c for c in module.nodes(cst.ClassDef) if isinstance(c, cst.ClassDef)]
-    found = [c for c in classes if module.method(c, "training_step") is not None]
+    found = [c for c in classes if method_of(module, c, "training_step") is not None]
     return bool(found) and all(_uses_all(module, cls, ()) for cls in found) and not _partial(module)
 
 
 def _partial(module: Module) -> bool:
     """Say whether something is frozen, or several optimizers share the work."""
     calls = [c for c in module.nodes(cst.Call) if isinstance(c, cst.Call)]
-    optimizers = sum(module.value(call).kind == "optimizer" for call in calls)
-    return optimizers > 1 or bool(module.mentions(_PARTIAL))
+    optimizers = sum(inferred(module, call).kind == "optimizer" for call in calls)
+    return optimizers > 1 or bool(mentions(module, _PARTIAL))
 
 
 def _uses_all(module: Module, cls: cst.ClassDef, seen: tuple[cst.ClassDef, ...]) -> bool:
     """Say whether each pass through a module reads all that its constructor builds, on its only path."""
-    start = module.method(cls, "training_step") or module.method(cls, "forward")
-    setup = module.method(cls, "__init__")
+    start = method_of(module, cls, "training_step") or method_of(module, cls, "forward")
+    setup = method_of(module, cls, "__init__")
     if start is None or setup is None or cls in seen:
         return False
     passes = _reached(module, start, [])
@@ -180,7 +190,7 @@ def _reached(module: Module, method: Function, found: list[Function]) -> list[Fu
         return found
     found.append(method)
     for call in module.within(method.body, cst.Call):
-        for callee in module.callees(call) if isinstance(call, cst.Call) else ():
+        for callee in callees_of(module, call) if isinstance(call, cst.Call) else ():
             _reached(module, callee, found)
     return found
 
@@ -190,9 +200,9 @@ def _used(module: Module, part: cst.Assign, reads: set[str], seen: tuple[cst.Cla
     target = part.targets[0].target
     called = [c for c in module.within(part.value, cst.Call) if isinstance(c, cst.Call)]
     if not called:
-        return module.value(part.value).kind != "module"
+        return inferred(module, part.value).kind != "module"
     for call in called:
-        cls = module.local_class(call.func)
+        cls = local_class(module, call.func)
         known = (module.name(call.func) or "").partition(".")[0] in ("torch", "builtins", "math")
         if not (_uses_all(module, cls, seen) if cls is not None else known):
             return False

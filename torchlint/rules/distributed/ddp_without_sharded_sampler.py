@@ -93,7 +93,17 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Severity
-from torchlint.semantic.module import LoopKind
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.calls import arguments_of, keyword_argument
+from torchlint.semantic.code.flow import call_sites
+from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.code.scopes import method_of
+from torchlint.semantic.data.datasets import assigned_to
+from torchlint.semantic.data.loaders import loader_loops
+from torchlint.semantic.data.replicas import runs_replica
+from torchlint.semantic.time.loops import LoopKind, loop_kind
+from torchlint.semantic.values.inferred import framework_moves_batches, inferred
 
 _LOADER = "torch.utils.data.DataLoader"
 _SHARDED = (
@@ -128,26 +138,26 @@ rule = Rule(
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     name = module.name(node.func)
-    if name not in (_LOADER, *_SHARDED) or module.framework or module.bench(node):
+    if name not in (_LOADER, *_SHARDED) or framework_moves_batches(module) or is_benchmark(module, node):
         return
     if name != _LOADER:
         if _same_order(module, node):
             yield Hit(node, severity=Severity.INFO, message=_EPOCH)
         return
-    loops = [loop for loop in module.loader_loops(node) if isinstance(loop, cst.For) and _trains(module, loop)]
+    loops = [loop for loop in loader_loops(module, node) if isinstance(loop, cst.For) and _trains(module, loop)]
     if loops and _whole(module, node) and not _own_part(module, node, loops):
         yield Hit(node)
 
 
 def _trains(module: Module, loop: cst.For) -> bool:
-    return module.loop_kind(loop) is LoopKind.TRAIN and not module.bench(loop) and module.runs_replica(loop)
+    return loop_kind(module, loop) is LoopKind.TRAIN and not is_benchmark(module, loop) and runs_replica(module, loop)
 
 
 def _whole(module: Module, node: cst.Call) -> bool:
     """Say whether a loader goes over all samples of a map-style dataset, on every process."""
-    bound = module.arguments(node, _LOADER)
+    bound = arguments_of(module, node, _LOADER)
     sampler, shuffle = bound.value("sampler"), bound.value("shuffle")
-    made = [] if sampler is None else module.assigned(sampler) or [sampler]
+    made = [] if sampler is None else assigned_to(module, sampler) or [sampler]
     plain = bool(made) and all(isinstance(each, cst.Call) and module.name(each.func) in _PLAIN for each in made)
     if bound.open or bound.value("batch_sampler") is not None or bound.value("generator") is not None:
         return False
@@ -162,7 +172,7 @@ def _is(node: cst.BaseExpression | None, word: str) -> bool:
 
 
 def _made(module: Module, node: cst.BaseExpression | None) -> cst.BaseExpression | None:
-    return module.definition(node) or node
+    return sole_definition(module, node) or node
 
 
 def _map_style(module: Module, dataset: cst.BaseExpression) -> bool:
@@ -170,18 +180,18 @@ def _map_style(module: Module, dataset: cst.BaseExpression) -> bool:
     name = f"{module.name(made.func)}" if isinstance(made, cst.Call) else ""
     if name.startswith(_LOADER[:17]):
         return name.endswith(("TensorDataset", "Subset", "ConcatDataset"))
-    cls = module.value(dataset).node
-    return isinstance(cls, cst.ClassDef) and module.method(cls, "__getitem__") is not None
+    cls = inferred(module, dataset).node
+    return isinstance(cls, cst.ClassDef) and method_of(module, cls, "__getitem__") is not None
 
 
 def _own_part(module: Module, node: cst.Call, loops: list[cst.For]) -> bool:
     """Say whether each process may get a part of its own: of the dataset, by its seed, in a branch, of the batches."""
-    dataset = module.arguments(node, _LOADER).value("dataset")
-    cls = module.value(dataset).node if dataset is not None else None
+    dataset = arguments_of(module, node, _LOADER).value("dataset")
+    cls = inferred(module, dataset).node if dataset is not None else None
     places = [p for p in (dataset, _made(module, dataset), cls) if p is not None]
     if any(_speaks(module, place, _RANK) for place in places):
         return True
-    if any(_speaks(module, test, _PROCESSES) for test, _ in module.tests(node)):
+    if any(_speaks(module, test, _PROCESSES) for test, _ in conditions_around(module, node)):
         return True
     if any(_seeds(module, call) for call in module.nodes(cst.Call)):
         return True
@@ -206,19 +216,19 @@ def _seeds(module: Module, call: cst.CSTNode) -> bool:
 
 def _same_order(module: Module, node: cst.Call) -> bool:
     """Say whether a shuffling sampler feeds a training loop of several epochs, and nothing ever calls set_epoch."""
-    if "set_epoch" in module.text or _is(module.keyword(node, "shuffle"), "False"):
+    if "set_epoch" in module.text or _is(keyword_argument(module, node, "shuffle"), "False"):
         return False
     for loader in module.nodes(cst.Call):
         if not isinstance(loader, cst.Call) or module.name(loader.func) != _LOADER:
             continue
-        sampler = module.arguments(loader, _LOADER).value("sampler")
-        if sampler is not None and any(module.is_within(node, p) for p in (sampler, *module.assigned(sampler))):
-            loops = [loop for loop in module.loader_loops(loader) if isinstance(loop, cst.For)]
+        sampler = arguments_of(module, loader, _LOADER).value("sampler")
+        if sampler is not None and any(module.is_within(node, p) for p in (sampler, *assigned_to(module, sampler))):
+            loops = [loop for loop in loader_loops(module, loader) if isinstance(loop, cst.For)]
             return any(_trains(module, loop) and _epochs(module, loop) for loop in loops)
     return False
 
 
 def _epochs(module: Module, loop: cst.For) -> bool:
     function = module.function(loop)
-    places = [loop, *(module.call_sites(function) if function is not None else ())]
-    return any(module.loop_kind(outer) is LoopKind.EPOCH for place in places for outer in module.loops(place))
+    places = [loop, *(call_sites(module, function) if function is not None else ())]
+    return any(loop_kind(module, outer) is LoopKind.EPOCH for place in places for outer in module.loops(place))

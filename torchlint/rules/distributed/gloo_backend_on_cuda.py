@@ -76,7 +76,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
-from torchlint.semantic.module import CUDA
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.data.replicas import replica_wraps
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.value import CUDA
 
 _INIT = (
     "torch.distributed.init_process_group",
@@ -99,12 +104,12 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if module.name(node.func) not in _INIT or module.bench(node):
+    if module.name(node.func) not in _INIT or is_benchmark(module, node):
         return
-    backend = module.arguments(node, _INIT[0]).value("backend")
+    backend = arguments_of(module, node, _INIT[0]).value("backend")
     if not isinstance(backend, cst.SimpleString) or backend.raw_value.lower() != "gloo":
         return
-    if _chosen(module, node) or not any(_on_cuda(module, wrap) for wrap in module.replica_wraps):
+    if _chosen(module, node) or not any(_on_cuda(module, wrap) for wrap in replica_wraps(module)):
         return
     new = backend.with_changes(value=f"{backend.prefix}{backend.quote}cpu:gloo,cuda:nccl{backend.quote}")
     fix = Fix((Replace(backend, new),), Safety.UNSAFE, "Use NCCL for CUDA tensors", _NOTE)
@@ -113,7 +118,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _chosen(module: Module, node: cst.Call) -> bool:
     """Say whether a condition on the machine, or on a setting, decides that gloo is used."""
-    for test, _ in module.tests(node):
+    for test, _ in conditions_around(module, node):
         words = module.within(test, cst.Name, cst.SimpleString)
         if any(_CHOICE.search(n.value) for n in words if isinstance(n, (cst.Name, cst.SimpleString))):
             return True
@@ -122,10 +127,10 @@ def _chosen(module: Module, node: cst.Call) -> bool:
 
 def _on_cuda(module: Module, wrap: cst.Call) -> bool:
     """Say whether a wrapped model is certainly on CUDA: ``device_ids`` only makes sense there."""
-    if module.bench(wrap):
+    if is_benchmark(module, wrap):
         return False
-    bound = module.arguments(wrap, _DDP)
+    bound = arguments_of(module, wrap, _DDP)
     model, ids = bound.value("module"), bound.value("device_ids")
     if isinstance(ids, (cst.List, cst.Tuple)) and ids.elements:
         return True
-    return model is not None and module.value(model).device == CUDA
+    return model is not None and inferred(module, model).device == CUDA

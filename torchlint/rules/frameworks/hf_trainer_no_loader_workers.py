@@ -103,6 +103,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.data.frameworks import costly_for_trainer, makes_training_arguments, streams_rows
 
 _SMOKE = 100
 _NOTE = "Random augmentation draws from the workers' generators, and each worker needs memory of its own."
@@ -121,16 +124,19 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not module.training_arguments(node) or any(arg.star for arg in node.args) or module.bench(node):
+    if not makes_training_arguments(module, node) or any(arg.star for arg in node.args) or is_benchmark(module, node):
         return
-    workers, steps = module.keyword(node, "dataloader_num_workers"), module.keyword(node, "max_steps")
+    workers, steps = (
+        keyword_argument(module, node, "dataloader_num_workers"),
+        keyword_argument(module, node, "max_steps"),
+    )
     if workers is not None and not (isinstance(workers, cst.Integer) and workers.evaluated_value == 0):
         return
     if isinstance(steps, cst.Integer) and steps.evaluated_value <= _SMOKE:
         return
-    if module.streams_rows or not module.costly_for_trainer():
+    if streams_rows(module) or not costly_for_trainer(module):
         return
     new = with_keyword(node, "dataloader_num_workers", cst.Integer("4"))
-    if module.keyword(node, "dataloader_persistent_workers") is None:
+    if keyword_argument(module, node, "dataloader_persistent_workers") is None:
         new = with_keyword(new, "dataloader_persistent_workers", cst.Name("True"))
     yield Hit(node, fix=Fix((Replace(node, new),), Safety.UNSAFE, "Load with workers; tune their number", _NOTE))

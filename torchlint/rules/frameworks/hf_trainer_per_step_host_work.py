@@ -74,6 +74,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.data.frameworks import makes_training_arguments
 
 _BETTER = {"logging_steps": "50", "eval_accumulation_steps": "20"}
 _SMOKE = 100
@@ -96,13 +99,13 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not module.training_arguments(node) or module.bench(node):
+    if not makes_training_arguments(module, node) or is_benchmark(module, node):
         return
-    steps, strategy = module.keyword(node, "max_steps"), module.keyword(node, "logging_strategy")
+    steps, strategy = keyword_argument(module, node, "max_steps"), keyword_argument(module, node, "logging_strategy")
     if isinstance(steps, cst.Integer) and steps.evaluated_value <= _SMOKE:
         return
     for field, better in _BETTER.items():
-        value = module.keyword(node, field)
+        value = keyword_argument(module, node, field)
         if not isinstance(value, cst.Integer) or value.evaluated_value != 1:
             continue
         if field == "logging_steps" and isinstance(strategy, cst.SimpleString) and strategy.raw_value != "steps":

@@ -76,6 +76,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.values.accelerator import makes_lightning_trainer
 
 _FLAGS = frozenset(("detect_anomaly", "fast_dev_run"))
 _PROFILERS = frozenset(("advanced", "pytorch", "AdvancedProfiler", "PyTorchProfiler"))
@@ -99,7 +102,7 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not module.lightning_trainer(node) or module.bench(node) or _for_debugging(module, node):
+    if not makes_lightning_trainer(module, node) or is_benchmark(module, node) or _for_debugging(module, node):
         return
     if any(arg.keyword is not None and arg.keyword.value == "barebones" for arg in node.args):
         return
@@ -116,7 +119,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 def _for_debugging(module: Module, node: cst.Call) -> bool:
     """Say whether the call stands in a file, function or branch that is there for debugging or profiling."""
     functions = [above.name.value for above in module.ancestors(node) if isinstance(above, cst.FunctionDef)]
-    tests = [module.code(test, 200) for test, needed in module.tests(node) if needed]
+    tests = [module.code(test, 200) for test, needed in conditions_around(module, node) if needed]
     return any(_DEBUG.search(text) for text in (module.filename, *functions, *tests))
 
 

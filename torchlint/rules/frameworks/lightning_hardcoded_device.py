@@ -89,6 +89,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Remove, Replace, Rule, Safety, Transfer, with_keyword
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.device.factories import factories_of, takes_device
+from torchlint.semantic.device.transfers import transfer_of
+from torchlint.semantic.values.classes import in_lightning
+from torchlint.semantic.values.inferred import inferred
 
 _BEFORE = frozenset("__init__ configure_model setup transfer_batch_to_device on_before_batch_transfer".split())
 _MOVED = "`{expr}` in a LightningModule: the Trainer has moved the batch to self.device already."
@@ -108,16 +114,16 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not module.is_lightning(node) or module.bench(node) or not _has_self(module, node):
+    if not in_lightning(module, node) or is_benchmark(module, node) or not _has_self(module, node):
         return
     words = {"expr": module.code(node)}
-    transfer = module.transfer(node)
+    transfer = transfer_of(module, node)
     if transfer is None:
-        device = module.keyword(node, "device")
-        if device is not None and _literal(module, device) and module.factories(node)[:1] == [node]:
+        device = keyword_argument(module, node, "device")
+        if device is not None and _literal(module, device) and factories_of(module, node)[:1] == [node]:
             yield Hit(node, words, _fix(node, with_keyword(node, "device", _own_device())))
         return
-    value = module.value(transfer.source)
+    value = inferred(module, transfer.source)
     if transfer.target is not None and not _literal(module, transfer.target):
         return
     if value.origin in ("batch", "forward") and value.device is not None:
@@ -153,8 +159,8 @@ def _fix(node: cst.Call, new: cst.BaseExpression) -> Fix:
 
 
 def _on_own_device(module: Module, transfer: Transfer) -> cst.BaseExpression:
-    made = module.factories(transfer.source)
-    if made[:1] == [transfer.source] and module.takes_device(made[0]) and transfer.dtype is None:
+    made = factories_of(module, transfer.source)
+    if made[:1] == [transfer.source] and takes_device(module, made[0]) and transfer.dtype is None:
         return with_keyword(made[0], "device", _own_device())
     kept = [a for a in transfer.call.args if a.value is not transfer.target]
     return cst.Call(cst.Attribute(transfer.source, cst.Name("to")), [cst.Arg(_own_device()), *kept])

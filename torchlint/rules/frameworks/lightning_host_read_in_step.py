@@ -99,6 +99,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.guards import on_error_path
+from torchlint.semantic.data.frameworks import lightning_step, logged_by, read_as_number, steers
+from torchlint.semantic.device.host_reads import host_copy, scalar_reads
+from torchlint.semantic.time.heat import heat_of
 
 _LOGGED = "`{expr}` in {step}() waits for the GPU and is copied back to it; pass the tensor (self.log detaches it)."
 _NOTE = "A double stays one, an integer is converted with a warning, and an own log() is given a tensor."
@@ -118,12 +123,12 @@ rule = Rule(
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     tensor = _tensor(module, node)
-    step = module.lightning_step(node) if tensor is not None else None
-    if tensor is None or step is None or "predict" in step or module.bench(node):
+    step = lightning_step(module, node) if tensor is not None else None
+    if tensor is None or step is None or "predict" in step or is_benchmark(module, node):
         return
-    if module.error_path(node) or module.steers(node):
+    if on_error_path(module, node) or steers(module, node):
         return
-    log, heat = module.logged_by(node), module.heat(node)
+    log, heat = logged_by(module, node), heat_of(module, node)
     fix = _logged(node, tensor) if log is not None else _kept(module, node, tensor)
     words = {"expr": module.code(node), "step": step}
     yield Hit(node, words, fix, message=_LOGGED if log is not None else None, why_hot=heat.why)
@@ -131,10 +136,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _tensor(module: Module, node: cst.Call) -> cst.BaseExpression | None:
     """Return the tensor on the device that a call reads as a number, or copies to the host in training."""
-    for read in module.scalar_reads(node):
+    for read in scalar_reads(module, node):
         return read.tensor if read.how in _READS else None
-    copy, above = module.host_copy(node), module.parent(node)
-    if copy is None or module.heat(node).grade is Grade.EVAL or module.read_as_number(node):
+    copy, above = host_copy(module, node), module.parent(node)
+    if copy is None or heat_of(module, node).grade is Grade.EVAL or read_as_number(module, node):
         return None
     taker = module.parent(above) if isinstance(above, cst.Arg) else None
     if isinstance(taker, cst.Call) and (module.name(taker.func) or "").endswith("pack_padded_sequence"):

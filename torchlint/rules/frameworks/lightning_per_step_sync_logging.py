@@ -93,6 +93,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.data.frameworks import lightning_step
+from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.time.iterations import number_of
+from torchlint.semantic.values.accelerator import makes_lightning_trainer
 
 _SYNC = "sync_dist=True makes every training step wait for all processes; log per epoch (on_step=False), or without it."
 
@@ -115,15 +121,15 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
             pass
         case _:
             return
-    step = module.keyword(node, "on_step")
+    step = keyword_argument(module, node, "on_step")
     if (
-        module.lightning_step(node) != "training_step"
-        or module.bench(node)
+        lightning_step(module, node) != "training_step"
+        or is_benchmark(module, node)
         or (step is not None and not _is(step, "True"))
     ):
         return
-    why = module.heat(node).why
-    bar, sync = module.keyword(node, "prog_bar"), module.keyword(node, "sync_dist")
+    why = heat_of(module, node).why
+    bar, sync = keyword_argument(module, node, "prog_bar"), keyword_argument(module, node, "sync_dist")
     if bar is not None and _is(bar, "True") and not _calm_bar(module):
         yield Hit(bar, fix=_off(bar, "Leave the progress bar alone"), why_hot=why)
     if sync is not None and _is(sync, "True") and not _alone(module) and not _monitored(module, node):
@@ -147,14 +153,16 @@ def _calls(module: Module) -> Iterator[cst.Call]:
 def _calm_bar(module: Module) -> bool:
     """Say whether the file switches the progress bar off, or gives it a refresh rate."""
     calls = list(_calls(module))
-    off = (_is(module.keyword(call, "enable_progress_bar"), "False") for call in calls)
-    return any(off) or any(module.keyword(call, "refresh_rate") is not None for call in calls)
+    off = (_is(keyword_argument(module, call, "enable_progress_bar"), "False") for call in calls)
+    return any(off) or any(keyword_argument(module, call, "refresh_rate") is not None for call in calls)
 
 
 def _alone(module: Module) -> bool:
     """Say whether the file's Trainer is given one device."""
     given = {
-        module.number(module.keyword(call, "devices")) for call in _calls(module) if module.lightning_trainer(call)
+        number_of(module, keyword_argument(module, call, "devices"))
+        for call in _calls(module)
+        if makes_lightning_trainer(module, call)
     }
     return given == {1}
 
@@ -162,5 +170,5 @@ def _alone(module: Module) -> bool:
 def _monitored(module: Module, log: cst.Call) -> bool:
     """Say whether a callback or a scheduler of this file watches a metric that is logged here."""
     names = {str(n.raw_value) for n in module.within(log, cst.SimpleString) if isinstance(n, cst.SimpleString)}
-    watched = [module.keyword(call, "monitor") for call in _calls(module)]
+    watched = [keyword_argument(module, call, "monitor") for call in _calls(module)]
     return any(isinstance(n, cst.SimpleString) and str(n.raw_value) in names for n in watched)

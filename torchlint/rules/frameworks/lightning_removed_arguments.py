@@ -76,6 +76,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.guards import conditions_around, on_error_path
+from torchlint.semantic.code.text import mentions
+from torchlint.semantic.code.versions import version_guarded
+from torchlint.semantic.values.accelerator import makes_lightning_trainer
 
 # Argument → what to write instead; the migration guide of Lightning 2.0.
 _REMOVED = {
@@ -136,7 +141,7 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not module.lightning_trainer(node) or module.mentions(_VERSION_1) or _for_a_version(module, node):
+    if not makes_lightning_trainer(module, node) or mentions(module, _VERSION_1) or _for_a_version(module, node):
         return
     for arg in node.args:
         name = arg.keyword.value if arg.keyword is not None else ""
@@ -154,8 +159,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _for_a_version(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a condition on Lightning's version, or a handler of an error, chooses this call."""
-    around = (_VERSION.search(module.code(test, 200)) for test, _ in module.tests(node))
-    return any(around) or module.version_guarded(node) or module.error_path(node)
+    around = (_VERSION.search(module.code(test, 200)) for test, _ in conditions_around(module, node))
+    return any(around) or version_guarded(module, node) or on_error_path(module, node)
 
 
 def _text(node: cst.CSTNode | None) -> str:
@@ -163,7 +168,7 @@ def _text(node: cst.CSTNode | None) -> str:
 
 
 def _fix(module: Module, node: cst.Call, arg: cst.Arg, name: str) -> Fix | None:
-    value, had = arg.value, module.keyword(node, "accelerator")
+    value, had = arg.value, keyword_argument(module, node, "accelerator")
     new: list[tuple[str, cst.BaseExpression]] = []
     if name == "gpus" and isinstance(value, (cst.Integer, cst.List)) and module.code(value) not in ("0", "[]"):
         if had is not None and _text(had) not in ("gpu", "cuda"):
@@ -178,7 +183,7 @@ def _fix(module: Module, node: cst.Call, arg: cst.Arg, name: str) -> Fix | None:
         new = [("profiler", cst.SimpleString('"simple"'))]
     elif name == "precision":
         new = [("precision", cst.SimpleString('"16-mixed"'))]
-    if not new or (name not in ("strategy", "precision") and any(module.keyword(node, n) for n, _ in new)):
+    if not new or (name not in ("strategy", "precision") and any(keyword_argument(module, node, n) for n, _ in new)):
         return None
     first = arg.with_changes(keyword=cst.Name(new[0][0]), value=new[0][1])
     between = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))

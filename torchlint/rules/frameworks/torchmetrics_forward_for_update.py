@@ -80,6 +80,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.bindings import binds_globally
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.data.frameworks import metric_of
+from torchlint.semantic.time.heat import heat_of
 
 # Metrics that end in another state when they are updated instead of called (torchmetrics 1.9, all wrappers tried).
 _OTHER_FORWARD = frozenset(("MinMaxMetric", "BootStrapper"))
@@ -100,10 +106,14 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not node.args or not _unused(module, node):
         return
-    made = module.metric(node.func)
-    if made is None or (module.name(made.func) or "").rpartition(".")[2] in _OTHER_FORWARD or module.bench(node):
+    made = metric_of(module, node.func)
+    if (
+        made is None
+        or (module.name(made.func) or "").rpartition(".")[2] in _OTHER_FORWARD
+        or is_benchmark(module, node)
+    ):
         return
-    if module.keyword(made, "dist_sync_on_step") is not None or _logged(module, node.func):
+    if keyword_argument(module, made, "dist_sync_on_step") is not None or _logged(module, node.func):
         return
     fix = Fix((Append(node.func, ".update"),), Safety.UNSAFE, "Call update()", _NOTE)
     yield Hit(node, {"metric": module.code(node.func)}, fix)
@@ -116,7 +126,7 @@ def _unused(module: Module, node: cst.Call) -> bool:
             return True
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value) if value is node:
             scope = module.function(node)
-            return scope is not None and not module.reads(scope, name) and not module.binds_globally(scope, name)
+            return scope is not None and not reads_of(module, scope, name) and not binds_globally(module, scope, name)
     return False
 
 
@@ -130,9 +140,9 @@ def _logged(module: Module, metric: cst.BaseExpression) -> bool:
         call = module.parent(arg) if isinstance(arg, cst.Arg) else None
         if not isinstance(call, cst.Call) or not same.deep_equals(metric):
             continue
-        step = module.keyword(call, "on_step")
+        step = keyword_argument(module, call, "on_step")
         off = isinstance(step, cst.Name) and step.value == "False"
         # In a training step, self.log is on_step unless it is told otherwise.
-        if not off and (step is not None or module.heat(call).train):
+        if not off and (step is not None or heat_of(module, call).train):
             return True
     return False

@@ -76,6 +76,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.data.token_maps import token_map_of
 
 # With these, a batch has other values, other columns or another number of rows than its rows have one by one.
 _SHAPED = frozenset(("padding", "return_tensors", "return_overflowing_tokens", "return_length"))
@@ -95,9 +98,9 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if module.keyword(node, "batched") is not None or module.bench(node):
+    if keyword_argument(module, node, "batched") is not None or is_benchmark(module, node):
         return
-    found = module.token_map(node)
+    found = token_map_of(module, node)
     if found is None:
         return
     fix = None

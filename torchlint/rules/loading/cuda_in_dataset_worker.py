@@ -90,8 +90,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Severity
-from torchlint.semantic.module import ACCEL, CUDA
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import arguments_of, keyword_argument
+from torchlint.semantic.data.samples import loaders_running, sample_role, worker_count
+from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.values.inferred import inferred, is_model_call
+from torchlint.semantic.values.place import named_device
+from torchlint.semantic.values.value import ACCEL, CUDA
 
 _LOADER = "torch.utils.data.DataLoader"
 _PLACES = {"sample": "a dataset's __getitem__", "stream": "a dataset's __iter__", "batch": "collate code"}
@@ -112,28 +118,28 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not _on_device(module, node) or module.bench(node):
+    if not _on_device(module, node) or is_benchmark(module, node):
         return
-    role = module.sample_role(node)
+    role = sample_role(module, node)
     if role is None:
         return
-    loaders = module.loaders_running(node)
+    loaders = loaders_running(module, node)
     if loaders and all(_resident(module, loader) for loader in loaders):
         return
-    started = any(module.workers(loader) for loader in loaders)
+    started = any(worker_count(module, loader) for loader in loaders)
     words = {"place": _PLACES[role], "consequence": _IN_WORKERS if started else _NO_WORKERS}
     yield Hit(node, words, severity=Severity.ERROR if started else None)
 
 
 def _on_device(module: Module, node: cst.Call) -> bool:
     """Say whether a call moves to, creates on or computes on a GPU."""
-    moved, name = module.transfer(node), module.name(node.func)
+    moved, name = transfer_of(module, node), module.name(node.func)
     if moved is not None:
         return _cuda(module, moved.device, moved.target)
     if name in torch_api.FACTORIES or name in torch_api.DATA_FACTORIES:
-        target = module.keyword(node, "device")
-        return _cuda(module, module.devlike(target), target)
-    return module.is_model_call(node) and module.value(node).device == CUDA
+        target = keyword_argument(module, node, "device")
+        return _cuda(module, named_device(module, target), target)
+    return is_model_call(module, node) and inferred(module, node).device == CUDA
 
 
 def _cuda(module: Module, device: str | None, target: cst.BaseExpression | None) -> bool:
@@ -151,7 +157,7 @@ def _cuda(module: Module, device: str | None, target: cst.BaseExpression | None)
 
 def _resident(module: Module, loader: cst.Call) -> bool:
     """Say whether a loader fetches whole batches in the main process, as from data that live on the GPU."""
-    match module.arguments(loader, _LOADER).value("batch_size"):
+    match arguments_of(module, loader, _LOADER).value("batch_size"):
         case cst.Name(value="None"):
-            return module.workers(loader) == 0
+            return worker_count(module, loader) == 0
     return False

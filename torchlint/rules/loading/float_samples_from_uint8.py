@@ -110,6 +110,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.scopes import local_class
+from torchlint.semantic.data.samples import sample_role
+from torchlint.semantic.values.accelerator import on_accelerator
+from torchlint.semantic.values.classes import is_dataset
 
 _READERS = re.compile(
     r"^(cv2\.(imread|imdecode|cvtColor)|torchvision\.io\.(image\.)?(read_image|decode_\w+)|imageio\.(v[23]\.)?imread|"
@@ -138,7 +146,12 @@ rule = Rule(
 
 @rule.on(cst.Return)
 def check_sample(node: cst.Return, module: Module) -> Iterator[Hit]:
-    if node.value is None or not module.accel or module.bench(node) or module.sample_role(node) != "sample":
+    if (
+        node.value is None
+        or not on_accelerator(module)
+        or is_benchmark(module, node)
+        or sample_role(module, node) != "sample"
+    ):
         return
     parts: list[cst.BaseExpression] = [node.value]
     if isinstance(node.value, (cst.Tuple, cst.List, cst.Dict)):
@@ -151,7 +164,12 @@ def check_sample(node: cst.Return, module: Module) -> Iterator[Hit]:
 
 @rule.on(cst.Call)
 def check_pipeline(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not module.accel or not _COMPOSE.match(module.name(node.func) or "") or module.bench(node) or not node.args:
+    if (
+        not on_accelerator(module)
+        or not _COMPOSE.match(module.name(node.func) or "")
+        or is_benchmark(module, node)
+        or not node.args
+    ):
         return
     steps = node.args[0].value
     if not isinstance(steps, cst.List) or not _transforms_dataset(module, node):
@@ -172,14 +190,14 @@ def _transforms_dataset(module: Module, node: cst.Call) -> bool:
     places: list[cst.CSTNode] = [node]
     match module.small_statement(node):
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value) if value is node:
-            places += module.reads(module.function(node) or module.root, name)
+            places += reads_of(module, module.function(node) or module.root, name)
     for place in places:
         arg = module.parent(place)
         match arg, module.parent(arg) if arg is not None else None:
             case cst.Arg(keyword=cst.Name(value="transform")), cst.Call(func=func):
-                made = module.local_class(func)
+                made = local_class(module, func)
                 known = (module.name(func) or "").startswith("torchvision.datasets.")
-                if known or (made is not None and module.is_dataset(made)):
+                if known or (made is not None and is_dataset(module, made)):
                     return True
     return False
 
@@ -216,7 +234,7 @@ def _narrow(module: Module, node: cst.BaseExpression, depth: int) -> bool:
             return bool(values) and all(_narrow(module, value, depth - 1) for value in values)
         case cst.Call(func=func, args=args):
             name = module.name(func) or ""
-            dtype = module.name(module.keyword(node, "dtype"))
+            dtype = module.name(keyword_argument(module, node, "dtype"))
             if _READERS.match(name) or dtype in ("torch.uint8", "numpy.uint8"):
                 return True
             if name in _WRAPS and len(args) == 1:
@@ -241,6 +259,6 @@ def _picture(module: Module, node: cst.BaseExpression, depth: int) -> bool:
 
 def _values(module: Module, name: cst.Name) -> list[cst.BaseExpression]:
     """Return what assignments may have bound to a name; nothing where something else may have."""
-    found = module.definitions(name)
+    found = definitions_of(module, name)
     values = [each.value for each in found if isinstance(each, cst.Assign)]
     return values if len(values) == len(found) else []

@@ -115,6 +115,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Severity
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.flow import writes_of
+from torchlint.semantic.code.guards import conditions_around, on_error_path
+from torchlint.semantic.data.datasets import does_work
+from torchlint.semantic.data.samples import is_fixed, sample_role
 
 _READS = re.compile(
     r"^(pandas\.read_\w+|numpy\.(load|loadtxt|genfromtxt|fromfile)|torch\.load|joblib\.load|scipy\.io\.loadmat|"
@@ -145,11 +151,11 @@ rule = Rule(
 def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
     name = module.name(node.func) or (f".{node.func.attr.value}" if isinstance(node.func, cst.Attribute) else "")
     reads, handle, compose = _READS.match(name), _HANDLES.match(name), _COMPOSE.match(name)
-    if not (reads or handle or compose or _MODELS.search(name)) or module.bench(node):
+    if not (reads or handle or compose or _MODELS.search(name)) or is_benchmark(module, node):
         return
-    role = module.sample_role(node)
+    role = sample_role(module, node)
     function = module.function(node)
-    if role in (None, "stream") or function is None or module.keyword(node, "mmap_mode") is not None:
+    if role in (None, "stream") or function is None or keyword_argument(module, node, "mmap_mode") is not None:
         return
     if _kept(module, node, function) or not all(_same(module, arg.value, function) for arg in node.args):
         return
@@ -162,14 +168,14 @@ def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
 @rule.on(cst.Subscript)
 def check_row(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     frame = node.value
-    if not isinstance(frame, cst.Attribute) or frame.attr.value not in ("iloc", "loc") or module.bench(node):
+    if not isinstance(frame, cst.Attribute) or frame.attr.value not in ("iloc", "loc") or is_benchmark(module, node):
         return
     function = module.function(node)
-    if function is None or module.sample_role(node) != "sample" or module.works(function) is True:
+    if function is None or sample_role(module, node) != "sample" or does_work(module, function) is True:
         return
     if frame.attr.value == "loc" and not _FRAME.search(module.code(frame.value)):
         return
-    if all(module.fixed(part, function) for part in node.slice) or not _first(module, node, function):
+    if all(is_fixed(module, part, function) for part in node.slice) or not _first(module, node, function):
         return
     yield Hit(node, {"what": f"row access by {module.code(frame)}[…]", "unit": "sample"})
 
@@ -190,13 +196,15 @@ def _kept(module: Module, node: cst.Call, function: cst.FunctionDef) -> bool:
     """Say whether a decorator or a condition spares later samples the work."""
     if any("cache" in module.code(decorator.decorator) for decorator in function.decorators):
         return True
-    return any(not module.fixed(test, function) for test, _ in module.tests(node)) or module.error_path(node)
+    return any(not is_fixed(module, test, function) for test, _ in conditions_around(module, node)) or on_error_path(
+        module, node
+    )
 
 
 def _opened(module: Module, file: cst.Name, function: cst.FunctionDef) -> list[cst.Call]:
     """Return the calls whose results ``with`` binds to a name in a function."""
     found = []
-    for write in module.writes(function, file.value):
+    for write in writes_of(module, function, file.value):
         item = next((a for a in module.ancestors(write) if isinstance(a, (cst.WithItem, cst.BaseStatement))), None)
         if isinstance(item, cst.WithItem) and isinstance(item.item, cst.Call):
             found.append(item.item)
@@ -216,4 +224,4 @@ def _same(module: Module, data: cst.BaseExpression, function: cst.FunctionDef) -
             return all(_same(module, arg.value, function) for arg in data.args)
     if isinstance(data, (cst.List, cst.Tuple)):
         return all(_same(module, element.value, function) for element in data.elements)
-    return module.fixed(data, function)
+    return is_fixed(module, data, function)

@@ -86,6 +86,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Severity
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.scopes import base_names, method_of
+from torchlint.semantic.data.samples import loaders_of, worker_count
+from torchlint.semantic.values.classes import family_of
+from torchlint.semantic.values.inferred import inferred
 
 _LOADER = "torch.utils.data.DataLoader"
 _BASES = ("torch.utils.data.IterableDataset", "torch.utils.data.dataset.IterableDataset")
@@ -110,11 +116,11 @@ rule = Rule(
 
 @rule.on(cst.FunctionDef)
 def check(node: cst.FunctionDef, module: Module) -> Iterator[Hit]:
-    if node.name.value != "__iter__" or module.bench(node):
+    if node.name.value != "__iter__" or is_benchmark(module, node):
         return
     classes = [cls for cls in _streams(module, node) if not _shares(module, cls)]
-    starting = [loader for cls in classes for loader in module.loaders_of(cls) if _starts(module, loader)]
-    counts = {module.workers(loader) for loader in starting}
+    starting = [loader for cls in classes for loader in loaders_of(module, cls) if _starts(module, loader)]
+    counts = {worker_count(module, loader) for loader in starting}
     known = [count for count in counts if count]
     if known:
         words = {"name": classes[0].name.value, "consequence": f"each of {max(known)} workers"}
@@ -130,14 +136,14 @@ def _streams(module: Module, method: cst.FunctionDef) -> list[cst.ClassDef]:
         cls
         for cls in module.nodes(cst.ClassDef)
         if isinstance(cls, cst.ClassDef)
-        and module.method(cls, "__iter__") is method
-        and any(name in _BASES for name in module.base_names(cls))
+        and method_of(module, cls, "__iter__") is method
+        and any(name in _BASES for name in base_names(module, cls))
     ]
 
 
 def _shares(module: Module, node: cst.ClassDef) -> bool:
     """Say whether a class or its bases in this file know of workers or shards, or yield random samples."""
-    for each in module.family(node):
+    for each in family_of(module, node):
         text = "\n".join(module.source(part) for part in each.body.body)
         if _SHARES.search(text) or _RANDOM.search(text):
             return True
@@ -146,14 +152,14 @@ def _shares(module: Module, node: cst.ClassDef) -> bool:
 
 def _starts(module: Module, loader: cst.Call) -> bool:
     """Say whether a loader has workers, or may have, which no ``worker_init_fn`` gives their parts."""
-    bound = module.arguments(loader, _LOADER)
+    bound = arguments_of(module, loader, _LOADER)
     if bound.open:
         return False
     match bound.value("worker_init_fn"):
         case None | cst.Name(value="None"):
             return True
         case given:
-            function = module.value(given).node
+            function = inferred(module, given).node
     return isinstance(function, (cst.FunctionDef, cst.Lambda)) and not re.search(
         "dataset|worker_info", module.source(function)
     )

@@ -85,7 +85,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Severity
-from torchlint.semantic.module import LoopKind
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.flow import reads_of, writes_of
+from torchlint.semantic.code.guards import conditions_around, on_error_path, throttled
+from torchlint.semantic.data.loaders import loader_loops
+from torchlint.semantic.data.samples import is_fixed, worker_count
+from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.time.loops import LoopKind, loop_kind
+from torchlint.semantic.values.inferred import inferred
 
 _LOADER = "torch.utils.data.DataLoader"
 _BUILT = "a DataLoader is built {when}; build it once and iterate it again{workers}."
@@ -105,7 +112,7 @@ rule = Rule(
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     name = module.name(node.func)
-    if module.bench(node):
+    if is_benchmark(module, node):
         return
     if name == _LOADER:
         yield from _built(module, node)
@@ -114,20 +121,20 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _is_loader(module: Module, node: cst.BaseExpression) -> bool:
-    return module.value(node).kind == "loader"
+    return inferred(module, node).kind == "loader"
 
 
 def _iterated(module: Module, node: cst.Call, loader: cst.BaseExpression) -> Iterator[Hit]:
-    loops, heat = module.loops(node), module.heat(node)
-    if not _takes_one(module, node) or module.error_path(node) or (not loops and not heat.hot):
+    loops, heat = module.loops(node), heat_of(module, node)
+    if not _takes_one(module, node) or on_error_path(module, node) or (not loops and not heat.hot):
         return
     if loops and (
-        not module.fixed(loader, loops[0]) or module.throttled(node, loops[0]) or _ends(module, node, loops[0])
+        not is_fixed(module, loader, loops[0]) or throttled(module, node, loops[0]) or _ends(module, node, loops[0])
     ):
         return
-    made = module.value(loader).node
-    workers = module.workers(made) if isinstance(made, cst.Call) else None
-    epoch = bool(loops) and module.loop_kind(loops[0]) is LoopKind.EPOCH
+    made = inferred(module, loader).node
+    workers = worker_count(module, made) if isinstance(made, cst.Call) else None
+    epoch = bool(loops) and loop_kind(module, loops[0]) is LoopKind.EPOCH
     words = {
         "workers": " (and its workers)" if workers else "",
         "when": "every epoch" if epoch else "in every pass of this loop" if loops else "every step",
@@ -146,9 +153,9 @@ def _takes_one(module: Module, node: cst.Call) -> bool:
         return False
     target = statement.targets[0].target
     scope: cst.CSTNode = module.function(node) or module.root
-    if not isinstance(target, cst.Name) or len(module.writes(scope, target.value)) > 1:
+    if not isinstance(target, cst.Name) or len(writes_of(module, scope, target.value)) > 1:
         return False
-    reads = module.reads(scope, target.value)
+    reads = reads_of(module, scope, target.value)
     return len(reads) == 1 and module.loops(reads[0])[:1] == loops[:1] and _is_next(module, reads[0])
 
 
@@ -172,22 +179,22 @@ def _ends(module: Module, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
 
 
 def _built(module: Module, node: cst.Call) -> Iterator[Hit]:
-    function, loops, heat = module.function(node), module.loops(node), module.heat(node)
+    function, loops, heat = module.function(node), module.loops(node), heat_of(module, node)
     if function is not None and function.name.value.endswith("forward"):
-        if module.class_of(function) is not None and not any(module.tests(node)):
+        if module.class_of(function) is not None and not any(conditions_around(module, node)):
             words = {"when": "in every forward pass", "workers": ""}
             yield Hit(node, words, message=_BUILT)
         return
     loop = loops[0] if loops else None
-    if loop is None or module.throttled(node, loop) or _ends(module, node, loop) or not module.workers(node):
+    if loop is None or throttled(module, node, loop) or _ends(module, node, loop) or not worker_count(module, node):
         return
-    same = all(module.fixed(arg.value, loop) for arg in node.args) and not any(arg.star for arg in node.args)
+    same = all(is_fixed(module, arg.value, loop) for arg in node.args) and not any(arg.star for arg in node.args)
     if not same or _new_run(module, loop):
         return
-    used = any(module.is_within(each, loop) for each in module.loader_loops(node))
+    used = any(module.is_within(each, loop) for each in loader_loops(module, node))
     if heat.hot:
         yield Hit(node, {"when": "in every step", "workers": ""}, message=_BUILT, why_hot=heat.why)
-    elif used and module.loop_kind(loop) is LoopKind.EPOCH:
+    elif used and loop_kind(module, loop) is LoopKind.EPOCH:
         words = {"when": "in every epoch", "workers": ", with persistent_workers=True"}
         yield Hit(node, words, message=_BUILT)
 
@@ -195,7 +202,7 @@ def _built(module: Module, node: cst.Call) -> Iterator[Hit]:
 def _new_run(module: Module, loop: cst.CSTNode) -> bool:
     """Say whether each pass of a loop makes a model or an optimizer: it is a run, not an epoch."""
     return any(
-        isinstance(assign.value, cst.Call) and module.value(assign.value).kind in ("module", "optimizer")
+        isinstance(assign.value, cst.Call) and inferred(module, assign.value).kind in ("module", "optimizer")
         for assign in module.within(loop, cst.Assign)
         if isinstance(assign, cst.Assign)
     )

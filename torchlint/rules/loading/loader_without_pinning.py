@@ -92,6 +92,19 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, with_keyword
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.data.datasets import cuda_samples, sample_cost
+from torchlint.semantic.data.loaders import (
+    batches_go_to,
+    loader_loops,
+    loader_role,
+    makes_loader,
+    moves_batches,
+    pins_memory,
+)
+from torchlint.semantic.values.inferred import framework_moves_batches
 
 _LOADER = "torch.utils.data.DataLoader"
 _NOTE = "Each batch takes memory that cannot be swapped out, and the loader runs one more thread."
@@ -110,13 +123,13 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not module.makes_loader(node) or module.bench(node) or module.pins(node) is not False:
+    if not makes_loader(module, node) or is_benchmark(module, node) or pins_memory(module, node) is not False:
         return
-    bound = module.arguments(node, _LOADER)
+    bound = arguments_of(module, node, _LOADER)
     workers, pin = bound.value("num_workers"), bound.value("pin_memory")
     if workers is None or (isinstance(workers, cst.Integer) and int(workers.value, 0) == 0):
         return
-    if (pin is not None and module.framework) or module.cuda_samples(node):
+    if (pin is not None and framework_moves_batches(module)) or cuda_samples(module, node):
         return
     if _feeds_device(module, node):
         yield Hit(node, fix=_fix(module, node, pin))
@@ -127,14 +140,14 @@ def _feeds_device(module: Module, node: cst.Call) -> bool:
 
     Of a loader that leaves this file, costly samples and a file that moves other batches say that it feeds a GPU.
     """
-    role = module.loader_role(node)
+    role = loader_role(module, node)
     if role in ("train", "eval"):
-        return any(module.moves_batches(loop) is not None for loop in module.loader_loops(node))
-    return role == "unseen" and module.sample_cost(node) is True and module.batches_go_to is not None
+        return any(moves_batches(module, loop) is not None for loop in loader_loops(module, node))
+    return role == "unseen" and sample_cost(module, node) is True and batches_go_to(module) is not None
 
 
 def _fix(module: Module, node: cst.Call, pin: cst.BaseExpression | None) -> Fix:
-    torch = module.called("torch", "torch")
+    torch = name_for_module(module, "torch", "torch")
     value = cst.parse_expression(f"{torch}.cuda.is_available()")
     edit = Replace(pin, value) if pin is not None else Replace(node, with_keyword(node, "pin_memory", value))
     return Fix((edit, NeedImport("torch", torch)), Safety.UNSAFE, "Pin the batches' memory", _NOTE)

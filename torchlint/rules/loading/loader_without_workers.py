@@ -100,6 +100,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity, with_keyword
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.guards import conditions_around, is_debug
+from torchlint.semantic.code.text import has_main_guard
+from torchlint.semantic.data.datasets import cuda_samples, sample_cost, streams_samples
+from torchlint.semantic.data.loaders import loader_loops, loader_role, makes_loader, moves_batches, pins_memory
+from torchlint.semantic.values.classes import in_lightning
 
 _LOADER = "torch.utils.data.DataLoader"
 _TRYOUT = re.compile(r"overfit|debug|sanity|smoke|TYPE_CHECKING", re.IGNORECASE)
@@ -121,9 +128,9 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not module.makes_loader(node) or module.bench(node):
+    if not makes_loader(module, node) or is_benchmark(module, node):
         return
-    bound = module.arguments(node, _LOADER)
+    bound = arguments_of(module, node, _LOADER)
     workers = bound.value("num_workers")
     if _per_gpu(module, workers):
         yield Hit(node, message=_PER_GPU, severity=Severity.INFO)
@@ -131,16 +138,16 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if bound.open or not (workers is None or _is_zero(workers)) or _chosen(module, node, workers):
         return
     severity = _severity(module, node)
-    if severity is None or _unsharded(module, bound.value("dataset")) or module.cuda_samples(node):
+    if severity is None or _unsharded(module, bound.value("dataset")) or cuda_samples(module, node):
         return
-    train = module.loader_role(node) == "train"
+    train = loader_role(module, node) == "train"
     words = {
         "role": "training DataLoader" if train else "DataLoader",
-        "pin": _PIN if module.pins(node) is False else "",
+        "pin": _PIN if pins_memory(module, node) is False else "",
     }
     four = cst.Integer("4")
     edit = Replace(workers, four) if workers is not None else Replace(node, with_keyword(node, "num_workers", four))
-    safety = Safety.UNSAFE if module.main_guard else Safety.SUGGESTION
+    safety = Safety.UNSAFE if has_main_guard(module) else Safety.SUGGESTION
     yield Hit(node, words, Fix((edit,), safety, "Load with worker processes", _NOTE), severity)
 
 
@@ -160,21 +167,21 @@ def _is_zero(node: cst.BaseExpression) -> bool:
 
 def _severity(module: Module, node: cst.Call) -> Severity | None:
     """Return how sure it is that workers help: costly samples in training, elsewhere, or samples of unknown cost."""
-    cost, role = module.sample_cost(node), module.loader_role(node)
+    cost, role = sample_cost(module, node), loader_role(module, node)
     if cost is False or role == "other":
         return None
-    shuffled = module.arguments(node, _LOADER).value("shuffle")
+    shuffled = arguments_of(module, node, _LOADER).value("shuffle")
     trains = role == "train" or (role == "unseen" and isinstance(shuffled, cst.Name) and shuffled.value == "True")
     if cost:
         return Severity.WARNING if trains else Severity.INFO
-    moved = any(module.moves_batches(loop) for loop in module.loader_loops(node))
-    return Severity.INFO if (role == "train" and moved) or module.is_lightning(node) else None
+    moved = any(moves_batches(module, loop) for loop in loader_loops(module, node))
+    return Severity.INFO if (role == "train" and moved) or in_lightning(module, node) else None
 
 
 def _chosen(module: Module, node: cst.Call, workers: cst.BaseExpression | None) -> bool:
     """Say whether the main process is chosen on purpose: for a try-out, or as one branch of a condition."""
-    tests = [test for test, _ in module.tests(node)]
-    if any(module.is_debug(test) or _TRYOUT.search(module.code(test)) for test in tests):
+    tests = [test for test, _ in conditions_around(module, node)]
+    if any(is_debug(module, test) or _TRYOUT.search(module.code(test)) for test in tests):
         return True
     function = module.function(node)
     if function is not None and _TRYOUT.search(function.name.value):
@@ -184,4 +191,4 @@ def _chosen(module: Module, node: cst.Call, workers: cst.BaseExpression | None) 
 
 def _unsharded(module: Module, dataset: cst.BaseExpression | None) -> bool:
     """Say whether a dataset of the project is iterable: workers would repeat it unless it shards itself."""
-    return dataset is not None and module.streams(dataset)
+    return dataset is not None and streams_samples(module, dataset)

@@ -74,6 +74,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.scopes import method_of
+from torchlint.semantic.device.factories import factories_of
+from torchlint.semantic.time.iterations import number_of
+from torchlint.semantic.values.inferred import class_attribute, inferred
 
 _LOADER = "torch.utils.data.DataLoader"
 _DATASETS = ("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
@@ -95,20 +102,20 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if module.name(node.func) != _LOADER or module.bench(node):
+    if module.name(node.func) != _LOADER or is_benchmark(module, node):
         return
-    bound = module.arguments(node, _LOADER)
+    bound = arguments_of(module, node, _LOADER)
     size, dataset = bound.value("batch_size"), bound.value("dataset")
-    if bound.open or dataset is None or (module.number(size) or 0) < _LARGE:
+    if bound.open or dataset is None or (number_of(module, size) or 0) < _LARGE:
         return
     if any(given is not None and not _is_none(given) for given in map(bound.value, _OWN_WAY)):
         return
-    made = module.definition(dataset) or dataset
+    made = sole_definition(module, dataset) or dataset
     if isinstance(made, cst.Call) and module.name(made.func) in _DATASETS:
         if not any(_little(module, arg.value) for arg in made.args):
             yield Hit(node)
-    elif isinstance(module.value(dataset).node, cst.ClassDef):
-        cls = module.value(dataset).node
+    elif isinstance(inferred(module, dataset).node, cst.ClassDef):
+        cls = inferred(module, dataset).node
         assert isinstance(cls, cst.ClassDef)
         if _only_indexes(module, cls):
             yield Hit(node)
@@ -120,8 +127,8 @@ def _is_none(node: cst.BaseExpression) -> bool:
 
 def _little(module: Module, data: cst.BaseExpression) -> bool:
     """Say whether a tensor has few rows by the literal size of the factory that makes it."""
-    for factory in module.factories(data, filled=True):
-        rows = module.number(factory.args[0].value) if factory.args else None
+    for factory in factories_of(module, data, filled=True):
+        rows = number_of(module, factory.args[0].value) if factory.args else None
         if rows is not None and rows <= _LITTLE:
             return True
     return False
@@ -129,8 +136,8 @@ def _little(module: Module, data: cst.BaseExpression) -> bool:
 
 def _only_indexes(module: Module, cls: cst.ClassDef) -> bool:
     """Say whether a dataset's ``__getitem__`` only subscripts attributes of ``self`` that hold tensors."""
-    method = module.method(cls, "__getitem__")
-    if method is None or module.method(cls, "__getitems__") is not None:
+    method = method_of(module, cls, "__getitem__")
+    if method is None or method_of(module, cls, "__getitems__") is not None:
         return False
     if any(True for _ in module.within(method.body, cst.Call, cst.For, cst.If, cst.BinaryOperation)):
         return False
@@ -141,5 +148,5 @@ def _only_indexes(module: Module, cls: cst.ClassDef) -> bool:
 def _holds_tensor(module: Module, place: cst.BaseExpression, cls: cst.ClassDef) -> bool:
     match place:
         case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=attr)):
-            return module.class_attribute(cls, attr).tensor
+            return class_attribute(module, cls, attr).tensor
     return False

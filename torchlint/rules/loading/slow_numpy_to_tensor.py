@@ -74,10 +74,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity, one_sentence, with_keyword
-from torchlint.semantic.data.arrays import made_with, stackable
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.bindings import meaning_of
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.data.arrays import arrays_in, is_array, joined_afresh, made_with, stackable
 from torchlint.semantic.device.exact_dtypes import named_dtype
-from torchlint.semantic.module import Grade
-from torchlint.semantic.values.observers import hooks_operations, minds_warnings, replaced
+from torchlint.semantic.time.heat import Grade, heat_of
+from torchlint.semantic.uses.observers import hooks_operations, minds_warnings, replaced
 
 _DTYPES = {
     "FloatTensor": "float32",
@@ -112,7 +116,7 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     name = (module.name(node.func) or "").removeprefix("torch.")
     legacy = _DTYPES.get(name)
-    if not (legacy or name in ("tensor", "as_tensor")) or not node.args or module.bench(node):
+    if not (legacy or name in ("tensor", "as_tensor")) or not node.args or is_benchmark(module, node):
         return
     first = node.args[0]
     if first.star:
@@ -122,11 +126,11 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if listed is not None:
         words |= {"what": "a list made from an array", "remedy": "the array itself"}
         yield Hit(node, words, _fix_listed(module, node, listed, legacy))
-    elif module.arrays(first.value):
+    elif arrays_in(module, first.value):
         words |= {"what": "a list of arrays", "remedy": "np.stack first"}
         yield Hit(node, words, _fix_stack(module, node, legacy))
-    elif name == "tensor" and len(node.args) == 1 and module.joined_afresh(first.value):
-        heat = module.heat(node)
+    elif name == "tensor" and len(node.args) == 1 and joined_afresh(module, first.value):
+        heat = heat_of(module, node)
         if heat.grade >= Grade.SAMPLE:
             new = node.with_changes(func=cst.Attribute(_torch(node), cst.Name("from_numpy")))
             fix = Fix((Replace(node, new),), Safety.UNSAFE, "Share the array's memory", _SHARED)
@@ -145,7 +149,7 @@ def _listed(module: Module, data: cst.BaseExpression) -> cst.BaseExpression | No
             pass
         case _:
             return None
-    return array if module.is_array(array) else None
+    return array if is_array(module, array) else None
 
 
 def _torch(node: cst.Call) -> cst.BaseExpression:
@@ -164,17 +168,17 @@ def _tensor(node: cst.Call, data: cst.BaseExpression, legacy: str | None) -> cst
 def _fix_listed(module: Module, node: cst.Call, array: cst.BaseExpression, legacy: str | None) -> Fix:
     new = _tensor(node, array, legacy)
     title = "Pass the array"
-    if legacy is not None or module.keyword(node, "dtype") is not None:
+    if legacy is not None or keyword_argument(module, node, "dtype") is not None:
         return Fix((Replace(node, new),), Safety.UNSAFE, title, _CAST)
     return Fix((Replace(node, new),), Safety.SUGGESTION, title, _KINDS)
 
 
 def _fix_stack(module: Module, node: cst.Call, legacy: str | None) -> Fix:
     data = node.args[0].value
-    numpy = module.called("numpy", "np")
+    numpy = name_for_module(module, "numpy", "np")
     stacked = cst.Call(cst.parse_expression(f"{numpy}.stack"), [cst.Arg(data)])
     edits = (Replace(node, _tensor(node, stacked, legacy)), NeedImport("numpy", numpy))
-    told = module.meaning(numpy, node) not in ("numpy", None) or _is_told(module, data)
+    told = meaning_of(module, numpy, node) not in ("numpy", None) or _is_told(module, data)
     note = one_sentence([*_changed(module, node, data, legacy), _SEEN if told else ""])
     return Fix(edits, Safety.UNSAFE if note else Safety.SAFE, "Join the arrays first", note)
 
@@ -188,7 +192,7 @@ def _changed(module: Module, node: cst.Call, data: cst.BaseExpression, legacy: s
         yield _MIXED
     if (module.name(node.func) or "").endswith("as_tensor"):
         yield _RESIZED
-    given = module.keyword(node, "dtype")
+    given = keyword_argument(module, node, "dtype")
     target = named_dtype(module, given) or "" if given is not None else dtype
     # From a list, what does not fit an integer raises; into floats of 32 and 64 bits both convert alike.
     small = dtype in ("float32", "float64", "uint8", "int8", "int16", "int32")

@@ -96,7 +96,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
-from torchlint.semantic.module import COMPREHENSIONS, LOOPS
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.flow import call_sites, reads_of
+from torchlint.semantic.code.scopes import base_names, method_of
+from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS
+from torchlint.semantic.data.loaders import loader_loops
+from torchlint.semantic.data.samples import worker_count
+from torchlint.semantic.values.inferred import framework_moves_batches, inferred
 
 _LOADER = "torch.utils.data.DataLoader"
 _HOOKS = ("train_dataloader", "val_dataloader")
@@ -116,9 +123,9 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if module.name(node.func) != _LOADER or not module.workers(node) or module.bench(node):
+    if module.name(node.func) != _LOADER or not worker_count(module, node) or is_benchmark(module, node):
         return
-    bound = module.arguments(node, _LOADER)
+    bound = arguments_of(module, node, _LOADER)
     if bound.open or bound.value("persistent_workers") is not None or "reload_dataloaders_every" in module.text:
         return
     if _many(module, node) or not _repeated(module, node) or _mutable(module, node, bound.value("dataset")):
@@ -135,11 +142,11 @@ def _many(module: Module, node: cst.Call) -> bool:
 
 def _repeated(module: Module, node: cst.Call) -> bool:
     """Say whether the loader is iterated once per epoch: by loops in this file, or by a framework."""
-    if any(_again(module, loop, node, 2) for loop in module.loader_loops(node)):
+    if any(_again(module, loop, node, 2) for loop in loader_loops(module, node)):
         return True
     function, cls = module.function(node), module.class_of(node)
     if function is not None and cls is not None and function.name.value in _HOOKS:
-        return any(base.endswith(("LightningModule", "LightningDataModule")) for base in module.base_names(cls))
+        return any(base.endswith(("LightningModule", "LightningDataModule")) for base in base_names(module, cls))
     return any(_is_fit(module, call, node) for call in module.nodes(cst.Call))
 
 
@@ -153,31 +160,35 @@ def _again(module: Module, place: cst.CSTNode, node: cst.Call, depth: int) -> bo
     function = module.function(place)
     if function is None or depth == 0 or module.is_within(node, function):
         return False
-    sites = module.call_sites(function)
-    passed = [site for site in sites if any(module.value(arg.value).kind == "loader" for arg in site.args)]
-    own = [site for site in passed if any(module.value(arg.value).node is node for arg in site.args)]
+    sites = call_sites(module, function)
+    passed = [site for site in sites if any(inferred(module, arg.value).kind == "loader" for arg in site.args)]
+    own = [site for site in passed if any(inferred(module, arg.value).node is node for arg in site.args)]
     return any(_again(module, site, node, depth - 1) for site in (own or ([] if passed else sites)))
 
 
 def _is_fit(module: Module, call: cst.CSTNode, node: cst.Call) -> bool:
     """Say whether a call gives the loader to a framework's trainer."""
-    if not module.framework or not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+    if (
+        not framework_moves_batches(module)
+        or not isinstance(call, cst.Call)
+        or not isinstance(call.func, cst.Attribute)
+    ):
         return False
     if call.func.attr.value != "fit":
         return False
-    return any(module.value(arg.value).node is node for arg in call.args)
+    return any(inferred(module, arg.value).node is node for arg in call.args)
 
 
 def _mutable(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> bool:
     """Say whether code may change the dataset between epochs: its attributes, or by a method made for that."""
-    held = module.value(dataset).node if dataset is not None else None
-    if isinstance(held, cst.ClassDef) and module.method(held, "set_epoch") is not None:
+    held = inferred(module, dataset).node if dataset is not None else None
+    if isinstance(held, cst.ClassDef) and method_of(module, held, "set_epoch") is not None:
         return True
     places: list[cst.CSTNode] = [
         each for each in module.nodes(cst.Attribute) if isinstance(each, cst.Attribute) and each.attr.value == "dataset"
     ]
     if isinstance(dataset, cst.Name):
-        places += module.reads(module.function(node) or module.root, dataset.value)
+        places += reads_of(module, module.function(node) or module.root, dataset.value)
     return any(_touched(module, place) for place in places if module.loops(place))
 
 

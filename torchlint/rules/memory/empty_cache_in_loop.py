@@ -83,7 +83,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Safety, Severity, deletion
-from torchlint.semantic.module import Grade, LoopKind
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.guards import on_error_path
+from torchlint.semantic.data.replicas import saves_memory
+from torchlint.semantic.time.heat import Grade, heat_of
+from torchlint.semantic.time.loops import LoopKind, loop_kind
 
 _CALLS = frozenset(
     (
@@ -110,16 +115,16 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    setting = module.keyword(node, "torch_empty_cache_steps")
+    setting = keyword_argument(module, node, "torch_empty_cache_steps")
     if isinstance(setting, cst.Integer):
         if int(setting.value.replace("_", ""), 0) == 1:
             yield Hit(setting, message=_SETTING)
         return
     name = module.name(node.func)
-    if name not in _CALLS or module.bench(node) or module.error_path(node):
+    if name not in _CALLS or is_benchmark(module, node) or on_error_path(module, node):
         return
-    heat = module.heat(node)
-    if any(module.bench(why.node) for why in heat.why) or module.saves_memory(node):
+    heat = heat_of(module, node)
+    if any(is_benchmark(module, why.node) for why in heat.why) or saves_memory(module, node):
         return
     if heat.grade is Grade.EPOCH:
         if not _whole_training(module, node):
@@ -132,4 +137,4 @@ def _whole_training(module: Module, node: cst.Call) -> bool:
     """Say whether the function of `node` runs all epochs itself: a loop around it is over trainings, not epochs."""
     function = module.function(node)
     loops = module.within(function, cst.For, cst.While) if function is not None and not module.loops(node) else ()
-    return any(module.loop_kind(loop) is LoopKind.EPOCH for loop in loops)
+    return any(loop_kind(module, loop) is LoopKind.EPOCH for loop in loops)

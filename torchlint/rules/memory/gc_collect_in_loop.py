@@ -80,6 +80,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Safety, deletion
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.guards import on_error_path
+from torchlint.semantic.data.replicas import saves_memory
+from torchlint.semantic.time.heat import heat_of
 
 _CYCLES = re.compile(r"cycl|circular|\bleak", re.IGNORECASE)
 _NOTE = "Objects in reference cycles live until Python's next collection; `del` what should go at once."
@@ -98,12 +102,12 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if module.name(node.func) != "gc.collect" or _young(node) or module.error_path(node):
+    if module.name(node.func) != "gc.collect" or _young(node) or on_error_path(module, node):
         return
-    heat = module.heat(node)
-    if not heat.hot or module.bench(node) or any(module.bench(why.node) for why in heat.why):
+    heat = heat_of(module, node)
+    if not heat.hot or is_benchmark(module, node) or any(is_benchmark(module, why.node) for why in heat.why):
         return
-    if not (module.saves_memory(node) or _scheduled(module) or _cycles(module, node)):
+    if not (saves_memory(module, node) or _scheduled(module) or _cycles(module, node)):
         yield Hit(node, fix=deletion(module, node, Safety.UNSAFE, _NOTE), why_hot=heat.why)
 
 

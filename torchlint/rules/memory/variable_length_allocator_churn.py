@@ -91,7 +91,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule
-from torchlint.semantic.module import ACCEL, CUDA, LoopKind
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.text import mentions
+from torchlint.semantic.data.loaders import batches_go_to, loader_role
+from torchlint.semantic.time.loops import LoopKind, loop_kind
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.value import ACCEL, CUDA
 
 _PAD = "torch.nn.utils.rnn.pad_sequence"
 _COLLATE = re.compile(r"collat", re.IGNORECASE)
@@ -114,9 +120,9 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not (module.name(node.func) == _PAD or _longest(module, node)) or module.mentions(_HANDLED):
+    if not (module.name(node.func) == _PAD or _longest(module, node)) or mentions(module, _HANDLED):
         return
-    if not _collates(module, node) or _only_evaluates(module, node) or module.bench(node):
+    if not _collates(module, node) or _only_evaluates(module, node) or is_benchmark(module, node):
         return
     if _trains_on_cuda(module):
         yield Hit(node)
@@ -124,7 +130,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _longest(module: Module, node: cst.Call) -> bool:
     """Say whether a call asks a tokenizer to pad to the longest sample of its batch."""
-    padding = module.keyword(node, "padding")
+    padding = keyword_argument(module, node, "padding")
     if isinstance(padding, cst.SimpleString):
         return padding.raw_value == "longest"
     return isinstance(padding, cst.Name) and padding.value == "True"
@@ -143,18 +149,20 @@ def _collates(module: Module, node: cst.Call) -> bool:
 def _given(module: Module, function: cst.FunctionDef) -> list[cst.Call]:
     """Return the calls, of loaders as a rule, that take a function as ``collate_fn=``."""
     calls = [
-        (call, module.keyword(call, "collate_fn")) for call in module.nodes(cst.Call) if isinstance(call, cst.Call)
+        (call, keyword_argument(module, call, "collate_fn"))
+        for call in module.nodes(cst.Call)
+        if isinstance(call, cst.Call)
     ]
-    return [call for call, given in calls if given is not None and module.value(given).node is function]
+    return [call for call, given in calls if given is not None and inferred(module, given).node is function]
 
 
 def _only_evaluates(module: Module, node: cst.Call) -> bool:
     """Say whether all loaders that pad their batches here feed an evaluation."""
     function = module.function(node)
-    roles = {module.loader_role(loader) for loader in (_given(module, function) if function is not None else ())}
+    roles = {loader_role(module, loader) for loader in (_given(module, function) if function is not None else ())}
     return roles == {"eval"}
 
 
 def _trains_on_cuda(module: Module) -> bool:
     loops = module.nodes(cst.For, cst.While)
-    return module.batches_go_to in (CUDA, ACCEL) and any(module.loop_kind(loop) is LoopKind.TRAIN for loop in loops)
+    return batches_go_to(module) in (CUDA, ACCEL) and any(loop_kind(module, loop) is LoopKind.TRAIN for loop in loops)

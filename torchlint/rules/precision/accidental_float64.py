@@ -76,6 +76,16 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety, Severity
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.reaching import definitions_of, sole_use, uses_of
+from torchlint.semantic.code.scopes import base_names
+from torchlint.semantic.code.text import mentions
+from torchlint.semantic.device.transfers import transfer_of
+from torchlint.semantic.values.classes import family_of, is_network
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.place import named_device, on_device
 
 _MAKERS = ("torch.from_numpy", "torch.tensor", "torch.as_tensor", "torch.asarray")
 _RANDOM = (
@@ -113,10 +123,10 @@ rule = Rule(
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     maker = module.name(node.func) in _MAKERS
-    if not (maker or _to_double(module, node)) or module.bench(node) or module.mentions(_POLICY):
+    if not (maker or _to_double(module, node)) or is_benchmark(module, node) or mentions(module, _POLICY):
         return
     if maker and node.args and _is_float64(module, node.args[0].value, _DEPTH):
-        if module.keyword(node, "dtype") is None and _goes_to_device(module, node, _DEPTH):
+        if keyword_argument(module, node, "dtype") is None and _goes_to_device(module, node, _DEPTH):
             fix = Fix((Append(node, ".float()"),), Safety.UNSAFE, "Cast to float32 before the copy", _NOTE)
             direct = isinstance(module.parent(node), cst.Attribute)
             yield Hit(node, {"expr": module.code(node)}, fix=fix if direct else None)
@@ -132,14 +142,18 @@ def _is_float64(module: Module, node: cst.BaseExpression, depth: int) -> bool:
     if depth == 0:
         return False
     if isinstance(node, cst.Name):
-        made = module.definitions(node)
+        made = definitions_of(module, node)
         values = [m.value for m in made if isinstance(m, cst.Assign)]
         return bool(made) and len(values) == len(made) and all(_is_float64(module, v, depth - 1) for v in values)
     if isinstance(node, cst.BinaryOperation):
         parts = (node.left, node.right)
-        numbers = [p for p in parts if module.value(p).kind == "number"]
+        numbers = [p for p in parts if inferred(module, p).kind == "number"]
         return len(numbers) < 2 and all(p in numbers or _is_float64(module, p, depth - 1) for p in parts)
-    if not isinstance(node, cst.Call) or module.keyword(node, "dtype") is not None or any(a.star for a in node.args):
+    if (
+        not isinstance(node, cst.Call)
+        or keyword_argument(module, node, "dtype") is not None
+        or any(a.star for a in node.args)
+    ):
         return False
     name = module.name(node.func) or ""
     if len([a for a in node.args if a.keyword is None]) > _DTYPE_POSITION.get(name, 9):
@@ -152,19 +166,19 @@ def _is_float64(module: Module, node: cst.BaseExpression, depth: int) -> bool:
 
 def _sized(module: Module, node: cst.Call) -> bool:
     """Say whether a random draw is an array: without a size it is a Python float."""
-    return module.keyword(node, "size") is not None or len(node.args) > 2
+    return keyword_argument(module, node, "size") is not None or len(node.args) > 2
 
 
 def _goes_to_device(module: Module, node: cst.Call, depth: int) -> bool:
     """Say whether a tensor is brought to the accelerator, and nothing casts it on the way or right after."""
-    if module.devlike(module.keyword(node, "device")) in ("cuda", "accel"):
+    if named_device(module, keyword_argument(module, node, "device")) in ("cuda", "accel"):
         return not _cast(module, node)
-    use = module.sole_use(node) if depth else None
+    use = sole_use(module, node) if depth else None
     above = module.parent(use) if use is not None else None
     call = module.parent(above) if isinstance(above, cst.Attribute) else None
     if not isinstance(call, cst.Call) or not isinstance(above, cst.Attribute):
         return False
-    moved = module.transfer(call)
+    moved = transfer_of(module, call)
     if moved is not None:
         return moved.dtype is None and not _on_mps(module, moved.target) and not _cast(module, call)
     same = above.attr.value in ("unsqueeze", "view", "reshape", "contiguous", "pin_memory", "permute", "transpose", "t")
@@ -173,14 +187,14 @@ def _goes_to_device(module: Module, node: cst.Call, depth: int) -> bool:
 
 def _on_mps(module: Module, target: cst.BaseExpression | None) -> bool:
     """Say whether the device is Apple's and no other: there float64 is an error, so it cannot pass unseen."""
-    text = module.code(module.definition(target) or target) if target is not None else ""
+    text = module.code(sole_definition(module, target) or target) if target is not None else ""
     return "mps" in text and "cuda" not in text
 
 
 def _cast(module: Module, node: cst.Call) -> bool:
     return any(
         isinstance(above := module.parent(use), cst.Attribute) and above.attr.value in (*_CASTS, "to")
-        for use in module.uses(node)
+        for use in uses_of(module, node)
     )
 
 
@@ -197,10 +211,10 @@ def _to_double(module: Module, node: cst.Call) -> bool:
 def _in_forward(module: Module, node: cst.Call) -> bool:
     """Say whether a network's forward goes on in float64: no loss, no linear algebra, not cast back at once."""
     function, cls = module.function(node), module.class_of(node)
-    if function is None or cls is None or function.name.value != "forward" or not module.is_network(cls):
+    if function is None or cls is None or function.name.value != "forward" or not is_network(module, cls):
         return False
-    names = [*(kin.name.value for kin in module.family(cls)), *module.base_names(cls)]
+    names = [*(kin.name.value for kin in family_of(module, cls)), *base_names(module, cls)]
     if any(_LOSS.search(name) for name in names):
         return False
     text = module.source(function)
-    return not _BACK.search(text) and not _EXACT.search(text) and module.on_device(node) is True
+    return not _BACK.search(text) and not _EXACT.search(text) and on_device(module, node) is True

@@ -72,6 +72,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.text import mentions
+from torchlint.semantic.values.layers import next_layer
 
 _LAYERS = frozenset(
     "torch.nn." + n
@@ -111,12 +115,12 @@ rule = Rule(
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     name = module.name(node.func)
-    if name not in _LAYERS or _decided(node, name) or module.bench(node):
+    if name not in _LAYERS or _decided(node, name) or is_benchmark(module, node):
         return
-    norm = module.next_layer(node)
+    norm = next_layer(module, node)
     if norm is None or module.name(norm.func) not in _NORMS:
         return
-    if any(module.keyword(norm, k) is not None for k in _STATISTICS) or module.mentions(_FROZEN):
+    if any(keyword_argument(module, norm, k) is not None for k in _STATISTICS) or mentions(module, _FROZEN):
         return
     if not _same_channels(module, node, norm, name) or _loads_weights(module, node):
         return
@@ -137,7 +141,7 @@ def _same_channels(module: Module, layer: cst.Call, norm: cst.Call, name: str) -
     if "Lazy" in name or not norm.args or (module.name(norm.func) or "").startswith("torch.nn.Lazy"):
         return True
     linear = "Linear" in name
-    out = module.keyword(layer, "out_features" if linear else "out_channels")
+    out = keyword_argument(module, layer, "out_features" if linear else "out_channels")
     if out is None:
         out = layer.args[1].value if len(layer.args) > 1 else None
     channels = norm.args[0].value
@@ -153,6 +157,6 @@ def _loads_weights(module: Module, node: cst.Call) -> bool:
 
 def _fix(module: Module, node: cst.Call) -> Fix:
     edit = Replace(node, with_keyword(node, "bias", cst.Name("False")))
-    if module.mentions(_PUBLISHED):
+    if mentions(module, _PUBLISHED):
         return Fix((edit,), Safety.SUGGESTION, "Pass bias=False, unless saved weights hold this bias")
     return Fix((edit,), Safety.UNSAFE, "Pass bias=False", _NOTE)

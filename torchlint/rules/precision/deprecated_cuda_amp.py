@@ -70,13 +70,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import partial
 
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, NeedImport, NodeEdit, Replace, Rule, Safety, one_sentence
-from torchlint.semantic.values import mixed_precision as amp
-from torchlint.semantic.values.observers import minds_warnings
+from torchlint.semantic.code.imports import import_of, import_reads, is_exported, use_of
+from torchlint.semantic.code.versions import version_guarded
+from torchlint.semantic.project.asked import said_somewhere
+from torchlint.semantic.uses import mixed_precision as amp
+from torchlint.semantic.uses.observers import minds_warnings, stays_here
 
 _OLD = re.compile(r"torch\.(cuda|cpu)\.amp\.(autocast|GradScaler|custom_fwd|custom_bwd)$")
 _PARAMETERS = {
@@ -118,7 +120,7 @@ rule = Rule(
 def check(node: cst.Call | cst.Decorator, module: Module) -> Iterator[Hit]:
     use = node.decorator if isinstance(node, cst.Decorator) else node
     found = _old(module, use)
-    if found is None or (use is not node and isinstance(use, cst.Call)) or module.version_guarded(node):
+    if found is None or (use is not node and isinstance(use, cst.Call)) or version_guarded(module, node):
         return
     device, name = found.groups()
     yield Hit(use, {"device": device, "name": name, "new": _NEW[name].format(device=device)}, fix=_fix(module, use))
@@ -137,17 +139,17 @@ def _fix(module: Module, use: cst.BaseExpression) -> Fix | None:
     root: cst.BaseExpression = _callee(use)
     while isinstance(root, cst.Attribute):
         root = root.value
-    start, home, uses, new = module.name(root) or "", module.import_of(root), [use], "torch.amp"
+    start, home, uses, new = module.name(root) or "", import_of(module, root), [use], "torch.amp"
     edits: list[NodeEdit] = []
     doubts: list[str] = []
     if start == "torch" and isinstance(root, cst.Name):
         new = f"{root.value}.amp"
     elif start in ("torch.cuda", "torch.cpu"):
         edits = [NeedImport("torch")]
-    elif home is not None and not module.version_guarded(home):
-        changed, found = _import(home, start), [module.use(read) for read in module.import_reads(home)]
+    elif home is not None and not version_guarded(module, home):
+        changed, found = _import(home, start), [use_of(module, read) for read in import_reads(module, home)]
         uses, new = [u for u in found if u is not None], ""
-        if changed is None or len(uses) < len(found) or module.is_exported(home):
+        if changed is None or len(uses) < len(found) or is_exported(module, home):
             return None
         edits = [changed]
         doubts += _doubts_of_import(module, home)
@@ -157,9 +159,7 @@ def _fix(module: Module, use: cst.BaseExpression) -> Fix | None:
     if module.target_torch < (2, 4) or not all(changes):
         return None
     doubt = one_sentence([*doubts, *(words for each in uses for words in _doubts(module, each))])
-    safety = (
-        Safety.SUGGESTION if module.once(_tested, partial(_tested, module)) else Safety.UNSAFE if doubt else Safety.SAFE
-    )
+    safety = Safety.SUGGESTION if _tested(module) else Safety.UNSAFE if doubt else Safety.SAFE
     edits += [edit for change in changes for edit in change]
     return Fix(tuple(dict.fromkeys(edits)), safety, "Use torch.amp", doubt)
 
@@ -190,13 +190,13 @@ def _doubts_of_import(module: Module, home: cst.Import | cst.ImportFrom) -> Iter
 def _doubts(module: Module, use: cst.BaseExpression) -> Iterator[str]:
     """Yield why one use may not do the same under its new name."""
     name = _name(module, use)
-    if name == "GradScaler" and not module.stays(use):
+    if name == "GradScaler" and not stays_here(module, use):
         yield _SCALER
-    if name == "GradScaler" and module.said(amp.takes_scaler):
+    if name == "GradScaler" and said_somewhere(module, amp.takes_scaler):
         yield _STEPPED
     if name == "autocast" and not amp.only_entered(module, use):
         yield _CONTEXT
-    if module.said(amp.replaces_names):
+    if said_somewhere(module, amp.replaces_names):
         yield _REPLACED
     if minds_warnings(module, near=True):
         yield _WARNING
@@ -256,9 +256,9 @@ def _inherited(module: Module, given: list[cst.Arg], device: str) -> dict[str, s
     words = {*_PARAMETERS["autocast"][:plain], *(arg.keyword.value for arg in given if arg.keyword is not None)}
     known = amp.only_known_callers(module)
     out = {}
-    if "dtype" not in words and not (known and not module.said(amp.overrides_dtype)):
+    if "dtype" not in words and not (known and not said_somewhere(module, amp.overrides_dtype)):
         out["dtype"] = _DTYPES[device]
-    if "cache_enabled" not in words and not (known and not module.said(amp.overrides_cache)):
+    if "cache_enabled" not in words and not (known and not said_somewhere(module, amp.overrides_cache)):
         out["cache_enabled"] = "True"
     return out
 
@@ -266,6 +266,6 @@ def _inherited(module: Module, given: list[cst.Arg], device: str) -> dict[str, s
 def _tested(module: Module) -> bool:
     """Say whether the file names an old class other than to call it: in ``isinstance``, as a base class, an alias."""
     for node in module.nodes(cst.Attribute):
-        if _OLD.match(module.name(node) or "") and module.use(node) is None:
+        if _OLD.match(module.name(node) or "") and use_of(module, node) is None:
             return not any(isinstance(above, cst.Annotation) for above in module.ancestors(node))
     return False

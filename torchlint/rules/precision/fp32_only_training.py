@@ -88,7 +88,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule
-from torchlint.semantic.module import LOOPS, LoopKind
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.text import has_main_guard, mentions
+from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.time.loops import LoopKind, loop_kind
+from torchlint.semantic.values.inferred import framework_moves_batches
 
 _PRECISION = re.compile(
     r"autocast|GradScaler|bfloat16|bf16|float16|fp16|fp32|\bhalf\(|precision|tf32|float64|\bdouble\(|\b(use_)?amp\b|apex|"
@@ -111,9 +115,14 @@ rule = Rule(
 
 @rule.on(cst.Module)
 def check(node: cst.Module, module: Module) -> Iterator[Hit]:
-    if not module.main_guard or module.framework or not module.mentions(_CUDA) or module.mentions(_PRECISION):
+    if (
+        not has_main_guard(module)
+        or framework_moves_batches(module)
+        or not mentions(module, _CUDA)
+        or mentions(module, _PRECISION)
+    ):
         return
     for loop in module.nodes(*LOOPS):
-        if module.loop_kind(loop) is LoopKind.TRAIN and not module.bench(loop):
+        if loop_kind(module, loop) is LoopKind.TRAIN and not is_benchmark(module, loop):
             yield Hit(loop)
             return

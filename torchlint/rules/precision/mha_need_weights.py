@@ -95,6 +95,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.reaching import readers_of, uses_of
+from torchlint.semantic.values.inferred import inferred
 
 _CLASS = "torch.nn.MultiheadAttention"
 _POSITION = 4
@@ -119,18 +123,20 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if len(node.args) < 3 or any(arg.star for arg in node.args) or module.target_torch < _SINCE:
         return
-    if len([a for a in node.args if a.keyword is None]) > _POSITION or any(module.keyword(node, k) for k in _SAYS):
+    if len([a for a in node.args if a.keyword is None]) > _POSITION or any(
+        keyword_argument(module, node, k) for k in _SAYS
+    ):
         return
     if not _is_attention(module, node) or not _discarded(module, node):
         return
-    if "register_forward_hook" in module.text or module.bench(node):
+    if "register_forward_hook" in module.text or is_benchmark(module, node):
         return
     edit = Replace(node, with_keyword(node, "need_weights", cst.Name("False")))
     yield Hit(node, fix=Fix((edit,), Safety.UNSAFE, "Pass need_weights=False", _NOTE))
 
 
 def _is_attention(module: Module, node: cst.Call) -> bool:
-    made = module.value(node.func).node
+    made = inferred(module, node.func).node
     return isinstance(made, cst.Call) and module.name(made.func) == _CLASS
 
 
@@ -142,8 +148,8 @@ def _discarded(module: Module, node: cst.Call) -> bool:
                 targets=[cst.AssignTarget(target=cst.Tuple(elements=[_, cst.Element(value=cst.Name(value=second))]))]
             ) as statement
         ):
-            return not module.readers(statement, second)
-    uses = module.uses(node)
+            return not readers_of(module, statement, second)
+    uses = uses_of(module, node)
     return bool(uses) and all(_first(module.parent(use), use) for use in uses)
 
 

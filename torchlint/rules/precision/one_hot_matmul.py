@@ -69,6 +69,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.reaching import sole_use
+from torchlint.semantic.values.operations import operation_of
 
 _CASTS = frozenset("float double half bfloat16 to type type_as".split())
 _PRODUCTS = ("matmul", "mm")
@@ -87,7 +90,7 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if module.name(node.func) != "torch.nn.functional.one_hot" or _few(node) or module.bench(node):
+    if module.name(node.func) != "torch.nn.functional.one_hot" or _few(node) or is_benchmark(module, node):
         return
     product = _product(module, node)
     if product is not None and "torch_xla" not in module.text:
@@ -101,10 +104,10 @@ def _few(node: cst.Call) -> bool:
 
 def _product(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return the product whose left side is all that becomes of a one-hot tensor."""
-    use = module.sole_use(node)
+    use = sole_use(module, node)
     above = module.parent(use) if use is not None else None
     user = above if isinstance(above, cst.BinaryOperation) else module.parent(above) if above is not None else None
-    found = module.operation(user)
+    found = operation_of(module, user)
     if found is None or not isinstance(user, (cst.Call, cst.BinaryOperation)):
         return None
     operands = found.operands

@@ -86,6 +86,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.reaching import definitions_of, sole_use
+from torchlint.semantic.time.autograd import no_grad
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.operations import operation_of
 
 _KINDS = {"softmax": "softmax", "Softmax": "softmax", "sigmoid": "sigmoid", "Sigmoid": "sigmoid"}
 _FUSED = {"softmax": "log_softmax", "sigmoid": "logsigmoid"}
@@ -111,10 +116,10 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    found = module.operation(node)
+    found = operation_of(module, node)
     if found is None or not found.operands or found.name not in ("log", *_BINARY, *_CROSS):
         return
-    if module.bench(node) or module.no_grad(node):
+    if is_benchmark(module, node) or no_grad(module, node):
         return
     source = _origin(module, found.operands[0])
     if found.name == "log":
@@ -137,7 +142,7 @@ def _logarithm(module: Module, node: cst.Call, source: cst.BaseExpression) -> It
         fused = _FUSED[kind]
         yield Hit(node, {"form": f"log({kind})", "remedy": fused}, fix=_fuse(module, node, inner, kind))
         return
-    found = module.operation(source)
+    found = operation_of(module, source)
     if found is None or found.name != "add" or len(found.operands) != 2:
         return
     for part, number in (found.operands, found.operands[::-1]):
@@ -149,27 +154,27 @@ def _logarithm(module: Module, node: cst.Call, source: cst.BaseExpression) -> It
 def _small(module: Module, node: cst.BaseExpression) -> bool:
     if isinstance(node, (cst.Float, cst.Integer)):
         return float(node.value.replace("_", "")) < _SMALL
-    return module.value(node).kind == "number"
+    return inferred(module, node).kind == "number"
 
 
 def _origin(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
     """Return the expression that made a name's value, where this is the value's only read."""
-    made = module.definitions(node) if isinstance(node, cst.Name) else []
-    if len(made) == 1 and isinstance(made[0], cst.Assign) and module.sole_use(made[0].value) is node:
+    made = definitions_of(module, node) if isinstance(node, cst.Name) else []
+    if len(made) == 1 and isinstance(made[0], cst.Assign) and sole_use(module, made[0].value) is node:
         return made[0].value
     return node
 
 
 def _probabilities(module: Module, node: cst.BaseExpression) -> tuple[str, cst.Call | None]:
     """Return whether an expression is a softmax or a sigmoid, and its call."""
-    found = module.operation(node)
+    found = operation_of(module, node)
     kind = _KINDS.get(found.name, "") if found is not None and found.operands else ""
     return (kind, node) if isinstance(node, cst.Call) else ("", None)
 
 
 def _last_layer(module: Module, node: cst.BaseExpression) -> str:
     """Return ``softmax`` or ``sigmoid``, where a Sequential of this file that ends in it gives the value."""
-    made = module.value(node.func).node if isinstance(node, cst.Call) else None
+    made = inferred(module, node.func).node if isinstance(node, cst.Call) else None
     if not isinstance(made, cst.Call) or module.name(made.func) != "torch.nn.Sequential" or not made.args:
         return ""
     last = made.args[-1].value
@@ -186,7 +191,7 @@ def _renamed(call: cst.Call, name: str) -> cst.Call | None:
 def _fuse(module: Module, node: cst.Call, inner: cst.Call, kind: str) -> Fix | None:
     func = inner.func
     functional = (module.name(func) or "").startswith("torch.nn.functional.")
-    found = module.operation(inner)
+    found = operation_of(module, inner)
     layer = found is not None and found.made is not None
     new = _renamed(inner, _FUSED[kind]) if (functional or kind == "softmax") and not layer else None
     if module.code(func) == "torch.sigmoid":
@@ -197,7 +202,7 @@ def _fuse(module: Module, node: cst.Call, inner: cst.Call, kind: str) -> Fix | N
 
 
 def _logits(module: Module, inner: cst.Call) -> cst.BaseExpression | None:
-    found = module.operation(inner)
+    found = operation_of(module, inner)
     return found.operands[0] if found is not None else None
 
 

@@ -86,7 +86,13 @@ from itertools import takewhile
 import libcst as cst
 
 from torchlint.rule import Grade, Hit, Module, Rule, Severity
-from torchlint.semantic.module import LOOPS
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.flow import callees_of
+from torchlint.semantic.code.guards import conditions_around, on_error_path
+from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.data.replicas import replica_wraps
+from torchlint.semantic.time.heat import heat_of
 
 _CALLS = frozenset(
     (
@@ -116,15 +122,15 @@ rule = Rule(
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     name = _writes(module, node)
-    if name is None or module.bench(node) or module.error_path(node) or _into_memory(module, node):
+    if name is None or is_benchmark(module, node) or on_error_path(module, node) or _into_memory(module, node):
         return
-    heat = module.heat(node)
+    heat = heat_of(module, node)
     places = [node, *(why.node for why in heat.why if isinstance(why.node, cst.Call))]
     loop = next((why.node for why in heat.why if isinstance(why.node, LOOPS)), None)
-    tests = [test for place in places for test, _ in module.tests(place, loop)]
+    tests = [test for place in places for test, _ in conditions_around(module, place, loop)]
     if (
         heat.grade is not Grade.TRAIN
-        or any(module.bench(why.node) for why in heat.why)
+        or any(is_benchmark(module, why.node) for why in heat.why)
         or _leaves(module, places, loop)
     ):
         return
@@ -133,7 +139,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     guarded = any(_RANK.search(n) for test in tests for n in module.names_in(test))
     together = (module.name(node.func) or "").startswith("torch.distributed.")  # All ranks have to join.
-    ranks = ", on every rank" if module.replica_wraps and not guarded and not together else ""
+    ranks = ", on every rank" if replica_wraps(module) and not guarded and not together else ""
     severity = Severity.INFO if decided else None
     yield Hit(node, {"name": name, "ranks": ranks}, severity=severity, why_hot=heat.why)
 
@@ -143,7 +149,7 @@ def _writes(module: Module, node: cst.Call) -> str | None:
     name = module.name(node.func)
     if name in _CALLS:
         return module.code(node.func)
-    if not isinstance(node.func, cst.Attribute) or node.func.attr.value not in _METHODS or module.callees(node):
+    if not isinstance(node.func, cst.Attribute) or node.func.attr.value not in _METHODS or callees_of(module, node):
         return None
     return module.code(node.func)
 
@@ -151,7 +157,7 @@ def _writes(module: Module, node: cst.Call) -> str | None:
 def _into_memory(module: Module, node: cst.Call) -> bool:
     """Say whether a call writes into a buffer rather than a file."""
     for arg in node.args[1:2]:
-        made = module.definition(arg.value)
+        made = sole_definition(module, arg.value)
         buffer = isinstance(made, cst.Call) and (module.name(made.func) or "").startswith("io.")
         if buffer or any(_BUFFER.search(name) for name in module.names_in(arg.value)):
             return True

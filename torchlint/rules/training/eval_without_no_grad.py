@@ -97,7 +97,17 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, NeedImport, Prepend, Replace, Rule, Safety
-from torchlint.semantic.module import LOOPS, Grade, Heat, LoopKind
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.flow import call_sites
+from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.scopes import method_of
+from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.time.autograd import no_grad
+from torchlint.semantic.time.heat import Grade, Heat, heat_of
+from torchlint.semantic.time.loops import LoopKind, loop_kind
+from torchlint.semantic.uses.gradients import detached_for_nothing, differentiates, is_frozen, proves_no_grad
+from torchlint.semantic.values.classes import in_lightning
+from torchlint.semantic.values.inferred import inferred, is_model_call
 
 _EVALUATION = re.compile(
     r"(^|_)(val|valid\w*|eval\w*|tests?|testing|infer\w*|predict\w*)(_|$)|[a-z](Eval|Valid|Test|Predict)"
@@ -128,10 +138,10 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    heat, home = module.heat(node), module.function(node) or module.root
+    heat, home = heat_of(module, node), module.function(node) or module.root
     if heat.grade is not Grade.EVAL and (heat.grade > Grade.EPOCH or not _named(home)):
         return
-    if not _trainable(module, node) or module.bench(node) or module.is_lightning(node):
+    if not _trainable(module, node) or is_benchmark(module, node) or in_lightning(module, node):
         return
     loop, around = _loop(module, heat, home), {home, *(module.function(w.node) or module.root for w in heat.why)}
     if heat.grade is Grade.EVAL and loop is not None:
@@ -141,9 +151,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     else:
         wanted = heat.grade <= Grade.EPOCH and _named(home) and _eval_call(module, home)
         around, places = {home}, [home]
-    if not wanted or module.no_grad(node) is not False or any(module.differentiates(p) for p in places):
+    if not wanted or no_grad(module, node) is not False or any(differentiates(module, p) for p in places):
         return
-    if module.frozen(node.func) or any(module.proves_no_grad(place) for place in around):
+    if is_frozen(module, node.func) or any(proves_no_grad(module, place) for place in around):
         return
     if _first(module, node):
         yield Hit(
@@ -154,26 +164,26 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 @rule.on(cst.Call)
 def check_detached(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Find a model that records a graph in a training step, of which nothing is used: a GAN's generator, a target."""
-    heat = module.heat(node)
-    if heat.grade is not Grade.TRAIN or not _trainable(module, node) or module.bench(node):
+    heat = heat_of(module, node)
+    if heat.grade is not Grade.TRAIN or not _trainable(module, node) or is_benchmark(module, node):
         return
-    if module.no_grad(node) is False and module.detached_for_nothing(node) and not module.frozen(node.func):
+    if no_grad(module, node) is False and detached_for_nothing(module, node) and not is_frozen(module, node.func):
         yield Hit(node, message=_DETACHED, why_hot=heat.why)
 
 
 def _trainable(module: Module, node: cst.Call) -> bool:
     """Say whether the call runs a model that may have parameters, and that does not switch autograd off itself."""
-    if not module.is_model_call(node) or (isinstance(node.func, cst.Attribute) and node.func.attr.value == "generate"):
+    if not is_model_call(module, node) or (isinstance(node.func, cst.Attribute) and node.func.attr.value == "generate"):
         return False
-    model = module.value(node.func)
-    forward = module.method(model.node, "forward") if isinstance(model.node, cst.ClassDef) else None
-    silent = forward is not None and module.no_grad(forward.body.body[0]) is True
+    model = inferred(module, node.func)
+    forward = method_of(module, model.node, "forward") if isinstance(model.node, cst.ClassDef) else None
+    silent = forward is not None and no_grad(module, forward.body.body[0]) is True
     return not silent and not _WITHOUT_PARAMETERS.match(model.name or "")
 
 
 def _loop(module: Module, heat: Heat, home: cst.CSTNode) -> cst.CSTNode | None:
     """Return the loop over batches that makes a place hot: by the evidence, or because it calls the function."""
-    sites = [loop for site in module.call_sites(home) for loop in module.loops(site)]
+    sites = [loop for site in call_sites(module, home) for loop in module.loops(site)]
     found = [w.node for w in heat.why if isinstance(w.node, LOOPS)]
     return next(iter((*found, *sites)), None)
 
@@ -207,10 +217,10 @@ def _first(module: Module, node: cst.Call) -> bool:
 
 def _fix(module: Module, node: cst.Call, heat: Heat) -> Fix | None:
     """Decorate the function, or wrap the loop where the function also trains."""
-    torch = module.called("torch", "torch")
+    torch = name_for_module(module, "torch", "torch")
     need, function = NeedImport("torch", torch), module.function(node)
     loops = module.within(function or module.root, cst.For, cst.While)
-    trains = any(module.loop_kind(loop) in (LoopKind.TRAIN, LoopKind.EPOCH) for loop in loops)
+    trains = any(loop_kind(module, loop) in (LoopKind.TRAIN, LoopKind.EPOCH) for loop in loops)
     if function is not None and not trains and not function.decorators and function.asynchronous is None:
         edits = (Prepend(function, f"@{torch}.no_grad()\n"), need)
         return Fix(edits, Safety.UNSAFE, "Decorate the function with torch.no_grad()", _NOTE)

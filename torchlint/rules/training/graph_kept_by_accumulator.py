@@ -106,8 +106,15 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety
-from torchlint.semantic.module import Grade, Heat, Use
-from torchlint.semantic.time.gradients import detaching_unnoticed
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.consumers import Use, furthest_use
+from torchlint.semantic.code.flow import reads_of, writes_of
+from torchlint.semantic.time.autograd import no_grad
+from torchlint.semantic.time.heat import Grade, Heat, heat_of
+from torchlint.semantic.time.iterations import is_reset, spelled_alike
+from torchlint.semantic.time.loops import steps_of
+from torchlint.semantic.uses.gradients import detaching_unnoticed
+from torchlint.semantic.values.inferred import inferred
 
 _NOTE = "The collected values no longer require gradients, which code that back-propagates them would miss."
 
@@ -137,10 +144,14 @@ def check(node: cst.AugAssign | cst.Assign | cst.Call, module: Module) -> Iterat
     growth = _growth(module, node)
     if growth is None:
         return
-    heat = module.heat(node)
-    if heat.grade not in (Grade.TRAIN, Grade.EVAL) or module.value(growth.value).grad is not True:
+    heat = heat_of(module, node)
+    if heat.grade not in (Grade.TRAIN, Grade.EVAL) or inferred(module, growth.value).grad is not True:
         return
-    if module.no_grad(node) is not False or module.bench(node) or not _outlives(module, growth.place, node, heat):
+    if (
+        no_grad(module, node) is not False
+        or is_benchmark(module, node)
+        or not _outlives(module, growth.place, node, heat)
+    ):
         return
     use = _use(module, growth.place, node, heat)
     if use is not None:
@@ -161,7 +172,7 @@ def _growth(module: Module, node: cst.AugAssign | cst.Assign | cst.Call) -> _Gro
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript(value=place, slice=[index]))], value=value):
             key = index.slice.value if isinstance(index.slice, cst.Index) else None
             varies = key is not None and not isinstance(key, (cst.BaseString, cst.BaseNumber))
-            return _Growth(place, value, node) if varies and module.value(place).kind == "dict" else None
+            return _Growth(place, value, node) if varies and inferred(module, place).kind == "dict" else None
         case cst.Call(
             func=cst.Attribute(value=place, attr=cst.Name(value="append")), args=[cst.Arg(star="", value=value)]
         ):
@@ -181,14 +192,14 @@ def _outlives(module: Module, place: cst.BaseExpression, node: cst.CSTNode, heat
     if isinstance(place, cst.Subscript):
         return False
     if isinstance(loop, (cst.For, cst.While)):
-        known = any(not module.is_within(write, loop) for write in module.writes(scope, name))
-        return known and not module.reset(loop, place, node) and not _emptied(module, place, loop)
-    written = any(isinstance(module.parent(same), cst.AssignTarget) for same in module.same(scope, place))
+        known = any(not module.is_within(write, loop) for write in writes_of(module, scope, name))
+        return known and not is_reset(module, loop, place, node) and not _emptied(module, place, loop)
+    written = any(isinstance(module.parent(same), cst.AssignTarget) for same in spelled_alike(module, scope, place))
     return name == "self" and not written
 
 
 def _emptied(module: Module, place: cst.BaseExpression, loop: cst.CSTNode) -> bool:
-    for same in module.same(loop, place):
+    for same in spelled_alike(module, loop, place):
         above = module.parent(same)
         if isinstance(above, cst.Attribute) and above.attr.value in ("clear", "pop", "popleft"):
             return True
@@ -201,14 +212,14 @@ def _use(module: Module, place: cst.BaseExpression, node: cst.CSTNode, heat: Hea
     """Return how far the accumulated value gets, or None where it is or may be back-propagated."""
     function = module.function(node) or module.root
     if isinstance(place, cst.Name):
-        places: list[cst.CSTNode] = list(module.reads(function, place.value))
+        places: list[cst.CSTNode] = list(reads_of(module, function, place.value))
     else:
         around = module.class_of(node) or function
         places = [n for n in module.within(around, type(place), nested=True) if n.deep_equals(place)]
     reads = [p for p in places if not module.is_within(p, node) and not isinstance(module.parent(p), cst.AssignTarget)]
     worst = Use.READ
     for read in reads:
-        use, where = module.furthest(read)
+        use, where = furthest_use(module, read)
         inside = heat.loop is not None and module.is_within(where, heat.loop)
         if use is Use.GRAD or (use is Use.ESCAPES and (inside or not _report(module, place, heat))):
             return None
@@ -218,7 +229,7 @@ def _use(module: Module, place: cst.BaseExpression, node: cst.CSTNode, heat: Hea
 
 def _report(module: Module, place: cst.BaseExpression, heat: Heat) -> bool:
     """Say whether what leaves the function is a report: each step has been finished by the optimizer before."""
-    steps = module.steps(heat.loop) if heat.loop is not None else []
+    steps = steps_of(module, heat.loop) if heat.loop is not None else []
     finished = any(isinstance(s.func, cst.Attribute) and s.func.attr.value == "step" for s in steps)
     return finished and isinstance(place, cst.Name)
 

@@ -84,7 +84,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Severity
-from torchlint.semantic.module import COMPREHENSIONS
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.tree import COMPREHENSIONS
+from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.time.upkeep import over_parameters
 
 _NORMS = frozenset(("norm", "vector_norm"))
 _SQUARES = frozenset(("pow", "square", "dot", "vdot"))
@@ -132,15 +135,15 @@ def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
 def _norm(
     module: Module, node: cst.BaseExpression, term: cst.BaseExpression, loop: cst.For | cst.CompFor
 ) -> Iterator[Hit]:
-    name = module.over_parameters(loop)
+    name = over_parameters(module, loop)
     if name is None:
         return
     body = loop.body if isinstance(loop, cst.For) else None
     parts = [term, *_behind(module, term, body)]
     if not any(_is_grad(module, part, name) for part in parts) or not any(_squared(module, part) for part in parts):
         return
-    heat = module.heat(node)
-    if not heat.train or module.bench(node) or _elsewhere(module, node):
+    heat = heat_of(module, node)
+    if not heat.train or is_benchmark(module, node) or _elsewhere(module, node):
         return
     read = next((r for part in parts if (r := _read(module, part)) is not None), None)
     if read is not None:
@@ -187,14 +190,14 @@ def _read(module: Module, node: cst.BaseExpression) -> cst.Call | None:
 
 def _tested(module: Module, node: cst.Call) -> Iterator[Hit]:
     loop = next((a for a in module.loops(node) if isinstance(a, cst.For)), None)
-    name = module.over_parameters(loop) if loop is not None else None
+    name = over_parameters(module, loop) if loop is not None else None
     home = module.statement(node)
     if name is None or not isinstance(home, cst.If):
         return
     calls = (c for c in module.within(node, cst.Call) if isinstance(c, cst.Call))
     checks = [c for c in calls if isinstance(c.func, cst.Attribute) and c.func.attr.value in _CHECKS]
-    heat = module.heat(node)
-    if any(_is_grad(module, c, name) for c in checks) and heat.train and not module.bench(node):
+    heat = heat_of(module, node)
+    if any(_is_grad(module, c, name) for c in checks) and heat.train and not is_benchmark(module, node):
         top = module.parent(node)
         yield Hit(top if isinstance(top, cst.UnaryOperation) else node, message=_FINITE, why_hot=heat.why)
 

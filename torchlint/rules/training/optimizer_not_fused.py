@@ -86,7 +86,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
-from torchlint.semantic.module import ACCEL, CUDA, dotted_text
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.scopes import base_names
+from torchlint.semantic.code.text import mentions
+from torchlint.semantic.time.upkeep import over_parameters
+from torchlint.semantic.values.accelerator import on_accelerator
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.value import ACCEL, CUDA
 
 _BUILT_IN = "Adadelta Adagrad Adamax AdamW Adam ASGD NAdam RAdam RMSprop Rprop SGD".split()
 _CLASSES = {f"torch.optim.{name}" for name in _BUILT_IN}
@@ -121,7 +127,7 @@ rule = Rule(
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     name = module.name(node.func)
-    if name not in _CLASSES or not module.accel or any(arg.star for arg in node.args):
+    if name not in _CLASSES or not on_accelerator(module) or any(arg.star for arg in node.args):
         return
     given = {arg.keyword.value: arg for arg in node.args if arg.keyword is not None}
     choices = [choice for choice in _CHOICES if choice in given]
@@ -139,10 +145,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 @rule.on(cst.For)
 def check_loop(node: cst.For, module: Module) -> Iterator[Hit]:
     cls, function = module.class_of(node), module.function(node)
-    if cls is None or function is None or function.name.value != "step" or module.over_parameters(node) is None:
+    if cls is None or function is None or function.name.value != "step" or over_parameters(module, node) is None:
         return
     own = _OWN.match(cls.name.value)
-    if own is None or not _OPTIMIZERS.intersection(module.base_names(cls)) or _foreach(module, cls):
+    if own is None or not _OPTIMIZERS.intersection(base_names(module, cls)) or _foreach(module, cls):
         return
     calls = (c.func for c in module.within(node.body, cst.Call) if isinstance(c, cst.Call))
     count = sum(isinstance(func, cst.Attribute) and func.attr.value in _UPDATES for func in calls)
@@ -159,9 +165,9 @@ def _foreach(module: Module, cls: cst.ClassDef) -> bool:
 def _on_device(module: Module, node: cst.Call) -> bool:
     """Say whether the optimizer gets the parameters of one model that is on the accelerator by then."""
     first = node.args[0].value if node.args else None
-    if not isinstance(first, cst.Call) or not isinstance(first.func, cst.Attribute) or module.mentions(_SPARSE):
+    if not isinstance(first, cst.Call) or not isinstance(first.func, cst.Attribute) or mentions(module, _SPARSE):
         return False
-    return first.func.attr.value == "parameters" and module.value(first.func.value).device in (CUDA, ACCEL)
+    return first.func.attr.value == "parameters" and inferred(module, first.func.value).device in (CUDA, ACCEL)
 
 
 def _scaled(module: Module, node: cst.Call) -> bool:
@@ -174,7 +180,7 @@ def _scaled(module: Module, node: cst.Call) -> bool:
     for call in module.within(scope, cst.Call, nested=True):
         if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "step":
             passed = dotted_text(call.args[0].value) if call.args else None
-            if name is not None and passed == name and module.value(call.func.value).kind == "scaler":
+            if name is not None and passed == name and inferred(module, call.func.value).kind == "scaler":
                 return True
     return False
 

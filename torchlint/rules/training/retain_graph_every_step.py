@@ -80,7 +80,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
-from torchlint.semantic.module import LOOPS
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.flow import reads_of, writes_of
+from torchlint.semantic.code.scopes import method_of
+from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.time.iterations import carried_reads
+from torchlint.semantic.values.inferred import inferred
 
 _BACKWARD = frozenset(("backward", "manual_backward"))
 _DIFFERENTIATE = frozenset("backward manual_backward grad jvp vjp hvp vhp jacobian hessian functional_call".split())
@@ -108,10 +115,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if not isinstance(node.func, cst.Attribute) or node.func.attr.value not in _BACKWARD:
         return
-    heat = module.heat(node)
-    if not isinstance(heat.loop, LOOPS) or module.bench(node) or _differentiated(module, node):
+    heat = heat_of(module, node)
+    if not isinstance(heat.loop, LOOPS) or is_benchmark(module, node) or _differentiated(module, node):
         return
-    if module.keyword(node, "create_graph") is None and _fresh(module, node, heat.loop):
+    if keyword_argument(module, node, "create_graph") is None and _fresh(module, node, heat.loop):
         args = [a for a in node.args if a is not asked]
         if args and node.args[-1] is asked:
             args[-1] = args[-1].with_changes(comma=asked.comma)
@@ -129,9 +136,11 @@ def _differentiated(module: Module, node: cst.Call) -> bool:
 
 def _fresh(module: Module, node: cst.Call, loop: cst.For | cst.While) -> bool:
     """Say whether the graph of `node` is made anew in every round: nothing that may have one comes from outside."""
-    bound = {w.value for name in _names(module, loop) for w in module.writes(loop, name)}
-    carried = {read.value for read in module.carried(loop)}
-    reads = [r for name in _names(module, loop) if name not in bound - carried for r in module.reads(loop.body, name)]
+    bound = {w.value for name in _names(module, loop) for w in writes_of(module, loop, name)}
+    carried = {read.value for read in carried_reads(module, loop)}
+    reads = [
+        r for name in _names(module, loop) if name not in bound - carried for r in reads_of(module, loop.body, name)
+    ]
     return all(_without_graph(module, read) for read in reads) and not any(
         _keeps_state(module, call) for call in module.within(loop.body, cst.Call) if isinstance(call, cst.Call)
     )
@@ -147,19 +156,19 @@ def _without_graph(module: Module, read: cst.Name) -> bool:
     above = module.parent(top)
     while isinstance(above, cst.Attribute):
         top, above = above, module.parent(above)
-    if module.name(read) is not None and module.value(top).kind == "?":
+    if module.name(read) is not None and inferred(module, top).kind == "?":
         return True  # An imported name, or a builtin.
-    value = module.value(top)
+    value = inferred(module, top)
     if isinstance(above, cst.Call):
-        value = module.value(read)
+        value = inferred(module, read)
         return not value.tensor and value.kind != "accumulated"
     return value.kind in _WITHOUT_GRAPH or value.grad is False
 
 
 def _keeps_state(module: Module, call: cst.Call) -> bool:
     """Say whether a model of this file writes to itself in its forward pass."""
-    made = module.value(call.func).node
-    forward = module.method(made, "forward") if isinstance(made, cst.ClassDef) else None
+    made = inferred(module, call.func).node
+    forward = method_of(module, made, "forward") if isinstance(made, cst.ClassDef) else None
     targets = module.within(forward.body, cst.AssignTarget, cst.AugAssign) if forward is not None else ()
     return any(
         isinstance(t, (cst.AssignTarget, cst.AugAssign)) and isinstance(t.target, cst.Attribute) for t in targets

@@ -85,7 +85,16 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, InsertBefore, Module, Remove, Rule, Safety, Severity
-from torchlint.semantic.module import CPU, Heat
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.flow import writes_of
+from torchlint.semantic.code.guards import conditions_around, on_error_path
+from torchlint.semantic.device.transfers import is_cached
+from torchlint.semantic.time.heat import Heat, heat_of
+from torchlint.semantic.values.constructions import called_at_once
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.place import named_device
+from torchlint.semantic.values.value import CPU
 
 _PARAMETERISED = re.compile(
     r"^torch\.nn\.(Lazy)?(Linear|Bilinear|Conv(Transpose)?[123]d|BatchNorm[123]d|SyncBatchNorm|LayerNorm|GroupNorm|RMSNorm|"
@@ -112,13 +121,13 @@ rule = Rule(
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     found = _construct(module, node)
-    if found is None or module.bench(node) or module.error_path(node):
+    if found is None or is_benchmark(module, node) or on_error_path(module, node):
         return
-    heat = module.heat(node)
-    if not heat.hot or any(module.bench(why.node) for why in heat.why) or not _invariant(module, node, heat):
+    heat = heat_of(module, node)
+    if not heat.hot or any(is_benchmark(module, why.node) for why in heat.why) or not _invariant(module, node, heat):
         return
     severity, message, in_loop = found
-    if (in_loop and heat.loop is not _loop(module, node)) or module.cached(node):
+    if (in_loop and heat.loop is not _loop(module, node)) or is_cached(module, node):
         return
     shown = {"construct": f"{module.code(node.func, 40)}()"}
     yield Hit(node, shown, fix=_fix(module, node), severity=severity, message=message, why_hot=heat.why)
@@ -129,9 +138,9 @@ def _construct(module: Module, node: cst.Call) -> tuple[Severity, str | None, bo
     name = module.name(node.func) or ""
     if name == "torch.compile":
         return Severity.WARNING, None, False
-    if name in _SCALERS or (name.startswith("torch.optim.") and module.value(node).kind == "optimizer"):
+    if name in _SCALERS or (name.startswith("torch.optim.") and inferred(module, node).kind == "optimizer"):
         return Severity.ERROR, _LOST, True
-    if _PARAMETERISED.match(name) and module.called_at_once(node) and not _plain(module, node):
+    if _PARAMETERISED.match(name) and called_at_once(module, node) and not _plain(module, node):
         return Severity.ERROR, _NEVER, False  # One without parameters costs next to nothing.
     match node.func:
         case cst.Attribute(value=place, attr=cst.Name(value="to" | "cuda")) if _is_module(module, place):
@@ -146,7 +155,7 @@ def _loop(module: Module, node: cst.CSTNode) -> cst.For | cst.While | None:
 
 
 def _is_module(module: Module, place: cst.BaseExpression) -> bool:
-    return isinstance(place, (cst.Name, cst.Attribute)) and module.value(place).kind == "module"
+    return isinstance(place, (cst.Name, cst.Attribute)) and inferred(module, place).kind == "module"
 
 
 def _invariant(module: Module, node: cst.Call, heat: Heat) -> bool:
@@ -155,7 +164,7 @@ def _invariant(module: Module, node: cst.Call, heat: Heat) -> bool:
     used = module.names_in(receiver if receiver is not None and _is_module(module, receiver) else node)
     scope = heat.loop or module.function(node)
     used -= {"self", "cls"} if heat.loop is None else set()
-    writes = [write for name in used for write in (module.writes(scope, name) if scope is not None else ())]
+    writes = [write for name in used for write in (writes_of(module, scope, name) if scope is not None else ())]
     return scope is not None and all(_renames(write, module.small_statement(write)) for write in writes)
 
 
@@ -169,18 +178,18 @@ def _renames(write: cst.Name, statement: cst.CSTNode | None) -> bool:
 
 def _plain(module: Module, node: cst.Call) -> bool:
     """Say whether a normalisation is asked to have no parameters."""
-    given = (module.keyword(node, word) for word in ("affine", "elementwise_affine"))
+    given = (keyword_argument(module, node, word) for word in ("affine", "elementwise_affine"))
     return any(isinstance(value, cst.Name) and value.value == "False" for value in given)
 
 
 def _offloads(module: Module, node: cst.Call, place: cst.BaseExpression) -> bool:
     """Say whether a module is moved only sometimes, or goes back to the CPU elsewhere."""
-    if any(_DEVICE.search(name) for test, _ in module.tests(node) for name in module.names_in(test)):
+    if any(_DEVICE.search(name) for test, _ in conditions_around(module, node) for name in module.names_in(test)):
         return True
     for call in module.nodes(cst.Call):
         match call:
             case cst.Call(func=cst.Attribute(value=other, attr=cst.Name(value="cpu" | "to" as attr)), args=args):
-                back = attr == "cpu" or (bool(args) and module.devlike(args[0].value) == CPU)
+                back = attr == "cpu" or (bool(args) and named_device(module, args[0].value) == CPU)
                 if back and other.deep_equals(place):
                     return True
     return False

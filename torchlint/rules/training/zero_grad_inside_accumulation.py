@@ -79,6 +79,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Append, Fix, Hit, InsertAfter, InsertBefore, Module, NodeEdit, Remove, Rule, Safety
+from torchlint.semantic.code.calls import contexts_around
+from torchlint.semantic.code.guards import conditions_around, is_interval
+from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.time.loops import is_step
+from torchlint.semantic.values.inferred import is_model_call
 
 _ACCUMULATION = re.compile(r"accum", re.IGNORECASE)
 _NOTE = "Gradients of all micro-batches count from now on, so training changes; check the learning rate."
@@ -101,10 +106,12 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not isinstance(node.func, cst.Attribute) or node.func.attr.value != "zero_grad":
         return
     loop = next(iter(module.loops(node)), None)
-    if loop is None or any(needed or module.is_interval(test) for test, needed in module.tests(node, loop)):
+    if loop is None or any(
+        needed or is_interval(module, test) for test, needed in conditions_around(module, node, loop)
+    ):
         return
     calls = [c for c in module.within(loop.body, cst.Call) if isinstance(c, cst.Call)]
-    steps = [c for c in calls if _is_call(c, "step") and module.is_step(c)]
+    steps = [c for c in calls if _is_call(c, "step") and is_step(module, c)]
     optimizers = {_code(_optimizer(c)) for c in steps}
     if len(optimizers) != 1 or _accelerate(module, node) or not _clears(module, node.func.value, optimizers, calls):
         return
@@ -116,7 +123,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     text = _period(tests[0]) if tests[0] is not None else None
     fix = _fix(module, node, steps[0], loop) if len(steps) == 1 else None
-    yield Hit(node, {"k": f"every {text}" if text else "now and then"}, fix=fix, why_hot=module.heat(node).why)
+    yield Hit(node, {"k": f"every {text}" if text else "now and then"}, fix=fix, why_hot=heat_of(module, node).why)
 
 
 def _code(node: cst.CSTNode) -> str:
@@ -137,19 +144,19 @@ def _clears(module: Module, place: cst.BaseExpression, optimizers: set[str], cal
     """Say whether clearing `place` clears the one optimizer: it is that, or the only model that runs in the loop."""
     if _code(place) in optimizers:
         return True
-    models = {_code(c.func) for c in calls if module.is_model_call(c)}
+    models = {_code(c.func) for c in calls if is_model_call(module, c)}
     return models == {_code(place)}
 
 
 def _accelerate(module: Module, node: cst.Call) -> bool:
-    return any(_is_call(context, "accumulate") for context in module.contexts(node))
+    return any(_is_call(context, "accumulate") for context in contexts_around(module, node))
 
 
 def _counter(module: Module, call: cst.Call, loop: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the condition that lets `call` run only for every k-th or the last micro-batch, if there is one."""
-    for test, _ in module.tests(call, loop):
+    for test, _ in conditions_around(module, call, loop):
         counts = any(True for _ in module.within(test, cst.BinaryOperation, cst.Comparison))
-        if counts and (module.is_interval(test) or _ACCUMULATION.search(_code(test))):
+        if counts and (is_interval(module, test) or _ACCUMULATION.search(_code(test))):
             return test
     return None
 

@@ -78,6 +78,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.code.text import mentions
+from torchlint.semantic.time.upkeep import over_parameters
 
 _FIXED = re.compile(r"CUDAGraph|cuda\.graph\b|make_graphed_callables|gradient_as_bucket_view\s*=\s*True")
 _NOTE = "Unused parameters are skipped instead of decayed, and code that reads .grad finds None."
@@ -108,7 +112,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 @rule.on(cst.For)
 def check_loop(node: cst.For, module: Module) -> Iterator[Hit]:
-    name = module.over_parameters(node)
+    name = over_parameters(module, node)
     zeroing = _zeroing(module, node, name) if name is not None else None
     if zeroing is None or _needed(module, node):
         return
@@ -124,7 +128,9 @@ def _zeroing(module: Module, loop: cst.For, name: str) -> cst.Call | None:
             continue
         method, zero = call.func.attr.value, call.args and isinstance(call.args[0].value, (cst.Integer, cst.Float))
         filled = method == "fill_" and zero and float(call.args[0].value.value) == 0  # type: ignore[attr-defined]
-        if (method == "zero_" or filled) and all(_asks_for_gradient(t, name) for t, _ in module.tests(call, loop)):
+        if (method == "zero_" or filled) and all(
+            _asks_for_gradient(t, name) for t, _ in conditions_around(module, call, loop)
+        ):
             return call
     return None
 
@@ -160,7 +166,7 @@ def _call(module: Module, loop: cst.For) -> Fix | None:
 
 def _needed(module: Module, node: cst.CSTNode) -> bool:
     """Say whether something may need the gradients to stay: fixed addresses, or code that reads them unasked."""
-    if module.bench(node) or module.mentions(_FIXED):
+    if is_benchmark(module, node) or mentions(module, _FIXED):
         return True
     home = module.class_of(node) or module.function(node) or module.root
     return any(
@@ -179,4 +185,4 @@ def _read(module: Module, node: cst.Attribute) -> bool:
         return False
     if module.name(node) is not None:
         return False
-    return not any("grad" in module.code(test) for test, _ in module.tests(node))
+    return not any("grad" in module.code(test) for test, _ in conditions_around(module, node))

@@ -74,7 +74,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
-from torchlint.semantic.module import CPU
+from torchlint.semantic.code.calls import arguments_of, keyword_argument
+from torchlint.semantic.code.flow import reads_of, writes_of
+from torchlint.semantic.device.transfers import certainly_tensor
+from torchlint.semantic.values.accelerator import on_accelerator
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.place import named_device
+from torchlint.semantic.values.value import CPU
 
 _VIEWS = frozenset("detach view squeeze unsqueeze t permute transpose expand unbind requires_grad_".split())
 _KNOWN = frozenset("shape dtype device ndim size dim numel is_pinned data_ptr requires_grad to cpu cuda".split())
@@ -101,18 +107,18 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not isinstance(node.func, cst.Attribute) or node.func.attr.value != "to" or module.name(node.func) is not None:
         return
-    keyword = module.keyword(node, "non_blocking")
-    target = module.arguments(node, "Tensor.to").value("device")
-    if not isinstance(keyword, cst.Name) or keyword.value != "True" or module.devlike(target) != CPU:
+    keyword = keyword_argument(module, node, "non_blocking")
+    target = arguments_of(module, node, "Tensor.to").value("device")
+    if not isinstance(keyword, cst.Name) or keyword.value != "True" or named_device(module, target) != CPU:
         return
-    source = module.value(node.func.value)
-    if source.host or source.kind not in ("?", "tensor") or not module.accel or not _race(module, node):
+    source = inferred(module, node.func.value)
+    if source.host or source.kind not in ("?", "tensor") or not on_accelerator(module) or not _race(module, node):
         return
     kept = [arg for arg in node.args if arg.value is not keyword]
     if kept:
         kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
     edits = (Replace(node, node.with_changes(args=kept)),)
-    sure = source.kind == "tensor" or module.certainly_tensor(node.func.value)
+    sure = source.kind == "tensor" or certainly_tensor(module, node.func.value)
     safety, note = (Safety.SAFE, "") if sure else (Safety.UNSAFE, _NOTE)
     fix = Fix(edits, safety, "Drop non_blocking=True", note)
     yield Hit(node, {"expr": module.code(node)}, fix)
@@ -128,9 +134,11 @@ def _race(module: Module, node: cst.Call) -> bool:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
             scope = module.function(node) or module.root
             later = [
-                r for r in module.reads(scope, name) if module.before(node, r) and not module.is_within(r, statement)
+                r
+                for r in reads_of(module, scope, name)
+                if module.before(node, r) and not module.is_within(r, statement)
             ]
-            bound = [w for w in module.writes(scope, name) if module.before(node, w)]
+            bound = [w for w in writes_of(module, scope, name) if module.before(node, w)]
             reads = [r for r in later if not any(module.before(w, r) for w in bound)]
             found = next((r for r in reads if _read(module, _held(module, r))), None)
             return found is not None and not _waits(module, node, found)
@@ -178,7 +186,9 @@ def _wait(module: Module, call: cst.Call, read: cst.CSTNode) -> bool:
     match call.func:
         case cst.Attribute(value=receiver, attr=cst.Name(method)):
             blocking = (
-                method == "to" and module.value(call).device == CPU and module.keyword(call, "non_blocking") is None
+                method == "to"
+                and inferred(module, call).device == CPU
+                and keyword_argument(module, call, "non_blocking") is None
             )
             return not module.is_within(read, receiver) and (method in _WAITS or blocking)
     return False

@@ -115,7 +115,15 @@ from torchlint.rule import (
     one_sentence,
     with_keyword,
 )
-from torchlint.semantic.device.transfers import may_overlap
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.flow import writes_of
+from torchlint.semantic.code.guards import on_error_path
+from torchlint.semantic.data.loaders import feeding_loaders, pins_memory
+from torchlint.semantic.device.transfers import certainly_tensor, transfer_of
+from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.uses.overlaps import changed_later, may_overlap
+from torchlint.semantic.values.classes import in_lightning
+from torchlint.semantic.values.inferred import inferred
 
 _TITLE = "Copy without waiting"
 _NOTES = {
@@ -140,26 +148,28 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    transfer = module.transfer(node)
+    transfer = transfer_of(module, node)
     if transfer is None or "non_blocking" in transfer.given or transfer.like or not _from_loader(module, transfer):
         return
-    heat = module.heat(node)
+    heat = heat_of(module, node)
     if (
         heat.grade < Grade.EVAL
-        or module.bench(node)
-        or module.error_path(node)
-        or module.changed_later(transfer.source)
+        or is_benchmark(module, node)
+        or on_error_path(module, node)
+        or changed_later(module, transfer.source)
     ):
         return
-    unpinned = bool(loaders := module.feeding(node)) and all(module.pins(loader) is False for loader in loaders)
+    unpinned = bool(loaders := feeding_loaders(module, node)) and all(
+        pins_memory(module, loader) is False for loader in loaders
+    )
     severity = Severity.INFO if unpinned else None
     yield Hit(node, fix=_fix(module, transfer), severity=severity, why_hot=heat.why)
 
 
 def _from_loader(module: Module, transfer: Transfer) -> bool:
     """Say whether what is moved is a batch that a loader or a caller hands to this step, or a part of one."""
-    value = module.value(transfer.source)
-    if value.device not in (None, "cpu") or module.is_lightning(transfer.call):
+    value = inferred(module, transfer.source)
+    if value.device not in (None, "cpu") or in_lightning(module, transfer.call):
         return False
     if value.origin == "batch":
         return value.kind in ("tensor", "batch")
@@ -167,7 +177,7 @@ def _from_loader(module: Module, transfer: Transfer) -> bool:
         return False
     # A loss gets what the model made, which is on the device; ``.to(other.device)`` lines two tensors up.
     function = module.function(transfer.call)
-    aligned = isinstance(transfer.target, cst.Attribute) and module.value(transfer.target.value).tensor
+    aligned = isinstance(transfer.target, cst.Attribute) and inferred(module, transfer.target.value).tensor
     if aligned or (function is not None and "loss" in function.name.value):
         return False
     return _handed_in(module, transfer.source)
@@ -186,7 +196,7 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
             given.update(n.value for n in module.within(loop.target, cst.Name) if isinstance(n, cst.Name))
     if source.value in given:
         return True
-    for write in module.writes(function or module.root, source.value):
+    for write in writes_of(module, function or module.root, source.value):
         made = module.small_statement(write)
         match made.value if isinstance(made, cst.Assign) and not module.is_within(source, made) else None:
             case cst.Call(args=args):
@@ -204,11 +214,11 @@ def _fix(module: Module, transfer: Transfer) -> Fix | None:
     if transfer.given & {"copy", "memory_format"}:
         return None
     edits = (Replace(transfer.call, with_keyword(transfer.call, "non_blocking", cst.Name("True"))),)
-    if module.value(transfer.source).kind != "tensor":
+    if inferred(module, transfer.source).kind != "tensor":
         return Fix(edits, Safety.SUGGESTION, _TITLE, _NOTES["object"])
     overlap = may_overlap(module, transfer)
     reasons = {
-        "object": overlap is None or not module.certainly_tensor(transfer.source),
+        "object": overlap is None or not certainly_tensor(module, transfer.source),
         "cast": transfer.dtype is not None,
         "device": transfer.device != "cuda",
         "written": not overlap,

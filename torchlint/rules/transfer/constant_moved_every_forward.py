@@ -96,7 +96,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
-from torchlint.semantic.device.host_constants import HostConstant
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.guards import on_error_path
+from torchlint.semantic.device.host_constants import HostConstant, host_constant_of
+from torchlint.semantic.device.transfers import is_cached, transfer_of
+from torchlint.semantic.time.heat import heat_of
 
 _GLOBAL = "`{name}` is a constant on the CPU that is copied to the device in every step; keep a copy on the device."
 _LITERAL = "`{expr}` is built from constants and copied in every step; fill it on the device, or keep a copy there."
@@ -115,12 +119,12 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    transfer = module.transfer(node)
-    if transfer is None or module.bench(node) or module.error_path(node):
+    transfer = transfer_of(module, node)
+    if transfer is None or is_benchmark(module, node) or on_error_path(module, node):
         return
-    heat = module.heat(node)
-    constant = module.host_constant(transfer.source) if heat.hot else None
-    if constant is None or module.cached(node):
+    heat = heat_of(module, node)
+    constant = host_constant_of(module, transfer.source) if heat.hot else None
+    if constant is None or is_cached(module, node):
         return
     words = {"name": constant.name, "expr": module.code(transfer.source)}
     message = {"global": _GLOBAL, "literal": _LITERAL}.get(constant.kind)

@@ -89,8 +89,16 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity, Transfer, one_sentence, with_keyword
-from torchlint.semantic.device.transfers import certainly_tensor
-from torchlint.semantic.values.observers import defaults_to_meta, free_of_effects, hooks_operations, replaced
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.guards import on_error_path
+from torchlint.semantic.device.factories import any_dtype, device_effect, factories_of, takes_device
+from torchlint.semantic.device.transfers import certainly_tensor, is_cached, transfer_of
+from torchlint.semantic.time.heat import heat_of, may_be_hot
+from torchlint.semantic.uses.observers import defaults_to_meta, free_of_effects, hooks_operations, replaced
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.place import on_device
 
 _STEPS = frozenset("unsqueeze squeeze view reshape flatten t transpose permute repeat long float bool".split())
 _EYE_DTYPES = frozenset(
@@ -135,15 +143,15 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    transfer = module.transfer(node)
-    if transfer is None or module.bench(node) or module.error_path(node) or module.cached(node):
+    transfer = transfer_of(module, node)
+    if transfer is None or is_benchmark(module, node) or on_error_path(module, node) or is_cached(module, node):
         return
-    value = module.value(transfer.source)
-    made = module.factories(transfer.source) if value.device == "cpu" else []
-    made = [factory for factory in made if module.takes_device(factory)]
+    value = inferred(module, transfer.source)
+    made = factories_of(module, transfer.source) if value.device == "cpu" else []
+    made = [factory for factory in made if takes_device(module, factory)]
     if not made:
         return
-    heat, device = module.heat(node), _device(module, transfer)
+    heat, device = heat_of(module, node), _device(module, transfer)
     words = {"expr": module.code(transfer.source), "factory": module.code(made[0].func), "dev": device}
     if module.is_within(made[0], transfer.source):
         function = module.function(node)
@@ -151,7 +159,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
             severity = None if heat.hot else Severity.INFO
             yield Hit(node, words, _fix(module, transfer, made[0]), severity, why_hot=heat.why)
         return
-    hot = [factory for factory in made if module.heat(factory).hot]
+    hot = [factory for factory in made if heat_of(module, factory).hot]
     if heat.hot and not hot:
         yield Hit(node, words, message=_HOIST, why_hot=heat.why)
     elif heat.hot:
@@ -163,7 +171,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 @rule.on(cst.Subscript)
 def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     """Find CPU tensors that index a tensor on the device, are filled from one, or are written into one."""
-    if not module.may_be_hot(node):
+    if not may_be_hot(module, node):
         return
     above = module.small_statement(node)
     if isinstance(module.parent(node), cst.AssignTarget) and isinstance(above, cst.Assign):
@@ -172,15 +180,15 @@ def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         # An index of booleans is turned into positions on the CPU, and makes nothing wait.
         plain = [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]
         indices = [index for index in plain if not isinstance(index, (cst.BaseNumber, cst.BaseString))]
-        pairs = [(index, node.value) for index in indices if module.value(index).dtype != "bool"]
+        pairs = [(index, node.value) for index in indices if inferred(module, index).dtype != "bool"]
     for host, there in pairs:
-        value = module.value(host)
-        if value.device != "cpu" or value.rank == 0 or module.on_device(there) is not True:
+        value = inferred(module, host)
+        if value.device != "cpu" or value.rank == 0 or on_device(module, there) is not True:
             continue
-        if module.heat(node).hot and not module.bench(node):
-            for factory in module.factories(host, filled=True):
-                heat = module.heat(factory)
-                if heat.hot and module.takes_device(factory):
+        if heat_of(module, node).hot and not is_benchmark(module, node):
+            for factory in factories_of(module, host, filled=True):
+                heat = heat_of(module, factory)
+                if heat.hot and takes_device(module, factory):
                     yield Hit(factory, {"factory": module.code(factory.func)}, message=_MIXED, why_hot=heat.why)
 
 
@@ -211,7 +219,7 @@ def _fix(module: Module, transfer: Transfer, factory: cst.Call) -> Fix | None:
 
 
 def _factory_effects(module: Module, factory: cst.Call) -> list[str]:
-    found = module.device_effect(factory)
+    found = device_effect(module, factory)
     return found.split(", ") if found else []
 
 
@@ -229,7 +237,7 @@ def _chain(transfer: Transfer, factory: cst.Call) -> bool:
 
 def _effects(module: Module, transfer: Transfer, factory: cst.Call) -> Iterator[str]:
     """Yield the keys of the notes on what it changes that the transfer goes."""
-    exact = module.any_dtype(factory)
+    exact = any_dtype(module, factory)
     if transfer.like or transfer.dtype is not None:
         if not exact or _may_be_complex(module, factory):
             yield "cast"
@@ -269,22 +277,22 @@ def _is_dtype(module: Module, node: cst.BaseExpression, factory: cst.Call) -> bo
         case cst.Attribute(value=cst.Name() as tensor, attr=cst.Name(value="dtype")):
             return certainly_tensor(module, tensor) or _has_sizes(module, tensor)
         case cst.Attribute(value=cst.Attribute() as tensor, attr=cst.Name(value="dtype")):
-            return module.value(tensor).tensor
+            return inferred(module, tensor).tensor
     return False
 
 
 def _has_sizes(module: Module, tensor: cst.Name) -> bool:
     """Say whether the function asks a named object for ``.size(…)``, which of all things with a dtype tensors have."""
-    for read in module.reads(module.function(tensor) or module.root, tensor.value):
+    for read in reads_of(module, module.function(tensor) or module.root, tensor.value):
         above = module.parent(read)
-        if isinstance(above, cst.Attribute) and above.attr.value == "size" and module.value(read).tensor:
+        if isinstance(above, cst.Attribute) and above.attr.value == "size" and inferred(module, read).tensor:
             return isinstance(module.parent(above), cst.Call)
     return False
 
 
 def _may_be_complex(module: Module, factory: cst.Call) -> bool:
     """Say whether the factory's own dtype may be complex, of which a cast to a real one warns."""
-    given = module.keyword(factory, "dtype")
+    given = keyword_argument(module, factory, "dtype")
     name = module.name(given) or ""
     real = name.removeprefix("torch.") in _EYE_DTYPES - {"complex64", "complex128", "cfloat", "cdouble"}
     return given is not None and not (name.startswith("torch.") and real)
@@ -296,7 +304,7 @@ def _seen(module: Module, transfer: Transfer, factory: cst.Call) -> Iterator[str
     if not all(free_of_effects(module, each) for each in moved):
         yield "order"
     dropped = ["device"] + ["dtype"] * (transfer.like or transfer.dtype is not None)
-    given = [module.keyword(factory, name) for name in dropped]
+    given = [keyword_argument(module, factory, name) for name in dropped]
     if any(each is not None and not free_of_effects(module, each) for each in given):
         yield "lost"
     if defaults_to_meta(module):

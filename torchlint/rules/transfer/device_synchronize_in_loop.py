@@ -95,7 +95,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Safety, deletion
-from torchlint.semantic.module import dotted_text
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.guards import conditions_around, on_error_path
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.values.inferred import inferred
 
 _WAITS = frozenset(
     "torch.cuda.synchronize torch.accelerator.synchronize torch.mps.synchronize torch.xpu.synchronize".split()
@@ -136,8 +141,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     name = _name(module, node)
     if name is None:
         return
-    heat = module.heat(node)
-    if not heat.hot or module.bench(node) or module.error_path(node):
+    heat = heat_of(module, node)
+    if not heat.hot or is_benchmark(module, node) or on_error_path(module, node):
         return
     if any(_clock(module, call) for call in _near(module, node)) or _ordered(module, node) or _asked(module, node):
         return
@@ -182,19 +187,24 @@ def _ordered(module: Module, node: cst.Call) -> bool:
     for call in module.within(module.function(node) or module.root, cst.Call):
         if not isinstance(call, cst.Call):
             continue
-        if _OWN_ORDER.search(_spelled(module, call)) or module.keyword(call, "async_op") is not None:
+        if _OWN_ORDER.search(_spelled(module, call)) or keyword_argument(module, call, "async_op") is not None:
             return True
         method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
         if method == "copy_" and len(call.args) > 1:
             return True
-        if module.keyword(call, "non_blocking") is not None and module.value(call).device == "cpu":
+        if keyword_argument(module, call, "non_blocking") is not None and inferred(module, call).device == "cpu":
             return True
     return False
 
 
 def _asked(module: Module, node: cst.Call) -> bool:
     """Say whether a setting about timing asks for the wait."""
-    return any(_TIMING.search(name) for test, needed in module.tests(node) if needed for name in _words(module, test))
+    return any(
+        _TIMING.search(name)
+        for test, needed in conditions_around(module, node)
+        if needed
+        for name in _words(module, test)
+    )
 
 
 def _words(module: Module, test: cst.BaseExpression) -> Iterator[str]:

@@ -100,9 +100,15 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Append, Fix, Hit, Module, Replace, Rule, Safety, Severity
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.guards import on_error_path
 from torchlint.semantic.data.batches import used_as_mapping
-from torchlint.semantic.module import Grade, HostRead
-from torchlint.semantic.time.accumulators import keeps_its_values
+from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
+from torchlint.semantic.time.heat import Grade, heat_of, inner_loop, may_be_hot
+from torchlint.semantic.uses.accumulators import gathered_reads, keeps_its_values
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.place import on_device
 
 rule = Rule(
     __name__,
@@ -126,11 +132,11 @@ NOTE = "The values stay on the device: GPU memory grows with the loop, and what 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Yield a hit for a copy to the host that runs every step."""
-    copy = module.host_copy(node) if module.may_be_hot(node) else None
+    copy = host_copy(module, node) if may_be_hot(module, node) else None
     if copy is None:
         return
-    heat = module.heat(node)
-    if not heat.hot or module.bench(node) or module.error_path(node):
+    heat = heat_of(module, node)
+    if not heat.hot or is_benchmark(module, node) or on_error_path(module, node):
         return
     whole = _chain(module, node)
     consumers = _consumers(module, whole)
@@ -138,11 +144,11 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     forced = any((module.name(call.func) or "").partition(".")[0] in HOST_ONLY for call in consumers)
     number = _is_number(module, copy)
-    batchwise = heat.grade is Grade.EVAL and module.inner_loop(node) is None and not number
+    batchwise = heat.grade is Grade.EVAL and inner_loop(module, node) is None and not number
     forced = forced or (not number and _leaves_torch(module, whole))
-    guessed = module.on_device(copy.tensor) is not True  # Only the author's own ``.cpu()`` says where it lives.
+    guessed = on_device(module, copy.tensor) is not True  # Only the author's own ``.cpu()`` says where it lives.
     fix = _fix(module, copy, whole)
-    graph = fix is not None and module.value(copy.tensor).grad is True
+    graph = fix is not None and inferred(module, copy.tensor).grad is True
     yield Hit(
         node,
         {"expr": module.code(node)},
@@ -166,14 +172,16 @@ def _leaves_torch(module: Module, whole: cst.CSTNode) -> bool:
     above = module.parent(whole)
     outer = module.parent(above) if isinstance(above, cst.Arg) else None
     collected = isinstance(outer, cst.Call) and module.code(outer.func).endswith(("append", "extend"))
-    return module.value(whole).kind in ("ndarray", "list") and not collected and not isinstance(above, cst.AugAssign)
+    return (
+        inferred(module, whole).kind in ("ndarray", "list") and not collected and not isinstance(above, cst.AugAssign)
+    )
 
 
 def _scalar_read(module: Module, whole: cst.CSTNode) -> bool:
     """Say whether the chain ends in, or is the argument of, a read of one number."""
     above = module.parent(whole)
     outer = module.parent(above) if isinstance(above, cst.Arg) else None
-    return any(module.scalar_reads(call) for call in (whole, outer) if call is not None)
+    return any(scalar_reads(module, call) for call in (whole, outer) if call is not None)
 
 
 def _consumers(module: Module, whole: cst.CSTNode) -> list[cst.Call]:
@@ -185,13 +193,13 @@ def _consumers(module: Module, whole: cst.CSTNode) -> list[cst.Call]:
     if not isinstance(above, cst.Assign) or not isinstance(above.targets[0].target, cst.Name):
         return []
     scope = module.function(whole) or module.root
-    reads = module.reads(scope, above.targets[0].target.value)
+    reads = reads_of(module, scope, above.targets[0].target.value)
     holders = [module.parent(arg) for read in reads if isinstance(arg := module.parent(read), cst.Arg)]
     return [call for call in holders if isinstance(call, cst.Call)]
 
 
 def _is_number(module: Module, copy: HostRead) -> bool:
-    value = module.value(copy.tensor)
+    value = inferred(module, copy.tensor)
     return value.rank == 0 or value.origin == "loss"
 
 
@@ -231,7 +239,7 @@ def _detached(copy: HostRead) -> bool:
 def _joins(module: Module, append: cst.Call) -> list[cst.Call]:
     """Return the calls of stack and cat that are the list's only readers, or nothing."""
     found = []
-    for read in module.gathered(append) or ():
+    for read in gathered_reads(module, append) or ():
         arg = module.parent(read)
         call = module.parent(arg) if isinstance(arg, cst.Arg) else None
         if not isinstance(call, cst.Call) or module.name(call.func) not in JOINERS or not _plain_join(call):

@@ -90,7 +90,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
-from torchlint.semantic.module import RoundTrip
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.guards import on_error_path
+from torchlint.semantic.code.scopes import is_compiled
+from torchlint.semantic.device.host_reads import host_copy
+from torchlint.semantic.device.round_trips import RoundTrip, round_trip
+from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.values.inferred import inferred
 
 rule = Rule(
     __name__,
@@ -124,10 +130,10 @@ NOTE = "Results may round differently, order NaN and ties differently, and be fl
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Yield a hit for host data that a call brings back to the device it came from."""
-    trip = module.round_trip(node)
-    if trip is None or not module.heat(trip.copy.node).step or not module.heat(node).step:
+    trip = round_trip(module, node)
+    if trip is None or not heat_of(module, trip.copy.node).step or not heat_of(module, node).step:
         return
-    if module.bench(node) or module.error_path(node):
+    if is_benchmark(module, node) or on_error_path(module, node):
         return
     function = trip.through[0].rpartition(".")[2] if trip.through else ""
     forced = any(name.partition(".")[0] in HOST_ONLY for name in trip.through)
@@ -136,8 +142,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         node if trip.direct else trip.copy.node,
         {"expr": module.code(trip.copy.node), "back": module.code(trip.maker.func), "equivalent": equivalent},
         fix=_fix(module, trip) if trip.direct else None,
-        severity=Severity.INFO if forced or module.compiled(node) else None,
-        why_hot=module.heat(trip.copy.node).why,
+        severity=Severity.INFO if forced or is_compiled(module, node) else None,
+        why_hot=heat_of(module, trip.copy.node).why,
     )
 
 
@@ -158,7 +164,7 @@ def _fix(module: Module, trip: RoundTrip) -> Fix | None:
     if function == "where" and not isinstance(inner.args[0].value, cst.Comparison):
         return None
     beside = [n for n in module.within(inner, cst.Name) if not module.is_within(n, trip.copy.node)]
-    if any(module.value(n).kind in HOST_KINDS for n in beside):
+    if any(inferred(module, n).kind in HOST_KINDS for n in beside):
         return None
     args = [arg.with_changes(value=_on_device(module, arg.value)) for arg in inner.args]
     made = cst.Call(cst.Attribute(maker.value, cst.Name(EQUIVALENTS[function])), args)
@@ -179,7 +185,7 @@ def _on_device(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
     """Return the expression with ``x.cpu().numpy()`` replaced by ``x``."""
     match node:
         case cst.Call(func=cst.Attribute(value=cst.Call() as copy, attr=cst.Name("numpy"))):
-            read = module.host_copy(copy)
+            read = host_copy(module, copy)
             return read.tensor if read is not None else node
         case cst.Comparison(left=left, comparisons=rest):
             others = [c.with_changes(comparator=_on_device(module, c.comparator)) for c in rest]

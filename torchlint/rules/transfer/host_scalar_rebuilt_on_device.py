@@ -98,8 +98,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, one_sentence, with_keyword
-from torchlint.semantic.module import ACCEL, CUDA
-from torchlint.semantic.values.observers import defaults_to_meta, free_of_effects, hooks_operations, replaced, scripted
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.guards import on_error_path
+from torchlint.semantic.device.transfers import is_cached, transfer_of
+from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.uses.observers import defaults_to_meta, free_of_effects, hooks_operations, replaced, scripted
+from torchlint.semantic.values.place import named_device
+from torchlint.semantic.values.value import ACCEL, CUDA
 
 _FACTORIES = ("torch.tensor", "torch.as_tensor")
 _CONSTANTS = {
@@ -149,10 +155,14 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     place, target = _place(module, node)
     if place is None:
         return
-    heat = module.heat(node)
-    if not heat.hot or module.bench(node) or module.error_path(node):
+    heat = heat_of(module, node)
+    if not heat.hot or is_benchmark(module, node) or on_error_path(module, node):
         return
-    if module.cached(node) or module.keyword(node, "requires_grad") is not None or _fallback(module, place):
+    if (
+        is_cached(module, node)
+        or keyword_argument(module, node, "requires_grad") is not None
+        or _fallback(module, place)
+    ):
         return
     listed = isinstance(data, (cst.List, cst.Tuple))
     fix = None if listed else _fix(module, node, place, target)
@@ -218,14 +228,14 @@ def _fits(module: Module, data: cst.BaseExpression, dtype: cst.BaseExpression | 
 
 def _place(module: Module, node: cst.Call) -> tuple[cst.Call | None, cst.BaseExpression | None]:
     """Return the call that brings the number to the device, the factory's own or the move of it, and the device."""
-    given = module.keyword(node, "device")
+    given = keyword_argument(module, node, "device")
     if given is not None:
-        return (node, given) if module.devlike(given) in (CUDA, ACCEL) else (None, None)
+        return (node, given) if named_device(module, given) in (CUDA, ACCEL) else (None, None)
     method = module.parent(node)
     if not isinstance(method, cst.Attribute):
         return None, None
     move = module.parent(method)
-    found = module.transfer(move) if isinstance(move, cst.Call) else None
+    found = transfer_of(module, move) if isinstance(move, cst.Call) else None
     if found is None:
         return None, None
     # ``.cuda(None)`` means the current GPU, ``device=None`` the CPU.
@@ -243,7 +253,7 @@ def _fix(module: Module, node: cst.Call, place: cst.Call, target: cst.BaseExpres
     new = node.with_changes(func=node.func.with_changes(attr=cst.Name("full")), args=args)
     if place is not node:
         new = with_keyword(new, "device", target)
-    fits = _fits(module, node.args[0].value, module.keyword(node, "dtype"))
+    fits = _fits(module, node.args[0].value, keyword_argument(module, node, "dtype"))
     note = one_sentence(["" if fits else _NOTE, _ODD if _may_differ(module, place, target) else ""])
     safety = Safety.UNSAFE if note else Safety.SAFE
     return Fix((Replace(place, new),), safety, "Fill the number on the device", note)
@@ -251,7 +261,7 @@ def _fix(module: Module, node: cst.Call, place: cst.Call, target: cst.BaseExpres
 
 def _may_differ(module: Module, place: cst.Call, target: cst.BaseExpression) -> bool:
     """Say whether code replaces or watches torch's functions, compiles them, or could tell when the device is asked."""
-    if not free_of_effects(module, target) and module.keyword(place, "device") is not target:
+    if not free_of_effects(module, target) and keyword_argument(module, place, "device") is not target:
         return True
     if hooks_operations(module) or scripted(module) or defaults_to_meta(module):
         return True

@@ -86,6 +86,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety, Transfer
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.calls import contexts_around
+from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.guards import on_error_path
+from torchlint.semantic.device.transfers import transfer_of
+from torchlint.semantic.time.heat import heat_of
 
 _STREAMS = frozenset(("torch.cuda.stream", "torch.cuda.StreamContext", "torch.xpu.stream"))
 _FAILS = "A `pin_memory` of the object's own is no longer called, and without a GPU another exception is raised."
@@ -108,11 +115,11 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    transfer = module.transfer(node)
-    if transfer is None or module.bench(node) or module.error_path(node):
+    transfer = transfer_of(module, node)
+    if transfer is None or is_benchmark(module, node) or on_error_path(module, node):
         return
     pinned = _pinned(module, transfer.source)
-    heat = module.heat(node)
+    heat = heat_of(module, node)
     if pinned is None or heat.grade < Grade.SAMPLE or _beside(module, node):
         return
     yield Hit(pinned, {"expr": module.code(pinned)}, _fix(transfer, pinned), why_hot=heat.why)
@@ -124,16 +131,16 @@ def _pinned(module: Module, source: cst.BaseExpression) -> cst.Call | None:
         case cst.Call(func=cst.Attribute(attr=cst.Name("pin_memory")), args=[]):
             return source
         case cst.Name(value=name):
-            definition = module.definition(source)
+            definition = sole_definition(module, source)
             scope = module.function(source) or module.root
             made = _pinned(module, definition) if isinstance(definition, cst.Call) else None
-            return made if len(module.reads(scope, name)) == 1 else None
+            return made if len(reads_of(module, scope, name)) == 1 else None
     return None
 
 
 def _beside(module: Module, node: cst.Call) -> bool:
     """Say whether another thread or stream does the work."""
-    if any(module.name(call.func) in _STREAMS for call in module.contexts(node)):
+    if any(module.name(call.func) in _STREAMS for call in contexts_around(module, node)):
         return True
     function = module.function(node)
     if function is None:

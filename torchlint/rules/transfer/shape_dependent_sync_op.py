@@ -93,6 +93,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Grade, Hit, Module, Rule, Severity
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.guards import on_error_path
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.device.factories import factories_of
+from torchlint.semantic.time.heat import heat_of, may_be_hot
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.place import on_device
 
 _INDEX = "the index `{index}` is on the host and is copied to the device, which synchronises; {alternative}."
 
@@ -113,17 +121,17 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Find one_hot and repeat_interleave that are not told the size of their result."""
     if module.name(node.func) == "torch.nn.functional.one_hot":
-        bound = module.arguments(node, "torch.nn.functional.one_hot")
+        bound = arguments_of(module, node, "torch.nn.functional.one_hot")
         sized, values, alternative = bound.named.get("num_classes"), bound.value("tensor"), "pass num_classes="
     elif (signature := _repeats(module, node)) is not None:
-        bound = module.arguments(node, signature)
+        bound = arguments_of(module, node, signature)
         sized, values, alternative = bound.named.get("output_size"), bound.value("repeats"), "pass output_size="
     else:
         return
     if sized is not None or bound.open or values is None or not _hot(module, node):
         return
-    if module.on_device(values) is True:
-        heat = module.heat(node)
+    if on_device(module, values) is True:
+        heat = heat_of(module, node)
         severity = Severity.WARNING if heat.grade is Grade.FORWARD else None
         words = {"op": module.code(node.func), "alternative": alternative}
         yield Hit(node, words, severity=severity, why_hot=heat.why)
@@ -135,7 +143,7 @@ def _repeats(module: Module, node: cst.Call) -> str | None:
         # With one argument alone, that is the tensor of repeats.
         return "Tensor.repeat_interleave" if len(node.args) == 1 else "torch.repeat_interleave"
     match node.func:
-        case cst.Attribute(value=value, attr=cst.Name("repeat_interleave")) if module.value(value).tensor:
+        case cst.Attribute(value=value, attr=cst.Name("repeat_interleave")) if inferred(module, value).tensor:
             return "Tensor.repeat_interleave"
     return None
 
@@ -143,32 +151,32 @@ def _repeats(module: Module, node: cst.Call) -> str | None:
 @rule.on(cst.Subscript)
 def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     """Find a tensor on the device that is indexed by a list of numbers, or by integers on the CPU."""
-    if not module.may_be_hot(node):
+    if not may_be_hot(module, node):
         return
     indices = [part.slice.value for part in node.slice if isinstance(part.slice, cst.Index)]
     for index in indices:
         alternative = _alternative(module, index)
-        if alternative is None or module.on_device(node.value) is not True:
+        if alternative is None or on_device(module, node.value) is not True:
             continue
         if _hot(module, node):
             words = {"index": module.code(index), "alternative": alternative}
-            yield Hit(node, words, message=_INDEX, why_hot=module.heat(node).why)
+            yield Hit(node, words, message=_INDEX, why_hot=heat_of(module, node).why)
 
 
 def _alternative(module: Module, index: cst.BaseExpression) -> str | None:
     """Return what to do instead where an index lives on the host; None where it does not, or is not known to."""
     if isinstance(index, cst.List):
-        values = [module.value(each.value) for each in index.elements]
+        values = [inferred(module, each.value) for each in index.elements]
         numbers = bool(values) and all(value.kind == "number" and value.dtype == "int" for value in values)
         return "use a slice, flip or an index kept on the device" if numbers else None
-    value = module.value(index)
+    value = inferred(module, index)
     if value.device != "cpu" or value.rank == 0 or value.dtype != "int":
         return None
-    if isinstance(index, cst.Name) and not all(isinstance(d, cst.Assign) for d in module.definitions(index)):
+    if isinstance(index, cst.Name) and not all(isinstance(d, cst.Assign) for d in definitions_of(module, index)):
         return None  # An element of a tensor that a loop goes over is one number, and is read on the host.
     # A factory's tensor is found where it is built.
-    return None if module.factories(index, filled=True) else "build the index on the device"
+    return None if factories_of(module, index, filled=True) else "build the index on the device"
 
 
 def _hot(module: Module, node: cst.CSTNode) -> bool:
-    return module.heat(node).hot and not module.bench(node) and not module.error_path(node)
+    return heat_of(module, node).hot and not is_benchmark(module, node) and not on_error_path(module, node)

@@ -116,9 +116,16 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, InsertAfter, Module, Replace, Rule, Safety, Severity
-from torchlint.semantic.module import CUDA, HostRead
-from torchlint.semantic.values.certain_tensors import FLOAT, LOSS_NAMES, certain
-from torchlint.semantic.values.observers import hooks_operations, is_builtin, replaced, scripted
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.guards import on_error_path
+from torchlint.semantic.data.per_step_use import read_before
+from torchlint.semantic.device.host_reads import HostRead, scalar_reads
+from torchlint.semantic.time.heat import heat_of, may_be_hot
+from torchlint.semantic.uses.accumulators import running_sum
+from torchlint.semantic.uses.certain_tensors import FLOAT, LOSS_NAMES, certain
+from torchlint.semantic.uses.observers import hooks_operations, is_builtin, replaced, scripted
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.value import CUDA
 
 rule = Rule(
     __name__,
@@ -139,13 +146,13 @@ METHOD_OF_KIND = {"float": "double", "int": "long"}
 @rule.on(cst.Call, cst.Subscript, cst.FormattedString, cst.BinaryOperation)
 def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
     """Yield a hit for a scalar read that runs every step."""
-    if not module.may_be_hot(node):
+    if not may_be_hot(module, node):
         return
-    for read in module.scalar_reads(node):
-        heat = module.heat(node)
+    for read in scalar_reads(module, node):
+        heat = heat_of(module, node)
         if not heat.hot or (read.how in ("format", "print") and not heat.train):
             continue
-        if module.bench(node) or module.error_path(node) or module.read_before(read):
+        if is_benchmark(module, node) or on_error_path(module, node) or read_before(module, read):
             continue
         severity = Severity.INFO if _decides(module, node) else None
         yield Hit(
@@ -180,10 +187,10 @@ def _fix(module: Module, read: HostRead) -> Fix | None:
 
 
 def _accumulated(module: Module, read: HostRead, step: cst.AugAssign) -> Fix | None:
-    found = module.accumulator(step)
+    found = running_sum(module, step)
     if found is None:
         return None
-    value = module.value(read.tensor)
+    value = inferred(module, read.tensor)
     kind = "float" if read.how == "float" else KIND_OF_DTYPE.get(value.dtype or "")
     proven = found.unseen and value.device == CUDA and _is_exact(module, read, found.start, step)
     if value.grad and kind is None:

@@ -83,7 +83,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Transfer
-from torchlint.semantic.device.exact_dtypes import BYTES
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.guards import on_error_path
+from torchlint.semantic.device.exact_dtypes import BYTES, cast_target, exact_dtype_of, named_dtype
+from torchlint.semantic.device.host_reads import host_copy
+from torchlint.semantic.device.transfers import transfer_of
+from torchlint.semantic.time.heat import heat_of, may_be_hot
+from torchlint.semantic.values.inferred import inferred
 
 _BACK = "casting to {narrow} behind the copy to the CPU sends {k} times the bytes; cast on the device, then copy."
 _NOTE = "For a moment the device holds both the narrow tensor and the wide one."
@@ -103,48 +110,48 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    transfer = module.transfer(node)
+    transfer = transfer_of(module, node)
     if transfer is None or transfer.like or not _hot(module, node):
         return
-    before, wide = transfer.source, module.named_dtype(transfer.dtype)
+    before, wide = transfer.source, named_dtype(module, transfer.dtype)
     cast = transfer.source if transfer.dtype is None else None
     if isinstance(cast, cst.Call) and isinstance(cast.func, cst.Attribute):
-        before, wide = cast.func.value, module.cast_target(cast)
+        before, wide = cast.func.value, cast_target(module, cast)
     elif "non_blocking" in transfer.given:
         return
     times = _times(module, before, wide)
-    if times > 1 and module.value(before).device == "cpu":
+    if times > 1 and inferred(module, before).device == "cpu":
         words = {"wide": wide or "", "k": str(times)}
-        yield Hit(node, words, _fix(transfer), why_hot=module.heat(node).why)
+        yield Hit(node, words, _fix(transfer), why_hot=heat_of(module, node).why)
 
 
 @rule.on(cst.Call)
 def check_back(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Find ``t.cpu().half()`` and ``t.to("cpu", torch.half)`` of a tensor whose dtype is wider."""
-    copy = module.host_copy(node) if module.may_be_hot(node) else None
+    copy = host_copy(module, node) if may_be_hot(module, node) else None
     if copy is None or not _hot(module, node):
         return
     narrow: str | None = None
     cast: cst.CSTNode | None = node
     if copy.how == "to":
-        narrow = module.named_dtype(module.arguments(node, "Tensor.to").value("dtype"))
+        narrow = named_dtype(module, arguments_of(module, node, "Tensor.to").value("dtype"))
     if narrow is None:
         func = module.parent(node)
         cast = module.parent(func) if isinstance(func, cst.Attribute) else None
-        narrow = module.cast_target(cast) if isinstance(cast, cst.Call) else None
-    wide = module.exact_dtype(copy.tensor)
+        narrow = cast_target(module, cast) if isinstance(cast, cst.Call) else None
+    wide = exact_dtype_of(module, copy.tensor)
     if isinstance(cast, cst.Call) and narrow is not None and wide is not None and BYTES[wide] > BYTES[narrow]:
         words = {"narrow": narrow, "k": str(BYTES[wide] // BYTES[narrow])}
-        yield Hit(cast, words, message=_BACK, why_hot=module.heat(node).why)
+        yield Hit(cast, words, message=_BACK, why_hot=heat_of(module, node).why)
 
 
 def _hot(module: Module, node: cst.Call) -> bool:
-    return module.heat(node).hot and not module.bench(node) and not module.error_path(node)
+    return heat_of(module, node).hot and not is_benchmark(module, node) and not on_error_path(module, node)
 
 
 def _times(module: Module, before: cst.BaseExpression, wide: str | None) -> int:
     """Return by what a cast multiplies the bytes of each element; 0 where a dtype is not known."""
-    narrow = module.exact_dtype(before)
+    narrow = exact_dtype_of(module, before)
     return BYTES[wide] // BYTES[narrow] if wide is not None and narrow is not None else 0
 
 

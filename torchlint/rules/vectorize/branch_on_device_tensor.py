@@ -91,6 +91,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.place import on_device
 
 _FINITE = ("isnan", "isinf", "isfinite", "isposinf", "isneginf")
 _COMPARES = ("torch.equal", "torch.allclose")
@@ -148,9 +153,9 @@ def _leaves(test: cst.BaseExpression) -> list[cst.BaseExpression]:
 def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Iterator[Hit]:
     """Speak of the first operand that waits: one finding for one test."""
     test = next((leaf for leaf in leaves if _reads_device(module, leaf)), None)
-    if test is None or module.bench(test):
+    if test is None or is_benchmark(module, test):
         return
-    heat = module.heat(test)
+    heat = heat_of(module, test)
     holder = next((a for a in module.ancestors(test) if isinstance(a, (*_TESTS, cst.BaseSmallStatement))), None)
     if not heat.step or _early_exit(module, holder):
         return
@@ -163,7 +168,7 @@ def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Itera
 def _early_exit(module: Module, holder: cst.CSTNode | None) -> bool:
     """Say whether a test only ends a loop inside the step: decoding until all have ended, a solver that converges."""
     loops = module.loops(holder) if holder is not None else []
-    inside = bool(loops) and module.heat(loops[0]).grade >= module.heat(loops[0].body).grade
+    inside = bool(loops) and heat_of(module, loops[0]).grade >= heat_of(module, loops[0].body).grade
     match holder:
         case cst.If(orelse=None, body=cst.IndentedBlock(body=[cst.SimpleStatementLine(body=[only])])) if inside:
             return isinstance(only, (cst.Break, cst.Return))
@@ -174,17 +179,17 @@ def _reads_device(module: Module, test: cst.BaseExpression) -> bool:
     """Say whether Python must ask a tensor on the device for its truth."""
     match test:
         case cst.Call() if module.name(test.func) in _COMPARES:
-            return any(module.on_device(arg.value) for arg in test.args)
+            return any(on_device(module, arg.value) for arg in test.args)
         case cst.Comparison(comparisons=[cst.ComparisonTarget(operator=cst.In() | cst.NotIn(), comparator=holder)]):
-            return bool(module.on_device(holder))
+            return bool(on_device(module, holder))
         case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(comparator=right)]):
             # An item of a batch or of a model's output may as well be a number or a string.
-            sides = [module.value(side) for side in (left, right)]
+            sides = [inferred(module, side) for side in (left, right)]
             if all(value.loose for value in sides if value.tensor):
                 return False
-        case cst.Name() | cst.Attribute() | cst.Subscript() if module.value(test).loose:
+        case cst.Name() | cst.Attribute() | cst.Subscript() if inferred(module, test).loose:
             return False
-    return bool(module.on_device(test))
+    return bool(on_device(module, test))
 
 
 def _stop(module: Module, test: cst.BaseExpression, holder: cst.CSTNode | None) -> str | None:
@@ -200,7 +205,7 @@ def _fix(module: Module, node: cst.If, test: cst.BaseExpression) -> Fix | None:
     """Return the two-way select for ``if c: a = f(a)`` (``else: a = g(a)``) over tensors of the same shape."""
     taken = _select(node.body)
     other = _select(node.orelse.body) if isinstance(node.orelse, cst.Else) else None
-    if taken is None or (node.orelse is not None and other is None) or module.value(test).rank != 0:
+    if taken is None or (node.orelse is not None and other is None) or inferred(module, test).rank != 0:
         return None
     name = taken.targets[0].target
     assert isinstance(name, cst.Name)
@@ -208,9 +213,9 @@ def _fix(module: Module, node: cst.If, test: cst.BaseExpression) -> Fix | None:
     if other is not None and not other.targets[0].target.deep_equals(name):
         return None
     sides = [taken.value] if other is None else [taken.value, otherwise]
-    if not all(module.value(side).tensor and _scaled(module, side, name.value) for side in sides):
+    if not all(inferred(module, side).tensor and _scaled(module, side, name.value) for side in sides):
         return None
-    torch = module.called("torch", "torch")
+    torch = name_for_module(module, "torch", "torch")
     select = cst.Call(cst.parse_expression(f"{torch}.where"), [*map(cst.Arg, (test, taken.value, otherwise))])
     new = cst.SimpleStatementLine([taken.with_changes(value=select)])
     note = "Both sides are computed; a NaN or infinity in the side not taken can reach the gradients."
@@ -229,7 +234,7 @@ def _scaled(module: Module, node: cst.BaseExpression, name: str) -> bool:
     """Say whether an expression is plain arithmetic on one tensor and numbers: of its shape, and without effects."""
     match node:
         case cst.Name(value=value):
-            return value == name or module.value(node).kind == "number"
+            return value == name or inferred(module, node).kind == "number"
         case cst.Integer() | cst.Float():
             return True
         case cst.UnaryOperation(operator=cst.Minus() | cst.Plus(), expression=inner):

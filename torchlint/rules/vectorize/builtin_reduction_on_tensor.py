@@ -87,6 +87,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety, Severity
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.guards import on_error_path
+from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.uses.elements import one_tensor
+from torchlint.semantic.values.place import on_device
 
 _CALLS = {
     "builtins.sum": ".sum(0)",
@@ -116,11 +121,11 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if name not in _CALLS or len(node.args) != 1 or node.args[0].star:
         return
     tensor = node.args[0].value
-    if not module.one_tensor(tensor) or module.bench(node) or module.error_path(node):
+    if not one_tensor(module, tensor) or is_benchmark(module, node) or on_error_path(module, node):
         return
-    heat = module.heat(node)
+    heat = heat_of(module, node)
     often = heat.grade >= Grade.SAMPLE
-    if not often and module.on_device(tensor) is not True:
+    if not often and on_device(module, tensor) is not True:
         return
     words = {"name": name.rpartition(".")[2], "tensor": module.code(tensor), "method": _CALLS[name]}
     yield Hit(node, words, _fix(module, node, tensor), None if often else Severity.INFO, why_hot=heat.why)

@@ -85,7 +85,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule
-from torchlint.semantic.module import dotted_text
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.guards import conditions_around, on_error_path
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.time.upkeep import compiled_by
+from torchlint.semantic.values.inferred import inferred
 
 _CALLS = {
     "builtins.print": "print()",
@@ -125,7 +130,7 @@ def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield from _broken(module, node, "logging")
     elif (method in _SIZES or (name or "").rpartition(".")[2] in _SIZES) and _DYNAMIC not in module.text:
         if (
-            module.value(receiver).tensor
+            inferred(module, receiver).tensor
             if receiver is not None and name is None
             else (name or "").startswith("torch.")
         ):
@@ -133,13 +138,13 @@ def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
     elif (method in _READS or (name or "").rpartition(".")[2] in _READS) and _SCALARS not in module.text:
         used = not isinstance(module.parent(node), cst.Expr)
         tensor = node.args[0].value if node.args else receiver
-        if used and tensor is not None and (method == "item" or name is not None) and module.value(tensor).tensor:
+        if used and tensor is not None and (method == "item" or name is not None) and inferred(module, tensor).tensor:
             yield from _broken(module, node, f"reading a number ({module.code(node, 30)})")
 
 
 @rule.on(cst.If, cst.IfExp, cst.While)
 def check_branch(node: cst.If | cst.IfExp | cst.While, module: Module) -> Iterator[Hit]:
-    part = next((p for p in _operands(node.test) if module.value(p).tensor), None)
+    part = next((p for p in _operands(node.test) if inferred(module, p).tensor), None)
     if part is not None:
         yield from _broken(module, node.test, f"branching on a tensor ({module.code(part, 30)})")
 
@@ -151,8 +156,8 @@ def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     written = isinstance(above, cst.AssignTarget) or (isinstance(above, cst.AugAssign) and above.target is node)
     if not isinstance(index, cst.Index) or written or _DYNAMIC in module.text:
         return
-    mask = module.value(index.value)
-    if mask.dtype == "bool" and module.value(node.value).tensor:
+    mask = inferred(module, index.value)
+    if mask.dtype == "bool" and inferred(module, node.value).tensor:
         yield from _broken(module, node, f"indexing by a mask ({module.code(node, 30)})")
 
 
@@ -167,17 +172,17 @@ def _operands(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
 
 
 def _broken(module: Module, node: cst.BaseExpression, construct: str) -> Iterator[Hit]:
-    how = module.compiled_by(node)
-    if how is None or module.bench(node) or module.error_path(node):
+    how = compiled_by(module, node)
+    if how is None or is_benchmark(module, node) or on_error_path(module, node):
         return
     if isinstance(how, cst.Call) and any(_set(module, how, option) for option in ("fullgraph", "disable")):
         return
-    words = (word for test, _ in module.tests(node) for word in module.names_in(test))
+    words = (word for test, _ in conditions_around(module, node) for word in module.names_in(test))
     if not any(_LEFT_OUT.search(word) for word in words):
         yield Hit(node, {"construct": construct})
 
 
 def _set(module: Module, how: cst.Call, option: str) -> bool:
     """Say whether an option of ``torch.compile`` is given and not plainly off."""
-    value = module.keyword(how, option)
+    value = keyword_argument(module, how, option)
     return value is not None and not (isinstance(value, cst.Name) and value.value == "False")

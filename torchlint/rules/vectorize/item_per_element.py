@@ -83,8 +83,19 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Append, Fix, Hit, Module, Replace, Rule, Safety, Severity
-from torchlint.semantic.device.elements import ElementReads, keeps_its_shape, runs_at_once
-from torchlint.semantic.values.observers import replaced, scripted
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.guards import on_error_path, throttled
+from torchlint.semantic.code.text import mentions
+from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.uses.elements import (
+    ElementReads,
+    element_reads,
+    keeps_its_shape,
+    one_dimensional,
+    runs_at_once,
+)
+from torchlint.semantic.uses.observers import replaced, scripted
+from torchlint.semantic.values.inferred import inferred
 
 rule = Rule(
     __name__,
@@ -109,12 +120,12 @@ _OWN_KIND = {"float": "float", "double": "float", "half": "float", "int": "int",
 
 @rule.on(cst.For, cst.CompFor, cst.Call)
 def check(node: cst.For | cst.CompFor | cst.Call, module: Module) -> Iterator[Hit]:
-    for found in module.element_reads(node):
+    for found in element_reads(module, node):
         fix = _fix(module, node, found)
         for read in found.reads:
-            heat = module.heat(read.node)
-            rare = not heat.hot and (found.single is not True or module.throttled(read.node))
-            if rare or module.bench(read.node) or module.error_path(read.node):
+            heat = heat_of(module, read.node)
+            rare = not heat.hot and (found.single is not True or throttled(module, read.node))
+            if rare or is_benchmark(module, read.node) or on_error_path(module, read.node):
                 continue
             tensor = (
                 module.code(found.tensor) if isinstance(found.tensor, _SIMPLE) else f"({module.code(found.tensor)})"
@@ -147,12 +158,12 @@ def _fix(module: Module, node: cst.CSTNode, found: ElementReads) -> Fix | None:
 
 def _same(module: Module, node: cst.CSTNode, found: ElementReads) -> bool:
     """Say whether one ``tolist()`` certainly gives the numbers that the single reads give, at the same time."""
-    if isinstance(node, cst.For) or not module.one_dimensional(found.tensor):
+    if isinstance(node, cst.For) or not one_dimensional(module, found.tensor):
         return False
-    if module.mentions(_LAYOUTS) or scripted(module) or replaced(module, *_READS):
+    if mentions(module, _LAYOUTS) or scripted(module) or replaced(module, *_READS):
         return False
     casts = any(read.how in ("float", "int") for read in found.reads)
-    if casts and module.mentions(_COMPLEX):
+    if casts and mentions(module, _COMPLEX):
         return False  # The casts of complex tensors and numbers raise different exceptions.
     return runs_at_once(module, node, found) and keeps_its_shape(module, found.tensor, node)
 
@@ -160,7 +171,7 @@ def _same(module: Module, node: cst.CSTNode, found: ElementReads) -> bool:
 def _whole(module: Module, found: ElementReads) -> Replace | None:
     """Return the replacement of ``[v.item() for v in t]`` by ``t.tolist()``: the list has Python's own types."""
     how = found.reads[0].how
-    own = how == "item" or how == _OWN_KIND.get(module.value(found.tensor).dtype or "")
+    own = how == "item" or how == _OWN_KIND.get(inferred(module, found.tensor).dtype or "")
     simple = isinstance(found.tensor, _SIMPLE)
     if not own or not simple or not isinstance(found.whole, cst.ListComp):
         return None

@@ -88,6 +88,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Severity
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.scopes import is_compiled
+from torchlint.semantic.time.bodies import independent_rounds, is_size, only_tensor_work
+from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.time.iterations import goes_over, is_structural, iteration_count, spelled_alike
+from torchlint.semantic.uses.elements import asked_for_type
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.place import on_device
 
 _FEW = 8
 _NESTED = (
@@ -131,8 +139,8 @@ def check(node: _Loop, module: Module) -> Iterator[Hit]:
     found = _found(module, node)
     if not found or any(_found(module, outer) for outer in _outer(module, node)):
         return
-    heat = module.heat(_body(module, node))
-    severity = Severity.INFO if module.compiled(node) else None
+    heat = heat_of(module, _body(module, node))
+    severity = Severity.INFO if is_compiled(module, node) else None
     place = node if isinstance(node, cst.For) else _holder(module, node)
     yield Hit(place, message=found, severity=severity, why_hot=heat.why)
 
@@ -163,29 +171,29 @@ def _found(module: Module, node: _Loop) -> str:
     body = _body(module, node)
     if isinstance(node, cst.CompFor) and (node.ifs or isinstance(_holder(module, node), cst.DictComp)):
         return ""
-    if not module.heat(body).hot or module.bench(node) or module.structural(node):
+    if not heat_of(module, body).hot or is_benchmark(module, node) or is_structural(module, node):
         return ""
-    count = module.count(node)
+    count = iteration_count(module, node)
     if count is not None and count <= _FEW:
         return ""
     message = _row(module, node, body)
-    if not message or not module.only_tensor_work(body):
+    if not message or not only_tensor_work(module, body):
         return ""
-    return message if isinstance(node, cst.CompFor) or module.independent(node) else ""
+    return message if isinstance(node, cst.CompFor) or independent_rounds(module, node) else ""
 
 
 def _row(module: Module, node: _Loop, body: cst.CSTNode) -> str:
-    over = module.over(node)
+    over = goes_over(module, node)
     for goes in over:
         target = goes.target
         if not isinstance(target, cst.Name):
             continue
         if isinstance(goes.iterated, cst.Call) and module.name(goes.iterated.func) == "builtins.range":
             return _indexed(module, target, goes.iterated, body)
-        value = module.value(goes.iterated)
-        if module.asked_for_type(goes.iterated):
+        value = inferred(module, goes.iterated)
+        if asked_for_type(module, goes.iterated):
             return ""
-        if not value.loose and module.on_device(goes.iterated) and _works(module, body, target):
+        if not value.loose and on_device(module, goes.iterated) and _works(module, body, target):
             return _ROWS
     return ""
 
@@ -194,10 +202,10 @@ def _indexed(module: Module, index: cst.Name, counts: cst.Call, body: cst.CSTNod
     """Judge ``for i in range(n)``: elements of a tensor taken by ``i``, or a tensor compared with ``i``."""
     if _masked(module, index, body):
         return _MASKS
-    if not any(module.sized(arg.value) for arg in counts.args):
+    if not any(is_size(module, arg.value) for arg in counts.args):
         return ""
     taken = [s for s in module.within(body, cst.Subscript) if isinstance(s, cst.Subscript)]
-    read = [s for s in taken if _picks(module, s, index) and module.on_device(s.value)]
+    read = [s for s in taken if _picks(module, s, index) and on_device(module, s.value)]
     if not any(_works(module, body, s) for s in read):
         return ""
     nested = any(_picks_two(module, s) for s in taken) and any(True for _ in module.within(body, cst.For))
@@ -208,14 +216,14 @@ def _masked(module: Module, index: cst.Name, body: cst.CSTNode) -> bool:
     for test in module.within(body, cst.Comparison):
         match test:
             case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator=cst.Equal(), comparator=right)]):
-                if right.deep_equals(index) and module.on_device(left) and not module.value(left).loose:
+                if right.deep_equals(index) and on_device(module, left) and not inferred(module, left).loose:
                     return not isinstance(module.parent(test), (cst.If, cst.IfExp, cst.BooleanOperation))
     return False
 
 
 def _picks(module: Module, node: cst.Subscript, index: cst.Name) -> bool:
     """Say whether a subscript takes part of a tensor by the loop's index."""
-    return any(bool(module.same(item, index)) for item in node.slice)
+    return any(bool(spelled_alike(module, item, index)) for item in node.slice)
 
 
 def _picks_two(module: Module, node: cst.Subscript) -> bool:
@@ -224,7 +232,7 @@ def _picks_two(module: Module, node: cst.Subscript) -> bool:
 
 def _works(module: Module, body: cst.CSTNode, part: cst.CSTNode, depth: int = 3) -> bool:
     """Say whether a tensor operation is done on a part: arithmetic, a torch function or one of its methods."""
-    return any(_operates(module, use, body, depth) for use in module.same(body, part))
+    return any(_operates(module, use, body, depth) for use in spelled_alike(module, body, part))
 
 
 def _operates(module: Module, use: cst.CSTNode, body: cst.CSTNode, depth: int) -> bool:

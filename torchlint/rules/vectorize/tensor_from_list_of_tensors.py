@@ -80,6 +80,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.guards import on_error_path, throttled
+from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.uses.elements import element_reads, holds_device_tensors
+from torchlint.semantic.values.inferred import inferred
 
 _FACTORIES = frozenset(
     (
@@ -110,12 +115,12 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if name not in _FACTORIES or not node.args or node.args[0].star or node.args[0].keyword is not None:
         return
     data = node.args[0].value
-    tensors = module.holds_device_tensors(data)
+    tensors = holds_device_tensors(module, data)
     if not tensors and not _reads(module, data):
         return
-    if module.bench(node) or module.error_path(node) or module.throttled(node):
+    if is_benchmark(module, node) or on_error_path(module, node) or throttled(module, node):
         return
-    heat = module.heat(node)
+    heat = heat_of(module, node)
     message = _ITEMS if not tensors else _DETACHED if _graph(module, data) else None
     severity = None if heat.hot else Severity.INFO
     fix = _fix(module, node, name, data) if tensors else None
@@ -126,20 +131,20 @@ def _reads(module: Module, data: cst.BaseExpression) -> bool:
     """Say whether a comprehension gives nothing but what ``.item()`` reads from device tensors."""
     match data:
         case cst.ListComp(elt=elt, for_in=cst.CompFor() as loop):
-            found = list(module.element_reads(loop))
+            found = list(element_reads(module, loop))
             return any(read.node is elt and read.how == "item" for each in found for read in each.reads)
     return False
 
 
 def _graph(module: Module, data: cst.BaseExpression) -> bool:
-    item = module.value(data).item
+    item = inferred(module, data).item
     return item is not None and item.grad is True
 
 
 def _fix(module: Module, node: cst.Call, name: str, data: cst.BaseExpression) -> Fix | None:
     """Return the rewrite to stack, where everything in the list is a tensor and only a device is asked for."""
     given = {arg.keyword.value if arg.keyword is not None else "" for arg in node.args[1:]}
-    item = module.value(data).item
+    item = inferred(module, data).item
     whole = item is not None and item.tensor
     if not isinstance(node.func, cst.Attribute) or name not in _UNTYPED or given - {"device"} or not whole:
         return None

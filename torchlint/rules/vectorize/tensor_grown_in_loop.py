@@ -86,6 +86,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Grade, Hit, InsertAfter, Module, Replace, Rule, Safety, Severity
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.bindings import binds_globally
+from torchlint.semantic.code.flow import reads_of, writes_of
+from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.time.iterations import is_reset, is_structural, iteration_count, spelled_alike
+from torchlint.semantic.time.loops import has_model_call
+from torchlint.semantic.values.inferred import inferred, is_loader
 
 _TORCH = tuple("torch." + n for n in "cat hstack vstack dstack row_stack column_stack".split())
 _NUMPY = tuple("numpy." + n for n in "append concatenate vstack hstack dstack row_stack column_stack".split())
@@ -113,7 +120,7 @@ def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
     if len(node.targets) != 1:
         return
     call = node.value.orelse if isinstance(node.value, cst.IfExp) else node.value
-    if not isinstance(call, cst.Call) or module.bench(node):
+    if not isinstance(call, cst.Call) or is_benchmark(module, node):
         return
     name = module.name(call.func)
     if name not in _TORCH and name not in _NUMPY:
@@ -123,7 +130,7 @@ def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
     loop = _loop(module, node, place) if len(grown) == 1 else None
     if loop is None or (name in _NUMPY and not _collects_results(module, loop, parts)):
         return
-    heat = module.heat(node)
+    heat = heat_of(module, node)
     args = {"call": module.code(call.func), "name": module.code(place)}
     if name in _NUMPY:
         yield Hit(call, args, severity=Severity.INFO, message=_NUMPY_MESSAGE, why_hot=heat.why)
@@ -149,10 +156,12 @@ def _loop(module: Module, node: cst.Assign, place: cst.BaseExpression) -> cst.Fo
         bound = module.names_in(loop.target) if isinstance(loop, cst.For) else frozenset()
         if module.names_in(place) & bound:
             continue
-        if module.reset(loop, place, node) or any(_used(module, read) for read in module.same(loop, place)):
+        if is_reset(module, loop, place, node) or any(
+            _used(module, read) for read in spelled_alike(module, loop, place)
+        ):
             return None
-        count = module.count(loop)
-        if (count is None or count > _FEW) and not module.structural(loop):
+        count = iteration_count(module, loop)
+        if (count is None or count > _FEW) and not is_structural(module, loop):
             return loop
     return None
 
@@ -179,7 +188,7 @@ def _used(module: Module, read: cst.CSTNode) -> bool:
 
 
 def _collects_results(module: Module, loop: cst.For | cst.While, parts: list[cst.BaseExpression]) -> bool:
-    if module.has_model_call(loop) or (isinstance(loop, cst.For) and module.is_loader(loop.iter)):
+    if has_model_call(module, loop) or (isinstance(loop, cst.For) and is_loader(module, loop.iter)):
         return True
     reads = (c.func for p in parts for c in module.within(p, cst.Call) if isinstance(c, cst.Call))
     return any(isinstance(f, cst.Attribute) and f.attr.value in ("numpy", "cpu", "tolist") for f in reads)
@@ -192,7 +201,7 @@ def _fix(module: Module, node: cst.Assign, call: cst.Call, loop: cst.For | cst.W
     name, scope = place.value, function or module.root
     new = f"{name}_parts"
     start, parts = _seed(module, place, loop, scope), call.args[0].value
-    if start is None or module.same(scope, cst.Name(new)) or not isinstance(parts, (cst.Tuple, cst.List)):
+    if start is None or spelled_alike(module, scope, cst.Name(new)) or not isinstance(parts, (cst.Tuple, cst.List)):
         return None
     first = parts.elements[0].value.deep_equals(place)
     if module.name(call.func) != "torch.cat" or len(parts.elements) != 2 or not first:
@@ -213,11 +222,11 @@ def _fix(module: Module, node: cst.Assign, call: cst.Call, loop: cst.For | cst.W
 
 def _seed(module: Module, place: cst.Name, loop: cst.For | cst.While, scope: cst.CSTNode) -> cst.Assign | None:
     """Return the assignment before the loop, in its block, where nothing but the growth touches the name until its end."""
-    writes = module.writes(scope, place.value)
+    writes = writes_of(module, scope, place.value)
     first = module.small_statement(writes[0]) if len(writes) == 2 else None
     if not isinstance(first, cst.Assign) or len(first.targets) != 1 or first.targets[0].target is not writes[0]:
         return None
-    if module.parent(module.statement(first)) is not module.parent(loop) or not module.value(first.value).tensor:
+    if module.parent(module.statement(first)) is not module.parent(loop) or not inferred(module, first.value).tensor:
         return None
-    early = [r for r in module.reads(scope, place.value) if module.before(r, loop) or module.is_within(r, loop)]
-    return first if len(early) == 1 and not module.binds_globally(scope, place.value) else None
+    early = [r for r in reads_of(module, scope, place.value) if module.before(r, loop) or module.is_within(r, loop)]
+    return first if len(early) == 1 and not binds_globally(module, scope, place.value) else None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import enum
 import re
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
+from torchlint.semantic.code.flow import callees_of, reads_of
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
 
 _HOST = frozenset(("item", "tolist", "detach", "detach_", "data", "shape", "dtype", "device", "clear", "requires_grad"))
 _HOST_BUILTINS = frozenset(("float", "int", "len", "bool"))
@@ -39,7 +39,8 @@ class Use(enum.IntEnum):
     """Back-propagated."""
 
 
-def furthest(module: Module, read: cst.CSTNode, depth: int = _DEPTH) -> tuple[Use, cst.CSTNode]:
+@question(yes="the value goes on: {answer}", no="the value goes no further")
+def furthest_use(module: Module, read: cst.CSTNode, depth: int = _DEPTH) -> tuple[Use, cst.CSTNode]:
     """Return how far the value of an expression gets, and where; assigned names are followed."""
     node = read
     while True:
@@ -89,7 +90,7 @@ def _step(
 def _named(module: Module, name: str, scope: cst.CSTNode, depth: int) -> tuple[Use, cst.CSTNode]:
     if depth == 0:
         return Use.ESCAPES, scope
-    found = [furthest(module, read, depth - 1) for read in module.reads(scope, name)]
+    found = [furthest_use(module, read, depth - 1) for read in reads_of(module, scope, name)]
     return max(found, key=lambda f: f[0], default=(Use.READ, scope))
 
 
@@ -124,4 +125,4 @@ def _argument(module: Module, call: cst.Call) -> Use | cst.CSTNode:
     attr = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
     if attr in _BACKWARD:
         return Use.GRAD
-    return Use.SHOWN if _SHOW.match(attr) and not module.callees(call) else Use.ESCAPES
+    return Use.SHOWN if _SHOW.match(attr) and not callees_of(module, call) else Use.ESCAPES

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantic.code.names import Binding, Names
-from torchlint.semantic.code.scopes import Scopes
+from torchlint.semantic.code.scopes import Scopes, scopes
 from torchlint.semantic.code.tree import Function, Tree
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
 
 if TYPE_CHECKING:
     from torchlint.semantic.project.exports import Caller
@@ -46,7 +48,7 @@ class Flow:
         if isinstance(receiver, cst.Name):
             return self._of_name(receiver, func)
         if isinstance(receiver, cst.Call) and isinstance(receiver.func, cst.Name) and receiver.func.value == "super":
-            cls = self.scopes.class_of(func)
+            cls = self.scopes.tree.class_of(func)
             for member in self.scopes.lineage(cls)[1:] if cls is not None else ():
                 found = self.scopes.own_method(member, func.attr.value)
                 if found is not None:
@@ -55,7 +57,7 @@ class Flow:
 
     def _of_name(self, receiver: cst.Name, func: cst.Attribute) -> list[Function]:
         """Resolve ``obj.method`` of an object made from a class of this file, or ``module.f`` of this very module."""
-        cls = self.scopes.class_of(func)
+        cls = self.scopes.tree.class_of(func)
         if receiver.value in ("self", "cls") and cls is not None:
             return list(self.methods(cls, func.attr.value))
         if self.names.is_this_module(receiver):
@@ -117,7 +119,7 @@ class Flow:
     def callers_outside(self, function: cst.FunctionDef) -> list[Caller]:
         """Return the places in other files of the project where a base class calls this method on ``self``."""
         if function not in self._callers:
-            cls = self.scopes.class_of(function) if self.scopes.is_method(function) else None
+            cls = self.scopes.tree.class_of(function) if self.scopes.is_method(function) else None
             family = self.scopes.family_outside(cls) if cls is not None else []
             self._callers[function] = list(self.names.outside.callers(family, function.name.value))
         return self._callers[function]
@@ -189,3 +191,39 @@ class Flow:
             self._writes[name] = self._with_orders([node for node in every if self.is_write(node)])
         nodes, orders = self._writes[name]
         return self.tree.inside(nodes, orders, scope) if nodes else nodes
+
+
+@question(ground=True)
+def flow(module: Module) -> Flow:
+    """Return the call graph of a file, and where its names are read and written."""
+    return Flow(module.tree, module.names, scopes(module))
+
+
+@question(ground=True)
+def escapes(module: Module, function: cst.FunctionDef) -> bool:
+    """Say whether a function's name is used other than to call it, so that the file does not show all calls."""
+    return flow(module).escapes(function)
+
+
+@question(ground=True, remember=False)
+def callees_of(module: Module, call: cst.Call) -> tuple[Function, ...]:
+    """Return the functions of this file that a call may reach."""
+    return flow(module).callees(call)
+
+
+@question(ground=True, remember=False)
+def call_sites(module: Module, function: cst.CSTNode) -> list[cst.Call]:
+    """Return the calls in this file that may reach a function."""
+    return flow(module).sites(function)
+
+
+@question(ground=True, remember=False)
+def reads_of(module: Module, scope: cst.CSTNode, name: str) -> list[cst.Name]:
+    """Return the reads of a plain name inside `scope` (nested functions included)."""
+    return flow(module).reads(scope, name)
+
+
+@question(ground=True, remember=False)
+def writes_of(module: Module, scope: cst.CSTNode, name: str) -> list[cst.Name]:
+    """Return the places inside `scope` that bind a plain name."""
+    return flow(module).writes(scope, name)

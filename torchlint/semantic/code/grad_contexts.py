@@ -40,7 +40,7 @@ class GradContexts:
                     if verdict is not None:
                         return verdict
             elif isinstance(above, cst.FunctionDef):
-                if self._scopes.function(node) is not above and not self.tree.is_within(node, above.body):
+                if self._scopes.tree.function(node) is not above and not self.tree.is_within(node, above.body):
                     continue
                 for expr, name in self._scopes.decorators(above):
                     verdict = self._named(name, expr)
@@ -100,7 +100,7 @@ class GradContexts:
         if isinstance(callee, cst.Name):
             _, bindings = self.names.bindings(callee.value, callee)
             return [b.node for b in bindings if b.kind in ("def", "class", "assign")]
-        cls = self._scopes.class_of(callee)
+        cls = self._scopes.tree.class_of(callee)
         if isinstance(callee, cst.Attribute) and dotted_text(callee.value) == "self" and cls is not None:
             found = self._scopes.method(cls, callee.attr.value)
             return [found] if found is not None else []

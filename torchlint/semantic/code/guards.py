@@ -9,6 +9,8 @@ import libcst as cst
 
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.tree import FUNCTIONS, Tree
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
 
 _COUNTER = re.compile(
     r"(^|_)(i|j|it|iter(ation)?s?|itr|step|steps|global_?step|batch(_?(idx|i|id|num|index))?|idx|epoch|epochs|n_?iter|ni|"
@@ -225,3 +227,62 @@ def _last_name(func: cst.BaseExpression) -> str:
     if isinstance(func, cst.Attribute):
         return func.attr.value
     return func.value if isinstance(func, cst.Name) else ""
+
+
+@question(ground=True)
+def guards(module: Module) -> Guards:
+    """Return the conditions of a file."""
+    return Guards(module.tree, module.names)
+
+
+@question(yes="a condition makes it run only now and then", no="no condition makes it rare", ground=True)
+def throttled(module: Module, node: cst.CSTNode, until: cst.CSTNode | None = None) -> bool:
+    """Say whether a condition makes `node` run only now and then inside `until` (default: its function)."""
+    return guards(module).throttled(node, until)
+
+
+@question(ground=True)
+def throttle(module: Module, node: cst.CSTNode, until: cst.CSTNode | None = None) -> cst.BaseExpression | None:
+    """Return the condition by which `throttled` holds, or None."""
+    return guards(module).throttle(node, until)
+
+
+@question(yes="it depends on `{answer}`", no="no condition stands around it", ground=True)
+def conditions_around(
+    module: Module, node: cst.CSTNode, until: cst.CSTNode | None = None
+) -> Iterator[tuple[cst.BaseExpression, bool]]:
+    """Yield the conditions on which `node` runs inside `until`, with the truth each needs."""
+    return guards(module).tests(node, until)
+
+
+@question(
+    yes="it only runs on the way to an exception (a raise, an assert's message, an except block)",
+    no="it is not on the way to an exception",
+    ground=True,
+)
+def on_error_path(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether `node` runs only on the way to an exception: in a raise, an assert's message, a handler."""
+    return guards(module).error_path(node)
+
+
+@question(yes="`{0}` is true only for some steps", no="`{0}` does not select some steps", ground=True)
+def is_interval(module: Module, test: cst.CSTNode) -> bool:
+    """Say whether a test is true only for some steps."""
+    return guards(module).is_interval(test)
+
+
+@question(yes="`{0}` reads a debug flag", no="`{0}` reads no debug flag", ground=True)
+def is_debug(module: Module, test: cst.CSTNode) -> bool:
+    """Say whether a test reads a debug flag."""
+    return guards(module).is_debug(test)
+
+
+@question(
+    yes="the block always leaves the loop or function",
+    no="the block does not always leave",
+    ground=True,
+    remember=False,
+)
+def leaves(module: Module, suite: cst.BaseSuite) -> bool:
+    """Say whether a block ends in continue, break, return or raise."""
+    return guards(module).leaves(suite)

@@ -6,25 +6,29 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.semantic.code.flow import Flow
-from torchlint.semantic.code.names import Names, dotted_text
+from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import Tree
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
 
 Import = cst.Import | cst.ImportFrom
 
 
-def import_of(node: cst.CSTNode, names: Names) -> cst.Import | cst.ImportFrom | None:
+@question(ground=True, remember=False)
+def import_of(module: Module, node: cst.CSTNode) -> cst.Import | cst.ImportFrom | None:
     """Return the one import statement that binds the first name of ``a.b.c``, or None."""
     while isinstance(node, cst.Attribute):
         node = node.value
     if not isinstance(node, cst.Name):
         return None
-    _, bindings = names.bindings(node.value, node)
+    _, bindings = module.names.bindings(node.value, node)
     found = bindings[0].node if len(bindings) == 1 and bindings[0].kind == "import" else None
     return found if isinstance(found, (cst.Import, cst.ImportFrom)) else None
 
 
-def reads_of(home: cst.Import | cst.ImportFrom, names: Names, flow: Flow, tree: Tree) -> list[cst.Name]:
+@question(ground=True)
+def import_reads(module: Module, home: Import) -> list[cst.Name]:
     """Return the reads of all names that an import statement binds; those in annotations are left out."""
     if isinstance(home.names, cst.ImportStar):
         return []
@@ -32,50 +36,57 @@ def reads_of(home: cst.Import | cst.ImportFrom, names: Names, flow: Flow, tree: 
     return [
         read
         for name in local
-        for read in flow.reads(tree.root, name.partition(".")[0])
-        if import_of(read, names) is home and not any(isinstance(a, cst.Annotation) for a in tree.ancestors(read))
+        for read in reads_of(module, module.root, name.partition(".")[0])
+        if import_of(module, read) is home and not any(isinstance(a, cst.Annotation) for a in module.ancestors(read))
     ]
 
 
-def called(module: str, usual: str, tree: Tree) -> str:
+@question(ground=True)
+def name_for_module(module: Module, dotted: str, usual: str) -> str:
     """Return the name by which the file's top-level imports know a module: `usual` unless all have another."""
-    lines = [line.body for line in tree.root.body if isinstance(line, cst.SimpleStatementLine)]
+    lines = [line.body for line in module.root.body if isinstance(line, cst.SimpleStatementLine)]
     aliases = [alias for line in lines for small in line if isinstance(small, cst.Import) for alias in small.names]
     bound = [
         dotted_text(alias.asname.name if alias.asname is not None else alias.name) or usual
         for alias in aliases
-        if dotted_text(alias.name) == module
+        if dotted_text(alias.name) == dotted
     ]
     return usual if usual in bound or not bound else bound[0]
 
 
-def use_of(node: cst.CSTNode, tree: Tree) -> cst.BaseExpression | None:
+@question(ground=True, remember=False)
+def use_of(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the call, or the bare decorator, in which a reference ends; None for any other use."""
-    above = tree.parents.get(node)
+    above = module.parent(node)
     while isinstance(above, cst.Attribute) and above.value is node:
-        node, above = above, tree.parents.get(above)
+        node, above = above, module.parent(above)
     if isinstance(above, cst.Decorator):
         return above.decorator
     return above if isinstance(above, cst.Call) and above.func is node else None
 
 
-def is_exported(home: cst.Import | cst.ImportFrom, tree: Tree, filename: str) -> bool:
+@question(yes="other files may use the name", no="no other file uses the name", ground=True)
+def is_exported(module: Module, home: Import) -> bool:
     """Say whether other files may use a name that an import binds: an ``__init__.py``, or a name in quotes."""
-    strings = {s.raw_value for s in tree.nodes(cst.SimpleString) if isinstance(s, cst.SimpleString)}
+    strings = {s.raw_value for s in module.nodes(cst.SimpleString) if isinstance(s, cst.SimpleString)}
     names = () if isinstance(home.names, cst.ImportStar) else home.names
     bound = {dotted_text(a.asname.name if a.asname is not None else a.name) for a in names}
-    return filename.endswith("__init__.py") or bool(bound & strings)
+    return module.filename.endswith("__init__.py") or bool(bound & strings)
 
 
-def keeper(call: cst.BaseExpression, names: Names, flow: Flow, tree: Tree) -> str | None:
+@question(ground=True, remember=False)
+def keeper(module: Module, call: cst.BaseExpression) -> str | None:
     """Return the one name that a new object is bound to, where that is only used to call its methods; else None."""
+    tree = module.tree
     home, owner = tree.small_statement(call), tree.owners[call]
     target = home.targets[0].target if isinstance(home, cst.Assign) and len(home.targets) == 1 else None
     if not isinstance(home, cst.Assign) or not isinstance(target, cst.Name) or not _is_value(call, home, tree):
         return None
-    if target.value in names.outer.get(owner, ()) or any(isinstance(a, cst.ClassDef) for a in _around(home, tree)):
+    if target.value in module.names.outer.get(owner, ()) or any(
+        isinstance(a, cst.ClassDef) for a in _around(home, tree)
+    ):
         return None
-    reads = flow.reads(tree.root if owner is tree.root else owner, target.value)
+    reads = reads_of(module, tree.root if owner is tree.root else owner, target.value)
     # A global name that only functions read may as well be imported by another file.
     if owner is tree.root and all(tree.owners[read] is not tree.root for read in reads):
         return None

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.semantic.code.flow import Flow
+from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.names import Names
 from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, Tree
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
 
 Definitions = dict[cst.CSTNode, None]
 """The binding nodes, in the order in which they were met."""
@@ -134,3 +136,42 @@ class Reaching:
         while isinstance(suite, (cst.BaseSuite, cst.SimpleStatementLine)) and suite.body:
             suite = suite.body[-1]
         return isinstance(suite, _LEAVES)
+
+
+@question(ground=True)
+def reaching(module: Module) -> Reaching:
+    """Return which bindings reach which reads."""
+    return Reaching(module.tree, module.names, flow(module))
+
+
+@question(yes="it is known what binds the name", no="it is not known what binds the name", ground=True, remember=False)
+def definitions_of(module: Module, read: cst.Name) -> list[cst.CSTNode]:
+    """Return the nodes that may have bound what a read of a name finds: assignments, a parameter's function, …"""
+    return reaching(module).definitions(read)
+
+
+@question(yes="the value is read", no="nothing reads the value", ground=True, remember=False)
+def readers_of(module: Module, definition: cst.CSTNode, name: str) -> list[cst.Name]:
+    """Return the reads that may find what an assignment binds to `name`; the target of ``x += …`` is one."""
+    return reaching(module).reads(definition, name)
+
+
+@question(yes="the value is used", no="the value is not used")
+def uses_of(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
+    """Return the places where the value of an expression is read: itself, or all reads of its name."""
+    above = module.parent(node)
+    match above:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
+            return list(readers_of(module, above, name))
+        case cst.AnnAssign(target=cst.Name(value=name)):
+            return list(readers_of(module, above, name))
+        case cst.Expr():
+            return []
+    return [node]
+
+
+@question(yes="the value is used in one place", no="the value of `{0}` is used in more than one place")
+def sole_use(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
+    """Return the one place where the value of an expression is read; None where there are more, or none."""
+    found = uses_of(module, node)
+    return found[0] if len(found) == 1 else None

@@ -11,6 +11,8 @@ import libcst as cst
 from torchlint.semantic.code.grad_contexts import GradContexts
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.tree import Tree
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
 from torchlint.semantic.torch import api as torch_api
 
 if TYPE_CHECKING:
@@ -19,20 +21,6 @@ if TYPE_CHECKING:
 _MODULE_WORDS = re.compile(
     r"(Module|Model|Net|Network|Layer|Block|Loss|Encoder|Decoder|Head|Backbone|Transformer|Attention)$"
 )
-_BENCH_WORDS = re.compile(r"(^|[_/\-.])(bench(mark)?s?|profil(e|er|ing)|perf|timing|speed_?test)([_/\-.0-9]|$)")
-_TEST_PATH = re.compile(r"(^|/)(tests?/|conftest\.py$|test_[^/]*\.py$|[^/]*_test\.py$)")
-
-
-def is_bench_path(filename: str) -> bool:
-    """Say whether a path names a benchmark, a profiling script or a test."""
-    path = filename.replace("\\", "/")
-    tail = "/".join(path.split("/")[-3:])
-    return bool(_TEST_PATH.search(tail) or _BENCH_WORDS.search(path.rpartition("/")[2]))
-
-
-def is_bench_name(name: str) -> bool:
-    """Say whether a function's name says that it measures time or tests."""
-    return bool(_BENCH_WORDS.search(name)) or (name.startswith("test_") and name not in torch_api.STEP_METHODS)
 
 
 class Scopes(GradContexts):
@@ -44,26 +32,10 @@ class Scopes(GradContexts):
         self._module: dict[cst.ClassDef, bool] = {}
         self._below: dict[cst.ClassDef, list[cst.ClassDef]] | None = None
         self._lineage: dict[cst.ClassDef, list[cst.ClassDef]] = {}
-        self._classes: dict[cst.CSTNode, cst.ClassDef | None] = {}
         self._methods: dict[cst.ClassDef, dict[str, cst.FunctionDef]] = {}
         self._ancestry: dict[cst.ClassDef, tuple[list[str], list[Definition]]] = {}
 
     # -- classes ------------------------------------------------------------------------------------------------
-
-    def class_of(self, node: cst.CSTNode) -> cst.ClassDef | None:
-        """Return the class whose method holds `node` (also from nested functions), or None."""
-        parents, known = self.tree.parents, self._classes
-        passed: list[cst.CSTNode] = []
-        at = parents.get(node)
-        while at is not None and at not in known:
-            kind = type(at)
-            if kind is cst.ClassDef:
-                break
-            passed.append(at)  # all of them: a chain of 3,000 calls is climbed once
-            at = parents.get(at)
-        found = known[at] if at in known else at if isinstance(at, cst.ClassDef) else None
-        known.update(dict.fromkeys(passed, found))
-        return found
 
     def local_class(self, expr: cst.CSTNode | None) -> cst.ClassDef | None:
         """Return the class of this file that an expression names."""
@@ -200,13 +172,6 @@ class Scopes(GradContexts):
 
     # -- functions ----------------------------------------------------------------------------------------------
 
-    def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
-        """Return the innermost ``def`` that holds `node` (lambdas passed through), or None at module level."""
-        owner = self.tree.owners.get(node)
-        while isinstance(owner, cst.Lambda):
-            owner = self.tree.owners.get(owner)
-        return owner if isinstance(owner, cst.FunctionDef) else None
-
     def is_method(self, node: cst.FunctionDef) -> bool:
         """Say whether the function is defined directly in a class body."""
         above = self.tree.parents.get(node)
@@ -226,3 +191,54 @@ class Scopes(GradContexts):
         for above in self.tree.ancestors(node):
             if isinstance(above, cst.FunctionDef):
                 yield above
+
+
+@question(ground=True)
+def scopes(module: Module) -> Scopes:
+    """Return the classes and functions of a file."""
+    return Scopes(module.tree, module.names)
+
+
+@question(ground=True, remember=False)
+def local_class(module: Module, node: cst.CSTNode | None) -> cst.ClassDef | None:
+    """Return the class of this file that an expression names."""
+    return scopes(module).local_class(node)
+
+
+@question(ground=True, remember=False)
+def base_names(module: Module, cls: cst.ClassDef) -> list[str]:
+    """Return the dotted names of a class's bases outside this file."""
+    return scopes(module).base_names(cls)
+
+
+@question(ground=True, remember=False)
+def method_of(module: Module, cls: cst.ClassDef, name: str) -> cst.FunctionDef | None:
+    """Return what an instance of the class finds under `name` in this file."""
+    return scopes(module).method(cls, name)
+
+
+@question(ground=True, remember=False)
+def own_method(module: Module, cls: cst.ClassDef, name: str) -> cst.FunctionDef | None:
+    """Return the method that a class itself defines under `name`."""
+    return scopes(module).own_method(cls, name)
+
+
+@question(yes="the function is compiled by torch.compile", no="the function is not compiled in this file", ground=True)
+def is_compiled(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether `node` lies in a function given to torch.compile or torch.jit.script in this file."""
+    for function in scopes(module).enclosing_functions(node):
+        if any(name in ("torch.compile", "torch.jit.script") for _, name in scopes(module).decorators(function)):
+            return True
+        if function.name.value in _passed_to_compile(module):
+            return True
+    return False
+
+
+@question(ground=True)
+def _passed_to_compile(module: Module) -> frozenset[str]:
+    """Return what the file hands to ``torch.compile`` or ``torch.jit.script``, as it is spelled."""
+    return frozenset(
+        dotted_text(call.args[0].value) or ""
+        for call in module.nodes(cst.Call)
+        if isinstance(call, cst.Call) and call.args and module.name(call.func) in ("torch.compile", "torch.jit.script")
+    )

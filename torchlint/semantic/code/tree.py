@@ -78,6 +78,7 @@ class Tree:
     def __init__(self, root: cst.Module) -> None:
         self.root = root
         self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
+        self._classes: dict[cst.CSTNode, cst.ClassDef | None] = {}
         self.owners: dict[cst.CSTNode, Owner] = {}
         self.scopes: dict[cst.CSTNode, cst.CSTNode] = {}
         self.by_type: dict[type, list[cst.CSTNode]] = {}
@@ -156,6 +157,28 @@ class Tree:
             if ends[above] < ends[place]:
                 ends[above] = ends[place]
         self.ends = dict(zip(nodes, ends, strict=True))
+
+    def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
+        """Return the innermost ``def`` that holds `node` (lambdas passed through), or None at module level."""
+        owner = self.owners.get(node)
+        while isinstance(owner, cst.Lambda):
+            owner = self.owners.get(owner)
+        return owner if isinstance(owner, cst.FunctionDef) else None
+
+    def class_of(self, node: cst.CSTNode) -> cst.ClassDef | None:
+        """Return the class whose method holds `node` (also from nested functions), or None."""
+        parents, known = self.parents, self._classes
+        passed: list[cst.CSTNode] = []
+        at = parents.get(node)
+        while at is not None and at not in known:
+            kind = type(at)
+            if kind is cst.ClassDef:
+                break
+            passed.append(at)  # all of them: a chain of 3,000 calls is climbed once
+            at = parents.get(at)
+        found = known[at] if at in known else at if isinstance(at, cst.ClassDef) else None
+        known.update(dict.fromkeys(passed, found))
+        return found
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """Yield the parent, its parent, and so on up to the module."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic.values.tensor_origins import rebound_elsewhere
-
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
+from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.time.iterations import goes_over
+from torchlint.semantic.uses.tensor_origins import rebound_elsewhere
+from torchlint.semantic.values.inferred import inferred
 
 _DEPTH = 8
 _ALWAYS = frozenset(
@@ -41,6 +45,7 @@ _FLOAT64 = frozenset(
 _DTYPES = frozenset("float16 float32 float64 int8 int16 int32 int64 uint8".split())
 
 
+@question(yes="`{0}` is an array", no="`{0}` is not known to be an array")
 def is_array(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
     """Say whether an expression is an ndarray of one or more dimensions; scalars and unknowns are not."""
     if depth == 0:
@@ -53,7 +58,7 @@ def is_array(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
             return name in _READERS or _method(module, node, depth)
         case cst.BinaryOperation(left=left, right=right):
             sides = [is_array(module, left, depth - 1), is_array(module, right, depth - 1)]
-            plain = [module.value(s).kind in ("number", "bool") for s in (left, right)]
+            plain = [inferred(module, s).kind in ("number", "bool") for s in (left, right)]
             return any(sides) and all(a or b for a, b in zip(sides, plain, strict=True))
         case cst.Subscript(value=value, slice=parts):
             return all(isinstance(p.slice, cst.Slice) for p in parts) and is_array(module, value, depth - 1)
@@ -65,7 +70,7 @@ def is_array(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
 
 
 def _numpy_call(module: Module, call: cst.Call, name: str, depth: int) -> bool:
-    if _object_dtype(module, call) or module.keyword(call, "retstep") is not None:
+    if _object_dtype(module, call) or keyword_argument(module, call, "retstep") is not None:
         return False
     first = call.args[0].value if call.args and not call.args[0].star else None
     if name in _ALWAYS:
@@ -73,7 +78,7 @@ def _numpy_call(module: Module, call: cst.Call, name: str, depth: int) -> bool:
     if name in ("random.rand", "random.randn"):
         return bool(call.args)
     if name.startswith("random.") and name[len("random.") :] in _SIZED:
-        size = module.keyword(call, "size")
+        size = keyword_argument(module, call, "size")
         after = _SIZED[name[len("random.") :]]
         size = size if size is not None else call.args[after].value if len(call.args) > after else None
         return size is not None and _is_shape(size)
@@ -82,7 +87,9 @@ def _numpy_call(module: Module, call: cst.Call, name: str, depth: int) -> bool:
     if name in _SHAPED:
         return _is_shape(first)
     if name in _FROM_DATA:
-        return module.value(first).kind not in ("number", "bool", "str", "none") and not _scalar_tensor(module, first)
+        return inferred(module, first).kind not in ("number", "bool", "str", "none") and not _scalar_tensor(
+            module, first
+        )
     if name == "load":
         return isinstance(first, cst.Call) or _npy(module, first)
     return name in _ELEMENTWISE and is_array(module, first, depth - 1)
@@ -100,12 +107,12 @@ def _npy(module: Module, node: cst.BaseExpression) -> bool:
 
 
 def _object_dtype(module: Module, call: cst.Call) -> bool:
-    dtype = module.keyword(call, "dtype")
+    dtype = keyword_argument(module, call, "dtype")
     return dtype is not None and (module.name(dtype) or "").rpartition(".")[2] in ("object", "object_", "str")
 
 
 def _scalar_tensor(module: Module, node: cst.BaseExpression) -> bool:
-    value = module.value(node)
+    value = inferred(module, node)
     return value.tensor and (value.rank == 0 or value.origin == "loss")
 
 
@@ -114,7 +121,7 @@ def _method(module: Module, call: cst.Call, depth: int) -> bool:
     if not isinstance(func, cst.Attribute):
         return False
     if func.attr.value == "numpy" and not call.args:
-        value = module.value(func.value)
+        value = inferred(module, func.value)
         return value.tensor and value.rank != 0 and value.origin != "loss"
     if func.attr.value == "to_numpy":
         return True
@@ -122,7 +129,7 @@ def _method(module: Module, call: cst.Call, depth: int) -> bool:
 
 
 def _named(module: Module, node: cst.Name, depth: int) -> bool:
-    found = module.definitions(node)
+    found = definitions_of(module, node)
     if found and all(isinstance(each, cst.Assign) and _binds_alone(each) for each in found):
         return all(is_array(module, each.value, depth - 1) for each in found if isinstance(each, cst.Assign))
     if len(found) == 1 and isinstance(found[0], cst.FunctionDef):
@@ -141,16 +148,17 @@ def _element(module: Module, node: cst.Name, depth: int) -> bool:
     """Say whether a comprehension's target is an element of a list of arrays."""
     for above in module.ancestors(node):
         if isinstance(above, cst.ListComp):
-            for goes in module.over(above.for_in):
+            for goes in goes_over(module, above.for_in):
                 if isinstance(goes.target, cst.Name) and goes.target.value == node.value:
-                    return bool(arrays(module, goes.iterated, depth - 1))
+                    return bool(arrays_in(module, goes.iterated, depth - 1))
     return False
 
 
 # -- lists of arrays ------------------------------------------------------------------------------------------------
 
 
-def arrays(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> list[cst.BaseExpression]:
+@question(yes="all elements are arrays", no="not all elements of `{0}` are known to be arrays")
+def arrays_in(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> list[cst.BaseExpression]:
     """Return the expressions that give the elements of a list, where all are arrays; else nothing."""
     found = _elements(module, node)
     return found if found and all(is_array(module, each, depth - 1) for each in found) else []
@@ -163,7 +171,7 @@ def _elements(module: Module, node: cst.CSTNode) -> list[cst.BaseExpression]:
         case cst.ListComp(elt=elt):
             return [elt]
         case cst.Name():
-            definition = module.definition(node)
+            definition = sole_definition(module, node)
             if isinstance(definition, cst.ListComp) or (isinstance(definition, cst.List) and definition.elements):
                 # More may be appended to a list that starts with something.
                 return _elements(module, definition) if not _filled(module, node) else []
@@ -174,7 +182,7 @@ def _elements(module: Module, node: cst.CSTNode) -> list[cst.BaseExpression]:
 def _filled(module: Module, name: cst.Name) -> list[cst.BaseExpression] | None:
     """Return what a function appends to a named list; nothing where it also changes it in another way."""
     out = []
-    for read in module.reads(module.function(name) or module.root, name.value):
+    for read in reads_of(module, module.function(name) or module.root, name.value):
         above = module.parent(read)
         call = module.parent(above) if isinstance(above, cst.Attribute) else None
         if isinstance(above, cst.Attribute) and isinstance(call, cst.Call):
@@ -185,10 +193,11 @@ def _filled(module: Module, name: cst.Name) -> list[cst.BaseExpression] | None:
     return out or None
 
 
+@question(yes="the array is of dtype {answer}", no="the dtype of the array is not known")
 def array_dtype(module: Module, node: cst.BaseExpression) -> str | None:
     """Return the dtype of a new array where its call names it, or NumPy's default of float64 holds."""
     if not isinstance(node, cst.Call):
-        definition = module.definition(node)
+        definition = sole_definition(module, node)
         return array_dtype(module, definition) if definition is not None else None
     name = module.name(node.func) or ""
     given = given_dtype(module, node)
@@ -204,7 +213,7 @@ _DTYPE_PLACES = {"zeros": 1, "ones": 1, "empty": 1, "full": 2, "eye": 3, "identi
 
 def given_dtype(module: Module, call: cst.Call) -> cst.BaseExpression | None:
     """Return the expression that gives the dtype of a new array: by keyword, by position, or to ``astype``."""
-    given = module.keyword(call, "dtype")
+    given = keyword_argument(module, call, "dtype")
     if given is not None:
         return given
     if isinstance(call.func, cst.Attribute) and call.func.attr.value == "astype" and call.args:
@@ -219,6 +228,7 @@ _MAKERS = ("zeros", "ones", "full", "eye", "identity", "linspace", "random.rand"
 _OPTIONS = frozenset(("dtype", "shape", "fill_value", "num", "N", "n", "start", "stop", "endpoint", "k", "M"))
 
 
+@question(remember=False)
 def stackable(module: Module, elements: Sequence[cst.BaseExpression]) -> str | None:
     """Return the dtype of arrays that ``np.stack`` certainly joins to what torch makes of their list, or None.
 
@@ -231,9 +241,10 @@ def stackable(module: Module, elements: Sequence[cst.BaseExpression]) -> str | N
     return dtypes.pop() if certain else None
 
 
+@question(remember=False)
 def made_with(module: Module, elements: Sequence[cst.BaseExpression]) -> frozenset[str]:
     """Return the last parts of all names of NumPy by which arrays are made: ``zeros``, ``float32``."""
-    made = [module.definition(each) or each for each in elements]
+    made = [sole_definition(module, each) or each for each in elements]
     names = {
         module.name(part) or "" for each in made for part in module.within(each, cst.Attribute, cst.Name, nested=True)
     }
@@ -245,8 +256,8 @@ def _shape(module: Module, node: cst.BaseExpression) -> str | None:
     if isinstance(node, cst.Name):
         if rebound_elsewhere(module, node.value):
             return None
-        definition = module.definition(node)
-        found = module.reads(module.root, node.value)
+        definition = sole_definition(module, node)
+        found = reads_of(module, module.root, node.value)
         alone = all(isinstance(module.parent(read), cst.Element) for read in found)
         return _shape(module, definition) if isinstance(definition, cst.Call) and alone else None
     if not isinstance(node, cst.Call) or any(arg.star for arg in node.args):
@@ -263,15 +274,15 @@ def _made_shape(module: Module, call: cst.Call, name: str) -> str | None:
     if name.startswith("random."):
         return _sizes(module, plain) if len(plain) == len(call.args) else None
     if name == "linspace":
-        number = module.keyword(call, "num") or (plain[2] if len(plain) > 2 else None)
+        number = keyword_argument(module, call, "num") or (plain[2] if len(plain) > 2 else None)
         whole = len(plain) <= 4 or (isinstance(plain[4], cst.Name) and plain[4].value == "False")
         return _sizes(module, [number]) if number is not None and whole else None
-    size = plain[0] if plain else module.keyword(call, "shape")
+    size = plain[0] if plain else keyword_argument(module, call, "shape")
     if size is None or len(plain) > (4 if name == "eye" else 3 if name == "full" else 2):
         return None
     if name in _ROWS:
         square = len(plain) < 2 or name == "identity" or _is_none(plain[1])
-        return _sizes(module, [size, size]) if square and not module.keyword(call, "M") else None
+        return _sizes(module, [size, size]) if square and not keyword_argument(module, call, "M") else None
     return _sizes(module, [size])
 
 
@@ -285,7 +296,7 @@ def _sizes(module: Module, sizes: Sequence[cst.BaseExpression]) -> str | None:
     for size in sizes:
         known: cst.CSTNode | None = size
         if isinstance(size, cst.Name):
-            known = module.definition(size) if not rebound_elsewhere(module, size.value) else None
+            known = sole_definition(module, size) if not rebound_elsewhere(module, size.value) else None
         match known:
             case cst.Integer(value=number) if known.evaluated_value:
                 parts.append(number)
@@ -298,7 +309,9 @@ def _sizes(module: Module, sizes: Sequence[cst.BaseExpression]) -> str | None:
     return ",".join(parts) or None
 
 
+@question(yes="the array was just joined from others", no="something else may hold the array")
 def joined_afresh(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression is an array just joined from others, which nothing else holds."""
     name = (module.name(node.func) or "") if isinstance(node, cst.Call) else ""
-    return name.startswith("numpy.") and name[len("numpy.") :] in _FRESH and module.keyword(node, "out") is None  # type: ignore[arg-type]
+    known = name.startswith("numpy.") and name[len("numpy.") :] in _FRESH
+    return known and isinstance(node, cst.Call) and keyword_argument(module, node, "out") is None

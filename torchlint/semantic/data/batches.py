@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import libcst as cst
 
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
 
 _MAPPING_METHODS = frozenset(("items", "keys", "update", "setdefault"))
 
 
+@question()
 def used_as_mapping(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether the function around an expression also uses it as a mapping, which no tensor is.
 

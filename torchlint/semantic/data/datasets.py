@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.scopes import base_names
+from torchlint.semantic.device.transfers import transfer_of
+from torchlint.semantic.module import Module
+from torchlint.semantic.project.asked import bases_behind
+from torchlint.semantic.question import question
+from torchlint.semantic.torch.api import DATALOADER
 from torchlint.semantic.values import relatives
+from torchlint.semantic.values.inferred import classes_behind, inferred
 
 if TYPE_CHECKING:
     from torchlint.semantic.code.tree import Function
-    from torchlint.semantic.module import Module
     from torchlint.semantic.values.value import Value
 
-DATALOADER = "torch.utils.data.DataLoader"
 _DEPTH = 3
 _COSTLY_PACKAGES = ("torchvision.datasets.", "torchaudio.datasets.")
 _SPLIT = "torch.utils.data.random_split"
@@ -34,14 +40,18 @@ _CHEAP_METHODS = frozenset(
 )
 
 
+@question(
+    yes="fetching a sample reads, decodes or augments",
+    no="fetching a sample only indexes memory, or what it does is not known",
+)
 def sample_cost(module: Module, loader: cst.Call) -> bool | None:
     """Say whether fetching a sample reads files, decodes or augments (True), or only indexes memory (False)."""
-    bound = module.arguments(loader, DATALOADER)
+    bound = arguments_of(module, loader, DATALOADER)
     dataset, collate = bound.value("dataset"), bound.value("collate_fn")
     cost = _dataset_cost(module, dataset, _DEPTH) if dataset is not None else None
     if collate is None or cost is True:
         return cost
-    target = module.value(collate).node
+    target = inferred(module, collate).node
     work = _work(module, target, _DEPTH) if isinstance(target, (cst.FunctionDef, cst.Lambda)) else None
     if target is None:
         work = _elsewhere(module, collate)
@@ -50,7 +60,7 @@ def sample_cost(module: Module, loader: cst.Call) -> bool | None:
 
 def _elsewhere(module: Module, collate: cst.BaseExpression) -> bool | None:
     """Return what `work` says of a function in another file, or of an instance that is called."""
-    found = relatives.method(module, module.value(collate), "__call__") or relatives.named(module, collate)
+    found = relatives.method(module, inferred(module, collate), "__call__") or relatives.named(module, collate)
     return _work(*found, _DEPTH) if found is not None else None
 
 
@@ -59,16 +69,17 @@ def dataset_cost(module: Module, dataset: cst.BaseExpression) -> bool | None:
     return _dataset_cost(module, dataset, _DEPTH)
 
 
-def streams(module: Module, dataset: cst.BaseExpression) -> bool:
+@question(yes="`{0}` is iterable: each worker would repeat the stream", no="`{0}` is a map-style dataset")
+def streams_samples(module: Module, dataset: cst.BaseExpression) -> bool:
     """Say whether a dataset is made by a class derived from ``IterableDataset``, of this file or of the project."""
-    value = module.value(dataset)
+    value = inferred(module, dataset)
     if isinstance(value.node, cst.ClassDef):
-        return _ITERABLE in module.base_names(value.node)
+        return _ITERABLE in base_names(module, value.node)
     if _ITERABLE in module.outside.bases(value):
         return True
-    made = [dataset, *assigned(module, dataset)]
+    made = [dataset, *assigned_to(module, dataset)]
     names = [module.name(call.func) or "" for call in made if isinstance(call, cst.Call)]
-    return any(_ITERABLE in module.bases_behind(name) for name in names)
+    return any(_ITERABLE in bases_behind(module, name) for name in names)
 
 
 def work(module: Module, function: cst.CSTNode) -> bool | None:
@@ -77,17 +88,17 @@ def work(module: Module, function: cst.CSTNode) -> bool | None:
 
 
 def _dataset_cost(module: Module, dataset: cst.BaseExpression, depth: int) -> bool | None:
-    value = module.value(dataset)
+    value = inferred(module, dataset)
     if value.kind in ("list", "tuple", "tensor", "ndarray", "dict"):
         return False
-    if isinstance(value.node, cst.ClassDef) or module.behind(value):
+    if isinstance(value.node, cst.ClassDef) or classes_behind(module, value):
         return _class_cost(module, value, depth)
     if isinstance(dataset, cst.Call):
         return _made(module, dataset, depth)
     if isinstance(dataset, cst.IfExp):
         found = {_dataset_cost(module, part, depth) for part in (dataset.body, dataset.orelse)}
     else:
-        found = {_dataset_cost(module, each, depth - 1) for each in assigned(module, dataset)} if depth else set()
+        found = {_dataset_cost(module, each, depth - 1) for each in assigned_to(module, dataset)} if depth else set()
     return True if True in found else False if found == {False} else None
 
 
@@ -106,14 +117,15 @@ def _made(module: Module, call: cst.Call, depth: int) -> bool | None:
 
 
 def _class_cost(module: Module, instance: Value, depth: int) -> bool | None:
-    own = module.base_names(instance.node) if isinstance(instance.node, cst.ClassDef) else []
+    own = base_names(module, instance.node) if isinstance(instance.node, cst.ClassDef) else []
     if any(name.startswith(_COSTLY_PACKAGES) for name in (*own, *module.outside.bases(instance))):
         return True
     found = relatives.method(module, instance, "__getitem__")
     return _work(*found, depth) if found is not None else None
 
 
-def assigned(module: Module, place: cst.BaseExpression) -> list[cst.BaseExpression]:
+@question(yes="it is assigned", no="nothing in the function or class assigns it")
+def assigned_to(module: Module, place: cst.BaseExpression) -> list[cst.BaseExpression]:
     """Return what a function assigns to a plain name, or a class to an attribute of ``self``."""
     scope: cst.CSTNode = module.function(place) or module.root
     if isinstance(place, cst.Attribute):
@@ -161,16 +173,17 @@ def _calls(module: Module, function: cst.CSTNode) -> Iterator[cst.Call]:
         yield call
 
 
+@question(yes="the dataset or collate function puts samples on the device itself", no="the samples are made on the CPU")
 def cuda_samples(module: Module, loader: cst.Call) -> bool:
     """Say whether a loader's dataset or collate function puts samples on the device itself."""
-    bound = module.arguments(loader, DATALOADER)
+    bound = arguments_of(module, loader, DATALOADER)
     dataset, collate = bound.value("dataset"), bound.value("collate_fn")
     holders: list[tuple[Module, Function]] = []
     if dataset is not None:
-        found = [relatives.method(module, module.value(dataset), name) for name in ("__getitem__", "__init__")]
+        found = [relatives.method(module, inferred(module, dataset), name) for name in ("__getitem__", "__init__")]
         holders += [each for each in found if each is not None]
     if collate is not None:
-        target = module.value(collate).node
+        target = inferred(module, collate).node
         other = relatives.named(module, collate)
         if isinstance(target, (cst.FunctionDef, cst.Lambda)):
             holders.append((module, target))
@@ -178,6 +191,14 @@ def cuda_samples(module: Module, loader: cst.Call) -> bool:
             holders.append(other)
     for where, holder in holders:
         for call in where.within(holder, cst.Call, nested=True):
-            if isinstance(call, cst.Call) and where.transfer(call) is not None:
+            if isinstance(call, cst.Call) and transfer_of(where, call) is not None:
                 return True
     return False
+
+
+@question(
+    yes="the function reads files, decodes or transforms", no="the function does no such work, or it is not known"
+)
+def does_work(module: Module, function: cst.FunctionDef) -> bool | None:
+    """Say whether a function reads files, decodes or transforms; None where it calls something unknown."""
+    return work(module, function)

@@ -6,20 +6,29 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic.data.datasets import DATALOADER, assigned
+from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.flow import call_sites, callees_of
+from torchlint.semantic.code.scopes import base_names, method_of
+from torchlint.semantic.data.datasets import assigned_to
+from torchlint.semantic.device.transfers import transfer_of
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.time.iterations import goes_over
+from torchlint.semantic.time.loops import has_model_call, loop_kind
+from torchlint.semantic.torch.api import DATALOADER
 from torchlint.semantic.values import relatives
+from torchlint.semantic.values.inferred import inferred, is_loader
 from torchlint.semantic.values.params import bind
 
 if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
-    from torchlint.semantic.places import Arguments
+    from torchlint.semantic.code.calls import Arguments
 
 _DEPTH = 3
 
 
 def built(module: Module, node: cst.BaseExpression, depth: int = _DEPTH) -> list[cst.Call]:
     """Return the calls that may have made the loader that an expression holds, also through parameters."""
-    value = module.value(node)
+    value = inferred(module, node)
     if value.kind == "loader" and isinstance(value.node, cst.Call):
         return [value.node]
     function = module.function(node)
@@ -31,28 +40,29 @@ def built(module: Module, node: cst.BaseExpression, depth: int = _DEPTH) -> list
     out: list[cst.Call] = []
     if node.value not in params:
         # Bound in several places, of which one makes a loader: ``loader = dataset if whole else DataLoader(dataset)``.
-        for each in assigned(module, node):
+        for each in assigned_to(module, node):
             out.extend(call for call in built(module, each, depth - 1) if call not in out)
         return out
-    for site in module.call_sites(function):
+    for site in call_sites(module, function):
         passed = bind(function, site, module.class_of(function) is not None).get(node.value)
         if passed is not None:
             out.extend(built(module, passed, depth - 1))
     return out
 
 
+@question(ground=True)
 def consumers(module: Module) -> dict[cst.Call, list[cst.For | cst.CompFor]]:
     """Return for each call that makes a loader the loops and comprehensions that go over it."""
     out: dict[cst.Call, list[cst.For | cst.CompFor]] = {}
     for loop in module.nodes(cst.For, cst.CompFor):
         assert isinstance(loop, (cst.For, cst.CompFor))
-        for goes in module.over(loop):
+        for goes in goes_over(module, loop):
             for call in built(module, goes.iterated):
                 out.setdefault(call, []).append(loop)
     return out
 
 
-def role(module: Module, loader: cst.Call, loops: list[cst.For | cst.CompFor]) -> str:
+def _role(module: Module, loader: cst.Call, loops: list[cst.For | cst.CompFor]) -> str:
     """Return what a loader feeds: ``train``, ``eval``, ``other`` (a loop without a model), or ``unseen``."""
     kinds = {_kind(module, loop) for loop in loops}
     for kind in ("train", "eval", "unseen", "other"):
@@ -70,47 +80,51 @@ def _kind(module: Module, loop: cst.For | cst.CompFor) -> str:
         return "unseen"  # ``def cycle(loader)`` hands the batches on.
     if isinstance(loop, cst.CompFor):
         holder = module.parent(loop)
-        return "eval" if holder is not None and module.has_model_call(holder) else "other"
-    kind = module.loop_kind(loop).name
+        return "eval" if holder is not None and has_model_call(module, holder) else "other"
+    kind = loop_kind(module, loop).name
     return {"TRAIN": "train", "EVAL": "eval"}.get(kind, "other")
 
 
-def feeding(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> list[cst.Call]:
+@question(yes="the batch comes from `{answer}`", no="it is not known which loader makes the batch")
+def feeding_loaders(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> list[cst.Call]:
     """Return the calls that may have made the loader whose batches are at hand at `node`."""
     for loop in module.loops(node):
         if isinstance(loop, cst.For):
-            for goes in module.over(loop):
+            for goes in goes_over(module, loop):
                 found = built(module, goes.iterated)
-                if found or module.is_loader(goes.iterated):
+                if found or is_loader(module, goes.iterated):
                     return found
     function = module.function(node)
     if function is None or depth == 0:
         return []
-    return [call for site in module.call_sites(function) for call in feeding(module, site, depth - 1)]
+    return [call for site in call_sites(module, function) for call in feeding_loaders(module, site, depth - 1)]
 
 
-def moves(module: Module, node: cst.CSTNode, depth: int = 2) -> str | None:
+@question(yes="the batches go to {answer}", no="the batches of the loader are not moved to a device there")
+def moves_batches(module: Module, node: cst.CSTNode, depth: int = 2) -> str | None:
     """Return the device to which code inside `node`, or a local function it calls, brings batches; None for none."""
     for call in module.within(node, cst.Call, nested=True):
         assert isinstance(call, cst.Call)
-        transfer = module.transfer(call)
+        transfer = transfer_of(module, call)
         if transfer is not None and (
-            module.value(transfer.source).origin == "batch" or module.value(transfer.source).kind in ("?", "batch")
+            inferred(module, transfer.source).origin == "batch"
+            or inferred(module, transfer.source).kind in ("?", "batch")
         ):
             return transfer.device
-        for callee in module.callees(call) if depth else ():
-            found = moves(module, callee, depth - 1)
+        for callee in callees_of(module, call) if depth else ():
+            found = moves_batches(module, callee, depth - 1)
             if found is not None:
                 return found
     return None
 
 
-def makes(module: Module, call: cst.Call) -> bool:
+@question(yes="`{0}` makes a DataLoader", no="`{0}` makes no DataLoader")
+def makes_loader(module: Module, call: cst.Call) -> bool:
     """Say whether a call makes a `DataLoader`, or an instance of a derived class that takes the same arguments."""
     if module.name(call.func) == DATALOADER:
         return True
     made = relatives.made(module, call)
-    bases = module.base_names(made.node) if isinstance(made.node, cst.ClassDef) else module.outside.bases(made)
+    bases = base_names(module, made.node) if isinstance(made.node, cst.ClassDef) else module.outside.bases(made)
     if DATALOADER not in bases:
         return False
     bound = settings(module, call)
@@ -123,17 +137,17 @@ def settings(module: Module, loader: cst.Call, depth: int = _DEPTH) -> Arguments
     A class derived from it may set some of this in its own ``__init__``, and a factory in its body.
     """
     if module.name(loader.func) == DATALOADER:
-        return module.arguments(loader, DATALOADER)
+        return arguments_of(module, loader, DATALOADER)
     family = list(relatives.classes(module, relatives.made(module, loader)))
     for where, cls in family:
-        init = where.method(cls, "__init__")
+        init = method_of(where, cls, "__init__")
         if init is not None:
             inner = _super_init(where, init)
             if inner is None or _hands_on(init, inner):
-                return module.arguments(loader, DATALOADER) if inner is not None else None
-            return where.arguments(inner, DATALOADER)
+                return arguments_of(module, loader, DATALOADER) if inner is not None else None
+            return arguments_of(where, inner, DATALOADER)
     if family:
-        return module.arguments(loader, DATALOADER)
+        return arguments_of(module, loader, DATALOADER)
     found = [
         settings(where, call, depth - 1)
         for where, function in (relatives.functions(module, loader) if depth else ())
@@ -156,7 +170,8 @@ def _hands_on(init: cst.FunctionDef, inner: cst.Call) -> bool:
     return [arg.star for arg in inner.args] == ["*", "**"] and len(init.params.params) == 1
 
 
-def pins(module: Module, loader: cst.Call) -> bool | None:
+@question(yes="the loader pins its batches", no="whether the loader pins its batches is decided elsewhere")
+def pins_memory(module: Module, loader: cst.Call) -> bool | None:
     """Say whether a loader pins its batches: False if absent or literally False, None if decided elsewhere."""
     bound = settings(module, loader)
     pin = bound.value("pin_memory") if bound is not None else None
@@ -167,14 +182,27 @@ def pins(module: Module, loader: cst.Call) -> bool | None:
     return {"True": True, "False": False}.get(pin.value) if isinstance(pin, cst.Name) else None
 
 
+@question(yes="the loops bring their batches to {answer}", no="no loop of the file brings batches to a device")
 def batches_go_to(module: Module) -> str | None:
     """Return the device to which a training or evaluation loop of this file brings its batches; None for none."""
     for loop in module.nodes(cst.For):
         assert isinstance(loop, cst.For)
-        if module.loop_kind(loop).name in ("TRAIN", "EVAL") and any(
-            module.is_loader(goes.iterated) for goes in module.over(loop)
+        if loop_kind(module, loop).name in ("TRAIN", "EVAL") and any(
+            is_loader(module, goes.iterated) for goes in goes_over(module, loop)
         ):
-            found = moves(module, loop)
+            found = moves_batches(module, loop)
             if found is not None:
                 return found
     return None
+
+
+@question(yes="a loop of this file goes over the loader", no="no loop of this file goes over the loader")
+def loader_loops(module: Module, loader: cst.Call) -> list[cst.For | cst.CompFor]:
+    """Return the loops and comprehensions of this file that go over the loader that a call makes."""
+    return consumers(module).get(loader, [])
+
+
+@question(yes="no training loop of this file goes over the loader (its role: {answer})", no="its role is not known")
+def loader_role(module: Module, loader: cst.Call) -> str:
+    """Return what a loader feeds: ``train``, ``eval``, ``other`` (no model there), or ``unseen`` in this file."""
+    return _role(module, loader, loader_loops(module, loader))

@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.code.flow import callees_of, reads_of, writes_of
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.device import exact_dtypes, host_constants
-from torchlint.semantic.device.host_constants import HostConstant
-from torchlint.semantic.part import Part
+from torchlint.semantic.device.host_reads import scalar_reads
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.values.classes import in_lightning
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.place import on_device
 
 if TYPE_CHECKING:
     from torchlint.semantic.device.host_reads import HostRead
-    from torchlint.semantic.module import Module
 
 _FUNCTIONS = {
     **dict.fromkeys(("builtins.print", "rich.print", "warnings.warn", "wandb.log", "mlflow.log_metric"), "show"),
@@ -74,50 +77,9 @@ class Sink:
     kind: str
 
 
-class PerStepUse(Part):
-    """The part of `Module` that knows logging calls, what they are handed, and constants on the host."""
-
-    def logging_call(self, call: cst.Call) -> Sink | None:
-        """Return what a call is as a logging call (print, a logger, a progress bar, a tracker, a meter), or None."""
-        return _sink(self._module, call)
-
-    def logged_in(self, node: cst.BaseExpression) -> list[Sink]:
-        """Return the logging calls that are all that reads an expression, itself or by the name bound to it."""
-        return _sinks(self._module, node, follow=True)
-
-    def shown_tensors(self, sink: Sink) -> Iterator[cst.BaseExpression]:
-        """Yield the tensors on the device that a logging call is handed and reads by itself."""
-        if sink.kind in ("show", "debug"):
-            for arg in sink.call.args:
-                if arg.star != "**":
-                    yield from _tensors(self._module, arg.value)
-
-    def read_before(self, read: HostRead) -> bool:
-        """Say whether the test of an ``if`` around a read has read the same tensor already."""
-        return _read_before(self._module, read)
-
-    def host_constant(self, source: cst.BaseExpression) -> HostConstant | None:
-        """Return the constant on the host of which an expression is a view, or None."""
-        return host_constants.host_constant(self._module, source)
-
-    def exact_dtype(self, node: cst.BaseExpression) -> str | None:
-        """Return the dtype of a tensor or array (``uint8``, ``float32``) where its source spells it, or None."""
-        return exact_dtypes.exact_dtype(self._module, node)
-
-    def cast_target(self, call: cst.Call) -> str | None:
-        """Return the dtype to which a method call casts without a move, or None."""
-        return exact_dtypes.cast_target(self._module, call)
-
-    def named_dtype(self, node: cst.BaseExpression | None) -> str | None:
-        """Return the dtype that an expression names (``torch.float``, ``"uint8"``), or None."""
-        return exact_dtypes.named_dtype(self._module, node)
-
-    def step_counter(self, loop: cst.CSTNode | None) -> str | None:
-        """Return the name that ``for i, batch in enumerate(…)`` counts the iterations of a loop with, or None."""
-        return _counter(self._module, loop)
-
-
-def _sink(module: Module, call: cst.Call) -> Sink | None:
+@question(yes="`{0}` logs", no="`{0}` is no logging call")
+def logging_call(module: Module, call: cst.Call) -> Sink | None:
+    """Return what a call is as a logging call (print, a logger, a progress bar, a tracker, a meter), or None."""
     name = module.name(call.func)
     if name in _FUNCTIONS:
         return Sink(call, _FUNCTIONS[name])
@@ -126,7 +88,7 @@ def _sink(module: Module, call: cst.Call) -> Sink | None:
         return None
     kind = _method(module, call, func)
     # A class of this file may keep what it is handed.
-    own = bool(module.callees(call)) or isinstance(module.value(func.value).node, cst.ClassDef)
+    own = bool(callees_of(module, call)) or isinstance(inferred(module, func.value).node, cst.ClassDef)
     return Sink(call, "take" if own and kind in ("show", "debug") else kind) if kind else None
 
 
@@ -137,12 +99,12 @@ def _method(module: Module, call: cst.Call, func: cst.Attribute) -> str:
     if _LOGGER.search(holder) and method in (*_LEVELS, "debug"):
         return "debug" if method == "debug" else "show"
     if method in ("log", "log_dict") and holder == "self":
-        return "" if module.is_lightning(call) else "take"
+        return "" if in_lightning(module, call) else "take"
     if method == "log" and (_RUN.search(holder) or module.name(func.value) == "wandb.run"):
         return "show"
     if _TAKES.match(method) and holder not in ("math", "np", "torch", "F"):
         return "take"
-    value = module.value(func.value)
+    value = inferred(module, func.value)
     if method in ("update", "add", "add_value", "push", "put") and call.args and value.kind not in _NOT_METERS:
         named = value.name if value.kind == "object" else None
         if _METER_CLASS.search(named or "") or _METER.search(holder):
@@ -170,7 +132,7 @@ def _last(node: cst.BaseExpression) -> str:
 def _sinks(module: Module, node: cst.BaseExpression, follow: bool) -> list[Sink]:
     at: cst.CSTNode = node
     while True:
-        if isinstance(at, cst.Call) and (own := _sink(module, at)) is not None:
+        if isinstance(at, cst.Call) and (own := logging_call(module, at)) is not None:
             return [own]
         above = module.parent(at)
         match above:
@@ -178,12 +140,12 @@ def _sinks(module: Module, node: cst.BaseExpression, follow: bool) -> list[Sink]
                 call = module.parent(above)
                 if not isinstance(call, cst.Call):
                     return []
-                if _sink(module, call) is None and not _passes(module, call):
+                if logging_call(module, call) is None and not _passes(module, call):
                     return []
                 at = call
             case cst.IfExp(test=test) if test is not at:
                 at = above
-            case cst.Attribute(value=value) if value is at and module.value(at).kind == "str":
+            case cst.Attribute(value=value) if value is at and inferred(module, at).kind == "str":
                 at = module.parent(above) or above
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name) as target)]) if follow:
                 return _by_name(module, target, name)
@@ -210,8 +172,8 @@ def _passes(module: Module, call: cst.Call) -> bool:
 def _by_name(module: Module, target: cst.Name, name: str) -> list[Sink]:
     """Return the logging calls that read a name which is bound once, where nothing else reads it."""
     scope: cst.CSTNode = module.function(target) or module.root
-    reads = module.reads(scope, name)
-    if len(module.writes(scope, name)) != 1 or not reads:
+    reads = reads_of(module, scope, name)
+    if len(writes_of(module, scope, name)) != 1 or not reads:
         return []
     loops = module.loops(target)
     inside: cst.CSTNode = loops[0] if loops else scope
@@ -235,24 +197,28 @@ def _tensors(module: Module, node: cst.BaseExpression) -> Iterator[cst.BaseExpre
         case cst.Call(func=func, args=args) if module.name(func) in ("builtins.dict", "collections.OrderedDict"):
             for arg in args:
                 yield from _tensors(module, arg.value)
-        case _ if module.value(node).tensor and module.on_device(node) is True:
+        case _ if inferred(module, node).tensor and on_device(module, node) is True:
             yield node
 
 
-def _read_before(module: Module, read: HostRead) -> bool:
+@question(yes="an `if` around it has read the same tensor already", no="nothing has read the tensor before")
+def read_before(module: Module, read: HostRead) -> bool:
+    """Say whether the test of an ``if`` around a read has read the same tensor already."""
     child: cst.CSTNode = read.node
     for above in module.ancestors(read.node):
         if isinstance(above, cst.FunctionDef):
             return False
         if isinstance(above, cst.If) and child is above.body:
             calls = module.within(above.test, cst.Call)
-            if any(other.tensor.deep_equals(read.tensor) for call in calls for other in module.scalar_reads(call)):
+            if any(other.tensor.deep_equals(read.tensor) for call in calls for other in scalar_reads(module, call)):
                 return True
         child = above
     return False
 
 
-def _counter(module: Module, loop: cst.CSTNode | None) -> str | None:
+@question(yes="the loop counts its steps in `{answer}`", no="the loop does not count its steps")
+def step_counter(module: Module, loop: cst.CSTNode | None) -> str | None:
+    """Return the name that ``for i, batch in enumerate(…)`` counts the iterations of a loop with, or None."""
     if not isinstance(loop, cst.For):
         return None
     iterated: cst.BaseExpression = loop.iter
@@ -267,3 +233,18 @@ def _counter(module: Module, loop: cst.CSTNode | None) -> str | None:
             return None
         iterated = iterated.args[0].value
     return None
+
+
+@question(yes="the value is only logged", no="the value is not only logged")
+def logged_in(module: Module, node: cst.BaseExpression) -> list[Sink]:
+    """Return the logging calls that are all that reads an expression, itself or by the name bound to it."""
+    return _sinks(module, node, follow=True)
+
+
+@question(yes="the call turns a device tensor into text", no="the call is handed no device tensor to show")
+def shown_tensors(module: Module, sink: Sink) -> Iterator[cst.BaseExpression]:
+    """Yield the tensors on the device that a logging call is handed and reads by itself."""
+    if sink.kind in ("show", "debug"):
+        for arg in sink.call.args:
+            if arg.star != "**":
+                yield from _tensors(module, arg.value)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.code.flow import call_sites, callees_of
+from torchlint.semantic.code.guards import conditions_around, is_interval
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.scopes import base_names, local_class
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.time.loops import is_step
 from torchlint.semantic.values.params import bind
-
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
 
 DDP = "torch.nn.parallel.DistributedDataParallel"
 _ACCUMULATION = re.compile(r"accum", re.IGNORECASE)
@@ -40,7 +42,8 @@ class Accumulation:
 # -- DistributedDataParallel ----------------------------------------------------------------------------------------
 
 
-def wraps(module: Module) -> list[cst.Call]:
+@question(yes="the file wraps a model in DistributedDataParallel", no="the file wraps no model in DDP")
+def replica_wraps(module: Module) -> list[cst.Call]:
     """Return the calls of a file that wrap a model in DistributedDataParallel or a subclass of it."""
     return [call for call in module.nodes(cst.Call) if isinstance(call, cst.Call) and _wrap(module, call)]
 
@@ -48,16 +51,17 @@ def wraps(module: Module) -> list[cst.Call]:
 def _wrap(module: Module, call: cst.Call) -> bool:
     if module.name(call.func) == DDP:
         return True
-    cls = module.local_class(call.func)
-    return cls is not None and DDP in module.base_names(cls)
+    cls = local_class(module, call.func)
+    return cls is not None and DDP in base_names(module, cls)
 
 
+@question(yes="`{0}` is a DDP model", no="`{0}` is not known to be a DDP model")
 def is_replica(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
     """Say whether an expression holds a model that some way through this file has wrapped in DDP."""
     if isinstance(node, cst.Call):
         return _wrap(module, node) or any(
             is_replica(module, back.value, depth - 1)
-            for callee in (module.callees(node) if depth else ())
+            for callee in (callees_of(module, node) if depth else ())
             for back in module.within(callee, cst.Return)
             if isinstance(back, cst.Return) and back.value is not None
         )
@@ -81,13 +85,14 @@ def _assigned(module: Module, place: cst.CSTNode, scope: cst.CSTNode, depth: int
 
 
 def _passed(module: Module, name: cst.Name, function: cst.FunctionDef, depth: int) -> bool:
-    for site in module.call_sites(function):
+    for site in call_sites(module, function):
         given = bind(function, site, module.class_of(function) is not None).get(name.value)
         if given is not None and is_replica(module, given, depth - 1):
             return True
     return False
 
 
+@question(yes="a DDP model runs in the loop", no="no DDP model runs in the loop")
 def runs_replica(module: Module, loop: cst.For | cst.While) -> bool:
     """Say whether a DDP model runs in a loop, or in a local function called there, or is handed to other code."""
     for call in module.within(loop.body, cst.Call):
@@ -95,7 +100,7 @@ def runs_replica(module: Module, loop: cst.For | cst.While) -> bool:
             continue
         if any(is_replica(module, node) for node in (call.func, *(arg.value for arg in call.args))):
             return True
-        for callee in module.callees(call):
+        for callee in callees_of(module, call):
             for inner in module.within(callee, cst.Call):
                 if isinstance(inner, cst.Call) and is_replica(module, inner.func):
                     return True
@@ -105,10 +110,11 @@ def runs_replica(module: Module, loop: cst.For | cst.While) -> bool:
 # -- accumulation ---------------------------------------------------------------------------------------------------
 
 
-def accumulation(module: Module, loop: cst.For | cst.While) -> Accumulation | None:
+@question(yes="the loop accumulates gradients", no="the loop does not accumulate gradients over micro-batches")
+def accumulation_in(module: Module, loop: cst.For | cst.While) -> Accumulation | None:
     """Return how a loop accumulates gradients: backward for each micro-batch, a step only for every k-th."""
     calls = [c for c in module.within(loop.body, cst.Call) if isinstance(c, cst.Call)]
-    own = [c for c in calls if module.is_step(c) and next(iter(module.loops(c)), None) is loop]
+    own = [c for c in calls if is_step(module, c) and next(iter(module.loops(c)), None) is loop]
     steps = [c for c in own if _is_call(c, "step")]
     tests = [counter(module, c, loop) for c in steps]
     backwards = tuple(c for c in own if _is_call(c, "backward"))
@@ -120,10 +126,10 @@ def accumulation(module: Module, loop: cst.For | cst.While) -> Accumulation | No
 
 def counter(module: Module, call: cst.Call, loop: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the condition that lets `call` run only for every k-th or the last micro-batch, if there is one."""
-    for test, _ in module.tests(call, loop):
+    for test, _ in conditions_around(module, call, loop):
         counts = any(True for _ in module.within(test, cst.BinaryOperation))
         if (isinstance(test, cst.Comparison) or counts) and (
-            module.is_interval(test) or any(_ACCUMULATION.search(name) for name in module.names_in(test))
+            is_interval(module, test) or any(_ACCUMULATION.search(name) for name in module.names_in(test))
         ):
             return test
     return None
@@ -143,7 +149,8 @@ def _period(module: Module, test: cst.BaseExpression) -> cst.BaseExpression | No
 # -- choices --------------------------------------------------------------------------------------------------------
 
 
+@question(yes="a setting about memory asks for it", no="no setting about memory asks for it")
 def saves_memory(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a setting about memory asks for the code at `node`: somebody has chosen headroom over speed."""
-    names = (n for test, needed in module.tests(node) if needed for n in module.within(test, cst.Name))
+    names = (n for test, needed in conditions_around(module, node) if needed for n in module.within(test, cst.Name))
     return any(isinstance(n, cst.Name) and _MEMORY.search(n.value) for n in names)

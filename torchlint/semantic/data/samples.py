@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.code.calls import arguments_of, keyword_argument
+from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.data import arrays, datasets
-from torchlint.semantic.data.datasets import DATALOADER
-from torchlint.semantic.part import Part
-
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.time.iterations import number_of
+from torchlint.semantic.torch.api import DATALOADER
+from torchlint.semantic.values.classes import is_dataset
+from torchlint.semantic.values.inferred import inferred
 
 _COLLATE = re.compile(r"(^|_)collat(e|or)(_|$|fn)|Collat(e|or)\w*$", re.IGNORECASE)
 _DEPTH = 3
@@ -25,7 +26,7 @@ _PURE = re.compile(
 _PURE_METHODS = frozenset("joinpath format replace strip lower upper removesuffix with_suffix absolute resolve".split())
 
 
-def sample_role(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> str | None:
+def _sample_role(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> str | None:
     """Return what the code around `node` makes inside of a loader: ``sample``, ``stream``, ``batch``, or None.
 
     A helper has the role of its callers, where all of them have the same.
@@ -37,8 +38,8 @@ def sample_role(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> str |
     if own is not None or depth == 0:
         return own
     found = {
-        sample_role(module, site, depth - 1)
-        for site in module.call_sites(function)
+        _sample_role(module, site, depth - 1)
+        for site in call_sites(module, function)
         if module.function(site) is not function
     }
     return found.pop() if len(found) == 1 else None
@@ -46,23 +47,24 @@ def sample_role(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> str |
 
 def _own_role(module: Module, function: cst.FunctionDef) -> str | None:
     name, cls = function.name.value, module.class_of(function)
-    if cls is not None and module.is_dataset(cls):
+    if cls is not None and is_dataset(module, cls):
         if name in ("__getitem__", "__getitems__"):
             return "sample"
         return "stream" if name == "__iter__" else None
     if _COLLATE.search(name) or (cls is not None and name == "__call__" and _COLLATE.search(cls.name.value)):
         return "batch"
-    return "batch" if name in module.collate_functions else None
+    return "batch" if name in collate_functions(module) else None
 
 
+@question()
 def collate_functions(module: Module) -> set[str]:
     """Return the last names of what the file passes or assigns as a loader's ``collate_fn``."""
     given: list[cst.CSTNode | None] = []
     for call in module.nodes(cst.Call):
         assert isinstance(call, cst.Call)
-        by_name = module.keyword(call, "collate_fn")
+        by_name = keyword_argument(module, call, "collate_fn")
         positional = module.name(call.func) == DATALOADER
-        given.append(module.arguments(call, DATALOADER).value("collate_fn") if positional else by_name)
+        given.append(arguments_of(module, call, DATALOADER).value("collate_fn") if positional else by_name)
     for assign in module.nodes(cst.Assign):
         assert isinstance(assign, cst.Assign)
         for target in assign.targets:
@@ -75,7 +77,7 @@ def collate_functions(module: Module) -> set[str]:
 # -- what does not change -------------------------------------------------------------------------------------------
 
 
-def fixed(module: Module, node: cst.CSTNode, scope: cst.CSTNode, depth: int = _DEPTH) -> bool:
+def _fixed(module: Module, node: cst.CSTNode, scope: cst.CSTNode, depth: int = _DEPTH) -> bool:
     """Say whether an expression gives the same in every run of `scope`, a function or the body of a loop.
 
     It is made of literals, of names and attributes that `scope` does not bind, and of calls that only compute. Of a
@@ -125,7 +127,7 @@ def _changes(module: Module, attribute: cst.CSTNode, scope: cst.CSTNode) -> bool
 def _fixed_name(module: Module, name: cst.Name, scope: cst.CSTNode, depth: int) -> bool:
     if name.value in ("self", "cls", "True", "False", "None"):
         return True
-    writes = module.writes(scope, name.value)
+    writes = writes_of(module, scope, name.value)
     if not writes:
         return True
     if len(writes) > 1 or depth == 0:
@@ -133,33 +135,36 @@ def _fixed_name(module: Module, name: cst.Name, scope: cst.CSTNode, depth: int) 
     statement = module.small_statement(writes[0])
     value = statement.value if isinstance(statement, (cst.Assign, cst.AnnAssign)) else None
     plain = isinstance(module.parent(writes[0]), (cst.AssignTarget, cst.AnnAssign))
-    return value is not None and plain and fixed(module, value, scope, depth - 1)
+    return value is not None and plain and _fixed(module, value, scope, depth - 1)
 
 
 # -- loaders --------------------------------------------------------------------------------------------------------
 
 
+@question(yes="a loader goes over the dataset", no="no loader of this file goes over the dataset")
 def loaders_of(module: Module, cls: cst.ClassDef) -> list[cst.Call]:
     """Return the calls of this file that make a loader over a dataset of a class."""
     out = []
     for call in module.nodes(cst.Call):
         assert isinstance(call, cst.Call)
         if module.name(call.func) == DATALOADER:
-            dataset = module.arguments(call, DATALOADER).value("dataset")
-            if dataset is not None and module.value(dataset).node is cls:
+            dataset = arguments_of(module, call, DATALOADER).value("dataset")
+            if dataset is not None and inferred(module, dataset).node is cls:
                 out.append(call)
     return out
 
 
-def workers(module: Module, loader: cst.Call) -> int | None:
+@question(yes="the loader has {answer} workers", no="the number of workers is not a literal")
+def worker_count(module: Module, loader: cst.Call) -> int | None:
     """Return how many worker processes a loader starts where the source says it in literals, else None."""
-    bound = module.arguments(loader, DATALOADER)
+    bound = arguments_of(module, loader, DATALOADER)
     given = bound.value("num_workers")
     if given is None:
         return None if bound.open else 0
-    return module.number(given)
+    return number_of(module, given)
 
 
+@question(yes="the loader `{answer}` runs this code", no="no loader of this file runs this code in workers")
 def loaders_running(module: Module, node: cst.CSTNode) -> list[cst.Call]:
     """Return the loaders of this file whose workers run the sample or batch code around `node`."""
     function = module.function(node)
@@ -168,68 +173,19 @@ def loaders_running(module: Module, node: cst.CSTNode) -> list[cst.Call]:
     for call in module.nodes(cst.Call) if function is not None else ():
         assert isinstance(call, cst.Call)
         if module.name(call.func) == DATALOADER and function is not None:
-            collate = dotted_text(module.arguments(call, DATALOADER).value("collate_fn")) or ""
+            collate = dotted_text(arguments_of(module, call, DATALOADER).value("collate_fn")) or ""
             if collate.rpartition(".")[2] == function.name.value:
                 out.append(call)
     return out
 
 
-class Samples(Part):
-    """The part of `Module` that knows the code that makes samples and batches, and the arrays they come from."""
+@question(yes="the code makes a {answer} inside of a loader", no="the code does not run inside of a loader")
+def sample_role(module: Module, node: cst.CSTNode) -> str | None:
+    """Return what the code around `node` makes inside of a loader: ``sample``, ``stream``, ``batch``, or None."""
+    return _sample_role(module, node)
 
-    _collates: set[str] | None = None
 
-    @property
-    def collate_functions(self) -> set[str]:
-        """The last names of what this file passes or assigns as a loader's ``collate_fn``."""
-        if self._collates is None:
-            self._collates = collate_functions(self._module)
-        return self._collates
-
-    def sample_role(self, node: cst.CSTNode) -> str | None:
-        """Return what the code around `node` makes inside of a loader: ``sample``, ``stream``, ``batch``, or None."""
-        return sample_role(self._module, node)
-
-    def is_dataset(self, cls: cst.ClassDef) -> bool:
-        """Say whether a class is a dataset."""
-        return self._module._scopes.is_dataset(cls)
-
-    def number(self, node: cst.CSTNode | None) -> int | None:
-        """Return the whole number that an expression spells, also through one assignment."""
-        return self._module._iterations.number(node)
-
-    def fixed(self, node: cst.CSTNode, scope: cst.CSTNode) -> bool:
-        """Say whether an expression gives the same in every run of `scope`, a function or a loop."""
-        return fixed(self._module, node, scope)
-
-    def loaders_of(self, cls: cst.ClassDef) -> list[cst.Call]:
-        """Return the calls of this file that make a loader over a dataset of a class."""
-        return loaders_of(self._module, cls)
-
-    def loaders_running(self, node: cst.CSTNode) -> list[cst.Call]:
-        """Return the loaders of this file whose workers run the sample or batch code around `node`."""
-        return loaders_running(self._module, node)
-
-    def workers(self, loader: cst.Call) -> int | None:
-        """Return how many worker processes a loader starts where the source says it in literals, else None."""
-        return workers(self._module, loader)
-
-    def works(self, function: cst.FunctionDef) -> bool | None:
-        """Say whether a function reads files, decodes or transforms; None where it calls something unknown."""
-        return datasets.work(self._module, function)
-
-    def is_array(self, node: cst.CSTNode) -> bool:
-        """Say whether an expression is an ndarray of one or more dimensions."""
-        return arrays.is_array(self._module, node)
-
-    def arrays(self, node: cst.CSTNode) -> list[cst.BaseExpression]:
-        """Return the expressions that give the elements of a list, where all are arrays; else nothing."""
-        return arrays.arrays(self._module, node)
-
-    def array_dtype(self, node: cst.BaseExpression) -> str | None:
-        """Return the dtype of a new array where its call names it, or NumPy's default of float64 holds."""
-        return arrays.array_dtype(self._module, node)
-
-    def joined_afresh(self, node: cst.BaseExpression) -> bool:
-        """Say whether an expression is an array just joined from others, which nothing else holds."""
-        return arrays.joined_afresh(self._module, node)
+@question(yes="`{0}` is the same every time", no="`{0}` may differ from one time to the next")
+def is_fixed(module: Module, node: cst.CSTNode, scope: cst.CSTNode) -> bool:
+    """Say whether an expression gives the same in every run of `scope`, a function or a loop."""
+    return _fixed(module, node, scope)

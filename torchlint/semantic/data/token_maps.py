@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.flow import callees_of, writes_of
 from torchlint.semantic.code.names import dotted_text
-
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.values.inferred import inferred
 
 _DEPTH = 4
 _MAKERS = re.compile(
@@ -50,7 +52,7 @@ def hf_dataset(module: Module, node: cst.CSTNode | None, depth: int = _DEPTH) ->
         case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value=method))) if method in _SAME and depth:
             return hf_dataset(module, receiver, depth - 1)
         case cst.Call(func=func):
-            streams = module.keyword(node, "streaming")
+            streams = keyword_argument(module, node, "streaming")
             made = _MAKERS.fullmatch(module.name(func) or "") is not None
             return made and (streams is None or dotted_text(streams) == "False")
         case cst.Subscript(value=holder) if depth:
@@ -67,7 +69,7 @@ def _named(module: Module, node: cst.Name, depth: int) -> bool:
             return module.name(param.annotation.annotation) in _TYPES
     found = []
     for home in (scope, module.root):
-        for write in module.writes(home, node.value) if home is not None else ():
+        for write in writes_of(module, home, node.value) if home is not None else ():
             bound = module.small_statement(write)
             own = isinstance(bound, cst.Assign) and not module.is_within(node, bound)
             if isinstance(bound, cst.Assign) and own and bound.targets[0].target is write:
@@ -89,7 +91,8 @@ def _rebinds(value: cst.BaseExpression, name: cst.Name) -> bool:
     return isinstance(at, cst.Name) and at.value == name.value
 
 
-def token_map(module: Module, call: cst.Call) -> TokenMap | None:
+@question(yes="the map hands rows to a tokenizer", no="`{0}` is no map that hands rows to a tokenizer")
+def token_map_of(module: Module, call: cst.Call) -> TokenMap | None:
     """Return what is known of a call of ``map`` that hands rows of a dataset to a tokenizer, or None."""
     func, given = call.func, {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
     if not isinstance(func, cst.Attribute) or func.attr.value != "map" or any(arg.star for arg in call.args):
@@ -97,7 +100,7 @@ def token_map(module: Module, call: cst.Call) -> TokenMap | None:
     first = given.get("function") or (call.args[0].value if call.args and call.args[0].keyword is None else None)
     if first is None or not (hf_dataset(module, func.value) or (_imported(module) and _ONLY_THERE & given.keys())):
         return None
-    function: cst.CSTNode | None = first if isinstance(first, cst.Lambda) else module.value(first).node
+    function: cst.CSTNode | None = first if isinstance(first, cst.Lambda) else inferred(module, first).node
     if not isinstance(function, (cst.FunctionDef, cst.Lambda)) or not function.params.params:
         return None
     return _in_function(module, call, function)
@@ -152,10 +155,10 @@ def _tokenizes(module: Module, call: cst.Call) -> bool:
     name = dotted_text(func)
     if name is None or not _TOKENIZER.search(name.rpartition(".")[2]):
         return False
-    made = module.definition(func) if isinstance(func, cst.Name) else None
+    made = sole_definition(module, func) if isinstance(func, cst.Name) else None
     if not isinstance(made, cst.Call):
-        return not module.callees(call)
-    fast = module.keyword(made, "use_fast")
+        return not callees_of(module, call)
+    fast = keyword_argument(module, made, "use_fast")
     slow = isinstance(fast, cst.Name) and fast.value == "False"
     maker = dotted_text(made.func) or ""
     return not slow and (maker.endswith(".from_pretrained") and "Tokenizer" in maker)

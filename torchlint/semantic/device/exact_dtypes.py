@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import libcst as cst
 
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.device.transfers import transfer_of
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
 from torchlint.semantic.torch import api as torch_api
-
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
+from torchlint.semantic.values.inferred import inferred
 
 BYTES = {
     **dict.fromkeys(("bool", "uint8", "int8"), 1),
@@ -41,6 +42,7 @@ _ARRAYS = frozenset(("torch.from_numpy", "torch.as_tensor", "torch.tensor"))
 _DEPTH = 6
 
 
+@question(yes="`{0}` names the dtype {answer}", no="`{0}` names no dtype")
 def named_dtype(module: Module, node: cst.BaseExpression | None) -> str | None:
     """Return the dtype that an expression names (``torch.float``, ``np.uint8``, ``"uint8"``), or None."""
     if node is None:
@@ -55,6 +57,7 @@ def named_dtype(module: Module, node: cst.BaseExpression | None) -> str | None:
     return last if last in BYTES else None
 
 
+@question(yes="`{0}` casts to {answer}", no="`{0}` is no cast")
 def cast_target(module: Module, call: cst.Call) -> str | None:
     """Return the dtype to which a method call casts without a move: ``.float()``, ``.to(torch.float)``."""
     func = call.func
@@ -70,7 +73,8 @@ def cast_target(module: Module, call: cst.Call) -> str | None:
     return None
 
 
-def exact_dtype(module: Module, node: cst.BaseExpression, depth: int = _DEPTH) -> str | None:
+@question(yes="`{0}` is of dtype {answer}", no="the dtype of `{0}` is not spelled in the source")
+def exact_dtype_of(module: Module, node: cst.BaseExpression, depth: int = _DEPTH) -> str | None:
     """Return the dtype of a tensor or array, where its source spells it or its operation fixes it; else None."""
     if depth == 0:
         return None
@@ -78,14 +82,14 @@ def exact_dtype(module: Module, node: cst.BaseExpression, depth: int = _DEPTH) -
         case cst.Call(func=func):
             return _of_call(module, node, func, depth)
         case cst.Name():
-            found = module.definitions(node)
+            found = definitions_of(module, node)
             made = found[0] if len(found) == 1 else None
             if isinstance(made, cst.Assign) and len(made.targets) == 1 and isinstance(made.targets[0].target, cst.Name):
-                return exact_dtype(module, made.value, depth - 1)
+                return exact_dtype_of(module, made.value, depth - 1)
             return None
         case cst.Subscript(value=value):
-            return exact_dtype(module, value, depth - 1)
-    found_value = module.value(node)
+            return exact_dtype_of(module, value, depth - 1)
+    found_value = inferred(module, node)
     return "bool" if found_value.tensor and found_value.dtype == "bool" else None
 
 
@@ -95,20 +99,20 @@ def _of_call(module: Module, call: cst.Call, func: cst.BaseExpression, depth: in
         return target
     name = module.name(func) or ""
     if name in torch_api.FACTORIES or name in _ARRAYS:
-        given = module.keyword(call, "dtype")
+        given = keyword_argument(module, call, "dtype")
         if given is not None:
             return named_dtype(module, given)
-        return exact_dtype(module, call.args[0].value, depth - 1) if name in _ARRAYS and call.args else None
+        return exact_dtype_of(module, call.args[0].value, depth - 1) if name in _ARRAYS and call.args else None
     if name == "cv2.imread":
         return "uint8"
     if name.startswith("numpy."):
-        return named_dtype(module, module.keyword(call, "dtype"))
+        return named_dtype(module, keyword_argument(module, call, "dtype"))
     if isinstance(func, cst.Attribute) and not name:
         if func.attr.value in _SAME:
-            return exact_dtype(module, func.value, depth - 1)
-        if func.attr.value == "to" and module.transfer(call) is not None:
-            moved = module.transfer(call)
+            return exact_dtype_of(module, func.value, depth - 1)
+        if func.attr.value == "to" and transfer_of(module, call) is not None:
+            moved = transfer_of(module, call)
             given = moved.dtype if moved is not None else None
-            return named_dtype(module, given) if given is not None else exact_dtype(module, func.value, depth - 1)
-    value = module.value(call)
+            return named_dtype(module, given) if given is not None else exact_dtype_of(module, func.value, depth - 1)
+    value = inferred(module, call)
     return "bool" if value.tensor and value.dtype == "bool" else None

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
 from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.values.classes import family_of, is_network
+from torchlint.semantic.values.inferred import class_attribute, inferred
 from torchlint.semantic.values.value import CPU
-
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
 
 _VIEWS = frozenset(
     (
@@ -38,7 +39,8 @@ class HostConstant:
     made: cst.Assign | None
 
 
-def host_constant(module: Module, source: cst.BaseExpression) -> HostConstant | None:
+@question(yes="`{0}` is a constant on the host", no="`{0}` is not known to be a constant on the host")
+def host_constant_of(module: Module, source: cst.BaseExpression) -> HostConstant | None:
     """Return the constant on the host of which an expression is a view or a cast, or None.
 
     A tensor that is looked up by an index that is itself data is no constant, but a table.
@@ -74,9 +76,9 @@ def _plain_index(module: Module, part: cst.SubscriptElement) -> bool:
 
 def _attribute(module: Module, node: cst.Attribute, name: str) -> HostConstant | None:
     cls = module.class_of(node)
-    if cls is None or not module.is_network(cls):
+    if cls is None or not is_network(module, cls):
         return None
-    value = module.class_attribute(cls, name)
+    value = class_attribute(module, cls, name)
     if not value.tensor or value.device != CPU or value.grad or value.origin in ("param", "buffer"):
         return None
     made = _made_once(module, cls, name)
@@ -90,7 +92,7 @@ def _attribute(module: Module, node: cst.Attribute, name: str) -> HostConstant |
 
 def _in_class_body(module: Module, cls: cst.ClassDef, name: str) -> bool:
     """Say whether a class or a relative binds the name itself; no buffer can be registered under such a name."""
-    for member in module.family(cls):
+    for member in family_of(module, cls):
         for line in member.body.body:
             if isinstance(line, cst.FunctionDef) and line.name.value == name:
                 return True
@@ -114,7 +116,7 @@ def _trained(module: Module, made: cst.CSTNode) -> bool:
 def _made_once(module: Module, cls: cst.ClassDef, name: str) -> cst.Assign | cst.AnnAssign | None:
     """Return the statement in ``__init__`` that alone assigns ``self.name`` in a class and its relatives."""
     found: list[cst.Assign | cst.AnnAssign] = []
-    for member in module.family(cls):
+    for member in family_of(module, cls):
         for node in module.within(member.body, cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.Del, nested=True):
             for each in module.within(getattr(node, "target", node), cst.Attribute):
                 if isinstance(each, cst.Attribute) and _is_self(each, name) and not _inside(module, each):
@@ -136,21 +138,21 @@ def _inside(module: Module, node: cst.CSTNode) -> bool:
 
 
 def _global(module: Module, node: cst.Name, name: str) -> HostConstant | None:
-    definition = module.definition(node)
+    definition = sole_definition(module, node)
     made = module.parent(definition) if definition is not None else None
     if not isinstance(made, cst.Assign) or definition is None or module.function(made) or module.class_of(made):
         return None
     # A loop at module level is a program's own; what is bound inside of it is no constant.
     if module.function(node) is None or module.loops(made):
         return None
-    value = module.value(definition)
+    value = inferred(module, definition)
     return HostConstant("global", name, made) if value.tensor and value.device == CPU else None
 
 
 def _literal(module: Module, call: cst.Call) -> HostConstant | None:
     name = module.name(call.func) or ""
     first = call.args[0] if call.args else None
-    if name not in torch_api.DATA_FACTORIES or first is None or first.star or module.value(call).device != CPU:
+    if name not in torch_api.DATA_FACTORIES or first is None or first.star or inferred(module, call).device != CPU:
         return None
     shown = _resolved(module, first.value)
     if not isinstance(shown, (cst.List, cst.Tuple)) or not shown.elements or not _same(module, first.value, _DEPTH):
@@ -162,7 +164,7 @@ def _resolved(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | 
     """Return the display that a name of the file, or an attribute that only ``__init__`` assigns, stands for."""
     match node:
         case cst.Name():
-            definition = module.definition(node)
+            definition = sole_definition(module, node)
             return definition if definition is not None and module.function(definition) is None else None
         case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)):
             cls = module.class_of(node)

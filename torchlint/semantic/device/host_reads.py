@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic.time.heat import Why
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.flow import call_sites, callees_of
+from torchlint.semantic.module import Module
+from torchlint.semantic.project.asked import argument_reads
+from torchlint.semantic.question import question
+from torchlint.semantic.time.heat import Why, heat_of
+from torchlint.semantic.values.accelerator import on_accelerator
+from torchlint.semantic.values.facts import values
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.place import lives, on_device
+from torchlint.semantic.values.sites import seen_from
 from torchlint.semantic.values.value import ACCEL, CPU, CUDA
 
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
-
+_MAX_SITES = 12
 _CASTS = frozenset(["builtins.float", "builtins.int", "builtins.bool", "builtins.complex"])
 _SIZE_METHODS = frozenset(("view reshape expand repeat new_zeros new_ones new_empty unflatten narrow").split())
 _LITERALS = (cst.SimpleString, cst.ConcatenatedString)
@@ -51,192 +58,210 @@ class HostRead:
     inside: tuple[Why, ...] = ()
 
 
-class HostReads:
-    """Finds the host reads of one file; asks the `Module` where a value lives."""
+# -- scalars ------------------------------------------------------------------------------------------------
 
-    def __init__(self, module: Module) -> None:
-        self.module = module
-        self._scalars: dict[cst.CSTNode, tuple[HostRead, ...]] = {}
-        self._copies: dict[cst.Call, HostRead | None] = {}
 
-    # -- scalars ------------------------------------------------------------------------------------------------
+@question(yes="`{0}` waits for a value on the device", no="`{0}` reads no single value of a device tensor")
+def scalar_reads(module: Module, node: cst.CSTNode) -> tuple[HostRead, ...]:
+    """Return the reads of a device scalar that a call, slice, index, f-string or ``%`` format makes itself."""
+    return tuple(_of(module, node))
 
-    def scalars(self, node: cst.CSTNode) -> tuple[HostRead, ...]:
-        """Return the scalar reads that a call, slice, index, f-string or ``%`` format makes itself."""
-        if node not in self._scalars:
-            self._scalars[node] = tuple(self._of(node))
-        return self._scalars[node]
 
-    def _of(self, node: cst.CSTNode) -> Iterator[HostRead]:
-        if isinstance(node, cst.Call):
-            yield from self._of_call(node)
-        elif isinstance(node, cst.Subscript):
-            yield from self._of_subscript(node)
-        elif isinstance(node, cst.FormattedString):
-            for part in node.parts:
-                if isinstance(part, cst.FormattedStringExpression) and self._waits(part.expression):
-                    yield HostRead(node, part.expression, "format")
-        elif isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
-            yield from self._of_percent(node)
+def _of(module: Module, node: cst.CSTNode) -> Iterator[HostRead]:
+    if isinstance(node, cst.Call):
+        yield from _of_call(module, node)
+    elif isinstance(node, cst.Subscript):
+        yield from _of_subscript(module, node)
+    elif isinstance(node, cst.FormattedString):
+        for part in node.parts:
+            if isinstance(part, cst.FormattedStringExpression) and _waits(module, part.expression):
+                yield HostRead(node, part.expression, "format")
+    elif isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
+        yield from _of_percent(module, node)
 
-    def _of_call(self, call: cst.Call) -> Iterator[HostRead]:
-        func = call.func
-        written = self._method(call)
-        if written is not None and written[1:] == ("item", 0):
-            tensor = self.source(written[0])
-            if tensor is not None:
-                yield HostRead(call, tensor, "item")
-            return
-        name = self.module.name(func) or ""
-        if name in _CASTS and len(call.args) == 1 and not call.args[0].star:
-            tensor = self.source(call.args[0].value)
-            if tensor is not None:
-                yield HostRead(call, tensor, name.rpartition(".")[2])
-        elif name.startswith("math.") or name in ("builtins.range", "builtins.print"):
-            found = next((arg.value for arg in call.args if not arg.star and self._waits(arg.value)), None)
-            if found is not None:
-                yield HostRead(call, found, name.partition(".")[0] if name[0] == "m" else name.rpartition(".")[2])
-        elif name in _SIZE_FACTORIES or (isinstance(func, cst.Attribute) and func.attr.value in _SIZE_METHODS):
-            yield from self._of_sizes(call)
-        elif isinstance(func, cst.Attribute) and func.attr.value == "format" and isinstance(func.value, _LITERALS):
-            found = next((arg.value for arg in call.args if self._waits(arg.value)), None)
-            if found is not None:
-                yield HostRead(call, found, "format")
-        elif "." in name:
-            yield from self._of_helper(call, name)
 
-    def _of_helper(self, call: cst.Call, name: str) -> Iterator[HostRead]:
-        for read in self.module.argument_reads(name):
-            given = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == read.name]
-            if not given and not any(arg.star for arg in call.args[: read.position + 1]):
-                plain = [arg.value for arg in call.args if arg.keyword is None]
-                given = plain[read.position : read.position + 1]
-            if read.how in _SCALARS and given and self._waits(given[0]):
-                words = f"{name.rpartition('.')[2]}() reads `{read.name}` on the host"
-                yield HostRead(call, given[0], "helper", (Why(words, call, (read.module, read.node)),))
-                return
-
-    def _of_sizes(self, call: cst.Call) -> Iterator[HostRead]:
-        for arg in call.args:
-            if arg.keyword is None and not arg.star:
-                parts = [e.value for e in arg.value.elements] if isinstance(arg.value, cst.Tuple) else [arg.value]
-                for part in parts:
-                    if self._waits(part) and self.module.value(part).rank == 0:
-                        yield HostRead(call, part, "size")
-                        return
-
-    def _of_subscript(self, node: cst.Subscript) -> Iterator[HostRead]:
-        for item in node.slice:
-            part = item.slice
-            if isinstance(part, cst.Slice):
-                for bound in (part.lower, part.upper, part.step):
-                    if bound is not None and self._waits(bound):
-                        yield HostRead(node, bound, "slice")
-                        return
-            elif isinstance(part, cst.Index) and self._waits(part.value) and self._in_list(node):
-                yield HostRead(node, part.value, "index")
-                return
-
-    def _in_list(self, node: cst.Subscript) -> bool:
-        return self.module.value(node.value).kind in ("list", "tuple")
-
-    def _of_percent(self, node: cst.BinaryOperation) -> Iterator[HostRead]:
-        if self.module.value(node.left).kind != "str":
-            return
-        right = node.right
-        parts = [e.value for e in right.elements] if isinstance(right, cst.Tuple) else [right]
-        found = next((part for part in parts if self._waits(part)), None)
+def _of_call(module: Module, call: cst.Call) -> Iterator[HostRead]:
+    func = call.func
+    written = _method(module, call)
+    if written is not None and written[1:] == ("item", 0):
+        tensor = source(module, written[0])
+        if tensor is not None:
+            yield HostRead(call, tensor, "item")
+        return
+    name = module.name(func) or ""
+    if name in _CASTS and len(call.args) == 1 and not call.args[0].star:
+        tensor = source(module, call.args[0].value)
+        if tensor is not None:
+            yield HostRead(call, tensor, name.rpartition(".")[2])
+    elif name.startswith("math.") or name in ("builtins.range", "builtins.print"):
+        found = next((arg.value for arg in call.args if not arg.star and _waits(module, arg.value)), None)
         if found is not None:
-            yield HostRead(node, found, "format")
+            yield HostRead(call, found, name.partition(".")[0] if name[0] == "m" else name.rpartition(".")[2])
+    elif name in _SIZE_FACTORIES or (isinstance(func, cst.Attribute) and func.attr.value in _SIZE_METHODS):
+        yield from _of_sizes(module, call)
+    elif isinstance(func, cst.Attribute) and func.attr.value == "format" and isinstance(func.value, _LITERALS):
+        found = next((arg.value for arg in call.args if _waits(module, arg.value)), None)
+        if found is not None:
+            yield HostRead(call, found, "format")
+    elif "." in name:
+        yield from _of_helper(module, call, name)
 
-    def _waits(self, node: cst.BaseExpression) -> bool:
-        if isinstance(node, _PLAIN):
-            return False
-        return self.module.value(node).tensor and self.module.on_device(node) is True
 
-    def _summed(self, node: cst.BaseExpression) -> bool:
-        # ``total = 0`` and then ``total = total + loss``: a number only before the first step.
-        value = self.module.value(node)
-        return value.kind == "accumulated" and value.device in (CUDA, ACCEL) and self.module.accel
+def _of_helper(module: Module, call: cst.Call, name: str) -> Iterator[HostRead]:
+    for read in argument_reads(module, name):
+        given = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == read.name]
+        if not given and not any(arg.star for arg in call.args[: read.position + 1]):
+            plain = [arg.value for arg in call.args if arg.keyword is None]
+            given = plain[read.position : read.position + 1]
+        if read.how in _SCALARS and given and _waits(module, given[0]):
+            words = f"{name.rpartition('.')[2]}() reads `{read.name}` on the host"
+            yield HostRead(call, given[0], "helper", (Why(words, call, (read.module, read.node)),))
+            return
 
-    def _given(self, node: cst.BaseExpression) -> bool:
-        # A helper that is called with this and that: one of the calls in a loop passes a tensor on the device.
-        value = self.module.value(node)
-        unknown = value.kind == "?" or (value.tensor and value.device is None and value.origin is None)
-        return unknown and self.module.on_device_from(node) is not None
 
-    def _method(self, call: cst.Call) -> tuple[cst.BaseExpression, str, int] | None:
-        """Return receiver, name and number of arguments of a method call.
+def _of_sizes(module: Module, call: cst.Call) -> Iterator[HostRead]:
+    for arg in call.args:
+        if arg.keyword is None and not arg.star:
+            parts = [e.value for e in arg.value.elements] if isinstance(arg.value, cst.Tuple) else [arg.value]
+            for part in parts:
+                if _waits(module, part) and inferred(module, part).rank == 0:
+                    yield HostRead(call, part, "size")
+                    return
 
-        It may also be spelled by a wrapper: ``to = lambda x, *args: x.to(*args)``.
-        """
-        if isinstance(call.func, cst.Attribute) and not self.module.callees(call):
-            return call.func.value, call.func.attr.value, len(call.args)
-        match self.module.callees(call):
-            case (
-                cst.Lambda(
-                    params=cst.Parameters(params=[cst.Param(name=cst.Name(first)), *_]),
-                    body=cst.Call(func=cst.Attribute(value=cst.Name(receiver), attr=cst.Name(method))),
-                ),
-            ) if first == receiver and call.args and call.args[0].keyword is None and not call.args[0].star:
-                return call.args[0].value, method, len(call.args) - 1
-        return None
 
-    def source(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
-        """Return the device tensor that an expression is or, through plain copies and views, was; else None."""
-        if self._waits(node) or self._summed(node) or self._given(node):
-            return node
-        at: cst.CSTNode = node
-        while True:
-            if isinstance(at, (cst.Call, cst.Subscript)) and self._made_of_device(at):
-                return at
-            if isinstance(at, cst.Call) and isinstance(at.func, cst.Attribute) and at.func.attr.value in _PLAIN_STEPS:
-                at = at.func.value
-            elif isinstance(at, cst.Attribute) and at.attr.value in _PLAIN_STEPS:
-                at = at.value
-            else:
-                return None
-            if self._waits(at):
-                return at
+def _of_subscript(module: Module, node: cst.Subscript) -> Iterator[HostRead]:
+    for item in node.slice:
+        part = item.slice
+        if isinstance(part, cst.Slice):
+            for bound in (part.lower, part.upper, part.step):
+                if bound is not None and _waits(module, bound):
+                    yield HostRead(node, bound, "slice")
+                    return
+        elif isinstance(part, cst.Index) and _waits(module, part.value) and _in_list(module, node):
+            yield HostRead(node, part.value, "index")
+            return
 
-    def _moved(self, call: cst.Call, receiver: cst.BaseExpression) -> bool:
-        # Where nothing is known of the receiver, the author's ``.cpu()`` itself says that it may be on the device.
-        value = self.module.value(receiver)
-        unknown = value.kind == "?" or (value.tensor and value.device is None)
-        plain = not call.args and not self.module.callees(call)
-        return plain and unknown and value.origin != "batch" and self.module.accel
 
-    def _made_of_device(self, node: cst.Call | cst.Subscript) -> bool:
-        # ``accuracy(output, target)[0]``: an unknown function of device tensors whose result has ``.item()``.
-        call = node.value if isinstance(node, cst.Subscript) else node
-        if not isinstance(call, cst.Call) or self.module.value(node).kind != "?":
-            return False
-        if (
-            self.module.value(call).kind != "?"
-            or (self.module.name(call.func) or "").partition(".")[0] in _HOST_LIBRARIES
-        ):
-            return False
-        return any(self._waits(arg.value) for arg in call.args)
+def _in_list(module: Module, node: cst.Subscript) -> bool:
+    return inferred(module, node.value).kind in ("list", "tuple")
 
-    # -- copies -------------------------------------------------------------------------------------------------
 
-    def copy(self, call: cst.Call) -> HostRead | None:
-        """Return the copy of a device tensor to host memory that a method call makes, or None.
+def _of_percent(module: Module, node: cst.BinaryOperation) -> Iterator[HostRead]:
+    if inferred(module, node.left).kind != "str":
+        return
+    right = node.right
+    parts = [e.value for e in right.elements] if isinstance(right, cst.Tuple) else [right]
+    found = next((part for part in parts if _waits(module, part)), None)
+    if found is not None:
+        yield HostRead(node, found, "format")
 
-        Only what moves data counts: ``.numpy()`` behind ``.cpu()`` is free, and on a tensor that was not moved it
-        proves that the tensor is on the CPU, as it raises for any other.
-        """
-        if call not in self._copies:
-            self._copies[call] = self._copy(call)
-        return self._copies[call]
 
-    def _copy(self, call: cst.Call) -> HostRead | None:
-        found = self._method(call)
-        if found is None or found[1] not in _COPIES:
+def _waits(module: Module, node: cst.BaseExpression) -> bool:
+    if isinstance(node, _PLAIN):
+        return False
+    return inferred(module, node).tensor and on_device(module, node) is True
+
+
+def _summed(module: Module, node: cst.BaseExpression) -> bool:
+    # ``total = 0`` and then ``total = total + loss``: a number only before the first step.
+    value = inferred(module, node)
+    return value.kind == "accumulated" and value.device in (CUDA, ACCEL) and on_accelerator(module)
+
+
+def _given(module: Module, node: cst.BaseExpression) -> bool:
+    # A helper that is called with this and that: one of the calls in a loop passes a tensor on the device.
+    value = inferred(module, node)
+    unknown = value.kind == "?" or (value.tensor and value.device is None and value.origin is None)
+    return unknown and on_device_from(module, node) is not None
+
+
+def _method(module: Module, call: cst.Call) -> tuple[cst.BaseExpression, str, int] | None:
+    """Return receiver, name and number of arguments of a method call.
+
+    It may also be spelled by a wrapper: ``to = lambda x, *args: x.to(*args)``.
+    """
+    if isinstance(call.func, cst.Attribute) and not callees_of(module, call):
+        return call.func.value, call.func.attr.value, len(call.args)
+    match callees_of(module, call):
+        case (
+            cst.Lambda(
+                params=cst.Parameters(params=[cst.Param(name=cst.Name(first)), *_]),
+                body=cst.Call(func=cst.Attribute(value=cst.Name(receiver), attr=cst.Name(method))),
+            ),
+        ) if first == receiver and call.args and call.args[0].keyword is None and not call.args[0].star:
+            return call.args[0].value, method, len(call.args) - 1
+    return None
+
+
+def source(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the device tensor that an expression is or, through plain copies and views, was; else None."""
+    if _waits(module, node) or _summed(module, node) or _given(module, node):
+        return node
+    at: cst.CSTNode = node
+    while True:
+        if isinstance(at, (cst.Call, cst.Subscript)) and _made_of_device(module, at):
+            return at
+        if isinstance(at, cst.Call) and isinstance(at.func, cst.Attribute) and at.func.attr.value in _PLAIN_STEPS:
+            at = at.func.value
+        elif isinstance(at, cst.Attribute) and at.attr.value in _PLAIN_STEPS:
+            at = at.value
+        else:
             return None
-        receiver, method, _ = found
-        if not self._waits(receiver) and not self._summed(receiver) and not self._given(receiver):
-            return HostRead(call, receiver, method) if method == "cpu" and self._moved(call, receiver) else None
-        if method in ("cpu", "tolist") or (method == "to" and self.module.value(call).device == CPU):
-            return HostRead(call, receiver, method)
+        if _waits(module, at):
+            return at
+
+
+def _moved(module: Module, call: cst.Call, receiver: cst.BaseExpression) -> bool:
+    # Where nothing is known of the receiver, the author's ``.cpu()`` itself says that it may be on the device.
+    value = inferred(module, receiver)
+    unknown = value.kind == "?" or (value.tensor and value.device is None)
+    plain = not call.args and not callees_of(module, call)
+    return plain and unknown and value.origin != "batch" and on_accelerator(module)
+
+
+def _made_of_device(module: Module, node: cst.Call | cst.Subscript) -> bool:
+    # ``accuracy(output, target)[0]``: an unknown function of device tensors whose result has ``.item()``.
+    call = node.value if isinstance(node, cst.Subscript) else node
+    if not isinstance(call, cst.Call) or inferred(module, node).kind != "?":
+        return False
+    if inferred(module, call).kind != "?" or (module.name(call.func) or "").partition(".")[0] in _HOST_LIBRARIES:
+        return False
+    return any(_waits(module, arg.value) for arg in call.args)
+
+
+# -- copies -------------------------------------------------------------------------------------------------
+
+
+@question(yes="`{0}` copies a device tensor to the host", no="`{0}` copies no device tensor to the host")
+def host_copy(module: Module, call: cst.Call) -> HostRead | None:
+    """Return the copy of a device tensor to host memory that a method call makes, or None.
+
+    Only what moves data counts: ``.numpy()`` behind ``.cpu()`` is free, and on a tensor that was not moved it
+    proves that the tensor is on the CPU, as it raises for any other.
+    """
+    found = _method(module, call)
+    if found is None or found[1] not in _COPIES:
         return None
+    receiver, method, _ = found
+    if not _waits(module, receiver) and not _summed(module, receiver) and not _given(module, receiver):
+        return HostRead(call, receiver, method) if method == "cpu" and _moved(module, call, receiver) else None
+    if method in ("cpu", "tolist") or (method == "to" and inferred(module, call).device == CPU):
+        return HostRead(call, receiver, method)
+    return None
+
+
+@question(
+    yes="the call `{answer}` passes a tensor on the accelerator", no="no hot call passes a tensor on the accelerator"
+)
+def on_device_from(module: Module, node: cst.BaseExpression) -> cst.Call | None:
+    """Return a hot call of the function around `node` that makes the expression a tensor on the accelerator."""
+    function = module.function(node)
+    sites = call_sites(module, function) if function is not None else []
+    if function is None or len(sites) > _MAX_SITES or not on_accelerator(module):
+        return None
+    for site in sites:
+        if heat_of(module, site).hot and not is_benchmark(module, site):
+            value = seen_from(values(module), node, function, site)
+            if lives(module, value) or (value.kind == "accumulated" and value.device in (CUDA, ACCEL)):
+                return site
+    return None

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic.device.host_reads import HostRead
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.flow import writes_of
+from torchlint.semantic.device.host_reads import HostRead, host_copy
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
 from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.place import named_device
 from torchlint.semantic.values.value import ACCEL, CUDA
-
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
 
 _DEPTH = 6
 
@@ -37,6 +39,7 @@ class RoundTrip:
     through: tuple[str, ...]
 
 
+@question(yes="the data went to the host and comes back", no="`{0}` is not the end of a trip to the host")
 def round_trip(module: Module, back: cst.Call) -> RoundTrip | None:
     """Return the trip that ends in `back`: a tensor made of host data and moved, or made with ``device=``."""
     maker = _maker(module, back)
@@ -47,7 +50,7 @@ def round_trip(module: Module, back: cst.Call) -> RoundTrip | None:
     for expr in _sources(module, data, maker, _DEPTH, set()):
         for call in module.within(expr, cst.Call):
             assert isinstance(call, cst.Call)
-            copy = module.host_copy(call)
+            copy = host_copy(module, call)
             if copy is not None:
                 return RoundTrip(copy, back, maker, module.is_within(call, data), tuple(through))
             through.append(module.name(call.func) or "")
@@ -57,11 +60,11 @@ def round_trip(module: Module, back: cst.Call) -> RoundTrip | None:
 def _maker(module: Module, back: cst.Call) -> cst.Call | None:
     """Return the call that makes a tensor of host data, where `back` brings that tensor to a device."""
     if module.name(back.func) in torch_api.DATA_FACTORIES:
-        device = module.keyword(back, "device")
-        return back if device is not None and module.devlike(device) in (CUDA, ACCEL) else None
+        device = keyword_argument(module, back, "device")
+        return back if device is not None and named_device(module, device) in (CUDA, ACCEL) else None
     if not isinstance(back.func, cst.Attribute) or back.func.attr.value not in ("to", "cuda"):
         return None
-    if module.value(back).device not in (CUDA, ACCEL):
+    if inferred(module, back).device not in (CUDA, ACCEL):
         return None
     at: cst.CSTNode = back.func.value
     while isinstance(at, (cst.Call, cst.Attribute)):
@@ -94,7 +97,7 @@ def _sources(
 def _origin(module: Module, name: str, before: cst.CSTNode) -> cst.BaseExpression | None:
     scope_node: cst.CSTNode = module.function(before) or module.root
     own = module.small_statement(before)
-    for write in reversed([w for w in module.writes(scope_node, name) if module.before(w, before)]):
+    for write in reversed([w for w in writes_of(module, scope_node, name) if module.before(w, before)]):
         at = module.small_statement(write)
         if at is not None and at is own:
             continue

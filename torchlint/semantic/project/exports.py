@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.code.bindings import top_level
+from torchlint.semantic.code.flow import writes_of
+from torchlint.semantic.code.guards import conditions_around, on_error_path
+from torchlint.semantic.code.scopes import own_method
+from torchlint.semantic.module import Module
+from torchlint.semantic.time.autograd import no_grad
+from torchlint.semantic.time.heat import function_heat, heat_of
+from torchlint.semantic.values.inferred import batch_device, class_attribute, returned_by
 from torchlint.semantic.values.value import UNKNOWN, Value
 
 if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
     from torchlint.semantic.time.heat import Heat
 
 _STEPS = frozenset(("detach data numpy cpu float double squeeze clone mean sum").split())
@@ -59,7 +66,7 @@ def exported(module: Module, value: Value) -> Value:
     return value.but(
         node=None,
         name=name,
-        device=value.device or (module.batch_device(value) if value.kind == "loader" else None),
+        device=value.device or (batch_device(module, value) if value.kind == "loader" else None),
         item=exported(module, value.item) if value.item is not None else None,
         items=tuple(exported(module, each) for each in value.items) if value.items is not None else None,
     )
@@ -81,7 +88,7 @@ def returned(module: Module, name: str, call: cst.Call, given: list[Value]) -> V
         elif position < len(names):
             env[names[position]] = plain(value)
             position += 1
-    return exported(module, module.returned(function, env))
+    return exported(module, returned_by(module, function, env))
 
 
 def shape(call: cst.Call) -> tuple[str, ...]:
@@ -101,14 +108,14 @@ def plain(value: Value) -> Value:
 def method_returned(module: Module, cls: str, name: str) -> Value | None:
     """Return what a method gives that the class itself defines; None where it defines none."""
     found = _class(module, cls)
-    method = module.own_method(found, name) if found is not None else None
-    return exported(module, module.returned(method)) if method is not None else None
+    method = own_method(module, found, name) if found is not None else None
+    return exported(module, returned_by(module, method)) if method is not None else None
 
 
 def attribute(module: Module, cls: str, name: str) -> Value:
     """Return what ``self.name`` holds by what the class and its relatives in the file assign."""
     found = _class(module, cls)
-    return exported(module, module.class_attribute(found, name)) if found is not None else UNKNOWN
+    return exported(module, class_attribute(module, found, name)) if found is not None else UNKNOWN
 
 
 def callers(module: Module, cls: str, method: str) -> Iterator[Caller]:
@@ -119,13 +126,13 @@ def callers(module: Module, cls: str, method: str) -> Iterator[Caller]:
             case cst.Call(func=cst.Attribute(value=cst.Name("self"), attr=cst.Name(name))) if name == method:
                 function = module.function(call)
                 if function is None or function.name.value != method:
-                    yield Caller(module.heat(call), module.no_grad(call), call, module)
+                    yield Caller(heat_of(module, call), no_grad(module, call), call, module)
 
 
 def argument_reads(module: Module, name: str) -> tuple[ArgumentRead, ...]:
     """Return the arguments that a function reads on the host whenever it gets a tensor for them."""
     function = _function(module, name)
-    if function is None or module.function_heat(function).hot:
+    if function is None or function_heat(module, function).hot:
         return ()  # A hot helper's own file reports it.
     params = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
     out = []
@@ -134,7 +141,7 @@ def argument_reads(module: Module, name: str) -> tuple[ArgumentRead, ...]:
         found = _read_name(module, call)
         if found is None or found[0] not in params or not _always(module, call, function):
             continue
-        writes = module.writes(function.body, found[0])
+        writes = writes_of(module, function.body, found[0])
         if not any(
             module.before(write, call) and not module.is_within(call, module.statement(write)) for write in writes
         ):
@@ -163,18 +170,18 @@ def _read_name(module: Module, call: cst.Call) -> tuple[str, str] | None:
 
 def _always(module: Module, node: cst.CSTNode, function: cst.FunctionDef) -> bool:
     """Say whether a call of `function` with tensors comes to `node`: nothing but a test of types stands before it."""
-    for test, needed in module.tests(node, function):
+    for test, needed in conditions_around(module, node, function):
         plain = isinstance(test, cst.Call) and needed and module.name(test.func) in _TESTS
         if not plain:
             return False
-    return not module.error_path(node) and not module.loops(node)
+    return not on_error_path(module, node) and not module.loops(node)
 
 
 def _function(module: Module, name: str) -> cst.FunctionDef | None:
-    found = module.top_level(name)
+    found = top_level(module, name)
     return found if isinstance(found, cst.FunctionDef) else None
 
 
 def _class(module: Module, name: str) -> cst.ClassDef | None:
-    found = module.top_level(name)
+    found = top_level(module, name)
     return found if isinstance(found, cst.ClassDef) else None

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from torchlint.semantic.module import Module
 
+
 T = TypeVar("T")
 _SEPARATOR = ".py:"
 _NO_LINEAGE = Lineage()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.semantic.code.flow import Flow
-from torchlint.semantic.code.scopes import Scopes
+from torchlint.semantic.code.flow import Flow, flow
+from torchlint.semantic.code.scopes import Scopes, scopes
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
 from torchlint.semantic.torch import api as torch_api
 
 
@@ -28,7 +30,7 @@ class Autograd:
             return None
         if self._switched:
             return None
-        function = self._scopes.function(node)
+        function = self._scopes.tree.function(node)
         return self._function(function) if function is not None else False
 
     def _is_switch(self, call: cst.CSTNode) -> bool:
@@ -43,9 +45,9 @@ class Autograd:
 
     def _callers(self, function: cst.FunctionDef) -> bool | None:
         step = function.name.value in torch_api.STEP_METHODS and function.name.value != "training_step"
-        if step and self._scopes.is_lightning(self._scopes.class_of(function)):
+        if step and self._scopes.is_lightning(self._scopes.tree.class_of(function)):
             return True
-        sites = [s for s in self._flow.sites(function) if self._scopes.function(s) is not function]
+        sites = [s for s in self._flow.sites(function) if self._scopes.tree.function(s) is not function]
         verdicts = {self.no_grad(site) for site in (*sites, *self._named_alike(function))}
         verdicts.update(caller.no_grad for caller in self._flow.callers_outside(function))
         if len(verdicts) > 1:
@@ -64,4 +66,16 @@ class Autograd:
             call = tree.parents.get(above) if isinstance(above, cst.Attribute) and above.attr is name else None
             if isinstance(call, cst.Call) and call.func is above:
                 calls.append(call)
-        return [c for c in calls if not self._flow.callees(c) and self._scopes.function(c) is not function]
+        return [c for c in calls if not self._flow.callees(c) and self._scopes.tree.function(c) is not function]
+
+
+@question(ground=True)
+def autograd(module: Module) -> Autograd:
+    """Return where autograd is off."""
+    return Autograd(scopes(module), flow(module))
+
+
+@question(yes="autograd is off here", no="autograd is on here, or a caller decides", ground=True, remember=False)
+def no_grad(module: Module, node: cst.CSTNode) -> bool | None:
+    """Say whether autograd is off at `node`: by the text around it, or as every caller in the file has it off."""
+    return autograd(module).no_grad(node)

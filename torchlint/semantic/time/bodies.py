@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.flow import callees_of, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import Function
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.time.iterations import carried_reads, spelled_alike
 from torchlint.semantic.torch import api as torch_api
-
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
+from torchlint.semantic.values.inferred import inferred
 
 _PLAIN_BUILTINS = frozenset(
     "builtins." + n
@@ -23,7 +25,8 @@ _LEAVES = (cst.Break, cst.Return, cst.Raise, cst.Yield, cst.Await, cst.With, cst
 _NOT_ELEMENTWISE = ("torch.nn.", "torch.autograd.", "torch.distributed.", "torch.cuda.", "torch.utils.", "torch.save")
 
 
-def sized(module: Module, node: cst.CSTNode | None, depth: int = 3) -> bool:
+@question(yes="`{0}` is a size of a tensor", no="`{0}` is not a size of a tensor")
+def is_size(module: Module, node: cst.CSTNode | None, depth: int = 3) -> bool:
     """Say whether a number is a size of a tensor: ``x.shape[0]``, ``x.size(1)``, ``len(x)``, or computed from one."""
     match node:
         case cst.Subscript(value=holder):
@@ -31,12 +34,12 @@ def sized(module: Module, node: cst.CSTNode | None, depth: int = 3) -> bool:
         case cst.Call(func=cst.Attribute(attr=cst.Name(value="size" | "numel")), args=[_, *_]):
             return True
         case cst.Call(func=cst.Name(value="len"), args=[cst.Arg(value=holder)]):
-            value = module.value(holder)
+            value = inferred(module, holder)
             return value.tensor and not value.loose
         case cst.Call(func=cst.Name(value="int" | "min" | "max"), args=args):
-            return any(sized(module, arg.value, depth) for arg in args)
+            return any(is_size(module, arg.value, depth) for arg in args)
         case cst.BinaryOperation(left=left, right=right):
-            return sized(module, left, depth) or sized(module, right, depth)
+            return is_size(module, left, depth) or is_size(module, right, depth)
         case cst.Name() if depth:
             return _name_sized(module, node, depth)
     return False
@@ -48,16 +51,16 @@ def _shape_of_tensor(module: Module, node: cst.CSTNode) -> bool:
             cst.Attribute(attr=cst.Name(value="shape"), value=holder)
             | cst.Call(func=cst.Attribute(attr=cst.Name(value="size"), value=holder), args=[])
         ):
-            return module.value(holder).kind not in ("ndarray", "list")
+            return inferred(module, holder).kind not in ("ndarray", "list")
     return False
 
 
 def _name_sized(module: Module, node: cst.Name, depth: int) -> bool:
-    definition = module.definition(node)
+    definition = sole_definition(module, node)
     if definition is not None:
-        return sized(module, definition, depth - 1)
+        return is_size(module, definition, depth - 1)
     function = module.function(node) or module.root
-    writes = module.writes(function, node.value)
+    writes = writes_of(module, function, node.value)
     statements = [module.small_statement(write) for write in writes]
     unpacked = [s for s in statements if isinstance(s, cst.Assign) and not isinstance(s.targets[0].target, cst.Name)]
     return (
@@ -77,16 +80,17 @@ def _unpacks_size(module: Module, statement: cst.Assign, name: cst.Name, depth: 
     ):
         return False
     pairs = zip(target.elements, value.elements, strict=True)
-    return any(t.value.deep_equals(name) and sized(module, v.value, depth - 1) for t, v in pairs)
+    return any(t.value.deep_equals(name) and is_size(module, v.value, depth - 1) for t, v in pairs)
 
 
-def independent(module: Module, loop: cst.For) -> bool:
+@question(yes="no iteration needs an earlier one", no="an iteration needs what an earlier one made, or ends the loop")
+def independent_rounds(module: Module, loop: cst.For) -> bool:
     """Say whether no iteration of a loop needs what an earlier one has made, and none ends the loop.
 
     Running sums and lists that only grow do not count as needing.
     """
     body = loop.body
-    if any(True for _ in module.within(body, *_LEAVES)) or loop.orelse is not None or module.carried(loop):
+    if any(True for _ in module.within(body, *_LEAVES)) or loop.orelse is not None or carried_reads(module, loop):
         return False
     for target in _targets(module, body):
         if isinstance(target, cst.Attribute):
@@ -109,7 +113,7 @@ def _reads_other(module: Module, body: cst.CSTNode, target: cst.Subscript) -> bo
     holder = target.value
     while isinstance(holder, cst.Subscript):
         holder = holder.value
-    for use in module.same(body, holder):
+    for use in spelled_alike(module, body, holder):
         above = module.parent(use)
         if isinstance(above, cst.Subscript) and above.value is use and above.deep_equals(target):
             continue
@@ -129,12 +133,13 @@ def _grown_and_read(module: Module, body: cst.CSTNode, call: cst.Call) -> bool:
     func = call.func
     if not isinstance(func, cst.Attribute) or func.attr.value not in _GROWERS:
         return False
-    uses = module.same(body, func.value)
+    uses = spelled_alike(module, body, func.value)
     receivers = [c.func for c in _calls(module, body)]
     grows = [f.value for f in receivers if isinstance(f, cst.Attribute) and f.attr.value in _GROWERS]
     return any(use not in grows for use in uses)
 
 
+@question(yes="the loop does tensor work only", no="the loop does more than tensor work")
 def only_tensor_work(module: Module, body: cst.CSTNode, depth: int = 2) -> bool:
     """Say whether every call inside `body` is a torch operation, a list's ``append``, or a function of only such."""
     return all(_plain(module, call, depth) for call in _calls(module, body))
@@ -149,7 +154,7 @@ def _plain(module: Module, call: cst.Call, depth: int) -> bool:
         return True
     func = call.func
     if isinstance(func, cst.Attribute) and name is None:
-        value = module.value(func.value)
+        value = inferred(module, func.value)
         method = func.attr.value
         if value.kind in ("tensor", "accumulated", "number", "shape"):
             return not value.loose or method in torch_api.TENSOR_ONLY_METHODS or method in torch_api.REDUCTIONS
@@ -157,7 +162,7 @@ def _plain(module: Module, call: cst.Call, depth: int) -> bool:
             return value.kind in ("list", "?")
         if method in torch_api.TENSOR_ONLY_METHODS:
             return True
-    callees = module.callees(call)
+    callees = callees_of(module, call)
     return bool(callees) and depth > 0 and all(_function_plain(module, f, depth - 1) for f in callees)
 
 
@@ -168,4 +173,4 @@ def _function_plain(module: Module, function: Function, depth: int) -> bool:
     return only_tensor_work(module, body, depth)
 
 
-__all__ = ["independent", "only_tensor_work", "sized"]
+__all__ = ["independent_rounds", "is_size", "only_tensor_work"]

@@ -7,19 +7,19 @@ import fnmatch
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic.code.flow import Flow
-from torchlint.semantic.code.guards import Guards
-from torchlint.semantic.code.scopes import Scopes
+from torchlint.semantic.code.flow import Flow, flow
+from torchlint.semantic.code.guards import Guards, guards
+from torchlint.semantic.code.scopes import Scopes, scopes
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, Tree
-from torchlint.semantic.time.loops import LoopKind, Loops
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.time.loops import LoopKind, Loops, loops
 from torchlint.semantic.values.evidence import is_model_name
-
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
+from torchlint.semantic.values.facts import values
+from torchlint.semantic.values.value import Value
 
 _LOSS_NAME = re.compile(r"(^|_)(loss|losses|criterion)(_|$|fn|func)|[a-z]Loss$", re.IGNORECASE)
 _NOT_LOSS = re.compile(
@@ -128,7 +128,7 @@ class HeatMap:
         return self._heats[node]
 
     def _heat(self, node: cst.CSTNode, depth: int) -> Heat:
-        function = self.scopes.function(node)
+        function = self.scopes.tree.function(node)
         child = node
         epoch: Heat | None = None
         for above in self.tree.ancestors(node):
@@ -151,7 +151,7 @@ class HeatMap:
 
     def may_be_hot(self, node: cst.CSTNode) -> bool:
         """Say whether anything in the function around `node`, or at the file's top level, may be hot; a cheap bound."""
-        owner = self.scopes.function(node) or self.tree.root
+        owner = self.scopes.tree.function(node) or self.tree.root
         if owner not in self._some:
             self._some[owner] = (isinstance(owner, cst.FunctionDef) and self.function_heat(owner).hot) or any(
                 self.loops.kind(loop) in (LoopKind.TRAIN, LoopKind.EVAL) for loop in self.tree.within(owner, *LOOPS)
@@ -185,14 +185,14 @@ class HeatMap:
         if depth == 0:
             return best
         for site in self.flow.sites(function):
-            if self.scopes.function(site) is function:
+            if self.scopes.tree.function(site) is function:
                 continue
             found = self.heat(site, depth - 1)
             if found.grade > best.grade:
                 name = function.name.value
                 best = Heat(found.grade, (Why(f"{name}() is called", site), *found.why))
         best = max((best, *self._from_base_classes(function)), key=lambda heat: heat.grade)
-        owner = self.scopes.function(function)
+        owner = self.scopes.tree.function(function)
         if owner is not None and not self.flow.sites(function) and self.flow.escapes(function):
             found = self.heat(function, depth - 1)
             if found.grade > best.grade:
@@ -208,7 +208,7 @@ class HeatMap:
 
     def _role(self, function: cst.FunctionDef) -> Heat:
         name = function.name.value
-        cls = self.scopes.class_of(function) if self.scopes.is_method(function) else None
+        cls = self.scopes.tree.class_of(function) if self.scopes.is_method(function) else None
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in self.assume_hot):
             return Heat(Grade.TRAIN, (Why(f"{name}() matches assume-hot", function),))
         if cls is not None:
@@ -269,7 +269,7 @@ class HeatMap:
 
     def inner_loop(self, node: cst.CSTNode, heat: Heat) -> cst.CSTNode | None:
         """Return the innermost loop or comprehension between `node` and its hot loop or function, if any."""
-        function = self.scopes.function(node)
+        function = self.scopes.tree.function(node)
         child = node
         for above in self.tree.ancestors(node):
             if above is heat.loop or above is function:
@@ -286,3 +286,52 @@ def _takes_all(function: cst.FunctionDef) -> bool:
     """Say whether a parameter is annotated as a whole data set, not as a batch of it."""
     hints = [param.annotation.annotation for param in function.params.params if param.annotation is not None]
     return any(_ALL_DATA.search(cst.Module([]).code_for_node(hint)) for hint in hints)
+
+
+@question(ground=True)
+def heat_map(module: Module) -> HeatMap:
+    """Return how often the code of a file runs."""
+    return HeatMap(
+        module.tree,
+        scopes(module),
+        flow(module),
+        guards(module),
+        loops(module),
+        module.assume_hot,
+        lambda function: _takes_tensors(module, function),
+    )
+
+
+@question(yes="the line runs often", no="the line runs seldom", ground=True)
+def heat_of(module: Module, node: cst.CSTNode) -> Heat:
+    """Return how often `node` runs; throttled places are cold."""
+    return heat_map(module).heat(node)
+
+
+@question(yes="the line runs often", no="the line runs seldom", ground=True)
+def may_be_hot(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether anything in the function around `node` may be hot: False is certain, and cheaper than `heat`."""
+    return heat_map(module).may_be_hot(node)
+
+
+@question(yes="the line runs often", no="the line runs seldom", ground=True, remember=False)
+def function_heat(module: Module, function: cst.FunctionDef) -> Heat:
+    """Return how often a function's body runs."""
+    return heat_map(module).function_heat(function)
+
+
+@question(yes="a loop within the step repeats it", no="no loop within the step repeats it")
+def inner_loop(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
+    """Return the loop or comprehension that repeats `node` within one hot step, or None."""
+    return heat_map(module).inner_loop(node, heat_of(module, node))
+
+
+def _takes_tensors(module: Module, function: cst.FunctionDef) -> bool:
+    env = values(module).run(function, 0)
+    first = [p.name.value for p in function.params.params if p.name.value not in ("self", "cls")]
+    return any(env.values.name_evidence(function, name, Value()).tensor for name in first) or any(
+        name is not None and name.startswith("torch.")
+        for call in module.within(function.body, cst.Call)
+        if isinstance(call, cst.Call)
+        for name in (module.name(call.func),)
+    )

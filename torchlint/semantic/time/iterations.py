@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torchlint.semantic.code.flow import Flow
+from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.tree import COMPREHENSIONS, Comprehension, Loop, Tree
-from torchlint.semantic.values.facts import Values
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.values.facts import Values, values
 
 _WRAPPERS = ("builtins.enumerate", "builtins.reversed", "builtins.list", "builtins.tuple", "builtins.sorted")
 _STRUCTURE = re.compile(
@@ -222,3 +224,57 @@ class Iterations:
 
     def _body_writes(self, loop: Loop) -> list[cst.Name]:
         return [n for n in self.tree.within(loop.body, cst.Name) if isinstance(n, cst.Name) and self.flow.is_write(n)]
+
+
+@question(ground=True)
+def iterations(module: Module) -> Iterations:
+    """Return what the loops of a file go over."""
+    return Iterations(module.tree, module.names, flow(module), values(module))
+
+
+@question(yes="the loop goes over one thing", no="it is not known what the loop goes over", ground=True)
+def goes_over(module: Module, loop: cst.For | cst.CompFor) -> list[Goes]:
+    """Return what a loop goes over, seen through ``enumerate``, ``zip`` and the like."""
+    return iterations(module).over(loop)
+
+
+@question(
+    yes="the loop runs {answer} times, as the source says", no="how often the loop runs is not known", ground=True
+)
+def iteration_count(module: Module, loop: Loop | cst.CompFor) -> int | None:
+    """Return how often a loop runs where the source says it in literals."""
+    return iterations(module).count(loop)
+
+
+@question(
+    yes="the loop goes over parts of a network (layers, heads, parameters), not over data",
+    no="the loop goes over data, not over parts of a network",
+    ground=True,
+)
+def is_structural(module: Module, loop: Loop | cst.CompFor) -> bool:
+    """Say whether a loop goes over parts of a network (layers, heads, parameters), not over data."""
+    return iterations(module).structural(loop)
+
+
+@question(yes="every iteration starts `{1}` anew", no="`{1}` grows over the iterations", ground=True)
+def is_reset(module: Module, loop: Loop, place: cst.CSTNode, at: cst.CSTNode) -> bool:
+    """Say whether every iteration binds a place (``x``, ``self.x``, ``d[k]``) anew before it comes to `at`."""
+    return iterations(module).reset(loop, place, at)
+
+
+@question(yes="an iteration reads what an earlier one has bound", no="no iteration needs an earlier one", ground=True)
+def carried_reads(module: Module, loop: Loop) -> list[cst.Name]:
+    """Return the reads in a loop's body that may find what an earlier iteration has bound."""
+    return iterations(module).carried(loop)
+
+
+@question(ground=True)
+def spelled_alike(module: Module, scope: cst.CSTNode, place: cst.CSTNode) -> list[cst.CSTNode]:
+    """Return the expressions inside `scope` that are spelled like a name, attribute or subscript."""
+    return iterations(module).same(scope, place)
+
+
+@question(yes="`{0}` is {answer}", no="`{0}` is no literal number", ground=True, remember=False)
+def number_of(module: Module, node: cst.CSTNode | None) -> int | None:
+    """Return the whole number that an expression spells, also through one assignment."""
+    return iterations(module).number(node)

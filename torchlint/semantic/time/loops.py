@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic.code.flow import Flow
+from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.names import Names, dotted_text
-from torchlint.semantic.code.scopes import Scopes
+from torchlint.semantic.code.scopes import Scopes, scopes
 from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, Tree
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.values.facts import values
 
 if TYPE_CHECKING:
     from torchlint.semantic.values.facts import Values
@@ -220,3 +223,42 @@ class Loops:
             if depth and any(self.has_model_call(callee, depth - 1) for callee in self.flow.callees(call)):
                 return True
         return False
+
+
+@question(ground=True)
+def loops(module: Module) -> Loops:
+    """Return what the loops of a file do."""
+    return Loops(module.tree, module.names, scopes(module), flow(module), values(module))
+
+
+@question(
+    yes="one iteration of the loop is: {answer}",
+    no="one iteration of the loop is: {answer}",
+    ground=True,
+    remember=False,
+)
+def loop_kind(module: Module, loop: cst.CSTNode) -> LoopKind:
+    """Say what one iteration of a For or While loop is."""
+    return loops(module).kind(loop)
+
+
+@question(yes="`{0}` is a backward or optimizer step", no="`{0}` is no backward or optimizer step", ground=True)
+def is_step(module: Module, call: cst.Call) -> bool:
+    """Say whether a call is a backward pass, an optimizer step or a gradient scaler's step."""
+    return loops(module).is_step(call)
+
+
+@question(
+    yes="the loop holds a backward pass or an optimizer step",
+    no="the loop holds no backward or optimizer step",
+    ground=True,
+)
+def steps_of(module: Module, loop: cst.CSTNode) -> list[cst.Call]:
+    """Return the backward and optimizer step calls of one loop."""
+    return loops(module).steps(loop)
+
+
+@question(yes="a model runs in there", no="no model runs in there", ground=True)
+def has_model_call(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a model runs inside `node`, or in a local function called from there."""
+    return loops(module).has_model_call(node)

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.flow import call_sites, callees_of
+from torchlint.semantic.code.guards import conditions_around, on_error_path
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.scopes import method_of
 from torchlint.semantic.code.tree import LOOPS, callee
-from torchlint.semantic.part import Part
-from torchlint.semantic.time.loops import LoopKind
-
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.time.iterations import goes_over, iteration_count
+from torchlint.semantic.time.loops import LoopKind, is_step, loop_kind
+from torchlint.semantic.values.inferred import inferred
 
 _INVESTIGATION = re.compile(
     r"(^|[_/\-.])(debug\w*|repro\w*|issue\w*|minimal|scratch|bench\w*|profil\w*|perf|timing|sanity\w*)([_/\-.0-9]|$)"
@@ -34,45 +37,16 @@ _DEPTH = 3
 _INLINED = 2
 
 
-class Upkeep(Part):
-    """The part of `Module` that knows what is switched on around training, and what is compiled."""
-
-    _regions: dict[cst.FunctionDef, cst.BaseExpression] | None = None
-
-    def on_demand(self, node: cst.CSTNode) -> bool:
-        """Say whether `node` runs only when somebody asks for it, or in code written to investigate something."""
-        return on_demand(self._module, node, _DEPTH)
-
-    def runs_training(self, place: cst.CSTNode) -> bool:
-        """Say whether code inside `place`, or a function called from there, does training steps."""
-        return runs_training(self._module, place, _DEPTH)
-
-    def training_loop(self, place: cst.CSTNode) -> bool:
-        """Say whether code inside `place`, or a function called from there, trains for more than a few steps."""
-        return runs_training(self._module, place, _DEPTH, loops_alone=True)
-
-    def over_parameters(self, loop: cst.For | cst.CompFor) -> str | None:
-        """Return the name that a loop over a model's or a group's parameters gives to each of them."""
-        return over_parameters(self._module, loop)
-
-    def compiled_by(self, node: cst.CSTNode) -> cst.BaseExpression | None:
-        """Return the ``torch.compile`` of this file into whose graph the code at `node` goes, or None."""
-        if self._regions is None:
-            self._regions = regions(self._module)
-        function = self._module.function(node)
-        return self._regions.get(function) if function is not None else None
-
-
 # -- debug switches -------------------------------------------------------------------------------------------------
 
 
-def on_demand(module: Module, node: cst.CSTNode, depth: int) -> bool:
+def _on_demand(module: Module, node: cst.CSTNode, depth: int) -> bool:
     """Say whether `node` runs only when somebody asks for it, or in code written to investigate something."""
-    if module.bench(node) or module.error_path(node):
+    if is_benchmark(module, node) or on_error_path(module, node):
         return True
     if _INVESTIGATION.search(module.filename.replace("\\", "/").rpartition("/")[2]):
         return True
-    if any(not _always(test) for test, _ in module.tests(node)):
+    if any(not _always(test) for test, _ in conditions_around(module, node)):
         return True
     for above in module.ancestors(node):
         if isinstance(above, (cst.FunctionDef, cst.ClassDef)) and _INVESTIGATION.search(above.name.value):
@@ -82,8 +56,8 @@ def on_demand(module: Module, node: cst.CSTNode, depth: int) -> bool:
     function = module.function(node)
     if function is None or depth == 0:
         return False
-    sites = [site for site in module.call_sites(function) if not module.is_within(site, function)]
-    return bool(sites) and all(on_demand(module, site, depth - 1) for site in sites)
+    sites = [site for site in call_sites(module, function) if not module.is_within(site, function)]
+    return bool(sites) and all(_on_demand(module, site, depth - 1) for site in sites)
 
 
 def _always(test: cst.BaseExpression) -> bool:
@@ -97,36 +71,36 @@ def _always(test: cst.BaseExpression) -> bool:
     return text == "__name__" or bool(_ALWAYS.search(text))
 
 
-def runs_training(module: Module, place: cst.CSTNode, depth: int, loops_alone: bool = False) -> bool:
+def _runs_training(module: Module, place: cst.CSTNode, depth: int, loops_alone: bool = False) -> bool:
     """Say whether code inside `place`, or a function called from there, does training steps.
 
     With `loops_alone` only loops count that nothing ends after a few steps, not single steps.
     """
     for loop in module.within(place, *LOOPS):
-        kind = module.loop_kind(loop)
+        kind = loop_kind(module, loop)
         if kind is LoopKind.TRAIN and not (loops_alone and _bounded(module, loop)):
             return True
         if kind is LoopKind.EPOCH and not loops_alone:
             return True
     calls = [c for c in module.within(place, cst.Call) if isinstance(c, cst.Call)]
-    if any((not loops_alone and module.is_step(call)) or _starts_training(module, call) for call in calls):
+    if any((not loops_alone and is_step(module, call)) or _starts_training(module, call) for call in calls):
         return True
-    callees = [f for call in calls for f in module.callees(call) if isinstance(f, cst.FunctionDef)]
-    return depth > 0 and any(runs_training(module, callee.body, depth - 1, loops_alone) for callee in callees)
+    callees = [f for call in calls for f in callees_of(module, call) if isinstance(f, cst.FunctionDef)]
+    return depth > 0 and any(_runs_training(module, callee.body, depth - 1, loops_alone) for callee in callees)
 
 
 def _bounded(module: Module, loop: cst.CSTNode) -> bool:
     """Say whether a loop ends after a literal number of rounds, or by a ``break`` of its own."""
     assert isinstance(loop, LOOPS)
     breaks = (b for b in module.within(loop.body, cst.Break) if module.loops(b)[:1] == [loop])
-    return module.count(loop) is not None or any(True for _ in breaks)
+    return iteration_count(module, loop) is not None or any(True for _ in breaks)
 
 
 def _starts_training(module: Module, call: cst.Call) -> bool:
     """Say whether a call of unknown code runs a training, by its name; ``model.train()`` only sets a mode."""
     func = call.func
     if isinstance(func, cst.Name):
-        return bool(_TRAINS.match(func.value)) and not module.callees(call)
+        return bool(_TRAINS.match(func.value)) and not callees_of(module, call)
     if not isinstance(func, cst.Attribute) or not _TRAINS.match(func.attr.value):
         return False
     return bool(_TRAINER.search(dotted_text(func.value) or ""))
@@ -135,9 +109,10 @@ def _starts_training(module: Module, call: cst.Call) -> bool:
 # -- parameters -----------------------------------------------------------------------------------------------------
 
 
+@question(yes="the loop goes over parameters", no="the loop does not go over parameters")
 def over_parameters(module: Module, loop: cst.For | cst.CompFor) -> str | None:
     """Return the name that a loop over a model's or a group's parameters gives to each of them."""
-    for goes in module.over(loop):
+    for goes in goes_over(module, loop):
         target, iterated = goes.target, goes.iterated
         if isinstance(iterated, cst.Call) and module.name(iterated.func) == "builtins.filter" and iterated.args:
             iterated = iterated.args[-1].value
@@ -166,6 +141,7 @@ def _parameters(node: cst.BaseExpression) -> bool:
 # -- compiled regions -----------------------------------------------------------------------------------------------
 
 
+@question(ground=True)
 def regions(module: Module) -> dict[cst.FunctionDef, cst.BaseExpression]:
     """Return the functions of this file that go into a graph of ``torch.compile``, with what compiles them."""
     found: dict[cst.FunctionDef, cst.BaseExpression] = {}
@@ -202,22 +178,50 @@ def _named(module: Module, node: cst.BaseExpression) -> Iterator[cst.FunctionDef
     """Yield the function that an expression names, or the ``forward`` of the module it is, where in this file."""
     if isinstance(node, cst.Attribute) and node.attr.value == "forward":
         node = node.value
-    made = module.value(node).node
+    made = inferred(module, node).node
     if isinstance(made, cst.FunctionDef):
         yield made
-    elif isinstance(made, cst.ClassDef) and module.value(node).kind == "module":
-        forward = module.method(made, "forward")
+    elif isinstance(made, cst.ClassDef) and inferred(module, node).kind == "module":
+        forward = method_of(module, made, "forward")
         if forward is not None:
             yield forward
 
 
 def _runs(module: Module, call: cst.Call) -> Iterator[cst.FunctionDef]:
-    for target in module.callees(call):
+    for target in callees_of(module, call):
         if isinstance(target, cst.FunctionDef):
             yield target
-    if module.value(call.func).kind == "module":
+    if inferred(module, call.func).kind == "module":
         yield from _named(module, call.func)
 
 
 def _disabled(module: Module, function: cst.FunctionDef) -> bool:
     return any(module.name(callee(d.decorator)) in _DISABLE for d in function.decorators)
+
+
+@question(
+    yes="it only runs when somebody asks for it (a flag, a debug or profiling script)",
+    no="it runs whether or not somebody asks for it",
+)
+def on_demand(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether `node` runs only when somebody asks for it, or in code written to investigate something."""
+    return _on_demand(module, node, _DEPTH)
+
+
+@question(yes="training runs in there", no="no training step runs in there")
+def runs_training(module: Module, place: cst.CSTNode) -> bool:
+    """Say whether code inside `place`, or a function called from there, does training steps."""
+    return _runs_training(module, place, _DEPTH)
+
+
+@question(yes="a training loop runs in there", no="no training loop of more than a few steps runs in there")
+def has_training_loop(module: Module, place: cst.CSTNode) -> bool:
+    """Say whether code inside `place`, or a function called from there, trains for more than a few steps."""
+    return _runs_training(module, place, _DEPTH, loops_alone=True)
+
+
+@question(yes="the function is compiled (`{answer}`)", no="no torch.compile of this file reaches the function")
+def compiled_by(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the ``torch.compile`` of this file into whose graph the code at `node` goes, or None."""
+    function = module.function(node)
+    return regions(module).get(function) if function is not None else None

@@ -6,6 +6,8 @@ named beside the tables, and the frameworks' own documentation.
 
 from __future__ import annotations
 
+DATALOADER = "torch.utils.data.DataLoader"
+
 _CANONICAL = {
     "torch.utils.data.dataloader.DataLoader": "torch.utils.data.DataLoader",
     "torch.utils.data.dataset.TensorDataset": "torch.utils.data.TensorDataset",

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import definitions_of, readers_of, uses_of
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
 from torchlint.semantic.torch import api as torch_api
-from torchlint.semantic.values.operations import Operation, operation
-
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.operations import Operation, operation_of
 
 _PRODUCTS = frozenset(("matmul", "bmm", "einsum"))
 # What may stand between the product and the softmax: masks, scale, casts, and views that keep the last axis.
@@ -37,9 +38,10 @@ class _Chain:
     scaled: bool = False
 
 
-def written_out(module: Module, softmax: cst.Call) -> cst.BaseExpression | None:
+@question(yes="the softmax is the middle of written-out attention", no="the softmax is not part of attention")
+def written_attention(module: Module, softmax: cst.Call) -> cst.BaseExpression | None:
     """Return the product of queries and keys, where `softmax` is the middle of a scaled dot-product attention."""
-    found = operation(module, softmax)
+    found = operation_of(module, softmax)
     if found is None or not found.operands or not _over_last(module, found):
         return None
     chain = _Chain()
@@ -55,7 +57,7 @@ def written_out(module: Module, softmax: cst.Call) -> cst.BaseExpression | None:
 def _over_last(module: Module, softmax: Operation) -> bool:
     if softmax.name == "Softmax" and softmax.made is not None:
         made = softmax.made
-        dim = module.keyword(made, "dim") or (made.args[0].value if made.args else None)
+        dim = keyword_argument(module, made, "dim") or (made.args[0].value if made.args else None)
     else:
         dim = softmax.argument(1, "dim") if softmax.name == "softmax" else None
     return dim is not None and module.code(dim) in _LAST
@@ -72,19 +74,19 @@ def _trace(module: Module, node: cst.BaseExpression, chain: _Chain, depth: int) 
         return _trace_name(module, node, chain, depth)
     if isinstance(node, cst.IfExp):
         return _trace(module, node.body, chain, depth - 1) and _trace(module, node.orelse, chain, depth - 1)
-    found = operation(module, node)
+    found = operation_of(module, node)
     return found is not None and _trace_operation(module, node, found, chain, depth)
 
 
 def _trace_name(module: Module, read: cst.Name, chain: _Chain, depth: int) -> bool:
-    definitions = module.definitions(read)
+    definitions = definitions_of(module, read)
     for made in definitions:
         if made in chain.statements:
             continue
         chain.statements.add(made)
         chain.names.append((made, read.value))
         if isinstance(made, cst.AugAssign):
-            found = operation(module, made)
+            found = operation_of(module, made)
             if found is None or not _trace_operation(module, made, found, chain, depth):
                 return False
         elif isinstance(made, (cst.Assign, cst.AnnAssign)) and made.value is not None:
@@ -125,7 +127,7 @@ def _trace_operation(module: Module, node: cst.CSTNode, found: Operation, chain:
 
 def _is_scale(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a factor is a number: known as one, or spelled like ``1 / sqrt(d)`` and no parameter."""
-    value = module.value(node)
+    value = inferred(module, node)
     if value.kind == "number" or isinstance(node, (cst.Integer, cst.Float)):
         return True
     unknown = value.kind == "?" or (value.tensor and value.rank == 0)
@@ -136,7 +138,7 @@ def _is_scale(module: Module, node: cst.BaseExpression) -> bool:
 
 
 def _queries_and_keys(module: Module, product: cst.BaseExpression, chain: _Chain) -> bool:
-    found = operation(module, product)
+    found = operation_of(module, product)
     if found is None:
         return False
     if found.name == "einsum":
@@ -147,7 +149,7 @@ def _queries_and_keys(module: Module, product: cst.BaseExpression, chain: _Chain
         operands = [*found.operands]
         if len(operands) != 2 or not any(_turned(module, o, 4) for o in operands):
             return False
-    if any(module.value(o).origin == "param" or _own_attribute(o) for o in operands):
+    if any(inferred(module, o).origin == "param" or _own_attribute(o) for o in operands):
         return False
     return chain.scaled or any(_scaled(module, o, 4) for o in operands)
 
@@ -180,7 +182,7 @@ def _axes(part: str) -> list[str]:
 
 def _sources(module: Module, node: cst.BaseExpression) -> list[cst.CSTNode]:
     """Return the statements that give a name its value, or the expression itself."""
-    return module.definitions(node) if isinstance(node, cst.Name) else [node]
+    return definitions_of(module, node) if isinstance(node, cst.Name) else [node]
 
 
 def _turned(module: Module, node: cst.BaseExpression, depth: int) -> bool:
@@ -189,7 +191,7 @@ def _turned(module: Module, node: cst.BaseExpression, depth: int) -> bool:
         value = source.value if isinstance(source, (cst.Assign, cst.AugAssign)) else source
         if isinstance(value, cst.Attribute) and value.attr.value in ("mT", "T"):
             return True
-        found = operation(module, value)
+        found = operation_of(module, value)
         if found is None and isinstance(value, cst.Call) and (dotted_text(value.func) or "").endswith("rearrange"):
             return True
         if found is None or not found.operands:
@@ -211,7 +213,7 @@ def _scaled(module: Module, node: cst.BaseExpression, depth: int) -> bool:
             if isinstance(source, cst.Assign)
             else source
         )
-        found = operation(module, value)
+        found = operation_of(module, value)
         if found is None or not found.operands:
             continue
         if found.name in _SCALES and any(_is_scale(module, o) for o in found.operands):
@@ -223,7 +225,7 @@ def _scaled(module: Module, node: cst.BaseExpression, depth: int) -> bool:
 
 def _siblings(module: Module, node: cst.Name) -> list[cst.Name]:
     """Return the other reads of what a name holds."""
-    return [read for made in module.definitions(node) for read in module.readers(made, node.value)]
+    return [read for made in definitions_of(module, node) for read in readers_of(module, made, node.value)]
 
 
 def _scaled_in_place(module: Module, read: cst.Name) -> bool:
@@ -235,7 +237,7 @@ def _scaled_in_place(module: Module, read: cst.Name) -> bool:
 def _unread(module: Module, chain: _Chain, softmax: cst.Call) -> bool:
     """Say whether nothing but the chain itself reads the scores."""
     for made, name in chain.names:
-        for read in module.readers(made, name):
+        for read in readers_of(module, made, name):
             above = module.parent(read)
             fact = isinstance(above, cst.Attribute) and above.attr.value in torch_api.HOST_ATTRIBUTES
             inside = module.is_within(read, softmax) or module.small_statement(read) in chain.statements
@@ -257,16 +259,16 @@ def _weighted(module: Module, softmax: cst.Call) -> list[cst.CSTNode]:
         if node in seen:
             continue
         seen.add(node)
-        for read in module.uses(node):
+        for read in uses_of(module, node):
             above = module.parent(read)
             if isinstance(above, cst.Attribute) and above.attr.value in torch_api.HOST_ATTRIBUTES:
                 continue
             user = above if isinstance(above, cst.BinaryOperation) else _user(module, read, above)
-            found = operation(module, user)
+            found = operation_of(module, user)
             if user is None:
                 return []
             if found is not None and found.name in _PRODUCTS:
-                if any(module.value(o).origin == "param" or _own_attribute(o) for o in found.operands):
+                if any(inferred(module, o).origin == "param" or _own_attribute(o) for o in found.operands):
                     return []
                 ends.append(user)
             elif _passes(module, user, found):

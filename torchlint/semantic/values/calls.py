@@ -199,7 +199,7 @@ class Calls(Functions):
     def _elsewhere(self, func: cst.Attribute, receiver: Value) -> Value | None:
         """Return what a method gives that a class in another file of the project defines."""
         outside = self.values.names.outside
-        cls = self.values.scopes.class_of(func) if dotted_text(func.value) == "self" else None
+        cls = self.values.scopes.tree.class_of(func) if dotted_text(func.value) == "self" else None
         if cls is not None and self.values.scopes.method(cls, func.attr.value) is None:
             found = outside.method(self.values.scopes.family_outside(cls), func.attr.value)
         else:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import libcst as cst
 
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
+from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
 
 # Methods of a module that return the module itself.
 _CHAIN = frozenset(("to", "cuda", "float", "double", "half", "train", "eval", "requires_grad_"))
 
 
+@question(yes="the new module is called at once", no="the new module is kept, or goes elsewhere")
 def called_at_once(module: Module, made: cst.Call) -> bool:
     """Say whether a new module is called on the spot, or under the name it is given, and goes nowhere else."""
     node: cst.CSTNode = made
@@ -26,6 +26,8 @@ def called_at_once(module: Module, made: cst.Call) -> bool:
         return above.func is node
     match above:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
-            users = [(read, module.parent(read)) for read in module.reads(module.function(made) or module.root, name)]
+            users = [
+                (read, module.parent(read)) for read in reads_of(module, module.function(made) or module.root, name)
+            ]
             return bool(users) and all(isinstance(user, cst.Call) and user.func is read for read, user in users)
     return False

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic.code.flow import Flow
+from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.names import Binding, Names, dotted_text
-from torchlint.semantic.code.scopes import Scopes
+from torchlint.semantic.code.scopes import Scopes, scopes
 from torchlint.semantic.code.tree import Tree
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
 from torchlint.semantic.values import backprop, evidence, params, records
 from torchlint.semantic.values.fuel import Fuelled
 from torchlint.semantic.values.interpreter import Interpreter
@@ -165,7 +167,7 @@ class Values(Fuelled, Roles):
     def _never_bound(self, node: cst.Name, scope: cst.CSTNode, bindings: Sequence[Binding]) -> bool:
         """Say whether no statement gives a name its value: an import does, or it is ``self`` of its own function."""
         kinds = {binding.kind for binding in bindings}
-        return kinds == {"import"} or (kinds == {"param"} and self.scopes.function(node) is scope)
+        return kinds == {"import"} or (kinds == {"param"} and self.scopes.tree.function(node) is scope)
 
     def name_evidence(self, owner: cst.CSTNode, name: str, found: Value) -> Value:
         """Return what the uses of a name in its function, or else its spelling, say."""
@@ -202,7 +204,7 @@ class Values(Fuelled, Roles):
         """Return ``self.attr`` gathered over the whole class, or an attribute of an instance of a local class."""
         cls: cst.ClassDef | None = None
         if isinstance(node.value, cst.Name) and node.value.value == "self":
-            cls = self.scopes.class_of(node)
+            cls = self.scopes.tree.class_of(node)
         elif isinstance(holder.node, cst.ClassDef) and holder.kind in ("module", "object"):
             cls = holder.node
         if cls is None:
@@ -283,6 +285,12 @@ class Values(Fuelled, Roles):
     def default_device(self, node: cst.CSTNode) -> bool:
         """Say whether a default device other than the CPU may hold at `node` (judged for the whole file)."""
         return self._default_device
+
+
+@question(ground=True)
+def values(module: Module) -> Values:
+    """Return the abstract values of a file."""
+    return Values(module.tree, module.names, scopes(module), flow(module), module.text)
 
 
 __all__ = ("ACCEL CPU CUDA FUEL STR Binding Values join torch_api").split()

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.names import dotted_text
-
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
+from torchlint.semantic.code.reaching import sole_use
+from torchlint.semantic.code.scopes import base_names, method_of
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.values.classes import family_of, is_network
 
 _SEQUENTIAL = "torch.nn.Sequential"
 _DICTS = ("collections.OrderedDict", "builtins.dict")
@@ -21,6 +24,7 @@ _PLAIN = frozenset(
 )
 
 
+@question(yes="the next layer is `{answer}`", no="the next layer is not known, or not the only one")
 def next_layer(module: Module, layer: cst.Call) -> cst.Call | None:
     """Return the call that constructs the layer which alone gets the output of the layer that `layer` constructs."""
     place: cst.CSTNode | None = layer
@@ -28,10 +32,10 @@ def next_layer(module: Module, layer: cst.Call) -> cst.Call | None:
     if isinstance(pair, cst.Assign) and isinstance(pair.targets[0].target, cst.Attribute):
         return _attribute_pair(module, pair)
     if isinstance(pair, cst.Assign):
-        place = module.sole_use(layer)
+        place = sole_use(module, layer)
     follower = _in_a_row(module, place) if place is not None else None
     if isinstance(follower, cst.Name):
-        follower = module.definition(follower)
+        follower = sole_definition(module, follower)
     return follower if isinstance(follower, cst.Call) else None
 
 
@@ -78,7 +82,7 @@ def _makes_sequential(module: Module, call: cst.Call) -> bool:
 
 
 def _is_sequential(module: Module, cls: cst.ClassDef | None) -> bool:
-    return cls is not None and _SEQUENTIAL in module.base_names(cls) and module.method(cls, "forward") is None
+    return cls is not None and _SEQUENTIAL in base_names(module, cls) and method_of(module, cls, "forward") is None
 
 
 def _runs_in_order(module: Module, row: cst.List) -> bool:
@@ -108,7 +112,7 @@ def _runs_in_order(module: Module, row: cst.List) -> bool:
 def _unpacked(module: Module, at: cst.CSTNode, name: str) -> bool:
     """Say whether the function of `at` makes a Sequential of the list called `name`, and never picks from it."""
     found = False
-    for read in module.reads(module.function(at) or module.root, name):
+    for read in reads_of(module, module.function(at) or module.root, name):
         above = module.parent(read)
         call = module.parent(above) if above is not None else None
         if isinstance(above, cst.Arg) and isinstance(call, cst.Call) and _makes_sequential(module, call):
@@ -145,7 +149,7 @@ def _collects(module: Module, call: cst.Call, func: cst.Attribute) -> bool:
         return False
     if receiver.value == "self":
         return _is_sequential(module, module.class_of(call))
-    made = module.definition(receiver)
+    made = sole_definition(module, receiver)
     if isinstance(made, cst.Call) and module.name(made.func) == _SEQUENTIAL:
         return True
     return func.attr.value == "append" and _unpacked(module, call, receiver.value)
@@ -159,12 +163,12 @@ def _attribute_pair(module: Module, made: cst.Assign) -> cst.Call | None:
     target = made.targets[0].target
     attr = target.attr.value if isinstance(target, cst.Attribute) and dotted_text(target.value) == "self" else ""
     cls = module.class_of(made)
-    if not attr or cls is None or len(made.targets) != 1 or not module.is_network(cls):
+    if not attr or cls is None or len(made.targets) != 1 or not is_network(module, cls):
         return None
     if _constructed(module, cls, attr) is not made.value:
         return None
     call = _only_call(module, cls, attr)
-    read = module.sole_use(call) if call is not None else None
+    read = sole_use(module, call) if call is not None else None
     arg = module.parent(read) if read is not None else None
     outer = module.parent(arg) if isinstance(arg, cst.Arg) else None
     match outer:
@@ -175,7 +179,7 @@ def _attribute_pair(module: Module, made: cst.Assign) -> cst.Call | None:
 
 def _uses(module: Module, cls: cst.ClassDef, attr: str) -> Iterator[cst.Attribute]:
     """Yield ``self.attr`` in a class, its bases and its subclasses of this file."""
-    for member in module.family(cls):
+    for member in family_of(module, cls):
         for node in module.within(member, cst.Attribute, nested=True):
             if isinstance(node, cst.Attribute) and node.attr.value == attr and dotted_text(node.value) == "self":
                 yield node
@@ -201,7 +205,7 @@ def _only_call(module: Module, cls: cst.ClassDef, attr: str) -> cst.Call | None:
         if not isinstance(above, cst.Call) or above.func is not use:
             return None
         calls.append(above)
-    picks = (c for m in module.family(cls) for c in module.within(m, cst.Call, nested=True))
+    picks = (c for m in family_of(module, cls) for c in module.within(m, cst.Call, nested=True))
     if any(isinstance(c, cst.Call) and module.name(c.func) == "builtins.getattr" and _of_self(c) for c in picks):
         return None
     return calls[0] if len(calls) == 1 else None

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.semantic.code.names import dotted_text
-
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.values.inferred import inferred
 
 _PACKAGES = ("torch.nn.functional.", "torch.special.", "torch.linalg.", "torch.Tensor.", "torch.")
 _BINARY: dict[type[cst.BaseBinaryOp], str] = {
@@ -47,7 +46,8 @@ class Operation:
         return self.operands[position] if position < len(self.operands) else self.keywords.get(keyword)
 
 
-def operation(module: Module, node: cst.CSTNode | None) -> Operation | None:
+@question(yes="`{0}` is a tensor operation", no="`{0}` is not the operation that the rule is about")
+def operation_of(module: Module, node: cst.CSTNode | None) -> Operation | None:
     """Return the tensor operation that an expression or ``x *= …`` stands for, or None."""
     if isinstance(node, cst.BinaryOperation) and type(node.operator) in _BINARY:
         return Operation(_BINARY[type(node.operator)], (node.left, node.right), {})
@@ -81,7 +81,7 @@ def _layer(module: Module, func: cst.BaseExpression) -> cst.Call | None:
     """Return the call that makes the layer of torch.nn which `func` is."""
     made = func if isinstance(func, cst.Call) else None
     if made is None and isinstance(func, (cst.Name, cst.Attribute)):
-        value = module.value(func)
+        value = inferred(module, func)
         made = value.node if value.kind == "module" and isinstance(value.node, cst.Call) else None
     return made if made is not None and (module.name(made.func) or "").startswith("torch.nn.") else None
 
@@ -91,4 +91,4 @@ def _no_tensor(module: Module, receiver: cst.BaseExpression) -> bool:
     root = dotted_text(receiver)
     if root in ("self", "cls") or (isinstance(receiver, cst.Call) and dotted_text(receiver.func) == "super"):
         return True
-    return module.value(receiver).kind in ("module", "ndarray", "number", "str", "list", "dict", "object", "class")
+    return inferred(module, receiver).kind in ("module", "ndarray", "number", "str", "list", "dict", "object", "class")

@@ -75,7 +75,7 @@ def _parameter(
 
 def _framework_batch(values: Values, function: cst.FunctionDef) -> str | None:
     """Return the parameter in which Lightning or transformers' Trainer hands over a batch that is on the device."""
-    cls = values.scopes.class_of(function) if values.scopes.is_method(function) else None
+    cls = values.scopes.tree.class_of(function) if values.scopes.is_method(function) else None
     if cls is None:
         return None
     names = [p.name.value for p in function.params.params[1:]]
@@ -117,7 +117,7 @@ def _role_device(values: Values, function: cst.FunctionDef, depth: int = 2) -> s
     So they do in its methods but the constructor, in losses, and in functions that only these call.
     """
     if values.scopes.is_method(function):
-        cls = values.scopes.class_of(function)
+        cls = values.scopes.tree.class_of(function)
         if function.name.value == "__init__" or not values.scopes.is_module(cls):
             if cls is not None and any(b.startswith("torch.autograd.") for b in values.scopes.base_names(cls)):
                 return ACCEL
@@ -125,7 +125,7 @@ def _role_device(values: Values, function: cst.FunctionDef, depth: int = 2) -> s
         return ACCEL
     if re.search(r"(^|_)loss(es)?(_|$)", function.name.value):
         return ACCEL
-    callers = [values.scopes.function(site) for site in values.flow.sites(function)] if depth else []
+    callers = [values.scopes.tree.function(site) for site in values.flow.sites(function)] if depth else []
     if callers and all(c is not None and c is not function and _role_device(values, c, depth - 1) for c in callers):
         return ACCEL
     return None
@@ -142,7 +142,7 @@ def _used_as_tensor(values: Values, function: cst.FunctionDef) -> frozenset[str]
         )
         if torch_function or _self_module(values, call):
             out.update(arg.value.value for arg in call.args if isinstance(arg.value, cst.Name) and arg.keyword is None)
-    forward = values.scopes.is_method(function) and values.scopes.is_module(values.scopes.class_of(function))
+    forward = values.scopes.is_method(function) and values.scopes.is_module(values.scopes.tree.class_of(function))
     for node in values.tree.within(function, cst.Attribute):
         assert isinstance(node, cst.Attribute)
         if node.attr.value in _TENSOR_USES or (forward and node.attr.value in _ARRAY_USES):
@@ -176,7 +176,7 @@ def _self_module(values: Values, call: cst.Call) -> bool:
     func = call.func
     if not (isinstance(func, cst.Attribute) and isinstance(func.value, cst.Name) and func.value.value == "self"):
         return False
-    cls = values.scopes.class_of(call)
+    cls = values.scopes.tree.class_of(call)
     return cls is not None and values.scopes.is_module(cls) and values.scopes.method(cls, func.attr.value) is None
 
 

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.code.bindings import top_level
+from torchlint.semantic.code.flow import callees_of
+from torchlint.semantic.code.scopes import local_class, method_of
+from torchlint.semantic.module import Module
+from torchlint.semantic.values.inferred import classes_behind
 from torchlint.semantic.values.value import Value
 
 if TYPE_CHECKING:
     from torchlint.semantic.code.tree import Function
-    from torchlint.semantic.module import Module
 
 
 def classes(module: Module, instance: Value) -> Iterator[tuple[Module, cst.ClassDef]]:
@@ -24,9 +28,9 @@ def classes(module: Module, instance: Value) -> Iterator[tuple[Module, cst.Class
     """
     if isinstance(instance.node, cst.ClassDef):
         yield module, instance.node
-    for definition in module.behind(instance):
+    for definition in classes_behind(module, instance):
         where = module.outside.module_of(definition)
-        found = where.top_level(definition.name) if where is not None else None
+        found = top_level(where, definition.name) if where is not None else None
         if where is not None and isinstance(found, cst.ClassDef):
             yield where, found
 
@@ -34,7 +38,7 @@ def classes(module: Module, instance: Value) -> Iterator[tuple[Module, cst.Class
 def method(module: Module, instance: Value, name: str) -> tuple[Module, cst.FunctionDef] | None:
     """Return what an instance finds under a method's name, as far as the project defines it."""
     for where, cls in classes(module, instance):
-        found = where.method(cls, name)
+        found = method_of(where, cls, name)
         if found is not None:
             return where, found
     return None
@@ -42,7 +46,7 @@ def method(module: Module, instance: Value, name: str) -> tuple[Module, cst.Func
 
 def functions(module: Module, call: cst.Call) -> list[tuple[Module, Function]]:
     """Return the functions that a call may reach: of this file, else a function or inherited method of another."""
-    callees = module.callees(call)
+    callees = callees_of(module, call)
     if callees:
         return [(module, callee) for callee in callees]
     elsewhere = named(module, call.func)
@@ -60,7 +64,7 @@ def named(module: Module, node: cst.BaseExpression) -> tuple[Module, cst.Functio
     """Return the function of another file that an expression names, or None."""
     definition = module.outside.find(module.name(node))
     where = module.outside.module_of(definition) if definition is not None else None
-    found = where.top_level(definition.name) if where is not None and definition is not None else None
+    found = top_level(where, definition.name) if where is not None and definition is not None else None
     return (where, found) if where is not None and isinstance(found, cst.FunctionDef) else None
 
 
@@ -74,7 +78,7 @@ def returned(module: Module, function: Function) -> list[cst.BaseExpression]:
 
 def made(module: Module, call: cst.Call) -> Value:
     """Return an instance of the class that a call names, of this file or another; unknown where it names none."""
-    cls = module.local_class(call.func)
+    cls = local_class(module, call.func)
     if cls is not None:
         return Value("object", node=cls)
     return module.outside.instance(module.name(call.func) or "")

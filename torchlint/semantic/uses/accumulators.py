@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic.code.swallowing import may_be_swallowed
+from torchlint.semantic.code.bindings import binds_globally
+from torchlint.semantic.code.flow import reads_of, writes_of
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.code.tree import LOOPS, callee
-from torchlint.semantic.values.object_uses import ObjectUse, Way, binding_uses
-from torchlint.semantic.values.observers import says, sees_globals, sees_variables
-from torchlint.semantic.values.tensor_origins import made_by_torch
-
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.uses.object_uses import ObjectUse, Way, binding_uses
+from torchlint.semantic.uses.observers import says, sees_globals, sees_variables
+from torchlint.semantic.uses.swallowing import may_be_swallowed
+from torchlint.semantic.uses.tensor_origins import made_by_torch
+from torchlint.semantic.values.inferred import inferred
 
 _FRAME_READERS = frozenset("builtins." + name for name in ("locals", "globals", "vars", "eval", "exec", "dir"))
 _BLOCKS = (cst.BaseCompoundStatement, cst.ExceptHandler, cst.Finally)
@@ -40,7 +43,8 @@ class Accumulator:
     unseen: bool
 
 
-def accumulator(module: Module, step: cst.AugAssign) -> Accumulator | None:
+@question(yes="it feeds a running sum that is read after the loop", no="the sum is also read inside the loop")
+def running_sum(module: Module, step: cst.AugAssign) -> Accumulator | None:
     """Return the accumulator that ``name += …`` feeds, or None where anything could see it inside the loop.
 
     The literal dominates the loop, the loop binds the name only here and never reads it, no other function sees
@@ -54,7 +58,7 @@ def accumulator(module: Module, step: cst.AugAssign) -> Accumulator | None:
     if loop is None or not isinstance(literal, (cst.Integer, cst.Float)):
         return None
     start = "int" if isinstance(literal, cst.Integer) else "float"
-    if module.reads(loop, name) or module.writes(loop, name) != [step.target]:
+    if reads_of(module, loop, name) or writes_of(module, loop, name) != [step.target]:
         return None
     if _seen_elsewhere(module, loop, name) or binding is None:
         return None
@@ -110,7 +114,8 @@ def _in_changing_mode(module: Module, step: cst.CSTNode, loop: cst.CSTNode) -> b
     return contexts and says(module, _INFERENCE)
 
 
-def gathered(module: Module, append: cst.Call) -> list[cst.Name] | None:
+@question(yes="the list is read after the loop only", no="the list is also read inside the loop")
+def gathered_reads(module: Module, append: cst.Call) -> list[cst.Name] | None:
     """Return the reads, all behind the loop, of a list that starts empty and grows only by ``name.append(…)`` in it.
 
     None where the list could be seen inside the loop, or was not made by ``[]`` just for it.
@@ -125,9 +130,9 @@ def gathered(module: Module, append: cst.Call) -> list[cst.Name] | None:
         return None
     if not _its_own(binding):
         return None
-    if module.writes(loop, name) or module.reads(loop, name) != [func.value]:
+    if writes_of(module, loop, name) or reads_of(module, loop, name) != [func.value]:
         return None
-    reads = module.reads(module.tree.owners[loop], name)
+    reads = reads_of(module, module.tree.owners[loop], name)
     return [r for r in reads if r is not func.value] if all(not module.before(r, loop) for r in reads) else None
 
 
@@ -137,6 +142,7 @@ def _its_own(binding: cst.CSTNode | None) -> bool:
     return all(not isinstance(small, cst.Assign) or len(small.targets) == 1 for small in smalls)
 
 
+@question()
 def keeps_its_values(module: Module, detached: cst.BaseExpression, kept: cst.Call) -> bool:
     """Say whether ``loss.detach()``, which a list keeps, holds its values for good: a 0-dim loss that torch made.
 
@@ -145,12 +151,12 @@ def keeps_its_values(module: Module, detached: cst.BaseExpression, kept: cst.Cal
     """
     match detached:
         case cst.Call(func=cst.Attribute(value=cst.Name() as loss, attr=cst.Name("detach"))):
-            value = module.value(detached)
+            value = inferred(module, detached)
         case _:
             return False
     turns = module.loops(kept)
-    definitions = module.definitions(loss)
-    if value.rank != 0 or value.origin != "loss" or not turns or module.compiled(kept) or sees_variables(module):
+    definitions = definitions_of(module, loss)
+    if value.rank != 0 or value.origin != "loss" or not turns or is_compiled(module, kept) or sees_variables(module):
         return False
     if not all(isinstance(d, cst.Assign) and module.is_within(d, turns[0]) for d in definitions):
         return False
@@ -174,7 +180,7 @@ def _start(module: Module, step: cst.CSTNode, name: str) -> tuple[cst.For | cst.
     for above in module.ancestors(step):
         if isinstance(above, (cst.IndentedBlock, cst.Module)):
             before = [s for s in above.body if isinstance(s, cst.BaseStatement) and module.before(s, child)]
-            binding = next((s for s in reversed(before) if s is not child and module.writes(s, name)), None)
+            binding = next((s for s in reversed(before) if s is not child and writes_of(module, s, name)), None)
             if binding is not None:
                 return loop, binding
         elif isinstance(above, LOOPS):
@@ -191,7 +197,7 @@ def _start(module: Module, step: cst.CSTNode, name: str) -> tuple[cst.For | cst.
 def _assigned_by(module: Module, statement: cst.CSTNode | None, name: str) -> cst.BaseExpression | None:
     """Return the expression that a plain assignment statement gives to `name`, or None where it binds it twice."""
     found = None
-    if statement is None or len(module.writes(statement, name)) != 1:
+    if statement is None or len(writes_of(module, statement, name)) != 1:
         return None
     for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
         if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name) and small.target.value == name:
@@ -218,11 +224,11 @@ def _seen_elsewhere(module: Module, loop: cst.For | cst.While, name: str) -> boo
     function = module.function(loop)
     if module.class_of(loop) is not None and function is None:
         return True
-    if function is not None and module.binds_globally(function, name):
+    if function is not None and binds_globally(module, function, name):
         return True
     if any(isinstance(above, (cst.Try, cst.TryStar)) for above in _upto(module, loop, owner)):
         return True
-    everywhere = [*module.reads(owner, name), *module.writes(owner, name)]
+    everywhere = [*reads_of(module, owner, name), *writes_of(module, owner, name)]
     if any(module.tree.owners[node] is not owner for node in everywhere):
         return True
     calls = [c for c in module.within(loop, cst.Call, nested=True) if isinstance(c, cst.Call)]

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
 import libcst as cst
 
-from torchlint.semantic.part import Part
+from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.device.host_reads import scalar_reads
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.torch import api as torch_api
-from torchlint.semantic.values.object_uses import ObjectUse, Way, binding_uses, shared_loop
-from torchlint.semantic.values.observers import sees_variables
-from torchlint.semantic.values.tensor_origins import all_by_torch, made_by_torch
+from torchlint.semantic.uses.object_uses import ObjectUse, Way, binding_uses, shared_loop
+from torchlint.semantic.uses.observers import sees_variables
+from torchlint.semantic.uses.tensor_origins import all_by_torch, made_by_torch
+from torchlint.semantic.values.accelerator import on_accelerator
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import ACCEL, CUDA
-
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
 
 _CASTS = {"builtins.float": "float", "builtins.int": "int", "builtins.bool": "bool", "torch.Tensor.item": "item"}
 _READS = ("item", "float", "int", "bool", "complex")
@@ -67,35 +73,9 @@ class ElementReads:
     whole: cst.BaseExpression | None
 
 
-class Elements(Part):
-    """The part of `Module` that knows single tensors and their elements."""
-
-    def one_tensor(self, node: cst.BaseExpression) -> bool:
-        """Say whether an expression is certainly one tensor: not a list, a batch, or what a model may return."""
-        value = self._module.value(node)
-        return value.tensor and not value.loose and not self.asked_for_type(node)
-
-    def asked_for_type(self, node: cst.BaseExpression) -> bool:
-        """Say whether the function asks an expression for its type: then it may be a list of tensors."""
-        return _asked(self._module, node)
-
-    def one_dimensional(self, node: cst.BaseExpression) -> bool:
-        """Say whether a tensor has exactly one dimension, by the way it was made."""
-        return _flat(self._module, node, _DEPTH)
-
-    def holds_device_tensors(self, node: cst.BaseExpression) -> bool:
-        """Say whether a list or tuple holds tensors that are on the accelerator."""
-        return _holds(self._module, node)
-
-    def element_reads(self, loop: cst.For | cst.CompFor | cst.Call) -> Iterator[ElementReads]:
-        """Yield what a loop, a comprehension or a ``map`` goes over and does nothing with but read its elements."""
-        if isinstance(loop, cst.Call):
-            yield from _mapped(self._module, loop)
-        else:
-            yield from _looped(self._module, loop)
-
-
-def _asked(module: Module, node: cst.BaseExpression) -> bool:
+@question(yes="the code asks `{0}` for its type: it may be a list", no="the code does not ask for its type")
+def asked_for_type(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether the function asks an expression for its type: then it may be a list of tensors."""
     function = module.function(node)
     calls = module.within(function.body, cst.Call) if function is not None else ()
     return any(
@@ -104,29 +84,31 @@ def _asked(module: Module, node: cst.BaseExpression) -> bool:
     )
 
 
-def _holds(module: Module, node: cst.BaseExpression) -> bool:
+@question(yes="`{0}` holds tensors on the device", no="`{0}` is not known to hold device tensors")
+def holds_device_tensors(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether a list or tuple holds tensors that are on the accelerator."""
     match node:
         case cst.List(elements=elements) | cst.Tuple(elements=elements):
-            return any(module.on_device(element.value) is True for element in elements)
+            return any(on_device(module, element.value) is True for element in elements)
         case cst.ListComp(elt=elt) | cst.GeneratorExp(elt=elt):
-            return module.on_device(elt) is True
-    value = module.value(node)
+            return on_device(module, elt) is True
+    value = inferred(module, node)
     item = value.item
     kept = value.kind in ("list", "tuple") and item is not None and item.tensor and not item.loose
-    return kept and module.accel and item is not None and item.device in (CUDA, ACCEL)
+    return kept and on_accelerator(module) and item is not None and item.device in (CUDA, ACCEL)
 
 
 def _flat(module: Module, node: cst.BaseExpression, depth: int) -> bool:
-    if module.value(node).rank == 1:
+    if inferred(module, node).rank == 1:
         return True
     match node:
         case cst.Name() if depth:
-            definition = module.definition(node)
+            definition = sole_definition(module, node)
             return definition is not None and _flat(module, definition, depth - 1)
         case cst.Call(func=func) if module.name(func) in _FLAT_FACTORIES:
             return module.name(func) != "torch.flatten" or len(node.args) == 1
         case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=method)), args=args):
-            if not module.value(inner).tensor:
+            if not inferred(module, inner).tensor:
                 return False
             if method in ("view", "reshape"):
                 return len(args) == 1 and _minus_one(args[0].value)
@@ -134,6 +116,7 @@ def _flat(module: Module, node: cst.BaseExpression, depth: int) -> bool:
     return False
 
 
+@question()
 def keeps_its_shape(module: Module, node: cst.BaseExpression, until: cst.CSTNode) -> bool:
     """Say whether a tensor, until `until` runs, has the shape with which the one statement that binds its name made it.
 
@@ -147,7 +130,7 @@ def keeps_its_shape(module: Module, node: cst.BaseExpression, until: cst.CSTNode
 def _keeps_its_shape(module: Module, node: cst.BaseExpression, until: cst.CSTNode, depth: int) -> bool:
     if not isinstance(node, cst.Name) or not depth or sees_variables(module):
         return False
-    definitions = module.definitions(node)
+    definitions = definitions_of(module, node)
     origin = definitions[0] if len(definitions) == 1 else None
     if not isinstance(origin, (cst.Assign, cst.AnnAssign)) or origin.value is None:
         return False
@@ -161,7 +144,7 @@ def _keeps_its_shape(module: Module, node: cst.BaseExpression, until: cst.CSTNod
     if isinstance(made, cst.Name):  # ``flatten()`` of what is flat already gives the tensor itself.
         return _keeps_its_shape(module, made, until, depth - 1)
     is_new = isinstance(made, (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)) or made_by_torch(module, made)
-    return is_new or (isinstance(made, cst.Call) and module.value(made.func).kind == "module")
+    return is_new or (isinstance(made, cst.Call) and inferred(module, made.func).kind == "module")
 
 
 def _behind_views(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
@@ -189,6 +172,7 @@ def _certainly_later(module: Module, use: ObjectUse, node: cst.CSTNode, origin: 
     return not shared_loop(module, use.at, node, origin)
 
 
+@question(remember=False)
 def runs_at_once(module: Module, node: cst.CSTNode, found: ElementReads) -> bool:
     """Say whether all elements are read at one go, and nothing but known, pure code runs between the reads.
 
@@ -203,9 +187,9 @@ def runs_at_once(module: Module, node: cst.CSTNode, found: ElementReads) -> bool
         return False
     reads = [read.node for read in found.reads]
     targets = module.names_in(node.target)
-    sources = [goes.iterated for goes in module.over(node) if goes.iterated is not found.tensor]
+    sources = [goes.iterated for goes in goes_over(module, node) if goes.iterated is not found.tensor]
     return all(_pure(module, part, reads, targets) for part in _repeated(node, holder)) and all(
-        isinstance(each, cst.Name) and module.value(each).kind in ("tensor", "list", "tuple") for each in sources
+        isinstance(each, cst.Name) and inferred(module, each).kind in ("tensor", "list", "tuple") for each in sources
     )
 
 
@@ -224,7 +208,10 @@ def _consumed(module: Module, lazy: cst.BaseExpression) -> bool:
 
 
 def _flag(module: Module, arg: cst.Arg) -> bool:
-    return (arg.keyword is None or arg.keyword.value != "key") and module.value(arg.value).kind in ("number", "bool")
+    return (arg.keyword is None or arg.keyword.value != "key") and inferred(module, arg.value).kind in (
+        "number",
+        "bool",
+    )
 
 
 def _pure(module: Module, node: cst.CSTNode, reads: list[cst.BaseExpression], targets: frozenset[str]) -> bool:
@@ -233,12 +220,12 @@ def _pure(module: Module, node: cst.CSTNode, reads: list[cst.BaseExpression], ta
         return True
     match node:
         case cst.Name(value=name):
-            return name in targets or module.value(node).kind in _PLAIN_KINDS or name in ("None", "True", "False")
+            return name in targets or inferred(module, node).kind in _PLAIN_KINDS or name in ("None", "True", "False")
         case cst.Call(func=cst.Name() as func, args=args):
             inner = [arg.value for arg in args]
             known = module.name(func) in _PURE_BUILTINS
         case cst.Subscript(value=cst.Name() as value, slice=[cst.SubscriptElement(slice=cst.Index(value=index))]):
-            inner, known = [index], module.value(value).kind in ("list", "tuple", "dict", "str", "ndarray")
+            inner, known = [index], inferred(module, value).kind in ("list", "tuple", "dict", "str", "ndarray")
         case cst.BinaryOperation(left=left, right=right):
             inner, known = [left, right], True
         case cst.UnaryOperation(expression=expression):
@@ -271,13 +258,18 @@ def _minus_one(node: cst.BaseExpression) -> bool:
 def _looped(module: Module, loop: cst.For | cst.CompFor) -> Iterator[ElementReads]:
     holder = loop if isinstance(loop, cst.For) else _holder(module, loop)
     parts = _repeated(loop, holder)
-    for goes in module.over(loop):
+    for goes in goes_over(module, loop):
         if not isinstance(goes.target, cst.Name) or not _iterable(module, goes.iterated):
             continue
         name = goes.target.value
-        uses = [u for part in parts for u in module.reads(part, name) if module.value(u).kind not in ("number", "bool")]
+        uses = [
+            u
+            for part in parts
+            for u in reads_of(module, part, name)
+            if inferred(module, u).kind not in ("number", "bool")
+        ]
         # What is a tensor in some calls of a helper only may stand beside plain numbers: they cannot be stacked.
-        if any(module.value(use).kind in ("?", "accumulated") for use in uses):
+        if any(inferred(module, use).kind in ("?", "accumulated") for use in uses):
             continue
         found = [_read(module, use) for use in uses]
         reads = tuple(read for read in found if read is not None)
@@ -305,14 +297,14 @@ def _repeated(loop: cst.For | cst.CompFor, holder: cst.CSTNode) -> list[cst.CSTN
 
 
 def _iterable(module: Module, node: cst.BaseExpression) -> bool:
-    value = module.value(node)
+    value = inferred(module, node)
     return value.kind in _CONTAINERS and not (value.tensor and value.rank == 0)
 
 
 def _single(module: Module, node: cst.BaseExpression) -> bool | None:
-    if module.value(node).kind in ("list", "tuple"):
+    if inferred(module, node).kind in ("list", "tuple"):
         return False
-    return True if module.one_tensor(node) else None
+    return True if one_tensor(module, node) else None
 
 
 def _read(module: Module, use: cst.CSTNode) -> ElementRead | None:
@@ -321,7 +313,7 @@ def _read(module: Module, use: cst.CSTNode) -> ElementRead | None:
     while True:
         above = module.parent(node)
         if isinstance(above, cst.Call):
-            found = next((r for r in module.scalar_reads(above) if r.how in _READS), None)
+            found = next((r for r in scalar_reads(module, above) if r.how in _READS), None)
             if found is not None and module.is_within(use, found.tensor):
                 return ElementRead(found.node, found.how, use if found.tensor is use and _bare(above, use) else None)
             if above.func is not node or above.args:
@@ -357,7 +349,7 @@ def _mapped(module: Module, call: cst.Call) -> Iterator[ElementReads]:
     how, tensor = _mapper(module, call.args[0].value), call.args[1].value
     if how is None or not _iterable(module, tensor):
         return
-    if module.on_device(tensor) is True or module.holds_device_tensors(tensor):
+    if on_device(module, tensor) is True or holds_device_tensors(module, tensor):
         yield ElementReads(tensor, _single(module, tensor), (ElementRead(call, how, None),), None)
 
 
@@ -371,4 +363,26 @@ def _mapper(module: Module, function: cst.BaseExpression) -> str | None:
     return _CASTS.get(module.name(function) or "")
 
 
-__all__ = ["ElementRead", "ElementReads", "Elements", "keeps_its_shape", "runs_at_once"]
+__all__ = ["ElementRead", "ElementReads", "keeps_its_shape", "runs_at_once"]
+
+
+@question(yes="`{0}` is one tensor", no="`{0}` may be a list or several tensors")
+def one_tensor(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether an expression is certainly one tensor: not a list, a batch, or what a model may return."""
+    value = inferred(module, node)
+    return value.tensor and not value.loose and not asked_for_type(module, node)
+
+
+@question(yes="`{0}` has one dimension", no="`{0}` is not known to have one dimension")
+def one_dimensional(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether a tensor has exactly one dimension, by the way it was made."""
+    return _flat(module, node, _DEPTH)
+
+
+@question(yes="the loop reads every element on the host", no="the loop does not read every element on the host")
+def element_reads(module: Module, loop: cst.For | cst.CompFor | cst.Call) -> Iterator[ElementReads]:
+    """Yield what a loop, a comprehension or a ``map`` goes over and does nothing with but read its elements."""
+    if isinstance(loop, cst.Call):
+        yield from _mapped(module, loop)
+    else:
+        yield from _looped(module, loop)

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.flow import reads_of, writes_of
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, FUNCTIONS
-from torchlint.semantic.values.tensor_origins import rebound_elsewhere
-
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.uses.tensor_origins import rebound_elsewhere
 
 FLOAT, BOOL, COUNT, INDEX = "float", "bool", "count", "index"
 """Kinds of elements: real floating numbers; truth values; sums of truth values; positions in a tensor.
@@ -66,6 +67,7 @@ _HARMLESS = frozenset(
 )
 
 
+@question(remember=False)
 def certain(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> Certain | None:
     """Return what is certain of an expression that is a plain tensor, or None where it may be something else."""
     if depth == 0:
@@ -109,7 +111,7 @@ def _number(module: Module, node: cst.CSTNode) -> bool:
         case cst.Call(func=func):
             return module.name(func) == "builtins.len"
         case cst.Name():
-            made = module.definition(node)
+            made = sole_definition(module, node)
             return isinstance(made, (cst.Integer, cst.Float))
     return False
 
@@ -153,7 +155,7 @@ def _made_by(module: Module, func: cst.BaseExpression, classes: frozenset[str]) 
     """Say whether what is called is the instance of one of torch's classes, which nothing has altered."""
     if not isinstance(func, cst.Name) or rebound_elsewhere(module, func.value):
         return False
-    made = module.definition(func)
+    made = sole_definition(module, func)
     while isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute) and made.func.attr.value in _MOVES:
         if module.name(made.func) in classes:
             break
@@ -163,7 +165,7 @@ def _made_by(module: Module, func: cst.BaseExpression, classes: frozenset[str]) 
     given = {arg.keyword.value if arg.keyword is not None else "" for arg in made.args}
     if classes is _LOSS_CLASSES and given & (_REDUCTIONS | {""}):
         return False
-    return all(_leaves_alone(module, read) for read in module.reads(module.root, func.value))
+    return all(_leaves_alone(module, read) for read in reads_of(module, module.root, func.value))
 
 
 _ASKED = frozenset("parameters state_dict load_state_dict zero_grad train eval to cuda cpu named_parameters".split())
@@ -216,7 +218,7 @@ def _of_whole(tensor: Certain, name: str, args: Sequence[cst.Arg]) -> Certain | 
 
 
 def _named(module: Module, name: cst.Name, depth: int) -> Certain | None:
-    found = module.definitions(name)
+    found = definitions_of(module, name)
     made = [each.value for each in found if isinstance(each, cst.Assign) and _binds_alone(each)]
     kinds = [certain(module, each, depth - 1) for each in made] if len(made) == len(found) else []
     if kinds and None not in kinds:
@@ -232,8 +234,8 @@ def _binds_alone(assign: cst.Assign) -> bool:
 def _altered(module: Module, name: cst.Name) -> bool:
     """Say whether the function may change the named tensor in place: ``x.fill_(…)``, ``x.data = …``, ``x[0] = …``."""
     scope: cst.CSTNode = module.function(name) or module.root
-    return any(_alters(module, read) for read in module.reads(scope, name.value)) or any(
-        isinstance(module.parent(write), (cst.AugAssign, cst.Del)) for write in module.writes(scope, name.value)
+    return any(_alters(module, read) for read in reads_of(module, scope, name.value)) or any(
+        isinstance(module.parent(write), (cst.AugAssign, cst.Del)) for write in writes_of(module, scope, name.value)
     )
 
 
@@ -305,12 +307,12 @@ def _same_value(module: Module, given: cst.Name, name: cst.Name) -> bool:
     scope: cst.CSTNode = module.function(name) or module.root
     inside = [loop for loop in module.loops(name) if not module.is_within(given, loop)]
     owners = module.tree.owners
-    for write in module.writes(scope, name.value):
+    for write in writes_of(module, scope, name.value):
         if owners[write] is not owners[name]:
             return False
         between = module.before(given, write) and module.before(write, name)
         if between or any(module.is_within(write, loop) for loop in inside):
             return False
     return not any(
-        module.tree.owners[write] is not module.tree.owners[name] for write in module.writes(scope, name.value)
+        module.tree.owners[write] is not module.tree.owners[name] for write in writes_of(module, scope, name.value)
     )

@@ -9,16 +9,19 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.code.bindings import names_of_outer_scopes
+from torchlint.semantic.code.flow import callees_of, reads_of
+from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS
+from torchlint.semantic.device.host_reads import host_copy
+from torchlint.semantic.device.transfers import transfer_of
+from torchlint.semantic.module import Module
 from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
-
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
 
 _LOOKS = torch_api.HOST_METHODS - {"register_hook", "data_ptr", "type"}
 _READS = frozenset(("item", "tolist"))
@@ -206,10 +209,10 @@ class _Search:
             return
         module = self.module
         owner = definition if isinstance(definition, cst.FunctionDef) else module.tree.owners[definition]
-        if any(name in names for names in module.names_of_outer_scopes()):
+        if any(name in names for names in names_of_outer_scopes(module)):
             self._end(Way.ESCAPES, definition, "global", definition)
             return
-        reads = module.readers(definition, name)
+        reads = readers_of(module, definition, name)
         # Where it is also used as a whole, its parts may change their places.
         apart = part is not None and all(self._taken_apart(read) for read in reads)
         for read in reads:
@@ -247,7 +250,7 @@ class _Search:
             holder = self.module.tree.parents[holder]
         names = [n for n in self.module.within(target, cst.Name) if isinstance(n, cst.Name)]
         for name in names:
-            for read in self.module.reads(holder, name.value):
+            for read in reads_of(self.module, holder, name.value):
                 if read is name or self.module.is_within(read, loop.iter):
                     continue
                 if self.module.tree.owners[read] is not self.module.tree.owners[loop]:
@@ -286,7 +289,7 @@ class _Search:
                 self.bound(target, above)
             case cst.AugAssign(target=target):
                 self._end(Way.COMPUTED, above, "augmented", reached)
-                if self.module.value(target).kind not in ("tensor", "number", "accumulated"):
+                if inferred(self.module, target).kind not in ("tensor", "number", "accumulated"):
                     self.bound(target, above)  # ``kept += [x]``
             case _:
                 self._end(Way.ESCAPES, above, "", reached)
@@ -348,11 +351,11 @@ class _Search:
     def _operation(self, node: cst.BinaryOperation | cst.UnaryOperation, reached: cst.CSTNode | None) -> None:
         if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
             self._end(Way.READ, node, "test", reached)
-        elif isinstance(node, cst.BinaryOperation) and self.module.value(node).kind in ("list", "tuple", "?"):
+        elif isinstance(node, cst.BinaryOperation) and inferred(self.module, node).kind in ("list", "tuple", "?"):
             # ``[x] + rest`` holds the same elements; a sum of what is not known may be such a list.
             self._end(Way.COMPUTED, node, "operator", reached)
             self.climb(node, reached)
-        elif isinstance(node, cst.BinaryOperation) and self.module.value(node).kind == "str":
+        elif isinstance(node, cst.BinaryOperation) and inferred(self.module, node).kind == "str":
             self._end(Way.SHOWN, node, "%", reached)
         else:
             self._end(Way.COMPUTED, node, "operator", reached)
@@ -412,8 +415,8 @@ class _Search:
     def _moved(self, call: cst.Call) -> bool:
         """Say whether a call copies from the host to the device, or back: the result is another object."""
         if self._lives == "device":
-            return self.module.host_copy(call) is not None
-        transfer = self.module.transfer(call) if self._lives == "host" else None
+            return host_copy(self.module, call) is not None
+        transfer = transfer_of(self.module, call) if self._lives == "host" else None
         return transfer is not None and transfer.device == "cuda"
 
     # -- arguments ----------------------------------------------------------------------------------------------
@@ -441,7 +444,7 @@ class _Search:
 
     def _criterion(self, call: cst.Call) -> bool:
         """Say whether a call is that of a loss of torch.nn, which keeps nothing, or of a scaler's ``scale``."""
-        callee = self.module.value(call.func)
+        callee = inferred(self.module, call.func)
         if (
             callee.kind == "module"
             and (callee.name or "").startswith("torch.nn.")
@@ -450,7 +453,7 @@ class _Search:
             return True
         match call.func:
             case cst.Attribute(value=holder, attr=cst.Name("scale")):
-                return self.module.value(holder).kind == "scaler"
+                return inferred(self.module, holder).kind == "scaler"
         return False
 
     def _builtin(self, call: cst.Call, arg: cst.Arg, name: str, reached: cst.CSTNode | None) -> None:
@@ -496,7 +499,7 @@ class _Search:
     def _tensor_method(self, call: cst.Call, reached: cst.CSTNode | None) -> bool:
         """Follow the argument of a tensor's method, which is only read: ``total.add_(x)``, ``a.copy_(x)``."""
         match call.func:
-            case cst.Attribute(value=holder, attr=cst.Name(value=name)) if self.module.value(holder).tensor:
+            case cst.Attribute(value=holder, attr=cst.Name(value=name)) if inferred(self.module, holder).tensor:
                 known = name in torch_api.COMPUTING_METHODS or name in ("add_", "sub_", "mul_", "div_", "copy_")
                 if known:
                     self._end(Way.COMPUTED, call, name, reached)
@@ -505,7 +508,7 @@ class _Search:
 
     def _called(self, call: cst.Call, arg: cst.Arg, reached: cst.CSTNode | None) -> None:
         """Follow an argument into the function of this file that a call certainly reaches."""
-        callees = self.module.callees(call)
+        callees = callees_of(self.module, call)
         function = callees[0] if len(callees) == 1 else None
         if arg.star or not isinstance(function, cst.FunctionDef) or function.decorators or function.asynchronous:
             self._end(Way.ESCAPES, call, "called", reached)

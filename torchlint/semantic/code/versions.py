@@ -6,27 +6,33 @@ import re
 
 import libcst as cst
 
-from torchlint.semantic.code.guards import Guards
-from torchlint.semantic.code.tree import Tree
-from torchlint.semantic.time.iterations import Iterations
+from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
 
 _VERSION = re.compile(r"version|hasattr|(torch|pytorch|_(ge|gt|le|lt|gte|lte))_?\d", re.IGNORECASE)
 _FALLBACK = re.compile(r"\b(ImportError|ModuleNotFoundError|AttributeError|TypeError|Exception)\b")
 
 
-def version_guarded(node: cst.CSTNode, tree: Tree, guards: Guards, iterations: Iterations) -> bool:
+@question(
+    yes="it is one branch of code for several versions of a library",
+    no="it is not code for one version of a library",
+    ground=True,
+)
+def version_guarded(module: Module, node: cst.CSTNode) -> bool:
     """Say whether `node` is one branch of code for several versions of a library.
 
     That is behind a test of a version (``TORCH_2_4``, ``version.parse(...)``, ``hasattr``), also through a name
     assigned once, or in a handler that catches what a missing feature raises.
     """
-    code = tree.root.code_for_node
-    for test, _ in guards.tests(node, tree.root):
-        names = [n for n in tree.within(test, cst.Name) if isinstance(n, cst.Name)]
-        meanings = [d for n in names if (d := iterations.definition(n)) is not None]
+    code = module.root.code_for_node
+    for test, _ in conditions_around(module, node, module.root):
+        names = [n for n in module.within(test, cst.Name) if isinstance(n, cst.Name)]
+        meanings = [d for n in names if (d := sole_definition(module, n)) is not None]
         if any(_VERSION.search(code(part)) for part in (test, *meanings)):
             return True
-    for above in tree.ancestors(node):
+    for above in module.ancestors(node):
         if isinstance(above, cst.ExceptHandler) and (above.type is None or _FALLBACK.search(code(above.type))):
             return True
     return False

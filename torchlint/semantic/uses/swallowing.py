@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import libcst as cst
 
+from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.tree import FUNCTIONS, callee
-
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
+from torchlint.semantic.module import Module
 
 _PASS_ON = frozenset(
     (
@@ -52,6 +49,6 @@ def passes_on(module: Module, context: cst.BaseExpression, depth: int = 3) -> bo
         case cst.IfExp(body=body, orelse=orelse) if depth:
             return passes_on(module, body, depth - 1) and passes_on(module, orelse, depth - 1)
         case cst.Name() if depth:
-            made = module.definition(context)
+            made = sole_definition(module, context)
             return made is not None and passes_on(module, made, depth - 1)
     return False

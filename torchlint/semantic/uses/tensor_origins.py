@@ -5,17 +5,23 @@ How a value is used proves less: any object may have a ``.backward()``, a ``.to(
 
 from __future__ import annotations
 
-import functools
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic.data.datasets import DATALOADER
+from torchlint.semantic.code.bindings import names_of_outer_scopes
+from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.flow import call_sites, callees_of, escapes, writes_of
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.scopes import base_names, own_method
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.torch import api as torch_api
-from torchlint.semantic.values.object_uses import Key, literal_key
-from torchlint.semantic.values.observers import (
+from torchlint.semantic.torch.api import DATALOADER
+from torchlint.semantic.uses.object_uses import Key, literal_key
+from torchlint.semantic.uses.observers import (
     changes_layers,
     elsewhere,
     elsewhere_reached,
@@ -23,11 +29,10 @@ from torchlint.semantic.values.observers import (
     patches_torch,
     says,
 )
+from torchlint.semantic.values.classes import is_network
+from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.relatives import returned
-
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
 
 _DEPTH = 5
 _NUMBERS = ("number", "bool", "tensor", "accumulated")
@@ -46,7 +51,7 @@ def made_by_torch(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> boo
         return False
     match node:
         case cst.Name():
-            found = [] if rebound_elsewhere(module, node.value) else module.definitions(node)
+            found = [] if rebound_elsewhere(module, node.value) else definitions_of(module, node)
             return bool(found) and all(_bound_to_tensor(module, each, node.value, depth) for each in found)
         case cst.Call():
             return _called(module, node, depth)
@@ -68,15 +73,15 @@ def all_by_torch(module: Module) -> bool:
 
 def rebound_elsewhere(module: Module, name: str) -> bool:
     """Say whether a function of the file, or another file, may bind a name of the module or of the function around."""
-    if any(name in names for names in module.names_of_outer_scopes()):
+    if any(name in names for names in names_of_outer_scopes(module)):
         return True
-    return bool(module.writes(module.root, name)) and elsewhere_reached(module, name)
+    return bool(writes_of(module, module.root, name)) and elsewhere_reached(module, name)
 
 
 def _arithmetic(module: Module, left: cst.BaseExpression, right: cst.BaseExpression, depth: int) -> bool:
     """Say whether an operator has a tensor on one side, and on the other one or a number."""
     sides = [made_by_torch(module, side, depth - 1) for side in (left, right)]
-    plain = [module.value(side).kind in _NUMBERS[:2] for side in (left, right)]
+    plain = [inferred(module, side).kind in _NUMBERS[:2] for side in (left, right)]
     return any(sides) and all(a or b for a, b in zip(sides, plain, strict=True))
 
 
@@ -99,7 +104,7 @@ def _called(module: Module, call: cst.Call, depth: int) -> bool:
         return True
     if isinstance(call.func, cst.Name) and rebound_elsewhere(module, call.func.value):
         return False
-    callee = module.value(call.func)
+    callee = inferred(module, call.func)
     made = callee.node if callee.kind == "module" and isinstance(callee.node, cst.Call) else None
     if made is not None and (module.name(made.func) or "").startswith("torch.nn."):
         return (callee.name or "").endswith("Loss") or callee.name in _LAYERS
@@ -134,7 +139,7 @@ _LAYERS = frozenset(f"torch.nn.{name}" for name in "Linear Conv1d Conv2d Conv3d 
 
 def _returns_tensor(module: Module, call: cst.Call, depth: int) -> bool:
     """Say whether a call certainly reaches one plain function of this file that returns nothing but tensors."""
-    callees = module.callees(call)
+    callees = callees_of(module, call)
     function = callees[0] if len(callees) == 1 else None
     if not isinstance(function, cst.FunctionDef) or function.decorators or function.asynchronous:
         return False
@@ -171,7 +176,7 @@ def host_roots(module: Module, node: cst.CSTNode, depth: int = 8) -> list[Root] 
         return None
     match node:
         case cst.Name():
-            return _all_roots([_definition_roots(module, d, node.value, depth) for d in module.definitions(node)])
+            return _all_roots([_definition_roots(module, d, node.value, depth) for d in definitions_of(module, node)])
         case cst.Subscript(value=inner):
             return _part(module, inner, literal_key(node), host_roots(module, inner, depth - 1))
         case cst.Attribute(value=inner, attr=cst.Name(value="data")):
@@ -193,7 +198,7 @@ def _part(module: Module, whole: cst.CSTNode, key: Key | None, roots: list[Root]
     if roots is None or key is None or not isinstance(whole, cst.Name) or len(roots) != 1:
         return roots
     root = roots[0]
-    bound = root.part is None and root.name == whole.value and module.definitions(whole) == [root.node]
+    bound = root.part is None and root.name == whole.value and definitions_of(module, whole) == [root.node]
     return [replace(root, part=key)] if bound else roots
 
 
@@ -211,7 +216,7 @@ def _definition_roots(module: Module, definition: cst.CSTNode, name: str, depth:
         case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value):
             return _assigned_roots(module, target, value, name, depth)
         case cst.For():
-            goes = [g for g in module.over(definition) if name in module.names_in(g.target)]
+            goes = [g for g in goes_over(module, definition) if name in module.names_in(g.target)]
             certain = len(goes) == 1 and stacks_batches(module, goes[0].iterated)
             return [Root(definition, name)] if certain else None
         case cst.FunctionDef():
@@ -236,7 +241,7 @@ def _assigned_roots(
 
 def _passed_roots(module: Module, function: cst.FunctionDef, name: str, depth: int) -> list[Root] | None:
     """Return where the argument for a parameter comes from at every call, where the file shows them all."""
-    sites = module.call_sites(function)
+    sites = call_sites(module, function)
     if not sites or _handed_on(module, function):
         return None
     out: list[list[Root] | None] = []
@@ -249,7 +254,7 @@ def _passed_roots(module: Module, function: cst.FunctionDef, name: str, depth: i
 
 def _handed_on(module: Module, function: cst.FunctionDef) -> bool:
     """Say whether others than the calls in this file may call a function: it is passed on, or stored."""
-    return bool(function.decorators) or module.escaping(function)
+    return bool(function.decorators) or escapes(module, function)
 
 
 def stacks_batches(module: Module, iterated: cst.BaseExpression, depth: int = 3) -> bool:
@@ -259,17 +264,17 @@ def stacks_batches(module: Module, iterated: cst.BaseExpression, depth: int = 3)
     """
     if isinstance(iterated, cst.Name) and rebound_elsewhere(module, iterated.value):
         return False
-    value = module.value(iterated)
+    value = inferred(module, iterated)
     if value.kind == "loader" and isinstance(value.node, cst.Call):
         return _stacks(module, value.node)
     function = module.function(iterated)
     if not isinstance(iterated, cst.Name) or depth == 0:
         return False
-    definitions = module.definitions(iterated)
+    definitions = definitions_of(module, iterated)
     if function is None or definitions != [function]:
         made = [d.value for d in definitions if isinstance(d, cst.Assign) and len(d.targets) == 1]
         return bool(made) and len(made) == len(definitions) and all(stacks_batches(module, m, depth - 1) for m in made)
-    sites = module.call_sites(function)
+    sites = call_sites(module, function)
     method = module.class_of(function) is not None
     passed = [bind(function, s, method and isinstance(s.func, cst.Attribute)).get(iterated.value) for s in sites]
     known = bool(passed) and not _handed_on(module, function)
@@ -279,11 +284,11 @@ def stacks_batches(module: Module, iterated: cst.BaseExpression, depth: int = 3)
 def _stacks(module: Module, loader: cst.Call) -> bool:
     if module.name(loader.func) != DATALOADER:
         return False
-    bound = module.arguments(loader, DATALOADER)
+    bound = arguments_of(module, loader, DATALOADER)
     size = bound.value("batch_size")
     if bound.open or "collate_fn" in bound.named or (size is not None and _may_be_none(module, size)):
         return False
-    return not module.once(_own_moves, functools.partial(_own_moves, module))
+    return not _own_moves(module)
 
 
 def _may_be_none(module: Module, node: cst.BaseExpression) -> bool:
@@ -294,7 +299,7 @@ def _may_be_none(module: Module, node: cst.BaseExpression) -> bool:
         case cst.IfExp(body=body, orelse=orelse):
             return _may_be_none(module, body) or _may_be_none(module, orelse)
         case cst.Name(value=name):
-            for definition in module.definitions(node):
+            for definition in definitions_of(module, node):
                 if isinstance(definition, cst.FunctionDef):
                     params = (*definition.params.params, *definition.params.kwonly_params)
                     given = [p.default for p in params if p.name.value == name]
@@ -305,15 +310,16 @@ def _may_be_none(module: Module, node: cst.BaseExpression) -> bool:
     return False
 
 
+@question(ground=True)
 def _own_moves(module: Module) -> bool:
     """Say whether the program has batches with a ``.to`` of their own, or gives a loader its collate function later."""
     if says(module, _OTHER_COLLATE) or not all_by_torch(module) or elsewhere(module, _MOVERS):
         return True
     for cls in module.nodes(cst.ClassDef):
         assert isinstance(cls, cst.ClassDef)
-        own = any(module.own_method(cls, name) is not None for name in ("to", "cuda", "__torch_function__"))
+        own = any(own_method(module, cls, name) is not None for name in ("to", "cuda", "__torch_function__"))
         # What is neither a tensor nor a mapping or sequence cannot be collated.
-        if "torch.Tensor" in module.base_names(cls) or (own and cls.bases and not module.is_network(cls)):
+        if "torch.Tensor" in base_names(module, cls) or (own and cls.bases and not is_network(module, cls)):
             return True
     stored = (
         module.parent(n)

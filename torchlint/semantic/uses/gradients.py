@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.code.bindings import binds_globally
+from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import definitions_of, uses_of
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.time.autograd import no_grad
+from torchlint.semantic.time.loops import is_step
 from torchlint.semantic.torch import api as torch_api
-from torchlint.semantic.values.object_uses import ObjectUse, Way, binding_uses, object_uses
-from torchlint.semantic.values.observers import minds_warnings, sees_variables
-from torchlint.semantic.values.tensor_origins import made_by_torch
-
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
+from torchlint.semantic.uses.object_uses import ObjectUse, Way, binding_uses, object_uses
+from torchlint.semantic.uses.observers import minds_warnings, sees_variables
+from torchlint.semantic.uses.tensor_origins import made_by_torch
+from torchlint.semantic.values.inferred import inferred
 
 _NEEDS = frozenset(("backward", "retain_grad", "register_hook", "register_backward_hook", "enable_grad"))
 _CUTS = frozenset(("detach", "detach_", "data"))
 _FREEZING = re.compile(r"freez|frozen|set_requires_grad|no_?grad", re.IGNORECASE)
 
 
+@question(yes="the code asks for gradients", no="the code asks for no gradients")
 def differentiates(module: Module, place: cst.CSTNode) -> bool:
     """Say whether code inside `place` asks autograd for something: a backward pass, a gradient, a hook."""
     for node in module.within(place, cst.Attribute, nested=True):
@@ -32,10 +37,11 @@ def differentiates(module: Module, place: cst.CSTNode) -> bool:
             return True
         if attr == "requires_grad_" and not (isinstance(above, cst.Call) and _is_false(above.args)):
             return True
-    return any(module.is_step(c) for c in module.within(place, cst.Call) if isinstance(c, cst.Call))
+    return any(is_step(module, c) for c in module.within(place, cst.Call) if isinstance(c, cst.Call))
 
 
-def frozen(module: Module, model: cst.CSTNode) -> bool:
+@question(yes="the file switches off the gradients of `{0}`", no="the parameters of `{0}` are trained")
+def is_frozen(module: Module, model: cst.CSTNode) -> bool:
     """Say whether the file switches off the gradients of a model's parameters, under the name it has at `model`."""
     names = _names(model)
     for node in module.nodes(cst.Call, cst.Assign):
@@ -56,7 +62,7 @@ def frozen(module: Module, model: cst.CSTNode) -> bool:
 def only_detached(module: Module, call: cst.Call) -> bool:
     """Say whether nothing but ``.detach()`` or ``.data`` is asked of a call's result, where it is read at all."""
     found = False
-    for use in module.uses(call):
+    for use in uses_of(module, call):
         above = module.parent(use)
         if not isinstance(above, cst.Attribute) or above.value is not use:
             return False
@@ -73,10 +79,12 @@ def trained_elsewhere(module: Module, call: cst.Call) -> bool:
     calls = (other for other in module.nodes(cst.Call) if isinstance(other, cst.Call) and other is not call)
     same = [other for other in calls if name is not None and dotted_text(other.func) == name]
     return any(
-        module.no_grad(other) is False and module.uses(other) and not only_detached(module, other) for other in same
+        no_grad(module, other) is False and uses_of(module, other) and not only_detached(module, other)
+        for other in same
     )
 
 
+@question(yes="the function would raise if a graph were recorded", no="the function may record a graph")
 def proves_no_grad(module: Module, function: cst.CSTNode) -> bool:
     """Say whether a function would raise if a graph were recorded: ``numpy()`` of a tensor that then requires grad."""
     for call in module.within(function, cst.Call):
@@ -87,7 +95,7 @@ def proves_no_grad(module: Module, function: cst.CSTNode) -> bool:
         else:
             array = module.name(call.func) in ("numpy.array", "numpy.asarray") and call.args
             read = call.args[0].value if array else None
-        value = module.value(read) if read is not None else None
+        value = inferred(module, read) if read is not None else None
         if value is not None and value.tensor and value.grad is True:
             return True
     return False
@@ -120,6 +128,7 @@ _HOST_READS = frozenset("item tolist float int bool test index".split())
 _LAYERS_DEEP = 4
 
 
+@question()
 def detaching_unnoticed(module: Module, place: cst.Name, value: cst.BaseExpression, growth: cst.CSTNode) -> bool:
     """Say whether no reader of a local sum or list can tell whether what `growth` adds to it carries a graph.
 
@@ -127,13 +136,13 @@ def detaching_unnoticed(module: Module, place: cst.Name, value: cst.BaseExpressi
     read are numbers, lengths and shapes.
     """
     function = module.function(place)
-    if function is None or module.binds_globally(function, place.value) or sees_variables(module):
+    if function is None or binds_globally(module, function, place.value) or sees_variables(module):
         return False
     if minds_warnings(module) or not made_by_torch(module, value):
         return False
     is_list = isinstance(growth, cst.Call)
     own = module.small_statement(growth)
-    starts = [w for w in module.writes(function, place.value) if not module.is_within(w, own or growth)]
+    starts = [w for w in writes_of(module, function, place.value) if not module.is_within(w, own or growth)]
     if not starts or not all(_starts_empty(module, start, is_list) for start in starts):
         return False
     if is_list and not _left_alone(module, value):
@@ -159,7 +168,7 @@ def _starts_empty(module: Module, start: cst.CSTNode, is_list: bool) -> bool:
                 return False
             value = found[0]
         case cst.AugAssign(value=value) if not is_list:  # Another growth of the same sum.
-            return module.value(value).kind in ("number", "bool") or made_by_torch(module, value)
+            return inferred(module, value).kind in ("number", "bool") or made_by_torch(module, value)
         case _:
             return False
     if is_list:
@@ -171,7 +180,7 @@ def _left_alone(module: Module, value: cst.BaseExpression) -> bool:
     """Say whether the tensor that a list keeps gets no other storage, hook or attribute by a name of its own."""
     if not isinstance(value, cst.Name):
         return True
-    for definition in module.definitions(value):
+    for definition in definitions_of(module, value):
         for use in binding_uses(module, definition, value.value):
             if use.way is Way.WRITTEN or (use.way is Way.ESCAPES and not _appended(module, use, value.value, value)):
                 return False
@@ -200,3 +209,12 @@ def _blind(module: Module, use: ObjectUse, own: cst.CSTNode | None, depth: int) 
             _blind(module, each, own, depth - 1) for each in object_uses(module, use.node, "graph")
         )
     return use.way is Way.COMPUTED
+
+
+@question(
+    yes="only the detached result is used",
+    no="its result is used with the graph, or the model is not trained in this file",
+)
+def detached_for_nothing(module: Module, call: cst.Call) -> bool:
+    """Say whether a model that is trained elsewhere in the file runs here for nothing but a detached result."""
+    return only_detached(module, call) and trained_elsewhere(module, call)

@@ -7,19 +7,20 @@ Given the same arguments, ``torch.cuda.amp.autocast`` and ``torch.amp.autocast("
 
 from __future__ import annotations
 
-import functools
 import re
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.code.bindings import binds_globally, starred_over
+from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.imports import import_of
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.values.observers import sees_itself
-
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
+from torchlint.semantic.module import Module
+from torchlint.semantic.project.asked import reached_elsewhere
+from torchlint.semantic.question import question
+from torchlint.semantic.uses.observers import sees_itself
 
 _BOUND = re.compile(r"^[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import[ \t]+[\w., \t]+$", re.MULTILINE)
 _RENAMED = re.compile(r"\bas\b")
@@ -86,12 +87,9 @@ def _without_imports(text: str) -> str:
     return _BOUND.sub(lambda found: found[0] if _RENAMED.search(found[0]) else "", text)
 
 
+@question(ground=True)
 def only_known_callers(module: Module) -> bool:
     """Say whether all that the file imports is its own project's, or calls no code of ours inside an autocast."""
-    return module.once(only_known_callers, functools.partial(_only_known_callers, module))
-
-
-def _only_known_callers(module: Module) -> bool:
     for node in module.nodes(cst.Import, cst.ImportFrom):
         if isinstance(node, cst.ImportFrom):
             names = ["." * len(node.relative) + (dotted_text(node.module) or "")]
@@ -132,9 +130,9 @@ def _entered_by_name(module: Module, home: cst.Assign) -> bool:
     target = home.targets[0].target
     if function is None or len(home.targets) > 1 or not isinstance(target, cst.Name):
         return False
-    if module.binds_globally(function, target.value):
+    if binds_globally(module, function, target.value):
         return False
-    reads = module.reads(function, target.value)
+    reads = reads_of(module, function, target.value)
     return all(
         isinstance(item := module.parent(read), cst.WithItem) and item.item is read and item.asname is None
         for read in reads
@@ -144,14 +142,14 @@ def _entered_by_name(module: Module, home: cst.Assign) -> bool:
 def private(module: Module, home: cst.CSTNode, names: Iterable[str]) -> bool:
     """Say whether no other file can see or bind names that a statement binds, and this one reads them by name only."""
     names = list(names)
-    if sees_itself(module) or module.starred_over(home, names):
+    if sees_itself(module) or starred_over(module, home, names):
         return False
     for above in module.ancestors(home):
         if isinstance(above, cst.ClassDef):
             return False
         if isinstance(above, cst.FunctionDef):
-            return not any(module.binds_globally(above, name) for name in names)
-    return all(module.reached(name) is False for name in names)
+            return not any(binds_globally(module, above, name) for name in names)
+    return all(reached_elsewhere(module, name) is False for name in names)
 
 
 def annotates(module: Module, home: cst.Import | cst.ImportFrom) -> bool:
@@ -159,7 +157,7 @@ def annotates(module: Module, home: cst.Import | cst.ImportFrom) -> bool:
     names = () if isinstance(home.names, cst.ImportStar) else home.names
     for item in names:
         name = dotted_text(item.asname.name if item.asname is not None else item.name) or ""
-        for read in module.reads(module.root, name.partition(".")[0]):
-            if module.import_of(read) is home and any(isinstance(a, cst.Annotation) for a in module.ancestors(read)):
+        for read in reads_of(module, module.root, name.partition(".")[0]):
+            if import_of(module, read) is home and any(isinstance(a, cst.Annotation) for a in module.ancestors(read)):
                 return True
     return False

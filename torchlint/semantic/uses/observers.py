@@ -10,15 +10,18 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.code.bindings import meaning_of, top_level
+from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.imports import keeper
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.wording import Wording
-
-if TYPE_CHECKING:
-    from torchlint.semantic.module import Module
+from torchlint.semantic.module import Module
+from torchlint.semantic.project.asked import reached_elsewhere, said_somewhere
+from torchlint.semantic.question import question
 
 _FRAMES = Wording(
     re.compile(
@@ -117,26 +120,24 @@ _SETTERS = frozenset(
 # -- names ----------------------------------------------------------------------------------------------------------
 
 
+@question(remember=False)
 def is_builtin(module: Module, name: str, at: cst.CSTNode) -> bool:
     """Say whether ``float`` or ``int``, written where `at` stands, would be Python's builtin of that name."""
-    plain = module.meaning(name, at) == f"builtins.{name}"
+    plain = meaning_of(module, name, at) == f"builtins.{name}"
     if not plain or says(module, _BUILTINS) or says(module, _BUILTIN_SET):
         return False
     return not reads_by_string(module)
 
 
+@question(ground=True)
 def reads_by_string(module: Module) -> bool:
     """Say whether code of this file can reach any variable by a name that it computes: ``eval``, ``globals()``."""
-    return module.once(reads_by_string, functools.partial(_reads_by_string, module))
-
-
-def _reads_by_string(module: Module) -> bool:
     for name in _DYNAMIC:
-        own = isinstance(module.top_level(name), (cst.FunctionDef, cst.ClassDef))  # ``def eval(model, loader)``
-        if not own and module.reads(module.root, name):
+        own = isinstance(top_level(module, name), (cst.FunctionDef, cst.ClassDef))  # ``def eval(model, loader)``
+        if not own and reads_of(module, module.root, name):
             return True
     # ``vars(args)`` reads an object; without an argument, or called under another name, the variables around it.
-    for read in (*module.reads(module.root, "vars"), *module.reads(module.root, "dir")):
+    for read in (*reads_of(module, module.root, "vars"), *reads_of(module, module.root, "dir")):
         call = module.parent(read)
         if not (isinstance(call, cst.Call) and call.func is read and call.args):
             return True
@@ -148,18 +149,15 @@ def sees_variables(module: Module) -> bool:
     return reads_by_string(module) or says(module, _FRAMES) or says(module, _INTERACT)
 
 
+@question(ground=True)
 def sees_itself(module: Module) -> bool:
     """Say whether code of this file may look up its own top-level names: by a string, as a module, through frames."""
-    return module.once(sees_itself, functools.partial(_sees_itself, module))
-
-
-def _sees_itself(module: Module) -> bool:
     text = _MAIN_GUARD.sub("", module.text)
     return (
         any(pattern.search(text) for pattern in (_MODULES, _IMP))
         or reads_by_string(module)
-        or module.mentions(_FRAMES)
-        or module.mentions(_INTERACT)
+        or mentions(module, _FRAMES)
+        or mentions(module, _INTERACT)
     )
 
 
@@ -176,12 +174,13 @@ def sees_globals(module: Module, name: str) -> bool:
 
 def is_interactive(module: Module) -> bool:
     """Say whether the file runs cell by cell, so that its variables outlive an interrupted loop."""
-    return module.filename.endswith(".ipynb") or module.mentions(_CELLS)
+    return module.filename.endswith(".ipynb") or mentions(module, _CELLS)
 
 
 # -- functions ------------------------------------------------------------------------------------------------------
 
 
+@question(ground=True)
 def hooks_operations(module: Module) -> bool:
     """Say whether code of the project may see, or change, each operation that torch runs on a tensor."""
     return has_own_tensors(module) or says(module, _WATCHED)
@@ -202,32 +201,35 @@ def changes_layers(module: Module) -> bool:
     return says(module, _OWN_CALLS)
 
 
+@question(remember=False)
 def minds_warnings(module: Module, *, near: bool = False) -> bool:
     """Say whether code of the project, or that `near` to this file, collects warnings or makes errors of them."""
-    return module.said(_holds(_WARNINGS), near=near)
+    return said_somewhere(module, _holds(_WARNINGS), near=near)
 
 
+@question(ground=True)
 def defaults_to_meta(module: Module) -> bool:
     """Say whether code of the project may have a factory make a tensor that has no data, by the default device."""
     return any(says(module, pattern) for pattern in (_META, _WITH_DEVICE, _ENTERED_DEVICE))
 
 
+@question(ground=True)
 def scripted(module: Module) -> bool:
     """Say whether code of the project is compiled by TorchScript, in which a variable has one type."""
     return says(module, _SCRIPT)
 
 
+@question(remember=False)
 def replaced(module: Module, *attributes: str) -> bool:
     """Say whether code of the project may put something of its own in the place of a library's attribute.
 
     `attributes` are the last parts of their names: ``stack`` for ``numpy.stack``.
     """
-    here = any(
-        module.once((_replaced_here, each), functools.partial(_replaced_here, module, each)) for each in attributes
-    )
-    return here or module.said(_replacing(attributes))
+    here = any(_replaced_here(module, each) for each in attributes)
+    return here or said_somewhere(module, _replacing(attributes))
 
 
+@question(ground=True)
 def _replaced_here(module: Module, attribute: str) -> bool:
     for node in module.tree.named(attribute):
         above = module.parent(node)
@@ -311,6 +313,7 @@ _PLAIN_CALLS = frozenset(("torch.device", "builtins.str", "builtins.int", "torch
 _READERS = frozenset(("get_device", "size", "dim", "parameters", "buffers"))
 
 
+@question()
 def free_of_effects(module: Module, node: cst.CSTNode) -> bool:
     """Say whether it cannot be told when, or how often, an expression is evaluated: names, attributes and literals.
 
@@ -354,7 +357,7 @@ def _is_property(module: Module, name: str) -> bool:
 
 def says(module: Module, pattern: re.Pattern[str] | Wording) -> bool:
     """Say whether this file, or any other of the project, holds a pattern."""
-    return module.said(_holds(pattern))
+    return said_somewhere(module, _holds(pattern))
 
 
 def elsewhere(module: Module, pattern: re.Pattern[str] | Wording) -> bool:
@@ -379,3 +382,12 @@ _LOOKS_AT_MODULES = Wording(
     re.compile(r"import\s+__main__|\bsys\.modules\b|__main__\.|[\"']__main__[\"']\s*[\])]"),
     ("__main__", "sys.modules"),
 )
+
+
+@question(yes="the new object is only used here", no="the new object is handed to other code")
+def stays_here(module: Module, call: cst.BaseExpression) -> bool:
+    """Say whether a new object is only seen by its own function or script, which calls its methods."""
+    name = keeper(module, call)
+    if name is None or sees_itself(module):
+        return False
+    return module.tree.owners[call] is not module.tree.root or reached_elsewhere(module, name) is False

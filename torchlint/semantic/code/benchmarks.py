@@ -1,0 +1,44 @@
+"""Code that measures or tests: it waits for the device on purpose."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torchlint.semantic.code.scopes import scopes
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.torch import api as torch_api
+
+_BENCH_WORDS = re.compile(r"(^|[_/\-.])(bench(mark)?s?|profil(e|er|ing)|perf|timing|speed_?test)([_/\-.0-9]|$)")
+_TEST_PATH = re.compile(r"(^|/)(tests?/|conftest\.py$|test_[^/]*\.py$|[^/]*_test\.py$)")
+_TIMING = ("torch.cuda.Event", "torch.utils.benchmark.Timer")
+
+
+@question(
+    yes="this is benchmark or test code (by its path, a function's name or timing events), which does so on purpose",
+    no="this is neither benchmark nor test code",
+    ground=True,
+)
+def is_benchmark(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether `node` is benchmark or test code: by path, by function name, or by CUDA timing events."""
+    return _in_bench_file(module) or any(_is_bench(module, each) for each in scopes(module).enclosing_functions(node))
+
+
+@question(ground=True)
+def _in_bench_file(module: Module) -> bool:
+    """Say whether the path names a benchmark, a profiling script or a test."""
+    path = module.filename.replace("\\", "/")
+    tail = "/".join(path.split("/")[-3:])
+    return bool(_TEST_PATH.search(tail) or _BENCH_WORDS.search(path.rpartition("/")[2]))
+
+
+@question(ground=True)
+def _is_bench(module: Module, function: cst.FunctionDef) -> bool:
+    """Say whether a function measures time or tests, by its name or by CUDA timing events."""
+    name = function.name.value
+    if _BENCH_WORDS.search(name) or (name.startswith("test_") and name not in torch_api.STEP_METHODS):
+        return True
+    calls = (call for call in module.within(function, cst.Call) if isinstance(call, cst.Call))
+    return any(module.name(call.func) in _TIMING for call in calls)

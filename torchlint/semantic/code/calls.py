@@ -1,0 +1,83 @@
+"""Calls as they are written: their arguments, the contexts around them, the statement they are alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.semantic.code.tree import FUNCTIONS
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.torch.signatures import SIGNATURES
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of one call by parameter name; `open` where ``*args`` or ``**kwargs`` may add more."""
+
+    named: Mapping[str, cst.Arg]
+    open: bool
+
+    def value(self, name: str) -> cst.BaseExpression | None:
+        """Return the expression given for a parameter, or None."""
+        arg = self.named.get(name)
+        return arg.value if arg is not None else None
+
+
+@question(yes="the call gives an argument that decides", no="the call leaves the argument out", ground=True)
+def arguments_of(module: Module, call: cst.Call, signature: str) -> Arguments:
+    """Bind a call's arguments to the parameters of a signature named in `signatures.SIGNATURES`.
+
+    Raises:
+        KeyError: there is no such signature."""
+    params = SIGNATURES[signature]
+    named: dict[str, cst.Arg] = {}
+    position, is_open = 0, False
+    for arg in call.args:
+        if arg.star:
+            is_open = True
+            position = len(params) if arg.star == "*" else position
+        elif arg.keyword is not None:
+            named[arg.keyword.value] = arg
+        elif position < len(params):
+            named[params[position]] = arg
+            position += 1
+    return Arguments(named, is_open)
+
+
+@question(yes="the call gives `{1}={answer}`", no="the call does not give `{1}`", ground=True, remember=False)
+def keyword_argument(module: Module, call: cst.Call, name: str) -> cst.BaseExpression | None:
+    """Return the expression of a keyword argument, or None."""
+    return next((a.value for a in call.args if a.keyword is not None and a.keyword.value == name), None)
+
+
+@question(ground=True, remember=False)
+def contexts_around(module: Module, node: cst.CSTNode) -> Iterator[cst.Call]:
+    """Yield the calls that make the ``with`` contexts around `node` in its function, innermost statement first."""
+    for above in module.tree.ancestors(node):
+        if isinstance(above, FUNCTIONS):
+            return
+        for item in above.items if isinstance(above, cst.With) else ():
+            if module.tree.is_within(node, item):
+                break
+            if isinstance(item.item, cst.Call):
+                yield item.item
+
+
+@question(ground=True)
+def spare_statement(module: Module, call: cst.Call) -> cst.Expr | None:
+    """Return the statement that is nothing but a call, where its block holds others as well; else None."""
+    statement, line = module.tree.parents.get(call), module.tree.statement(call)
+    block = module.tree.parents.get(line)
+    filled = isinstance(line, cst.SimpleStatementLine) and (
+        not isinstance(block, cst.IndentedBlock) or len(block.body) > 1
+    )
+    return statement if filled and isinstance(statement, cst.Expr) else None
+
+
+def string(node: cst.CSTNode | None) -> str | None:
+    """Return the text of a string literal, or None."""
+    raw = node.raw_value if isinstance(node, cst.SimpleString) else None
+    return raw if isinstance(raw, str) else None

@@ -1,0 +1,38 @@
+"""What the rest of the project says about the names of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torchlint.semantic.module import Module
+from torchlint.semantic.project.exports import ArgumentRead
+from torchlint.semantic.question import question
+from torchlint.semantic.torch import api as torch_api
+
+
+@question(ground=True, remember=False)
+def reached_elsewhere(module: Module, name: str) -> bool | None:
+    """Say whether code elsewhere may read or replace a top-level name of this file; None where that is not known.
+
+    That is another file of the project, or this one where it looks itself up as a module or by a string."""
+    return module.outside.reached(name, module.text, module.filename)
+
+
+@question(yes="a file of the project says so", no="no file of the project says so", ground=True)
+def said_somewhere(module: Module, test: Callable[[str], bool], *, near: bool = False) -> bool:
+    """Say whether a test holds, or may hold, for the text of this file or of another one of the project.
+
+    `near` are those alone that hold the name of this file's module."""
+    return test(module.text) or module.outside.others_say(test, near=near) is not False
+
+
+@question(ground=True)
+def bases_behind(module: Module, name: str) -> list[str]:
+    """Return the dotted names of the bases of a class in another file of the project."""
+    return [torch_api.canonical(n) for n in module.outside.lineage(name).outside]
+
+
+@question(ground=True)
+def argument_reads(module: Module, name: str) -> tuple[ArgumentRead, ...]:
+    """Return the arguments that a function of another file, by its dotted name here, always reads on the host."""
+    return module.outside.reads(name)

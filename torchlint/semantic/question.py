@@ -1,0 +1,121 @@
+"""Questions: the functions that decide facts, remembered in one place, with the words in which an answer is told.
+
+A question is a function ``(module, …)`` in the file that decides it. What it has answered is remembered with the file,
+and freed with it. While it is being answered, asking it again gives what is not known, so that no circle is endless;
+an answer found on such a way is kept only if it was the one that was asked for.
+
+``torchlint check --explain`` imagines other answers to find the one that decides (`Module.witness`). It can do so for
+questions that have words: in the sentences ``{0}`` is the source of what was asked about, and ``{answer}`` the answer.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+
+from torchlint.semantic.module import Module
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Asked = Callable[Concatenate[Module, P], R]
+
+_NONE = object()
+_PENDING = object()
+_EMPTY: dict[Any, Any] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is known of a question besides its answers.
+
+    Args:
+        name: the name of the function, which is the only one of that name.
+        home: the dotted name of the file that decides it.
+        sentence: the first line of its docstring.
+        yes: the sentence for an answer that holds something to be so (True, or a thing).
+        no: the sentence for one that does not.
+    """
+
+    name: str
+    home: str
+    sentence: str
+    yes: str
+    no: str
+
+
+QUESTIONS: dict[str, Question] = {}
+"""All questions of the files that have been imported, by name."""
+
+
+def question(
+    *, yes: str = "", no: str = "", ground: bool = False, remember: bool = True, circular: object = None
+) -> Callable[[Asked[P, R]], Asked[P, R]]:
+    """Make a question of a function whose first parameter is the `Module`.
+
+    Args:
+        yes: the sentence for an answer that holds something to be so; without it `--explain` never speaks of it.
+        no: the sentence for one that does not.
+        ground: whether it rests on what is written alone, so that no imagined answer of another question enters.
+        remember: False where working it out costs no more than finding it in the memory.
+        circular: the answer where a circle comes back to what is being asked.
+    """
+
+    def mark(decide: Asked[P, R]) -> Asked[P, R]:
+        title = (decide.__doc__ or "").partition("\n")[0]
+        about = Question(decide.__name__, decide.__module__, title, yes, no)
+        assert QUESTIONS.setdefault(about.name, about) == about, f"two questions are called {about.name}"
+        if not yes and not remember:
+            return decide
+        several = str(decide.__annotations__["return"]).startswith("Iterator[")
+        answered = _remembered(decide, several, circular) if remember else decide
+
+        def ask(module: Module, *args: P.args, **named: P.kwargs) -> Any:
+            if module.witness is None:
+                return answered(module, *args, **named)
+            truth: Any = answered(module.ground, *args, **named) if ground else decide(module, *args, **named)
+            if not yes:
+                return truth
+            truth = tuple(truth) if several else truth
+            given: Any = module.witness.tell(about, (*args, *named.values()), truth)
+            return iter(given) if several else given
+
+        return cast(Asked[P, R], functools.update_wrapper(ask, decide))
+
+    return mark
+
+
+def _remembered(decide: Any, several: bool, circular: object) -> Any:
+    """Return a function that gives a remembered answer, or works it out and remembers it."""
+
+    def answered(module: Module, *args: Any, **named: Any) -> Any:
+        key = (args, *named.items()) if named else args
+        found = module.answers.get(answered, _EMPTY).get(key, _NONE)
+        if found is _NONE:
+            found = work_out(module, key, args, named)
+        elif found is _PENDING:
+            module.circles += 1
+            return circular
+        return iter(found) if several else found
+
+    def work_out(module: Module, key: Any, args: Any, named: Any) -> Any:
+        answers = module.answers.setdefault(answered, {})
+        answers[key] = _PENDING
+        circles, outermost = module.circles, not module.asking
+        module.asking += 1
+        try:
+            found = decide(module, *args, **named)
+            found = tuple(found) if several else found
+        except BaseException:
+            del answers[key]
+            raise
+        finally:
+            module.asking -= 1
+        if outermost or module.circles == circles:
+            answers[key] = found
+        else:
+            del answers[key]  # A circle was cut on the way: asked from elsewhere, it may know more.
+        return found
+
+    return answered

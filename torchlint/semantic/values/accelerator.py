@@ -1,0 +1,50 @@
+"""Whether the code of a file runs on an accelerator."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torchlint.semantic.code.calls import keyword_argument, string
+from torchlint.semantic.code.scopes import scopes
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+
+_TORCH = re.compile(r"^[^\S\n]*(import|from)\s+(torch|lightning|pytorch_lightning)", re.MULTILINE)
+_OTHER = re.compile(r"^[^\S\n]*(import|from)\s+(mxnet|jax|tensorflow|paddle|mindspore)\b", re.MULTILINE)
+_ACCEL = re.compile(r"cuda|\bdevice\b|\bgpus?\b|accelerat|\bmps\b|\.cpu\(\)|LightningModule|\bTrainer\b", re.IGNORECASE)
+_TRAINERS = frozenset(
+    (
+        "lightning.Trainer lightning.pytorch.Trainer lightning.pytorch.trainer.Trainer "
+        "lightning.pytorch.trainer.trainer.Trainer"
+    ).split()
+)
+
+
+@question(
+    yes="the file runs on an accelerator",
+    no="nothing in the file shows an accelerator (no cuda, no device, no nn.Module), or it is told to stay on the CPU",
+    ground=True,
+)
+def on_accelerator(module: Module) -> bool:
+    """Whether the file (or the configuration) shows that the code runs on an accelerator."""
+    if (_OTHER.search(module.text) and not _TORCH.search(module.text)) or trains_on_cpu(module):
+        return False  # Another framework's arrays, or a Trainer for the CPU.
+    if module.accelerator != "auto":
+        return module.accelerator != "cpu"
+    classes = (node for node in module.nodes(cst.ClassDef) if isinstance(node, cst.ClassDef))
+    return bool(_ACCEL.search(module.text)) or any(scopes(module).is_module(cls) for cls in classes)
+
+
+@question(ground=True)
+def trains_on_cpu(module: Module) -> bool:
+    """Whether every Lightning ``Trainer`` of the file is told to stay on the CPU."""
+    every = [c for c in module.nodes(cst.Call) if isinstance(c, cst.Call) and makes_lightning_trainer(module, c)]
+    return bool(every) and all(string(keyword_argument(module, call, "accelerator")) == "cpu" for call in every)
+
+
+@question(yes="`{0}` makes a Lightning Trainer", no="`{0}` makes no Lightning Trainer")
+def makes_lightning_trainer(module: Module, call: cst.Call) -> bool:
+    """Say whether a call makes a Lightning ``Trainer``."""
+    return module.name(call.func) in _TRAINERS

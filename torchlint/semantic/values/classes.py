@@ -1,0 +1,33 @@
+"""What the classes of a file are: networks, LightningModules, datasets."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.semantic.code.scopes import scopes
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+
+
+@question(yes="it is code of a LightningModule", no="it is not code of a LightningModule", ground=True)
+def in_lightning(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether `node` lies in a LightningModule."""
+    return scopes(module).is_lightning(module.class_of(node))
+
+
+@question(yes="the class is an nn.Module", no="the class is no nn.Module", ground=True, remember=False)
+def is_network(module: Module, cls: cst.ClassDef) -> bool:
+    """Say whether a class is an nn.Module."""
+    return scopes(module).is_module(cls)
+
+
+@question(ground=True)
+def family_of(module: Module, cls: cst.ClassDef) -> list[cst.ClassDef]:
+    """Return a class, its bases and its subclasses, as far as this file has them."""
+    return [*scopes(module).lineage(cls), *scopes(module).subclasses(cls)]
+
+
+@question(yes="the class is a dataset", no="the class is no dataset", ground=True, remember=False)
+def is_dataset(module: Module, cls: cst.ClassDef) -> bool:
+    """Say whether a class is a dataset."""
+    return scopes(module).is_dataset(cls)
