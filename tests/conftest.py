@@ -1,20 +1,41 @@
-"""What one test leaves behind in torch's process-wide switches is taken back before the next one."""
+"""A torchlint to run; and what one test leaves behind in torch's switches is taken back before the next one."""
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+import torchlint
+from tests.forked import Origin, origin
 
 # A shell starts what it puts in the background with signals ignored, nohup too, and children would inherit that.
 for name in ("SIGINT", "SIGQUIT", "SIGHUP"):
     number = getattr(signal, name, None)
     if number is not None and signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
+
+
+@pytest.fixture(scope="session")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a copy of the package: a change of its code between two runs would void the first one's cache."""
+    folder = tmp_path_factory.mktemp("package")
+    source = Path(torchlint.__file__).parent
+    shutil.copytree(source, folder / "torchlint", ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def copies(package: Path) -> Iterator[Origin | None]:
+    """What runs of that copy are forks of."""
+    with origin(package) as found:
+        yield found
 
 
 def switches(torch: Any) -> list[tuple[Callable[[], Any], Callable[[Any], object]]]:

@@ -28,9 +28,9 @@ RULES = (
 
 
 @pytest.fixture(scope="session")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that holds a copy of the package with `RULES` instead of its own rules."""
-    folder = tmp_path_factory.mktemp("package")
+    folder = tmp_path_factory.mktemp("small")
     source = Path(torchlint.__file__).parent
     shutil.copytree(source, folder / "torchlint", ignore=shutil.ignore_patterns("__pycache__"))
     rules = folder / "torchlint" / "rules"
@@ -44,9 +44,9 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def copies(package: Path) -> Iterator[Origin | None]:
+def small_copies(small_package: Path) -> Iterator[Origin | None]:
     """What runs of that copy are forks of."""
-    with origin(package) as found:
+    with origin(small_package) as found:
         yield found
 
 
@@ -122,24 +122,17 @@ class Cli:
 
 
 @pytest.fixture
-def cli(package: Path, copies: Origin | None, tmp_path: Path) -> Cli:
+def cli(small_package: Path, small_copies: Origin | None, tmp_path: Path) -> Cli:
     cwd = tmp_path / "project"
     cwd.mkdir()
     (cwd / ".git").mkdir()
-    return Cli(package, cwd, copies)
-
-
-@pytest.fixture(scope="session")
-def original() -> Iterator[Origin | None]:
-    """What runs of the package itself are forks of."""
-    with origin(Path(torchlint.__file__).parents[1]) as found:
-        yield found
+    return Cli(small_package, cwd, small_copies)
 
 
 @pytest.fixture
-def ours(cli: Cli, original: Origin | None) -> Cli:
+def ours(cli: Cli, package: Path, copies: Origin | None) -> Cli:
     """A `cli` with the rules that torchlint has."""
-    cli.package, cli.origin = Path(torchlint.__file__).parents[1], original
+    cli.package, cli.origin = package, copies
     return cli
 
 
