@@ -44,6 +44,7 @@ def _compare(text: str) -> None:
             assert start <= span.start <= span.end <= end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _NAMES)
 def test_stdlib_spans_equal_libcst_positions(name: str) -> None:
     _compare(_read(_STDLIB / name))

@@ -219,7 +219,7 @@ CUDA = changed(
         dataclasses.replace(
             each,
             counts=dataclasses.replace(counts((35.0, 3.0), (260.0, 4.0)), basis="cuda"),
-            memory=Memory("cuda", (2_480_000_000, 1_530_000_000), 0, 0.5),
+            memory=Memory("cuda", (2_480_000_000, 1_530_000_000), 0),
         )
         for each in SCRIPT.variants
     ),
