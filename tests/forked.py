@@ -1,4 +1,4 @@
-"""torchlint as a process that starts in no time: a fork of one that has imported all of it, and called nothing.
+"""torchlint as a process that starts in no time: a fork of one that has imported all of it, and checked nothing.
 
 Such a run is a process like any other: it has its own state, folder, environment, streams, workers and exit code, and
 ends by signals. What differs is how it comes to be, so whatever is said about starting up (the import path, variables
@@ -259,6 +259,9 @@ def _import_everything() -> None:
         parts = path.relative_to(folder.parent).with_suffix("").parts
         if not {"inside", "lsp", "template", "__main__"} & set(parts):
             importlib.import_module(".".join(parts).removesuffix(".__init__"))
+    from torchlint.engine.syntax import parse
+
+    parse("")  # what the first parse makes for libcst's classes takes half of a short run
 
 
 if __name__ == "__main__":

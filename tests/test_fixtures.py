@@ -66,6 +66,7 @@ def test_safe_fixes_change_what_the_diff_announces(path: Path) -> None:
     assert changes(path) == due, "where that is right, run: python -m tests.test_fixtures"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", RULE_FILES, ids=name_of)
 def test_unsafe_fixes_still_parse_and_settle(path: Path) -> None:
     info = BY_NAME[path.stem]

@@ -103,6 +103,7 @@ class TestUsage:
 class TestOriginal:
     """The program itself fails: exit code 3. None of these programs imports torch, which takes seconds."""
 
+    @pytest.mark.slow
     def test_crash_shows_its_last_lines(self, lab: Lab) -> None:
         lab.write(train="for line in range(30):\n    print('line', line)\nraise ValueError('no data')\n")
         ran = lab.verify(".", "--", "train.py")
@@ -114,16 +115,19 @@ class TestOriginal:
         assert shown[-1] == "ValueError: no data"
         assert "line 29" in shown
 
+    @pytest.mark.slow
     def test_end_without_a_word(self, lab: Lab) -> None:
         lab.write(train="raise SystemExit(7)\n")
         ran = lab.verify(".", "--", "train.py")
         assert (ran.code, ran.message) == (3, "train.py failed with exit code 7 after 0 steps")
 
+    @pytest.mark.slow
     def test_end_by_a_signal(self, lab: Lab) -> None:
         lab.write(train="import os, signal\nos.kill(os.getpid(), signal.SIGUSR1)\n")
         ran = lab.verify(".", "--", "train.py")
         assert (ran.code, ran.message) == (3, "train.py was ended by SIGUSR1 after 0 steps")
 
+    @pytest.mark.slow
     def test_control_characters_of_the_program_do_not_reach_the_terminal(self, lab: Lab) -> None:
         lab.write(train="print('\\x1b[31mred', flush=True)\nraise SystemExit('\\x1b]0;title\\x07')\n")
         ran = lab.verify(".", "--", "train.py")
@@ -131,6 +135,7 @@ class TestOriginal:
         assert "\x1b" not in ran.err
         assert "red" in ran.err
 
+    @pytest.mark.slow
     def test_hang_ends_with_all_it_started(self, lab: Lab) -> None:
         lab.write(
             train="import subprocess, time\nsubprocess.Popen(['sleep', '1000'], start_new_session=True)\n"
@@ -140,6 +145,7 @@ class TestOriginal:
         assert (ran.code, ran.message) == (3, "train.py timed out after 3 s after 0 steps (--timeout)")
         assert "  | waiting" in ran.err
 
+    @pytest.mark.slow
     def test_hang_that_ignores_sigterm(self, lab: Lab) -> None:
         lab.write(
             train="import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(1)\n"
@@ -147,6 +153,7 @@ class TestOriginal:
         ran = lab.verify(".", "--timeout", "3s", "--", "train.py")
         assert (ran.code, ran.message) == (3, "train.py timed out after 3 s after 0 steps (--timeout)")
 
+    @pytest.mark.slow
     def test_memory_that_the_system_refuses(self, lab: Lab) -> None:
         lab.write(
             train="import resource\nresource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))\n"
@@ -156,12 +163,14 @@ class TestOriginal:
         advice = "lower the batch size, or close other programs"
         assert (ran.code, ran.message) == (3, f"train.py ran out of memory after 0 steps: {advice}")
 
+    @pytest.mark.slow
     def test_killed_by_the_system(self, lab: Lab) -> None:
         lab.write(train="import os\nos.kill(os.getpid(), 9)\n")
         ran = lab.verify(".", "--", "train.py")
         assert ran.code == 3
         assert ran.message.startswith("train.py was killed after 0 steps, most often by the system for want of memory")
 
+    @pytest.mark.slow
     def test_torch_never_imported(self, lab: Lab) -> None:
         lab.write(train="print('done')\n")
         ran = lab.verify(".", "--", "train.py")
@@ -174,6 +183,7 @@ class TestOriginal:
         assert ran.code == 3
         assert "No module named 'nowhere'" in ran.message
 
+    @pytest.mark.slow
     @confined
     @pytest.mark.parametrize(
         "write",
@@ -188,6 +198,7 @@ class TestOriginal:
         assert "blocked (Landlock)" in ran.err
         assert not Path(path).exists()
 
+    @pytest.mark.slow
     @confined
     def test_refused_change_of_the_users_own_file_is_named(self, lab: Lab) -> None:
         path = str(lab.root / "model.py")
@@ -196,6 +207,7 @@ class TestOriginal:
         assert ran.code == 3
         assert f"it tried to write {path}, outside its copy" in ran.message
 
+    @pytest.mark.slow
     @confined
     def test_failure_that_is_no_refusal_names_no_write(self, lab: Lab) -> None:
         lab.write(
@@ -215,6 +227,7 @@ class TestOriginal:
         assert (ran.code, ran.message) == (3, "train.py failed with exit code 7 after 0 steps")
         assert (outside / "note").read_text() == "x"
 
+    @pytest.mark.slow
     def test_copy_alone_blocks_nothing_and_says_so(self, lab: Lab) -> None:
         outside = lab.root.parent / "note"
         lab.write(train=f"open({str(outside)!r}, 'a').write('x')\nraise SystemExit(7)\n")
@@ -223,6 +236,7 @@ class TestOriginal:
         assert "writes to absolute paths outside the copy are NOT blocked" in ran.err
         assert outside.exists()
 
+    @pytest.mark.slow
     def test_variables_are_passed_with_env_alone(self, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HF_TOKEN", "one")
         monkeypatch.setenv("WANDB_API_KEY", "two")
