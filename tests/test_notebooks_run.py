@@ -67,6 +67,7 @@ def test_names_across_cells_and_the_same_results() -> None:
     assert torch.equal(old["last"], new["last"])
 
 
+@pytest.mark.slow
 def test_a_kernel_gives_the_same_outputs() -> None:
     """The fixture holds what IPython's kernel gave before the fixes; magics, commands and await run here as well."""
     pytest.importorskip("ipykernel")

@@ -46,6 +46,7 @@ def planted(folder: Path, text: str) -> dict[str, Any]:
     return primer.run([folder], jobs=1)
 
 
+@pytest.mark.slow
 def test_fixtures_are_analysed(fixtures_run: dict[str, Any]) -> None:
     assert fixtures_run["crashes"] == 0
     assert not fixtures_run["not_analysed"]
@@ -68,6 +69,7 @@ def test_files_of_torch_are_analysed(tmp_path: Path) -> None:
     assert all(KNOWN in reason for reason in kept["not_analysed"])
 
 
+@pytest.mark.slow
 def test_a_run_does_not_differ_from_itself(fixtures_run: dict[str, Any], tmp_path: Path) -> None:
     for name in ("kept.json", "kept.json.gz"):
         primer.write(tmp_path / name, fixtures_run)
@@ -98,11 +100,13 @@ def test_equal_findings_are_counted() -> None:
     assert primer.difference({"packages": [package]}, two) == {"TL101": (["p/a.py:9"], [])}
 
 
+@pytest.mark.slow
 def test_only_packages_of_both_runs_are_compared(fixtures_run: dict[str, Any]) -> None:
     fewer = {**fixtures_run, "packages": fixtures_run["packages"][:1]}
     assert primer.difference(fixtures_run, fewer) == {}
 
 
+@pytest.mark.slow
 def test_what_is_not_analysed_any_more_is_a_difference(fixtures_run: dict[str, Any]) -> None:
     worse = copy.deepcopy(fixtures_run)
     worse["packages"][0]["not_analysed"].append(["a.py", "error", "took more than 30 s of CPU time"])

@@ -287,6 +287,7 @@ class TestNothingToVerify:
         assert f"../other/model.py: lies outside {lab.root}, the project that is copied" in ran.err
 
 
+@pytest.mark.slow
 class TestEnvironment:
     """Exit code 4: the machine lacks something."""
 
