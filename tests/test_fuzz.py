@@ -116,7 +116,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, source: str, changed: object) -> lis
     def spoiled(job: Job) -> FileReport:
         return changed(job, analyse_job(job))  # type: ignore[no-any-return, operator]
 
-    monkeypatch.setattr(fuzz_trial, "analyse", spoiled)
+    monkeypatch.setattr(fuzz_trial, "analyse_job", spoiled)
     report = fuzz_trial.trial(job(source, fix="unsafe"))
     return [note.message.removeprefix(fuzz_trial.BROKEN) for note in fuzz_trial.failures(report)]
 

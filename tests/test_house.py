@@ -261,3 +261,54 @@ def test_torch_imports_sees_every_form_of_import() -> None:
 def test_spelled_sees_data_alone(line: str, found: set[str]) -> None:
     assert spelled(line, words=True) == found
     assert spelled(line, words=False) == found - {"jobs"}
+
+
+# The semantic model
+
+SUBJECTS = ("torch", "code", "values", "time", "device", "uses", "data", "project")
+"""The folders of `semantic`, each of which imports only those before it; what is imported for types alone is free.
+
+Other files are asked through `project.asked`, from everywhere.
+"""
+
+
+def above_itself(text: str, module: str) -> list[str]:
+    """Return the imports at run time by which a file of `semantic` asks a subject that comes after its own."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = [ast.Pass()]
+    own = SUBJECTS.index(module.split(".")[2])
+    found = [target.split(".") for _, target in imported(tree, module.rpartition(".")[0])]
+    found = [path for path in found if path[2:4] != ["project", "asked"]]
+    subjects = [path[2] for path in found if path[:2] == ["torchlint", "semantic"] and path[2] in SUBJECTS]
+    return [subject for subject in subjects if SUBJECTS.index(subject) > own]
+
+
+def test_the_semantic_model_asks_downwards() -> None:
+    files = [path for path in FILES if path.parent.parent == ROOT / "semantic"]
+    assert {path.parent.name for path in files} == set(SUBJECTS)
+    found = {dotted(path): above_itself(path.read_text(encoding="utf-8"), dotted(path)) for path in files}
+    assert {module: subjects for module, subjects in found.items() if subjects} == {}
+
+
+def test_the_ground_knows_no_torch() -> None:
+    tree = ast.parse((ROOT / "semantic" / "module.py").read_text(encoding="utf-8"))
+    names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    targets = [target for _, target in imported(tree, "torchlint.semantic")]
+    assert not [target for target in targets if target.startswith("torchlint.semantic.torch")]
+    assert names.isdisjoint({"cuda", "device", "item", "cpu"})
+
+
+@pytest.mark.parametrize(
+    ("line", "subjects"),
+    [
+        ("from torchlint.semantic.time.heat import heat_of", ["time"]),
+        ("from torchlint.semantic.code.names import dotted_text", []),
+        ("from torchlint.semantic.values.value import Value", []),
+        ("if TYPE_CHECKING:\n    from torchlint.semantic.data import loaders", []),
+        ("def f():\n    import torchlint.semantic.project.project", ["project"]),
+    ],
+)
+def test_asking_upwards_is_seen_in_every_form(line: str, subjects: list[str]) -> None:
+    assert above_itself(line, "torchlint.semantic.values.place") == subjects

@@ -2,7 +2,9 @@
 
 A rule file is one module under ``torchlint/rules/<family>/``. Its docstring is its manual, it binds one
 `Rule` to the name ``rule``, and its checks are plain functions marked with ``@rule.on(node_type)`` that take
-``(node, module)`` and yield `Hit`. Checks keep no state and ask only the `Module`.
+``(node, module)`` and yield `Hit`. Checks keep no state; what they know of the code are answers to questions, functions
+``(module, …)`` of `torchlint.semantic`. Those that most rules ask are here, the others are imported from the file that
+decides them; the documentation lists them all.
 
 The parent process reads a rule file with `ast` and never imports it, so every argument of ``Rule(...)`` is a
 literal (design §4).
@@ -19,10 +21,14 @@ import libcst as cst
 from torchlint.base.declaration import Declaration
 from torchlint.base.errors import CatalogError
 from torchlint.base.finding import Safety, Severity
-from torchlint.semantic.code.calls import spare_statement
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import arguments_of, keyword_argument, spare_statement
+from torchlint.semantic.code.guards import conditions_around, on_error_path
 from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.module import Module
-from torchlint.semantic.time.heat import Grade, Why
+from torchlint.semantic.time.heat import Grade, Why, heat_of
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.place import on_device
 
 __all__ = [
     "Append",
@@ -41,7 +47,15 @@ __all__ = [
     "Severity",
     "Transfer",
     "Why",
+    "arguments_of",
+    "conditions_around",
     "deletion",
+    "heat_of",
+    "inferred",
+    "is_benchmark",
+    "keyword_argument",
+    "on_device",
+    "on_error_path",
     "one_sentence",
     "with_keyword",
 ]
@@ -139,7 +153,7 @@ class Hit:
         fix: what could be done, if anything.
         severity: overrides the rule's own, where the catalogue grades by context.
         message: replaces the rule's message, where the catalogue gives another sentence for a row.
-        why_hot: the chain that makes this place hot (`Module.heat(node).why`).
+        why_hot: the chain that makes this place hot (``heat_of(module, node).why``).
     """
 
     node: cst.CSTNode

@@ -92,7 +92,7 @@ BROKEN = {
         "its fixes do not come to rest",
     ),
     "speaks on cold code": ((" or not heat.hot", ""), "it speaks of row"),
-    "speaks on what is no tensor": ((" or not module.value(tensor).tensor", ""), "of this Leave alone example"),
+    "speaks on what is no tensor": ((" or not inferred(module, tensor).tensor", ""), "of this Leave alone example"),
     "good is no python": (("    total += loss.detach()\n```", "    total +=\n```"), "invalid syntax"),
     "trigger": (('triggers=(b"detach",)', 'triggers=(b"attach",)'), "holds none of (b'attach',)"),
     "fix without safety": (

@@ -1,13 +1,16 @@
-"""What the rest of the project says about the names of a file."""
+"""What the rest of the project says about the names of a file: the one way from a file's analysis to other files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from torchlint.semantic.module import Module
-from torchlint.semantic.project.exports import ArgumentRead
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import api as torch_api
+
+if TYPE_CHECKING:
+    from torchlint.semantic.project.exports import ArgumentRead
 
 
 @question(ground=True, remember=False)

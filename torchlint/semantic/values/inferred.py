@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.semantic.module import Module
-from torchlint.semantic.project.project import Definition
 from torchlint.semantic.question import question
 from torchlint.semantic.values.facts import values
 from torchlint.semantic.values.value import Value
+
+if TYPE_CHECKING:
+    from torchlint.semantic.project.project import Definition
 
 
 @question(yes="`{0}`: {answer}", no="`{0}`: {answer}", ground=True, remember=False)
