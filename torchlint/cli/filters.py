@@ -1,4 +1,4 @@
-"""What `check` filters out of a run: `--shard` files, `--since` files and lines, `--baseline` findings."""
+"""What `check` filters out of a run: ``--shard``, ``--since`` and ``--baseline``."""
 
 from __future__ import annotations
 
@@ -68,10 +68,12 @@ class Filters:
         return self.baselines.words() if self.baselines is not None else ""
 
     def nothing(self) -> str:
-        """Return why there is no file to check although there are files; an empty string where that is not so."""
+        """Return why there is no file to check although there are files; else an empty string."""
         if self.scope.targets or not self.whole.targets:
             return ""
-        return "no Python file has changed" if self.since is not None else "no file falls to this shard"
+        if self.since is not None:
+            return "no Python file has changed"
+        return "no file falls to this shard"
 
     def watched(self) -> Iterator[str]:
         """Yield the other files that decide on what is left out."""

@@ -1,4 +1,4 @@
-"""A line on standard error for people who wait; it is written over, and nothing but a terminal gets it."""
+"""A line on standard error for people who wait; it is written over, and only on a terminal."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ Rows = Mapping[int, str]
 
 
 def source_rows(file: FileReport) -> dict[int | None, dict[int, str]]:
-    """Return the rows of a file that its report knows, by cell; None is the cell of what is no notebook."""
+    """Return the rows of a file that its report knows, by cell; None where there are no cells."""
     rows: dict[int | None, dict[int, str]] = {}
     for cell, row, text in file.source:
         rows.setdefault(cell, {})[row] = text
@@ -23,7 +23,7 @@ def source_rows(file: FileReport) -> dict[int | None, dict[int, str]]:
 
 
 def around(finding: Finding, rows: Rows) -> list[int]:
-    """Return the rows to show: those about the first of a finding, without blank ones at either end."""
+    """Return the rows to show: around the first of a finding, no blank ones at either end."""
     first = finding.start.row
     if first not in rows:
         return []
@@ -36,7 +36,10 @@ def around(finding: Finding, rows: Rows) -> list[int]:
 
 
 def marked(finding: Finding, source: str) -> tuple[str, int, int]:
-    """Return the first row of a finding, cut if it is very long, and where in it the finding begins and ends."""
+    """Return the first row of a finding, and where in it the finding begins and ends.
+
+    A very long row is cut.
+    """
     text, cut = clip(source, finding.start.column)
     one_row = finding.end.row == finding.start.row
     last = finding.end.column - 1 if one_row else len(source.rstrip())

@@ -1,4 +1,5 @@
-"""What all reports are made of: words and numbers, lines of a terminal, JSON, HTML pages and their drawings.
+"""What all reports are made of: words and numbers, terminal lines, JSON, HTML pages and drawings.
 
-Shared by the reports of `check`, of `verify` and of profiles; nothing here knows what a finding or a measurement is.
+Shared by the reports of `check`, of `verify` and of profiles; nothing here knows what a finding or
+a measurement is.
 """

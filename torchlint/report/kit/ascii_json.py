@@ -12,8 +12,9 @@ _BEYOND_ASCII = re.compile(r"[^\x00-\x7e]")
 def dump(value: Any) -> str:
     r"""Return `value` as indented JSON with a final newline.
 
-    A lone surrogate, which stands for an undecodable byte of a file name, becomes the six characters
-    ``\udcff``: as a JSON escape it would make strict parsers (serde, I-JSON) refuse the whole report.
+    A lone surrogate, which stands for an undecodable byte of a file name, becomes the six
+    characters ``\udcff``: as a JSON escape it would make strict parsers (serde, I-JSON) refuse the
+    whole report.
     """
     return _ascii(json.dumps(value, ensure_ascii=False, indent=2)) + "\n"
 

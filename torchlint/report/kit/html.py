@@ -1,7 +1,8 @@
 """HTML pages: each is one file with style and script inside, which asks nothing of any network.
 
-Needs jinja2 (extra ``html``). A page is a template that extends ``page.html.jinja`` beside this file. Every string goes
-through `visible` and is escaped by jinja2; what is markup already says so by its class, `Markup`.
+Needs jinja2 (extra ``html``). A page is a template that extends ``page.html.jinja`` beside this
+file. Every string goes through `visible` and is escaped by jinja2; what is markup already says so
+by its class, `Markup`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ _SKELETON = "page.html.jinja"
 
 
 class Markup(str):
-    """Text that is put on the page as it is, since all words in it are escaped: jinja2 asks by ``__html__``."""
+    """Text that is put on the page as it is: all words in it are escaped.
+
+    jinja2 asks by ``__html__``.
+    """
 
     __slots__ = ()
 
@@ -44,8 +48,9 @@ def rendered(package: str, template: str, *, style: str, script: str = "", **val
     """
     css, js = _read(package, style), _read(package, script) if script else ""
     page = _environment(package).get_template(template)
-    inside = {"style": Markup(css), "script": Markup(js), "style_digest": _digest(css), "script_digest": _digest(js)}
-    return page.render(**inside, **values) + "\n"
+    inside = {"style": Markup(css), "script": Markup(js)}
+    digests = {"style_digest": _digest(css), "script_digest": _digest(js)}
+    return page.render(**inside, **digests, **values) + "\n"
 
 
 def demand() -> None:
@@ -61,14 +66,19 @@ def _environment(package: str) -> Environment:
     try:
         from jinja2 import Environment, FunctionLoader, StrictUndefined
     except ImportError:
-        raise UsageError("--output-format html needs jinja2: pip install 'torchlint[html]'") from None
+        words = "--output-format html needs jinja2: pip install 'torchlint[html]'"
+        raise UsageError(words) from None
+
+    def source(name: str) -> str:
+        return _read(__package__ if name == _SKELETON else package, name)
+
     return Environment(
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
-        loader=FunctionLoader(lambda name: _read(__package__ if name == _SKELETON else package, name)),
+        loader=FunctionLoader(source),
     )
 
 

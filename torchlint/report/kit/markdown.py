@@ -1,4 +1,4 @@
-"""A rule's manual page as plain values: the little markdown that manuals use, cut into blocks and pieces."""
+"""A rule's manual page as plain values: the little markdown of manuals, in blocks and pieces."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _LIST = re.compile(r"^[-*] ")
 class Block:
     """One block of text.
 
-    `kind` is ``"heading"``, ``"text"``, ``"list"`` or ``"code"``. `lines` holds a list's items, code's rows, or one
-    line; each line is pieces, (whether it is code, words).
+    `kind` is ``"heading"``, ``"text"``, ``"list"`` or ``"code"``. `lines` holds a list's items,
+    code's rows, or one line; each line is pieces, (whether it is code, words).
     """
 
     kind: str
@@ -23,7 +23,10 @@ class Block:
 
 
 def blocks(markdown: str) -> Iterator[Block]:
-    """Yield the blocks of a manual; headings lose their marks, and the first one, the rule's name, is left out."""
+    """Yield the blocks of a manual; headings lose their marks.
+
+    The first heading, the rule's name, is left out.
+    """
     for is_code, lines in _fenced(markdown):
         if is_code:
             yield Block("code", tuple(((True, line),) for line in lines))

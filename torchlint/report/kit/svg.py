@@ -1,6 +1,7 @@
-"""Drawings for HTML pages, as inline SVG without fixed width: places are percentages, text keeps its size.
+"""Drawings for HTML pages, as inline SVG without fixed width.
 
-Colours come from the page's style sheet by class, so light and dark need no second drawing.
+Places are percentages, and text keeps its size. Colours come from the
+page's style sheet by class, so light and dark need no second drawing.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Scale:
     ticks: tuple[float, ...]
 
     def at(self, value: float) -> float:
-        """Return where `value` lies, from 0.0 at `low` to 1.0 at `high`; values beyond the ends lie on them."""
+        """Return where `value` lies, from 0.0 at `low` to 1.0 at `high`; beyond, on the ends."""
         if value <= self.low:
             return 0.0
         return min(1.0, math.log(value / self.low) / math.log(self.high / self.low))
@@ -63,8 +64,11 @@ def axis(values: Iterable[float], *, least_span: float = 1.1) -> Scale:
 
 def _ticks(low: float, high: float) -> tuple[float, ...]:
     """Return the roundest numbers of which three or more fit, or as many as there are."""
-    choices = [tuple(tick for tick in ticks if low <= tick <= high) for ticks in _choices(low, high)]
-    fit = [ticks for ticks in choices if 1 <= len(ticks) <= _TICKS and _gap(ticks, low, high) >= _APART]
+    fit = []
+    for choice in _choices(low, high):
+        ticks = tuple(tick for tick in choice if low <= tick <= high)
+        if 1 <= len(ticks) <= _TICKS and _gap(ticks, low, high) >= _APART:
+            fit.append(ticks)
     return next((ticks for ticks in fit if len(ticks) >= 3), max(fit, key=len, default=()))
 
 
@@ -113,12 +117,14 @@ def strip(
     """
     middle = _STRIP / 2
     low, high = map(scale.at, band)
-    marks = [f'<rect class="band" x="{_share(low)}" y="0" width="{_share(high - low)}" height="{_STRIP}"/>']
+    band_width = _share(high - low)
+    marks = [f'<rect class="band" x="{_share(low)}" y="0" width="{band_width}" height="{_STRIP}"/>']
     marks += [_vertical(scale.at(tick), _STRIP, "grid") for tick in scale.ticks]
     marks.append(_vertical(scale.at(1.0), _STRIP, "one"))
     left, right = ends
     x1, x2 = 0.0 if left is None else scale.at(left), 1.0 if right is None else scale.at(right)
-    marks.append(f'<line class="whisker {tone}" x1="{_share(x1)}" x2="{_share(x2)}" y1="{middle}" y2="{middle}"/>')
+    reach = f'x1="{_share(x1)}" x2="{_share(x2)}" y1="{middle}" y2="{middle}"'
+    marks.append(f'<line class="whisker {tone}" {reach}/>')
     marks.append(_end(x1, middle, tone, "l" if left is None else ""))
     marks.append(_end(x2, middle, tone, "r" if right is None else ""))
     square = f'<rect class="mark {tone}" x="-5" y="{middle - 5}" width="10" height="10"/>'
@@ -128,18 +134,16 @@ def strip(
 
 def strip_axis(scale: Scale, *, key: str, title: str) -> Markup:
     """Return the axis below a forest plot of ratios."""
-    marks = [
-        _anchored(
-            scale.at(tick), f'<line class="grid" y1="0" y2="5"/><text y="18" text-anchor="middle">{tick:g}x</text>'
-        )
-        for tick in scale.ticks
-    ]
+    line, text = '<line class="grid" y1="0" y2="5"/>', '<text y="18" text-anchor="middle">'
+    marks = [_anchored(scale.at(tick), f"{line}{text}{tick:g}x</text>") for tick in scale.ticks]
     ticks = ", ".join(f"{tick:g}x" for tick in scale.ticks)
     return _drawing(key, title, ticks, _AXIS, _inset(marks, 4, 92))
 
 
 def paired_blocks(blocks: Sequence[tuple[float, float]], *, key: str, title: str) -> Markup:
-    """Return the raw times of paired blocks in the order measured: circles are the original, squares the variant.
+    """Return the raw times of paired blocks in the order measured.
+
+    Circles are the original, squares the variant.
 
     Args:
         blocks: (original, variant) nanoseconds; the axis is logarithmic, in milliseconds.
@@ -163,14 +167,20 @@ def paired_blocks(blocks: Sequence[tuple[float, float]], *, key: str, title: str
         x, first, second = _share((index + 0.5) / len(pairs)), height(before), height(after)
         points.append(f'<line class="link" x1="{x}" x2="{x}" y1="{first}" y2="{second}"/>')
         points.append(f'<circle class="before" cx="{x}" cy="{first}" r="3.5"/>')
-        points.append(
-            f'<svg class="at" x="{x}"><rect class="after" x="-3" y="{second - 3}" width="6" height="6"/></svg>'
-        )
+        square = f'<rect class="after" x="-3" y="{second - 3}" width="6" height="6"/>'
+        points.append(f'<svg class="at" x="{x}">{square}</svg>')
     said = f"{len(pairs)} pairs, logarithmic axis from {scale.low:.3g} to {scale.high:.3g} ms"
     return _drawing(key, title, said, _BLOCKS, _inset([*lines, *points], 22, 76))
 
 
-def bars(pair: tuple[float, float], largest: float, *, key: str, title: str, shown: tuple[str, str]) -> Markup:
+def bars(
+    pair: tuple[float, float],
+    largest: float,
+    *,
+    key: str,
+    title: str,
+    shown: tuple[str, str],
+) -> Markup:
     """Return two bars, before over after, on a linear axis that ends at `largest`.
 
     Args:
@@ -184,7 +194,8 @@ def bars(pair: tuple[float, float], largest: float, *, key: str, title: str, sho
     for index, (kind, value, text) in enumerate(zip(("before", "after"), pair, shown, strict=True)):
         y = 3 + index * 20
         share = _WIDEST_BAR * value / largest / 100
-        marks.append(f'<rect class="bar {kind}" x="0" y="{y}" width="{_share(share)}" height="16"/>')
+        width = _share(share)
+        marks.append(f'<rect class="bar {kind}" x="0" y="{y}" width="{width}" height="16"/>')
         marks.append(_anchored(share, f'<text x="6" y="{y + 12.5}">{html.escape(text)}</text>'))
     return _drawing(key, title, f"{shown[0]} before, {shown[1]} after", _BARS, marks)
 
@@ -215,9 +226,11 @@ def _vertical(share: float, height: float, kind: str) -> str:
 
 def _end(share: float, middle: float, tone: str, arrow: str) -> str:
     if not arrow:
-        return _anchored(share, f'<line class="whisker {tone}" y1="{middle - 5}" y2="{middle + 5}"/>')
-    far = -8 if arrow == "l" else 8
-    return _anchored(share, f'<path class="arrow {tone}" d="M{far} {middle}L0 {middle - 6}V{middle + 6}Z"/>')
+        mark = f'<line class="whisker {tone}" y1="{middle - 5}" y2="{middle + 5}"/>'
+    else:
+        far = -8 if arrow == "l" else 8
+        mark = f'<path class="arrow {tone}" d="M{far} {middle}L0 {middle - 6}V{middle + 6}Z"/>'
+    return _anchored(share, mark)
 
 
 def _share(share: float) -> str:

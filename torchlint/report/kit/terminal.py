@@ -1,4 +1,4 @@
-"""Lines of a terminal: colours where a run allows them, tabs, wide characters, wrapping, columns, very long lines."""
+"""Lines of a terminal: colours, tabs, wide characters, wrapping, columns, very long lines."""
 
 from __future__ import annotations
 
@@ -105,12 +105,12 @@ def clip(source: str, column: int) -> tuple[str, int]:
 
 
 def fitted(source: str, at: int, room: int) -> str:
-    """Return a line without its newline in at most `room` columns (8 or more); what is cut leaves dots.
+    """Return a line without its newline in at most `room` columns; what is cut leaves dots.
 
     Args:
         source: the line.
         at: the index of a code point that is shown in any case.
-        room: terminal columns.
+        room: terminal columns, 8 or more.
     """
     line = shown_line(source)
     if line.columns[-1] <= room:
@@ -122,7 +122,8 @@ def fitted(source: str, at: int, room: int) -> str:
         last -= len(_CUT)
     end = max(end for end in range(begin, len(source) + 1) if line.columns[end] <= last)
     after = _CUT if end < len(source) else ""
-    while end > begin and shown_line(source[begin:end]).columns[-1] > room - len(before) - len(after):
+    room -= len(before) + len(after)
+    while end > begin and columns(source[begin:end]) > room:
         end -= 1  # a tab is wider where it starts elsewhere
     return f"{before}{shown_line(source[begin:end]).text}{after}"
 

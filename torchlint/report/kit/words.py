@@ -1,7 +1,8 @@
 """Words that may be shown anywhere, and numbers with their units.
 
-What could steer a terminal, or hide code from a reader, is spelled out: names and messages come from the code that is
-checked. A run that repeats the last one's words imports this module too, so it imports little itself.
+What could steer a terminal, or hide code from a reader, is spelled out: names and messages come
+from the code that is checked. A run that repeats the last one's words imports this module too, so
+it imports little itself.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _SIZES = (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12))
 
 
 def visible(text: str) -> str:
-    r"""Return `text` with all that could steer a terminal or hide code spelled out (``\x1b``, ``\u202e``)."""
+    r"""Return `text` with what could steer a terminal or hide code spelled out (``\x1b``)."""
     return _HIDDEN.sub(_spelled, text)
 
 
@@ -33,7 +34,7 @@ def _spelled(found: re.Match[str]) -> str:
 
 
 def visible_path(filename: str) -> str:
-    """Return a file name to show; one that starts with ``::`` would be a command in a GitHub log."""
+    """Return a file name to show; one that starts with ``::`` would command a GitHub log."""
     shown = visible(filename)
     return f"./{shown}" if shown.lstrip().startswith("::") else shown
 
@@ -47,9 +48,12 @@ def path_bytes(path: str) -> bytes:
 
 
 def location(filename: str, cell: int | None, row: int = 0, column: int = 0) -> str:
-    """Return ``path:row:column``, with the cell of a notebook after the path; a row or column of 0 is left out."""
-    parts = [filename, *([] if cell is None else [f"cell {cell}"]), *(str(at) for at in (row, column) if at)]
-    return ":".join(filter(None, parts))
+    """Return ``path:row:column``, with the cell of a notebook after the path.
+
+    A row or column of 0, and a file without a name, are left out.
+    """
+    inside = "" if cell is None else f"cell {cell}"
+    return ":".join(str(part) for part in (filename, inside, row, column) if part)
 
 
 def pluralise(count: int, word: str) -> str:
@@ -72,7 +76,7 @@ def number(value: float) -> str:
 
 
 def digits(value: float) -> str:
-    """Return a ratio or a time with as many places as say something: ``0.004``, ``2.51``, ``19.9``, ``388``."""
+    """Return a number with the places that say something: ``0.004``, ``2.51``, ``388``."""
     places = 2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0
     # 0.004 must not read 0.00: a ratio is never zero.
     return f"{value:.{places}f}" if abs(value) >= 0.05 else f"{value:.2g}"
