@@ -17,6 +17,7 @@ from mkdocs.structure.pages import Page
 
 from torchlint.catalog.rules import OWN_ROOT, load_catalog
 from torchlint.cli.commands import COMMANDS, main
+from torchlint.manual.questions import questions_page
 from torchlint.manual.site import generated_pages, navigation
 from torchlint.settings.documentation import keys_page
 
@@ -71,7 +72,7 @@ def from_readme(name: str) -> str:
 
 def generated(name: str) -> str:
     """Return the markdown that a mark stands for."""
-    makers = {"keys": keys_page, "commands": commands_page}
+    makers = {"keys": keys_page, "commands": commands_page, "questions": questions_page}
     return makers[name]()
 
 
