@@ -32,6 +32,7 @@ from torchlint.rule import (
     Replace,
     Safety,
 )
+from torchlint.semantic.project.outside import Outside
 
 _PAIR = "(aa, bb)"
 _EXPRESSIONS = (
@@ -84,7 +85,7 @@ def _wrong_edits(job: Job) -> Iterator[str]:
         tree = cst.parse_module(text)
     except (SyntaxError, cst.ParserSyntaxError, cst.CSTValidationError):
         return
-    module = Module(tree, text, job.relative)
+    module = Module(tree, text, job.relative, Outside())
     index, layout = LineIndex(text), Layout(tree, text)
     context = EditContext(tree, text, index, layout, module.parent)
     nodes = [node for kind in (cst.BaseExpression, cst.BaseSmallStatement) for node in _nodes(tree, kind)]

@@ -34,6 +34,7 @@ from torchlint.catalog.manual import WITH_CODE  # noqa: E402
 from torchlint.catalog.rule_file import RuleInfo  # noqa: E402
 from torchlint.catalog.rules import load_catalog  # noqa: E402
 from torchlint.rule import Module, Rule  # noqa: E402
+from torchlint.semantic.project.outside import Outside  # noqa: E402
 from torchlint.testing.promises import programs  # noqa: E402
 
 LEAVING = (ast.Return, ast.Continue, ast.Raise, ast.Break)
@@ -124,7 +125,7 @@ def survivors(info: RuleInfo) -> tuple[int, list[dict[str, object]]]:
     """Return how many guards a rule file has, and those that no example would miss."""
     source = Path(info.path).read_text(encoding="utf-8")
     tree = ast.parse(source)
-    modules = [Module(cst.parse_module(text), text, "src/train.py") for _, text in examples(info)]
+    modules = [Module(cst.parse_module(text), text, "src/train.py", Outside()) for _, text in examples(info)]
     original = load(copy.deepcopy(tree), info)
     expected = [outcome(original, module) for module in modules]
     total = 0

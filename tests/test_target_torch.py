@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.checking import check, for_rule, rules
+from tests.corner_cases import corners_of
 from torchlint.testing.promises import programs
 
-# Code, target-torch, number of the Bad block, findings, and whether one has a fix.
+# Code, target-torch, number of the Bad block or, behind them, of the corner case, findings, and whether one has a fix.
 CASES = [
     ("TL401", (1, 13), 0, 0, False),
     ("TL401", (2, 0), 0, 1, True),
@@ -23,6 +24,7 @@ CASES = [
 @pytest.mark.parametrize(("code", "target", "block", "count", "fixed"), CASES)
 def test_target(code: str, target: tuple[int, int], block: int, count: int, fixed: bool) -> None:
     info = next(info for info in rules() if info.code == code)
-    found = for_rule(check(programs(info, "Bad")[block], target_torch=target), info)
+    examples = [*programs(info, "Bad"), *(corner.programs[0] for corner in corners_of(info))]
+    found = for_rule(check(examples[block], target_torch=target), info)
     assert len(found) == count
     assert any(finding.fix is not None for finding in found) is fixed

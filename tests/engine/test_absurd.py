@@ -45,6 +45,7 @@ def rebound(count: int) -> str:
     return "def f(x):\n" + "".join(f"    x = x.sub({k})\n" for k in range(count)) + "    return x\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "count"),
     [

@@ -288,6 +288,7 @@ def test_f08_what_may_not_be_read_is_unreadable(shut: Fault) -> None:
         says(shut, done, name, "unreadable", "permission denied")
 
 
+@pytest.mark.slow
 @pytest.mark.fault("F09")
 @POSIX
 @pytest.mark.parametrize("command", [(TORCHLINT,), NO_ROOT], ids=["self", "no_root"])
@@ -347,6 +348,7 @@ def _unshare() -> list[str]:
     return ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]
 
 
+@pytest.mark.slow
 @pytest.mark.fault("F10")
 @LINUX
 @pytest.mark.parametrize(
@@ -379,6 +381,7 @@ def test_f10_a_disk_that_takes_no_more(fault: Fault, state: str, words: str) -> 
     fault.holds("I4", (after / "linked.py").samefile(after / "linked.txt"), "the links stay")
 
 
+@pytest.mark.slow
 @pytest.mark.fault("F10")
 @POSIX
 def test_f10_a_limit_on_the_size_of_files_stands_for_a_quota(fault: Fault) -> None:
@@ -701,6 +704,7 @@ def test_f17_two_names_of_one_inode_are_one_file(fault: Fault) -> None:
     fault.holds("I3", len(done.findings()) == 2, done.text)
 
 
+@pytest.mark.slow
 @pytest.mark.fault("F18")
 @POSIX
 def test_f18_in_a_folder_that_was_deleted(fault: Fault) -> None:
@@ -734,6 +738,7 @@ def test_f18_without_a_home(fault: Fault) -> None:
     fault.others_fixed()
 
 
+@pytest.mark.slow
 @pytest.mark.fault("F18")
 @POSIX
 def test_f18_in_a_folder_that_takes_no_files(fault: Fault) -> None:

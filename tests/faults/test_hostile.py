@@ -101,6 +101,7 @@ class _Mark:
         return os.mkdir, (str(self.path),)
 
 
+@pytest.mark.slow
 @pytest.mark.fault("H03")
 def test_h03_archives_bytecode_and_pickles(fault: Fault) -> None:
     marker = fault.folder.parent / "marker"

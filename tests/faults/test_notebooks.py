@@ -130,6 +130,7 @@ def test_n01_half_written(fault: Fault) -> None:
         same(fault, name, part)
 
 
+@pytest.mark.slow
 @pytest.mark.fault("N02")
 def test_n02_every_layout_keeps_its_bytes(fault: Fault) -> None:
     layouts: dict[str, dict[str, Any]] = {

@@ -334,6 +334,7 @@ def works_or_says_why(fault: Fault, done: Done) -> None:
         fault.others(done)
 
 
+@pytest.mark.slow
 @pytest.mark.fault("R06")
 @pytest.mark.parametrize("limit", ["-n 32", "-n 10", "-v 4194304", "-v 600000", "-s 256"])
 def test_r06_small_limits(fault: Fault, limit: str) -> None:
@@ -369,6 +370,7 @@ def owner_of(path: Path) -> int:
         return -1
 
 
+@pytest.mark.slow
 @pytest.mark.fault("R06")
 @pytest.mark.parametrize("shm", ["umount -l /dev/shm && rmdir /dev/shm", "mount -o remount,ro /dev/shm"])
 def test_r06_no_shared_memory(fault: Fault, shm: str) -> None:

@@ -265,6 +265,7 @@ def test_only_an_error_since_the_start_is_a_gap(tmp_path: Path, monkeypatch: pyt
     assert ledger.summary(0)["unavailable"] != ""
 
 
+@pytest.mark.slow
 def test_the_compiler_is_not_imported(tmp_path: Path) -> None:
     text = (
         "import sys, torch\n"
