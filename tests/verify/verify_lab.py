@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import os
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from torchlint.catalog.rules import load_catalog, load_rules
 from torchlint.cli.main import run
 from torchlint.verify.machine.doctor import Doctor
 from torchlint.verify.machine.host import look
@@ -104,9 +106,17 @@ class Lab:
         return Ran(code, out.getvalue(), said)
 
 
+@functools.cache
+def warm() -> None:
+    """Import what the workers of an analysis need, once: they are forks of this process, and have it then."""
+    catalog = load_catalog()
+    load_rules(catalog.codes, catalog)
+
+
 @contextmanager
 def laboratory(root: Path, monkeypatch: pytest.MonkeyPatch, probe: Callable[[str], Doctor] = doctor) -> Iterator[Lab]:
     """Give a `Lab` whose project holds one fix, in model.py; the current folder is the project."""
+    warm()
     with tempfile.TemporaryDirectory(prefix="lab-", dir="/tmp") as name:  # short, as sockets are made there
         root.mkdir()
         (root / "model.py").write_text(FAULTY)
