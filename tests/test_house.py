@@ -292,6 +292,31 @@ def test_the_semantic_model_asks_downwards() -> None:
     assert {module: subjects for module, subjects in found.items() if subjects} == {}
 
 
+def test_the_modes_of_verify_share_what_lies_below_them() -> None:
+    """`session` is the one engine of script, function and rule mode, which know nothing of each other."""
+    below: dict[str, tuple[str, ...]] = {
+        "machine": ("session", "script", "paired", "output"),
+        "session": ("script", "paired", "output"),
+        "script": ("paired", "output"),
+        "paired": ("script", "output"),
+        "output": ("machine", "session", "script", "paired"),
+    }
+
+    def law(text: str, module: str, package: str) -> list[str]:
+        refused = below.get(module.split(".")[2], ())
+        return [
+            f"{module}:{line} imports {target}"
+            for line, target in imported(ast.parse(text), package)
+            if target.split(".")[:2] == ["torchlint", "verify"] and target.split(".")[2] in refused
+        ]
+
+    files = [
+        path for path in FILES if path.relative_to(ROOT).parts[0] == "verify" and len(path.relative_to(ROOT).parts) > 2
+    ]
+    assert broken(law, files) == []
+    assert law("from torchlint.verify.script import runs", "torchlint.verify.session.x", "torchlint.verify.session")
+
+
 def test_the_ground_knows_no_torch() -> None:
     tree = ast.parse((ROOT / "semantic" / "module.py").read_text(encoding="utf-8"))
     names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}

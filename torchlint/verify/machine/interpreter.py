@@ -12,6 +12,7 @@ from typing import Any
 
 from torchlint.report.kit.words import visible
 from torchlint.verify import inside
+from torchlint.verify.machine.processes import signal_name
 
 _END_S = 5.0
 """How long the output of a killed interpreter may take to end."""
@@ -89,12 +90,5 @@ def _unfinished(shown: str, code: int | None, started: bool, late: float | None)
     if not started:
         return f"{shown} is no Python that could be asked; use --python"
     if code is not None and code < 0:
-        return f"{what} crashes on import ({_signal(-code)}); use --python"
+        return f"{what} crashes on import ({signal_name(-code)}); use --python"
     return f"{what} ends the interpreter on import (exit code {code}); use --python"
-
-
-def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

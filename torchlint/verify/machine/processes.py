@@ -176,6 +176,12 @@ def stop_all(run: str = "", grace: float = 5.0) -> None:
     _stop([child for child in _children if not run or child.run.startswith(f"{run}:")], grace)
 
 
+def signal_name(number: int) -> str:
+    """Return ``SIGSEGV`` for 11."""
+    known = {one.value: one.name for one in signal.Signals}
+    return known.get(number, f"signal {number}")
+
+
 def sweep(run: str) -> None:
     """Kill what a run has left behind whose torchlint is gone, by the name in its variables (Linux only)."""
     family = Family(None, f"{run}:", prefix=True)

@@ -15,12 +15,12 @@ from typing import Any
 from torchlint.base.errors import TorchlintError
 from torchlint.verify.machine.environment import RUN_VARIABLE, child_environment
 from torchlint.verify.machine.pristine import Pristine
-from torchlint.verify.machine.processes import Child
+from torchlint.verify.machine.processes import Child, signal_name
 from torchlint.verify.model import Level, Status
 from torchlint.verify.script.command import Command, free_port
 from torchlint.verify.session.promise import Comparison, comparison
 from torchlint.verify.session.site import Site
-from torchlint.verify.session.wire import ProgramError, signal_name
+from torchlint.verify.session.wire import ProgramError
 from torchlint.verify.session.workers import Worker, Zygote
 
 STOPPED = "step budget"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from torchlint.verify.inside.channel import POLL, Channel
+from torchlint.verify.machine.processes import signal_name
 from torchlint.verify.model import Status
 
 _STATUSES = {"memory": Status.OUT_OF_MEMORY, "timeout": Status.TIMEOUT, "done": Status.OK}
@@ -114,10 +115,3 @@ def ending(code: int | None) -> ProgramError:
     if code is not None and code < 0:
         return ProgramError(f"crashed ({signal_name(-code)})", "ended")
     return ProgramError(f"its process ended with exit code {code}", "ended")
-
-
-def signal_name(number: int) -> str:
-    """Return ``SIGSEGV`` for 11."""
-    with contextlib.suppress(ValueError):
-        return signal.Signals(number).name
-    return f"signal {number}"
