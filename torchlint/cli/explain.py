@@ -21,9 +21,9 @@ from torchlint.engine.job import Job
 from torchlint.explain.explainer import Explainer
 from torchlint.report.kit.words import visible, visible_path
 from torchlint.report.text import place
+from torchlint.run.jobs import job_for
 from torchlint.run.run import RunOptions, run
 from torchlint.settings.keys import Settings
-from torchlint.settings.load import codes_for
 from torchlint.source.discover import SkipKind
 from torchlint.source.document import Document
 from torchlint.source.globs import matches
@@ -141,12 +141,11 @@ def _reports(
     asked: dict[str, Asked] = {}
     for document, target in documents:
         settings, relative = target.settings, target.relative
-        codes = codes_for(settings, catalog, relative)
+        job = job_for(document, relative, settings, catalog)
         named = sorted({info.code for word in _named(given) if (info := catalog.find(word)) is not None})
-        off = _off(settings, catalog, relative, codes, given)
+        off = _off(settings, catalog, relative, job.codes, given)
         asked[document.filename] = Asked(_of(document.filename, places), off, tuple(named))
-        options = (settings.target_torch, settings.accelerator, settings.assume_hot)
-        jobs.append(Job(document, relative, codes, *options, root=settings.root))
+        jobs.append(job)
     options_ = (
         RunOptions(jobs=given["jobs"] or None, timeout=documents[0][1].settings.timeout) if documents else RunOptions()
     )

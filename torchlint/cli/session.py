@@ -29,8 +29,9 @@ from torchlint.cli.scope import Scope, Target, read_target
 from torchlint.engine.job import Job, Silence
 from torchlint.report.formats import WITH_MANUAL, WITH_SOURCE, WITH_WEIGHTS
 from torchlint.report.run_report import RunReport
+from torchlint.run.jobs import job_for
 from torchlint.settings.keys import Settings
-from torchlint.settings.load import codes_for, severities
+from torchlint.settings.load import severities
 from torchlint.source.discover import SkipKind
 from torchlint.source.document import Document, encode
 from torchlint.source.former import former_content, half_written
@@ -153,7 +154,7 @@ class Session:
     def _jobs(self, targets: list[Target]) -> Iterator[Job]:
         """Read the files one by one; what cannot be read is reported at once."""
         for target in targets:
-            settings, name = target.settings, target.found.filename
+            name = target.found.filename
             try:
                 document = read_target(target)
             except TooLargeError as error:
@@ -168,19 +169,12 @@ class Session:
                     self.documents[name] = document
                 continue
             self._pending.append((document, target))
-            relative = target.relative
-            yield Job(
-                document,
-                relative,
-                codes_for(settings, self.catalog, relative),
-                settings.target_torch,
-                settings.accelerator,
-                settings.assume_hot,
-                self.fix,
-                bool(self.formats & WITH_SOURCE) or self.caches is not None,
-                settings.root,
-                self.caches is not None,
-                self.silences.get(name),
+            yield dataclasses.replace(
+                job_for(document, target.relative, target.settings, self.catalog),
+                fix=self.fix,
+                show_source=bool(self.formats & WITH_SOURCE) or self.caches is not None,
+                traced=self.caches is not None,
+                silence=self.silences.get(name),
                 identity=target.identity,
             )
 

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from torchlint.base.errors import TorchlintError
 from torchlint.base.finding import FileReport, Note, NoteKind, Severity
 from torchlint.catalog.rules import Catalog
 from torchlint.engine.job import Job
 from torchlint.lsp.uris import UNTITLED, path_of, scheme_of
+from torchlint.run.jobs import job_for
 from torchlint.settings.files import find_config
 from torchlint.settings.keys import KEYS, Settings
-from torchlint.settings.load import Overrides, codes_for, in_folder, load_settings, severities
+from torchlint.settings.load import Overrides, in_folder, load_settings, severities
 from torchlint.source.discover import DiscoverOptions, SkipKind, discover
 from torchlint.source.document import Document
 from torchlint.source.notebook import Notebook
@@ -104,15 +105,12 @@ class Configured:
             words = f"is larger than {settings.max_file_size} bytes (max-file-size)"
             return Task(None, settings, known=FileReport(shown, notes=(Note(NoteKind.SKIPPED, shown, words),)))
         relative = _inside(path, settings.root) if path else name
-        job = Job(
-            # The bytes of a notebook are not ours to write: its fixes go to the client by cell.
-            Document(shown, path, text, "utf-8", False, data if notebook is None else b"", notebook),
-            relative,
-            codes_for(settings, self.catalog, relative),
-            settings.target_torch,
-            settings.accelerator,
-            settings.assume_hot,
-            fix,
+        # The bytes of a notebook are not ours to write: its fixes go to the client by cell.
+        written = data if notebook is None else b""
+        document = Document(shown, path, text, "utf-8", False, written, notebook)
+        job = replace(
+            job_for(document, relative, settings, self.catalog),
+            fix=fix,
             root=settings.root if path else "",
             traced=bool(path),
             unsaved=unsaved if path else (),
