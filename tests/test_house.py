@@ -150,6 +150,22 @@ def test_the_inside_of_verify_needs_no_torchlint() -> None:
     assert broken(law, (path for path in FILES if path.is_relative_to(INSIDE))) == []
 
 
+def of_reports(text: str, module: str, package: str) -> list[str]:
+    """Return the imports of a file of the kit that know what is reported."""
+    kit = ("torchlint.report.kit.", "torchlint.base.errors.")
+    return [
+        f"{module}:{line} imports {target}"
+        for line, target in imported(ast.parse(text), package)
+        if target.split(".")[0] == "torchlint" and not f"{target}.".startswith(kit)
+    ]
+
+
+def test_the_kit_of_reports_knows_nothing_of_what_is_reported() -> None:
+    assert broken(of_reports, (ROOT / "report" / "kit").glob("*.py")) == []
+    finding = "from torchlint.base.finding import Finding"
+    assert of_reports(finding, "torchlint.report.kit.words", "torchlint.report.kit")
+
+
 def test_rules_stand_alone() -> None:
     assert broken(between_rules, RULE_FILES) == []
 
