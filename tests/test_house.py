@@ -353,3 +353,43 @@ def test_the_ground_knows_no_torch() -> None:
 )
 def test_asking_upwards_is_seen_in_every_form(line: str, subjects: list[str]) -> None:
     assert above_itself(line, "torchlint.semantic.values.place") == subjects
+
+
+# Circles
+
+
+def needed_by(path: Path) -> set[str]:
+    """Return the modules of ours that a file imports, at run time or for types alone."""
+    module = dotted(path)
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    targets = {target for _, target in imported(ast.parse(path.read_text(encoding="utf-8")), package)}
+    return {name if name in MODULES else name.rpartition(".")[0] for name in targets} & MODULES
+
+
+MODULES = {dotted(path) for path in FILES if path.name != "__init__.py"}
+
+
+def circles(needs: dict[str, set[str]]) -> list[set[str]]:
+    """Return the sets of modules of which each needs all the others, on whatever way."""
+    reached = {name: {name} for name in needs}
+    changed = True
+    while changed:
+        changed = False
+        for name, targets in needs.items():
+            before = len(reached[name])
+            reached[name] = reached[name].union(*(reached[target] for target in targets))
+            changed = changed or len(reached[name]) > before
+    rings = {frozenset(other for other in reached[name] if name in reached[other]) for name in needs}
+    return [set(ring) for ring in rings if len(ring) > 1]
+
+
+def test_no_circle_of_imports_is_larger_than_the_interpreter_of_values() -> None:
+    """Types count: who reads one of these files has to read all of them."""
+    found = circles({dotted(path): needed_by(path) for path in FILES if path.name != "__init__.py"})
+    assert max(map(len, found)) <= 10
+    assert all(name.startswith("torchlint.semantic.values.") for ring in found for name in ring if len(ring) > 2), found
+
+
+def test_a_circle_is_seen_over_several_files() -> None:
+    needs = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set[str](), "e": {"a"}}
+    assert circles(needs) == [{"a", "b", "c"}]

@@ -14,7 +14,7 @@ import libcst as cst
 
 from torchlint.rule import Grade, Module, Why
 from torchlint.semantic.code.calls import Arguments
-from torchlint.semantic.question import Question
+from torchlint.semantic.module import Question
 from torchlint.semantic.time.heat import Heat
 from torchlint.semantic.time.loops import LoopKind
 from torchlint.semantic.values.value import ACCEL, CUDA, Value

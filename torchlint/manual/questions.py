@@ -8,7 +8,8 @@ import pkgutil
 from collections.abc import Iterator
 
 import torchlint.semantic
-from torchlint.semantic.question import QUESTIONS, Question
+from torchlint.semantic.module import Question
+from torchlint.semantic.question import QUESTIONS
 
 _ORDER = ("code", "values", "time", "device", "uses", "data", "project")
 

@@ -7,17 +7,34 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import libcst as cst
 
 from torchlint.semantic.code.names import Names
 from torchlint.semantic.code.statements import Statements
 from torchlint.semantic.code.tree import LOOPS, Tree
+from torchlint.semantic.elsewhere import Elsewhere
 
-if TYPE_CHECKING:
-    from torchlint.semantic.project.outside import Outside
-    from torchlint.semantic.question import Question
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is known of a question besides its answers, see `torchlint.semantic.question`.
+
+    Args:
+        name: the name of the function, which is the only one of that name.
+        home: the dotted name of the file that decides it.
+        sentence: the first line of its docstring.
+        yes: the sentence for an answer that holds something to be so (True, or a thing).
+        no: the sentence for one that does not.
+    """
+
+    name: str
+    home: str
+    sentence: str
+    yes: str
+    no: str
 
 
 class Witness(Protocol):
@@ -50,7 +67,7 @@ class Module:
         root: cst.Module,
         text: str,
         filename: str,
-        outside: Outside,
+        outside: Elsewhere,
         *,
         target_torch: tuple[int, int] = (2, 4),
         accelerator: str = "auto",

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from torchlint.semantic.module import Module
+from torchlint.semantic.module import Module, Question
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -24,25 +23,6 @@ Asked = Callable[Concatenate[Module, P], R]
 _NONE = object()
 _PENDING = object()
 _EMPTY: dict[Any, Any] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What is known of a question besides its answers.
-
-    Args:
-        name: the name of the function, which is the only one of that name.
-        home: the dotted name of the file that decides it.
-        sentence: the first line of its docstring.
-        yes: the sentence for an answer that holds something to be so (True, or a thing).
-        no: the sentence for one that does not.
-    """
-
-    name: str
-    home: str
-    sentence: str
-    yes: str
-    no: str
 
 
 QUESTIONS: dict[str, Question] = {}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import libcst as cst
 
 from torchlint.semantic.code.names import Binding, Names
@@ -11,9 +9,6 @@ from torchlint.semantic.code.scopes import Scopes, scopes
 from torchlint.semantic.code.tree import Function, Tree
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-
-if TYPE_CHECKING:
-    from torchlint.semantic.project.exports import Caller
 
 
 class Flow:
@@ -26,7 +21,6 @@ class Flow:
         self._callees: dict[cst.Call, tuple[Function, ...]] = {}
         self._sites: dict[cst.CSTNode, list[cst.Call]] | None = None
         self._made: dict[tuple[cst.CSTNode | None, str], cst.ClassDef | None] = {}
-        self._callers: dict[cst.CSTNode, list[Caller]] = {}
         self._uses: dict[str, tuple[list[cst.Name], list[int]]] = {}
         self._writes: dict[str, tuple[list[cst.Name], list[int]]] = {}
 
@@ -115,14 +109,6 @@ class Flow:
                 for callee in self.callees(call):
                     self._sites.setdefault(callee, []).append(call)
         return self._sites.get(function, [])
-
-    def callers_outside(self, function: cst.FunctionDef) -> list[Caller]:
-        """Return the places in other files of the project where a base class calls this method on ``self``."""
-        if function not in self._callers:
-            cls = self.scopes.tree.class_of(function) if self.scopes.is_method(function) else None
-            family = self.scopes.family_outside(cls) if cls is not None else []
-            self._callers[function] = list(self.names.outside.callers(family, function.name.value))
-        return self._callers[function]
 
     def escapes(self, function: cst.FunctionDef) -> bool:
         """Say whether the function's name is used other than as a callee (passed on, stored, decorated around)."""

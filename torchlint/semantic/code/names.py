@@ -18,7 +18,7 @@ from torchlint.semantic.code.tree import COMPREHENSIONS, FUNCTIONS, Tree
 from torchlint.semantic.torch import api as torch_api
 
 if TYPE_CHECKING:
-    from torchlint.semantic.project.outside import Outside
+    from torchlint.semantic.elsewhere import Elsewhere
 
 _BUILTINS = frozenset(dir(builtins))
 
@@ -56,7 +56,7 @@ def dotted_text(node: cst.CSTNode | None) -> str | None:
 class Names:
     """The name tables of one file."""
 
-    def __init__(self, tree: Tree, filename: str, outside: Outside) -> None:
+    def __init__(self, tree: Tree, filename: str, outside: Elsewhere) -> None:
         self.tree = tree
         self.outside = outside
         self.filename = filename.replace("\\", "/")

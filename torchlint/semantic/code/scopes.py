@@ -16,7 +16,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.torch import api as torch_api
 
 if TYPE_CHECKING:
-    from torchlint.semantic.project.project import Definition
+    from torchlint.semantic.elsewhere import Definition
 
 _MODULE_WORDS = re.compile(
     r"(Module|Model|Net|Network|Layer|Block|Loss|Encoder|Decoder|Head|Backbone|Transformer|Attention)$"

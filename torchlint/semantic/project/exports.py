@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -14,27 +13,14 @@ from torchlint.semantic.code.guards import conditions_around, on_error_path
 from torchlint.semantic.code.scopes import own_method
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.autograd import no_grad
-from torchlint.semantic.time.heat import function_heat, heat_of
+from torchlint.semantic.time.heat import Caller, function_heat, heat_of
 from torchlint.semantic.values.inferred import batch_device, class_attribute, returned_by
 from torchlint.semantic.values.value import UNKNOWN, Value
-
-if TYPE_CHECKING:
-    from torchlint.semantic.time.heat import Heat
 
 _STEPS = frozenset(("detach data numpy cpu float double squeeze clone mean sum").split())
 _READS = frozenset(("item", "tolist", "cpu", "numpy"))
 _CASTS = frozenset(("builtins.float", "builtins.int"))
 _TESTS = frozenset(("builtins.isinstance", "torch.is_tensor", "builtins.hasattr"))
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """A place in another file that calls a method on ``self``: how often, and whether autograd is off there."""
-
-    heat: Heat
-    no_grad: bool | None
-    call: cst.Call
-    module: Module
 
 
 @dataclass(frozen=True, slots=True)

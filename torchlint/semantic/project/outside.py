@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+from torchlint.semantic.elsewhere import Definition, Lineage
 from torchlint.semantic.project import exports
-from torchlint.semantic.project.exports import ArgumentRead, Caller
+from torchlint.semantic.project.exports import ArgumentRead
 from torchlint.semantic.project.index import CLASS, FUNCTION
-from torchlint.semantic.project.project import Definition, Lineage, Project
+from torchlint.semantic.project.project import Project
 from torchlint.semantic.project.reach import MINE, OUTSIDE, Aim, reaches, stem_of
 from torchlint.semantic.torch import api as torch_api
 from torchlint.semantic.values.value import UNKNOWN, Value
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.semantic.module import Module
+    from torchlint.semantic.time.heat import Caller
 
 
 T = TypeVar("T")

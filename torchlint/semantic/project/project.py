@@ -12,10 +12,10 @@ import copy
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchlint.base.trail import Trail, closed
+from torchlint.semantic.elsewhere import Definition, Lineage
 from torchlint.semantic.project.index import ALIAS, CLASS, FUNCTION, IMPORT, Index, index
 from torchlint.semantic.project.programs import Imports, imports, program
 from torchlint.semantic.project.reach import MINE, OTHERS, OUTSIDE, Aim, reaches, stem_of
@@ -33,23 +33,6 @@ _TEXTS = 500
 _PARSED = 4_000_000
 """Characters of source that one question has parsed; behind that the answer is taken to be yes."""
 _HOPS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """A class, function or module of the project: its file, its name in there, and which of these it is."""
-
-    path: str
-    name: str
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
-class Lineage:
-    """The ancestors of a class: those in the project, nearest first, and the names of those outside."""
-
-    classes: tuple[Definition, ...] = ()
-    outside: tuple[str, ...] = ()
 
 
 class Project:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import libcst as cst
 
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.scopes import Scopes, scopes
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.time.heat import Caller, callers_outside
 from torchlint.semantic.torch import api as torch_api
 
 
 class Autograd:
     """Answers `no_grad(node)` for one file; results are remembered by function."""
 
-    def __init__(self, scopes: Scopes, flow: Flow) -> None:
+    def __init__(
+        self, scopes: Scopes, flow: Flow, callers_outside: Callable[[cst.FunctionDef], Sequence[Caller]]
+    ) -> None:
         self._scopes = scopes
         self._flow = flow
+        self._callers_outside = callers_outside
         self._functions: dict[cst.CSTNode, bool | None] = {}
         # A plain ``torch.set_grad_enabled(...)`` statement holds until the next one, wherever that is.
         self._switched = any(self._is_switch(call) for call in scopes.tree.nodes(cst.Call))
@@ -49,7 +55,7 @@ class Autograd:
             return True
         sites = [s for s in self._flow.sites(function) if self._scopes.tree.function(s) is not function]
         verdicts = {self.no_grad(site) for site in (*sites, *self._named_alike(function))}
-        verdicts.update(caller.no_grad for caller in self._flow.callers_outside(function))
+        verdicts.update(caller.no_grad for caller in self._callers_outside(function))
         if len(verdicts) > 1:
             return None
         found = verdicts.pop() if verdicts else False
@@ -72,7 +78,7 @@ class Autograd:
 @question(ground=True)
 def autograd(module: Module) -> Autograd:
     """Return where autograd is off."""
-    return Autograd(scopes(module), flow(module))
+    return Autograd(scopes(module), flow(module), lambda function: callers_outside(module, function))
 
 
 @question(yes="autograd is off here", no="autograd is on here, or a caller decides", ground=True, remember=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import fnmatch
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -89,6 +89,16 @@ class Heat:
         return self.grade in (Grade.TRAIN, Grade.FORWARD)
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A place in another file that calls a method on ``self``: how often, and whether autograd is off there."""
+
+    heat: Heat
+    no_grad: bool | None
+    call: cst.Call
+    module: Module
+
+
 COLD = Heat(Grade.COLD)
 _DEPTH = 4
 """Calls up which heat is looked for."""
@@ -106,6 +116,7 @@ class HeatMap:
         loops: Loops,
         assume_hot: tuple[str, ...],
         takes_tensors: Callable[[cst.FunctionDef], bool],
+        callers_outside: Callable[[cst.FunctionDef], Sequence[Caller]],
     ) -> None:
         self.tree = tree
         self.scopes = scopes
@@ -114,6 +125,7 @@ class HeatMap:
         self.loops = loops
         self.assume_hot = assume_hot
         self.takes_tensors = takes_tensors
+        self.callers_outside = callers_outside
         self._functions: dict[tuple[cst.CSTNode, int], Heat] = {}
         self._some: dict[cst.CSTNode, bool] = {}
         self._heats: dict[cst.CSTNode, Heat] = {}
@@ -201,7 +213,7 @@ class HeatMap:
 
     def _from_base_classes(self, function: cst.FunctionDef) -> Iterator[Heat]:
         """Yield the heat of the places where a base class in another file calls this method."""
-        for caller in self.flow.callers_outside(function):
+        for caller in self.callers_outside(function):
             links = (Why(why.text, function, why.elsewhere or (caller.module, why.node)) for why in caller.heat.why)
             called = Why(f"{function.name.value}() is called by a base class", function, (caller.module, caller.call))
             yield Heat(caller.heat.grade, (called, *links))
@@ -299,6 +311,7 @@ def heat_map(module: Module) -> HeatMap:
         loops(module),
         module.assume_hot,
         lambda function: _takes_tensors(module, function),
+        lambda function: callers_outside(module, function),
     )
 
 
@@ -335,3 +348,11 @@ def _takes_tensors(module: Module, function: cst.FunctionDef) -> bool:
         if isinstance(call, cst.Call)
         for name in (module.name(call.func),)
     )
+
+
+@question(ground=True)
+def callers_outside(module: Module, function: cst.FunctionDef) -> tuple[Caller, ...]:
+    """Return the places in other files of the project where a base class calls this method on ``self``."""
+    cls = module.class_of(function) if scopes(module).is_method(function) else None
+    family = scopes(module).family_outside(cls) if cls is not None else []
+    return tuple(module.outside.callers(family, function.name.value))

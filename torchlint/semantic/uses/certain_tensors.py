@@ -1,6 +1,6 @@
 """What is certainly a plain tensor of a known kind, proven by the calls that made it and not by its name or use.
 
-`Module.value` says what a thing most likely is, which is right for a finding. A safe rewrite needs more: a parameter
+`inferred` says what a thing most likely is, which is right for a finding. A safe rewrite needs more: a parameter
 may be given anything, an object called ``criterion`` may return anything, and ``a == b`` of unknown things is whatever
 their classes say. Here only torch's own functions and methods count, on what is itself certain. A tensor is also
 certain where the code has handed it to a loss of torch before, which raises for everything else.

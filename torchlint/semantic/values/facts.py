@@ -29,7 +29,7 @@ from torchlint.semantic.values.roles import Roles
 from torchlint.semantic.values.value import ACCEL, UNKNOWN, Value, join_all
 
 if TYPE_CHECKING:
-    from torchlint.semantic.project.project import Definition
+    from torchlint.semantic.elsewhere import Definition
 
 FUEL = 3
 _FRAMEWORK = re.compile(

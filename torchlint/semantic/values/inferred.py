@@ -13,7 +13,7 @@ from torchlint.semantic.values.facts import values
 from torchlint.semantic.values.value import Value
 
 if TYPE_CHECKING:
-    from torchlint.semantic.project.project import Definition
+    from torchlint.semantic.elsewhere import Definition
 
 
 @question(yes="`{0}`: {answer}", no="`{0}`: {answer}", ground=True, remember=False)
