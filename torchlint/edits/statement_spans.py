@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import libcst as cst
 
@@ -118,15 +119,18 @@ class StatementSpans:
         place = self._statements.span(statement)
         if place is None:
             return None
-        header = _Header(self._tree, statement)
+        above = self._parent(statement)
+        elif_ = isinstance(statement, cst.If) and isinstance(above, cst.If) and above.orelse is statement
+        # The lines above are not its own code, and nothing else asks the whole file how it is written.
+        alone: Any = statement.with_changes(leading_lines=()) if isinstance(statement, _HEADED) else statement
+        header = _Header(self._tree, alone)
         first = max(self._text.rfind("\n", 0, place.start), self._text.rfind("\r", 0, place.start)) + 1
         header.increase_indent(self._text[first : place.start - len(self._text[first : place.start].lstrip(" \t\f"))])
-        above = self._parent(statement)
         try:
-            if isinstance(statement, cst.If) and isinstance(above, cst.If) and above.orelse is statement:
-                statement._codegen(header, is_elif=True)
+            if elif_:
+                alone._codegen(header, is_elif=True)
             else:
-                statement._codegen(header)
+                alone._codegen(header)
         except _EnoughError:
             pass
         code = "".join(header.tokens)

@@ -32,6 +32,7 @@ from torchlint.engine import syntax
 from torchlint.engine.checked import Changed, Check, Checked
 from torchlint.engine.job import Job
 from torchlint.source.document import Document, fixable
+from torchlint.source.python import MisreadError
 
 if TYPE_CHECKING:
     from torchlint.engine.cells import Cells
@@ -169,7 +170,7 @@ def checked(job: Job, text: str, cells: Cells | None = None, outside: OutsideOf 
         return Checked(text, read.faults)
     # What a comment or an import says can be asked of the text as it was read: fixes take neither away.
     data = job.document.data if cells is None else job.document.text.encode("utf-8", "surrogatepass")
-    found, notes = _rule_findings(job, read.text, read.python, data, outside)
+    found, notes = _analysed(job, read.text, read.python, data, outside)
     findings = [*read.faults, *found]
     silenced: list[tuple[Finding, str]] = []
     if job.silence is not None or any(word in data.lower() for word in _PRAGMA_BYTES):
@@ -223,6 +224,17 @@ def _fault(fault: syntax.SyntaxFault, above: int, filename: str) -> Finding:
     return Finding(INVALID_SYNTAX, INVALID_SYNTAX, fault.message, Severity.ERROR, filename, at, at, at.row, at.row)
 
 
+def _analysed(
+    job: Job, text: str, python: ast.Module | None, data: bytes, outside: OutsideOf | None
+) -> tuple[tuple[Finding, ...], tuple[Note, ...]]:
+    """Return what the rules find; a file whose lean tree is misread, this or another, is left to libcst's parser."""
+    while True:
+        try:
+            return _rule_findings(job, text, python, data, outside)
+        except MisreadError as error:
+            syntax.leave_to_libcst(error.text)
+
+
 def _rule_findings(
     job: Job, text: str, python: ast.Module | None, data: bytes, outside: OutsideOf | None
 ) -> tuple[tuple[Finding, ...], tuple[Note, ...]]:
@@ -237,7 +249,7 @@ def _rule_findings(
         return (), ()
     # A rule also yields to a more specific one that is switched off, so that one has to run too.
     silent = {code for info in on if info.code in wanted for code in info.yields_to} & able - wanted
-    tree = syntax.parse(text)
+    tree = syntax.parse(text, python)
     if isinstance(tree, str):
         return (), (Note(NoteKind.SKIPPED, job.document.filename, tree),)
     from torchlint.engine import hits

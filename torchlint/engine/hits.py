@@ -28,6 +28,7 @@ from torchlint.semantic.code.bindings import imported_over
 from torchlint.semantic.project.outside import Outside
 from torchlint.semantic.time.heat import heat_of
 from torchlint.source.paths import shown
+from torchlint.source.python import MisreadError
 
 _FREQUENCIES = {
     Grade.COLD: Frequency.NOT_HOT,
@@ -105,7 +106,7 @@ def hits(module: Module, rules: Iterable[Rule]) -> tuple[list[tuple[Rule, Hit]],
             for node in module.nodes(node_type):
                 try:
                     found.extend((rule, _proven(module, _valid(rule, hit))) for hit in check(node, module))
-                except (RecursionError, MemoryError):
+                except (RecursionError, MemoryError, MisreadError):
                     raise
                 except Exception as error:
                     crashes.append(Crash(rule, node, _described(error)))
@@ -263,7 +264,7 @@ class Placing:
             return None, None
         try:
             made = text_fix(hit.fix, self._context)
-        except (RecursionError, MemoryError):
+        except (RecursionError, MemoryError, MisreadError):
             raise
         except Exception as error:
             return None, Crash(rule, hit.node, _described(error))

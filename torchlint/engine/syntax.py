@@ -31,6 +31,8 @@ without a sign are not given to it."""
 _KEPT = 700_000
 """Characters of source whose trees are kept, which take some 30 bytes for each."""
 _recent: dict[str, cst.Module | str] = {}
+left_to_libcst: set[str] = set()
+"""Texts of which a lean tree turned out to be another than libcst's."""
 _RAW_LINE = re.compile(r"error at (\d+):(\d+)")
 
 
@@ -97,12 +99,16 @@ def _libcst_parses(text: str) -> bool:
     return True
 
 
-def parse(text: str) -> cst.Module | str:
+def parse(text: str, python: ast.Module | None) -> cst.Module | str:
     """Parse a text that CPython accepts; return the tree, or why libcst cannot read it.
 
     The last trees are kept: a file is read for itself, and for what others import from it.
+
+    Args:
+        text: the decoded text without its BOM.
+        python: CPython's tree of it; None where only a newer Python accepts it.
     """
-    tree = _recent.pop(text, None) or _parsed(text)
+    tree = _recent.pop(text, None) or _lean(text, python) or _parsed(text)
     _recent[text] = tree
     total = sum(map(len, _recent))
     while total > _KEPT and len(_recent) > 1:
@@ -112,14 +118,39 @@ def parse(text: str) -> cst.Module | str:
     return tree
 
 
-def _parsed(text: str) -> cst.Module | str:
+def _lean(text: str, python: ast.Module | None) -> cst.Module | None:
+    """Return the lean tree of a text; None where it is left to libcst's own parser."""
+    if python is None or text in left_to_libcst:
+        return None
+    from torchlint.semantic.code.lean_tree import UnreadableError, lean_tree
+
+    try:
+        return lean_tree(text, python, exactly)
+    except UnreadableError:
+        return None
+
+
+def leave_to_libcst(text: str) -> None:
+    """Have libcst's own parser read a text from now on."""
+    left_to_libcst.add(text)
+    _recent.clear()
+
+
+def exactly(text: str) -> cst.Module:
+    """Return libcst's own tree of a text, with all that says how it is written."""
     import libcst as cst
 
     from torchlint.semantic.code.quick_nodes import unchecked
 
+    with unchecked():
+        return cst.parse_module(text)
+
+
+def _parsed(text: str) -> cst.Module | str:
+    import libcst as cst
+
     try:
-        with unchecked():
-            return cst.parse_module(text)
+        return exactly(text)
     except cst.ParserSyntaxError as error:
         found = _RAW_LINE.search(str(error))
         where = f" (near line {found.group(1)})" if found else ""

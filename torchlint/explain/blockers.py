@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.explain.counterfactual import DEVICE, PACE, WIDE, Answer, Key, Policy, World, otherwise
 from torchlint.rule import Hit, Module, Rule
+from torchlint.source.python import MisreadError
 
 _RUNS = 80
 """Imagined runs of one check on one node, at most."""
@@ -70,7 +71,7 @@ class Search:
         world = World(self.module, self.subjects, policies, imagined)
         try:
             hit = next((hit for hit in check(node, world) if self.on_line(hit)), None)
-        except (RecursionError, MemoryError):
+        except (RecursionError, MemoryError, MisreadError):
             raise
         except Exception:  # answers that cannot all be true at once may trip a rule; then there is nothing to learn
             return None, []

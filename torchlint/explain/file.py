@@ -20,6 +20,7 @@ from torchlint.explain.cells import Rows, Telling
 from torchlint.explain.line import Spots
 from torchlint.explain.verdicts import Verdicts
 from torchlint.run.projects import outside_of
+from torchlint.source.python import MisreadError
 
 _BLANK = "there is no code on this line"
 _FOREIGN = "no rule looks at this file: it imports neither torch nor what builds on it"
@@ -27,6 +28,14 @@ _FOREIGN = "no rule looks at this file: it imports neither torch nor what builds
 
 def explain(job: Job, asked: Asked) -> ExplainedReport:
     """Check a file and explain places in it. Of a file that cannot be analysed, the report says why."""
+    while True:
+        try:
+            return _explained(job, asked)
+        except MisreadError as error:
+            syntax.leave_to_libcst(error.text)
+
+
+def _explained(job: Job, asked: Asked) -> ExplainedReport:
     report = analyse(job, outside_of)
     # A rule that crashed is noted with a line; the others can still be explained.
     broken = any(finding.code == INVALID_SYNTAX for finding in report.findings) or any(not n.line for n in report.notes)
@@ -39,7 +48,8 @@ def _fields(report: FileReport) -> dict[str, Any]:
 
 
 def _explanations(job: Job, asked: Asked, report: FileReport) -> Iterator[Explanation]:
-    tree = syntax.parse(job.document.text)
+    python = syntax.python_tree(job.document.text)
+    tree = syntax.parse(job.document.text, python) if not isinstance(python, syntax.SyntaxFault) else python.message
     if isinstance(tree, str):
         return  # the report has said so
     rows = Rows(job.document)

@@ -33,7 +33,8 @@ def outside_of(job: Job) -> Outside:
     """Return what the file of a job may ask about its project; nothing where the job names no root."""
     if not job.root:
         return Outside()
-    key = (job.root, job.accelerator, job.assume_hot)  # The torch that fixes are for decides on no fact.
+    # The torch that fixes are for decides on no fact; a file that was misread may have given some.
+    key = (job.root, job.accelerator, job.assume_hot, len(syntax.left_to_libcst))
     if key not in _projects:
         forget()  # A run is about one project at a time.
         _projects[key] = Project(job.root, _text, _Analyst(job).module)
@@ -135,11 +136,10 @@ class _Analyst:
         if not any(word in text.encode("utf-8", "replace") for word in _TORCH):
             return None
         try:
-            if syntax.syntax_fault(text) is not None:
-                return None
+            python = syntax.python_tree(text)
         except syntax.TooDeepError:
             return None
-        tree = syntax.parse(text)
+        tree = syntax.parse(text, python) if not isinstance(python, syntax.SyntaxFault) else python.message
         if isinstance(tree, str):
             return None
         return Module(

@@ -23,6 +23,8 @@ from typing import Any
 
 import libcst as cst
 
+from torchlint.semantic.code.spelling import slots, watch
+
 _MISSING = dataclasses.MISSING
 
 
@@ -49,6 +51,8 @@ def quicken() -> None:
             each.__hash__ = object.__hash__
         if "__eq__" in vars(each):
             each.__eq__ = object.__eq__
+        if each.__name__ not in SHARED or each is cst.Dot:
+            watch(each)
 
 
 SHARED = frozenset(
@@ -93,12 +97,13 @@ def _makers() -> list[tuple[Any, Any]]:
 def _maker(node: Any) -> Any:
     """Return a function that sets a dataclass' slots only; None where a field has none, or is not given to it."""
     names: dict[str, Any] = {"_MISSING": _MISSING, "new": object.__new__, "node": node}
+    places = {slot.name: slot for slot in slots(node)}
     params, body = [], []
     for index, each in enumerate(dataclasses.fields(node)):
-        slot = next((vars(base)[each.name] for base in node.__mro__ if each.name in vars(base)), None)
-        if not each.init or type(slot).__name__ != "member_descriptor":
+        slot = places.get(each.name)
+        if not each.init or slot is None:
             return None
-        names[f"set{index}"] = slot.__set__  # type: ignore[union-attr]
+        names[f"set{index}"] = slot.set
         value = each.name
         if each.default is not _MISSING:
             names[f"default{index}"] = each.default

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 import libcst as cst
 
 from torchlint.semantic.code.quick_nodes import quicken
+from torchlint.semantic.code.spelling import SKIPPED
 
 quicken()
 
@@ -24,15 +25,6 @@ Statement: TypeAlias = cst.BaseStatement | cst.BaseSmallStatement
 Loop: TypeAlias = cst.For | cst.While
 Comprehension: TypeAlias = cst.ListComp | cst.SetComp | cst.GeneratorExp | cst.DictComp
 
-_SKIPPED = frozenset(
-    (
-        "lpar rpar lbracket rbracket lbrace rbrace comma semicolon equal colon dot leading_lines header "
-        "footer lines_after_decorators trailing_whitespace newline operator star asynchronous indent "
-        "first_line empty_lines default_indent default_newline has_trailing_newline encoding relative walrus "
-        "start end prefix posonly_ind star_arg_ind type_parameters "
-        "first_colon second_colon leading_whitespace last_line trailing_comma"
-    ).split()
-)
 LOOPS = (cst.For, cst.While)
 COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)
 FUNCTIONS = (cst.FunctionDef, cst.Lambda)
@@ -55,7 +47,7 @@ def _reader(kind: type) -> Callable[[Any], list[cst.CSTNode]]:
     """Return a function that lists the children of one type of node: by its fields' types, read once."""
     lines = ["def read(node):", "    out = []"]
     for each in dataclasses.fields(kind):
-        if each.name in _SKIPPED or each.name.startswith("whitespace") or each.type in (str, bool, str | None):
+        if each.name in SKIPPED or each.name.startswith("whitespace") or each.type in (str, bool, str | None):
             continue
         lines.append(f"    value = node.{each.name}")
         if str(each.type).startswith("typing.Sequence["):
