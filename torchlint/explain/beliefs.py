@@ -88,15 +88,7 @@ class Beliefs:
         if not isinstance(node, cst.BaseExpression) or isinstance(node, _SKIPPED):
             return False
         above = self.module.parent(node)
-        if isinstance(node, cst.Name) and node.value in ("self", "cls"):
-            return False
-        if isinstance(above, cst.Attribute) and above.attr is node:
-            return False
-        if isinstance(above, (cst.Arg, cst.Param)) and getattr(above, "keyword", getattr(above, "name", None)) is node:
-            return False
-        if isinstance(above, (cst.FunctionDef, cst.ClassDef, cst.ImportAlias, cst.Import, cst.ImportFrom)):
-            return False
-        if any(isinstance(each, (cst.Import, cst.ImportFrom, cst.Annotation)) for each in self.module.ancestors(node)):
+        if self._is_label(node, above):
             return False
         if self.module.name(node) is not None and not isinstance(node, cst.Call):
             return False
@@ -113,6 +105,19 @@ class Beliefs:
             return False  # the name that it is given to says the same
         called = isinstance(above, cst.Call) and above.func is node
         return not (called and value.kind != "module") and value.kind not in ("function", "class", "none", "str")
+
+    def _is_label(self, node: cst.BaseExpression, above: cst.CSTNode | None) -> bool:
+        """Say whether an expression is the name of something that is declared, imported or passed by keyword."""
+        if isinstance(node, cst.Name) and node.value in ("self", "cls"):
+            return True
+        if isinstance(above, cst.Attribute) and above.attr is node:
+            return True
+        if isinstance(above, (cst.Arg, cst.Param)) and getattr(above, "keyword", getattr(above, "name", None)) is node:
+            return True
+        if isinstance(above, (cst.FunctionDef, cst.ClassDef, cst.ImportAlias, cst.Import, cst.ImportFrom)):
+            return True
+        declaring = (cst.Import, cst.ImportFrom, cst.Annotation)
+        return any(isinstance(each, declaring) for each in self.module.ancestors(node))
 
     def belief(self, node: cst.CSTNode) -> Belief:
         """Return what is held of one expression."""

@@ -64,11 +64,12 @@ def _step(
         case cst.Arg():
             call = module.parent(above)
             return _argument(module, call) if isinstance(call, cst.Call) else Use.ESCAPES
-        case cst.FormattedStringExpression():
-            return Use.SHOWN
-        case cst.BinaryOperation(operator=cst.Modulo(), left=cst.SimpleString() | cst.ConcatenatedString()):
-            return Use.SHOWN
-        case cst.Comparison() | cst.ComparisonTarget():
+        case (
+            cst.FormattedStringExpression()
+            | cst.BinaryOperation(operator=cst.Modulo(), left=cst.SimpleString() | cst.ConcatenatedString())
+            | cst.Comparison()
+            | cst.ComparisonTarget()
+        ):
             return Use.SHOWN
         case cst.If() | cst.While() | cst.Assert() | cst.Expr():
             return Use.READ
@@ -76,9 +77,10 @@ def _step(
             return _named(module, name, module.parent(above) or above, depth)
         case cst.For(target=cst.Name(value=name), iter=iterated) if iterated is node:
             return _named(module, name, above.body, depth)
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
-            return _named(module, name, module.function(above) or module.root, depth)
-        case cst.AugAssign(target=cst.Name(value=name)):
+        case (
+            cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))])
+            | cst.AugAssign(target=cst.Name(value=name))
+        ):
             return _named(module, name, module.function(above) or module.root, depth)
         case cst.Subscript(value=value):
             return above if value is node else Use.READ

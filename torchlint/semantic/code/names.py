@@ -106,9 +106,11 @@ class Names:
             assert isinstance(node, cst.Param)
             owner = tree.owners[node]
             self._add(node.name.value, Binding("param", node), owner)
-        self._statements()
+        self._assignments()
+        self._headers()
+        self._patterns()
 
-    def _statements(self) -> None:
+    def _assignments(self) -> None:
         for node in self.tree.nodes(cst.Assign, cst.AnnAssign, cst.AugAssign, cst.NamedExpr):
             if isinstance(node, cst.Assign):
                 for target in node.targets:
@@ -118,6 +120,8 @@ class Names:
                     self._target(node.target, Binding("assign", node, node.value))
             elif isinstance(node, cst.AugAssign):
                 self._target(node.target, Binding("augment", node, node.value))
+
+    def _headers(self) -> None:
         for node in self.tree.nodes(cst.For, cst.CompFor, cst.WithItem, cst.ExceptHandler):
             if isinstance(node, cst.For):
                 self._target(node.target, Binding("loop", node))
@@ -127,6 +131,8 @@ class Names:
                 self._target(node.asname.name, Binding("with", node))
             elif isinstance(node, cst.ExceptHandler) and node.name is not None:
                 self._target(node.name.name, Binding("except", node))
+
+    def _patterns(self) -> None:
         for node in self.tree.nodes(cst.MatchAs, cst.MatchStar, cst.MatchMapping):
             assert isinstance(node, (cst.MatchAs, cst.MatchStar, cst.MatchMapping))
             captured = node.rest if isinstance(node, cst.MatchMapping) else node.name

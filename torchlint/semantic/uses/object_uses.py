@@ -311,16 +311,12 @@ class _Search:
                 self._argument(above, reached)
             case cst.Subscript(value=value) if value is node:
                 self._subscript(above, reached)
-            case cst.Index() | cst.Slice():
-                self._end(Way.READ, above, "index", reached)
             case cst.BinaryOperation() | cst.UnaryOperation():
                 self._operation(above, reached)
             case cst.Comparison() | cst.ComparisonTarget():
                 self._comparison(above, reached)
-            case cst.IfExp(test=test) if test is node:
-                self._end(Way.READ, above, "test", reached)
-            case cst.BooleanOperation() | cst.IfExp():
-                self.climb(above, reached)
+            case cst.IfExp() | cst.BooleanOperation() | cst.CompIf() | cst.Index() | cst.Slice():
+                self._choice(node, above, reached)
             case cst.NamedExpr(value=value) if value is node:
                 statement = self.module.small_statement(above) or self.module.statement(above)
                 self.bound(above.target, statement)
@@ -329,14 +325,21 @@ class _Search:
                 self._end(Way.SHOWN, above, "", reached)
             case cst.CompFor(iter=iterated) if iterated is node:
                 self._comprehension(above, above.target, reached)
-            case cst.CompIf():
-                self._end(Way.READ, above, "test", reached)
             case cst.Element() if (target := self._paired(above)) is not None:
                 self.bound(target, self.module.small_statement(above) or above)
             case _ if isinstance(above, _HOLDERS):
                 self.climb(above, reached)
             case _:
                 self._end(Way.ESCAPES, above, "", reached)
+
+    def _choice(self, node: cst.CSTNode, above: cst.CSTNode, reached: cst.CSTNode | None) -> None:
+        """Note the use by what chooses: an index, a test, or an operand that may be the result."""
+        if isinstance(above, (cst.Index, cst.Slice)):
+            self._end(Way.READ, above, "index", reached)
+        elif isinstance(above, cst.CompIf) or (isinstance(above, cst.IfExp) and above.test is node):
+            self._end(Way.READ, above, "test", reached)
+        else:
+            self.climb(above, reached)
 
     def _paired(self, element: cst.Element) -> cst.BaseExpression | None:
         """Return what alone ``a, b = x, y`` binds to an element of its right side."""

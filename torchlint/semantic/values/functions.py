@@ -141,16 +141,12 @@ class Functions:
             return (args[0] if args and args[0].tensor else Value("tensor")).but(
                 device=ACCEL, origin="param", grad=True
             )
-        if name in ("torch.utils.data.DataLoader", "torch_geometric.loader.DataLoader"):
-            return Value("loader", node=node, name=name)
-        if last == "GradScaler":
-            return Value("scaler", node=node)
         if name.startswith("torch.cuda.") and last.endswith("Tensor"):
             return Value("tensor", device=CUDA, origin="factory")
-        if name in torch_api.BOOL_RESULT or name == "torch.cuda.is_available":
-            return BOOL
         if name == "torch.autograd.Variable":
             return args[0] if args else UNKNOWN
+        if name in torch_api.BOOL_RESULT or name == "torch.cuda.is_available":
+            return BOOL
         if name.startswith("torch.nn.utils.rnn.pack"):
             return Value("packed", device=args[0].device if args else None)
         if last == "clip_grad_norm_":
@@ -160,6 +156,10 @@ class Functions:
         return self._torch_function(name, last, node, args)
 
     def _torch_class(self, name: str, node: cst.Call) -> Value:
+        if name in ("torch.utils.data.DataLoader", "torch_geometric.loader.DataLoader"):
+            return Value("loader", node=node, name=name)
+        if name.rpartition(".")[2] == "GradScaler":
+            return Value("scaler", node=node)
         if name.startswith("torch.nn."):
             return Value("module", node=node, name=name)
         if name.startswith("torch.optim.lr_scheduler."):

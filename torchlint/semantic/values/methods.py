@@ -85,25 +85,25 @@ def _rank_name(node: cst.CSTNode) -> bool:
     return text in ("rank", "local_rank", "gpu", "gpu_id", "gpu_idx", "LOCAL_RANK")
 
 
+_MAPPING_METHODS = frozenset(("items", "keys", "values", "get", "pop"))
+
+
 def tensor_method(calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[Value]) -> Value:
     """Return what a method of a tensor (or of a batch of tensors) gives."""
     if name in ("to", "cuda", "cpu"):
         return _moved(calls, receiver, name, node, args)
     if name == "numpy":
         return NDARRAY
-    if name == "item":
-        return Value("number", dtype=receiver.dtype)
-    if name == "tolist":
-        return Value("list", item=Value("number", dtype=receiver.dtype))
+    if name in ("item", "tolist"):
+        number = Value("number", dtype=receiver.dtype)
+        return number if name == "item" else Value("list", item=number)
     if name in ("size", "shape"):
         return INT if node.args else SHAPE
     if name in torch_api.HOST_METHODS:
         return INT if name != "type" else receiver.but(node=None, dtype=None)
     if name == "backward":
         return NONE
-    if receiver.kind == "batch":
-        return _batch_method(receiver, name)
-    if receiver.loose and name in ("items", "keys", "values", "get", "pop"):
+    if receiver.kind == "batch" or (receiver.loose and name in _MAPPING_METHODS):
         return _batch_method(receiver, name)
     if name in ("detach", "detach_"):
         return receiver.but(grad=False, node=None)

@@ -33,21 +33,7 @@ class Parts(Calls):
     def part(self, holder: Value, attr: str) -> Value | None:
         """Return an attribute of a tensor, batch or array, or None where the holder does not decide."""
         if holder.kind in TENSORLIKE or holder.kind == "batch":
-            if attr == "shape":
-                return SHAPE
-            if attr == "device":
-                return Value("device", device=holder.device if holder.device in (CUDA, ACCEL, CPU) else ACCEL)
-            if attr == "dtype":
-                return Value("dtype")
-            if attr in ("ndim", "nbytes", "itemsize", "batch_size", "num_graphs"):
-                return INT
-            if attr in torch_api.HOST_ATTRIBUTES:
-                return BOOL
-            if attr in ("data", "T", "mT", "H", "grad", "real", "imag"):
-                return holder.but(grad=False if attr in ("data", "grad") else holder.grad, rank=None, loose=False)
-            if holder.kind == "batch" or holder.loose:
-                return Value("tensor", device=holder.device, origin=holder.origin, grad=holder.grad, loose=True)
-            return UNKNOWN
+            return self._of_tensor(holder, attr)
         if holder.kind == "ndarray":
             return {"shape": SHAPE, "size": INT, "ndim": INT, "T": NDARRAY}.get(attr, NDARRAY)
         if holder.kind == "packed":
@@ -62,6 +48,23 @@ class Parts(Calls):
             # Only parameters have one; they live where the model does.
             return Value("tensor", device=holder.device or ACCEL, origin="param", grad=False)
         return None
+
+    def _of_tensor(self, holder: Value, attr: str) -> Value:
+        if attr == "shape":
+            return SHAPE
+        if attr == "device":
+            return Value("device", device=holder.device if holder.device in (CUDA, ACCEL, CPU) else ACCEL)
+        if attr == "dtype":
+            return Value("dtype")
+        if attr in ("ndim", "nbytes", "itemsize", "batch_size", "num_graphs"):
+            return INT
+        if attr in torch_api.HOST_ATTRIBUTES:
+            return BOOL
+        if attr in ("data", "T", "mT", "H", "grad", "real", "imag"):
+            return holder.but(grad=False if attr in ("data", "grad") else holder.grad, rank=None, loose=False)
+        if holder.kind == "batch" or holder.loose:
+            return Value("tensor", device=holder.device, origin=holder.origin, grad=holder.grad, loose=True)
+        return UNKNOWN
 
     def subscript(self, node: cst.Subscript) -> Value:
         holder = self.eval(node.value)
