@@ -40,6 +40,14 @@ def test_a_full_analysis_serves_every_amount_of_fuel() -> None:
     assert found.run(functions["make"], FUEL) is least
 
 
+def test_parameters_that_no_call_gives_want_no_fuel() -> None:
+    text = "def take(b=1):\n    return b\n\ndef given(b=1):\n    return b\n\nprint(take(), given(2))\n"
+    module, functions = _module(text)
+    found = values(module)
+    assert found.run(functions["take"], 0) is found.run(functions["take"], FUEL)
+    assert found.run(functions["given"], 0) is not found.run(functions["given"], FUEL)
+
+
 def test_an_analysis_cut_short_is_made_again() -> None:
     module, functions = _module(TEXT)
     found = values(module)

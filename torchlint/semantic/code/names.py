@@ -44,7 +44,9 @@ _MOST_PARTS = 100
 def dotted_text(node: cst.CSTNode | None) -> str | None:
     """Return ``a.b.c`` for a chain of plain names, else None."""
     parts: list[str] = []
-    while isinstance(node, cst.Attribute) and len(parts) < _MOST_PARTS:
+    for _ in range(_MOST_PARTS):
+        if not isinstance(node, cst.Attribute):
+            break
         parts.append(node.attr.value)
         node = node.value
     if isinstance(node, cst.Name):

@@ -55,6 +55,7 @@ class Values(Fuelled, Roles):
         self._attributes: dict[tuple[cst.ClassDef, str, int], Value] = {}
         self._full_runs: dict[cst.CSTNode, Interpreter] = {}
         self._full_attributes: dict[tuple[cst.ClassDef, str], tuple[int, Value]] = {}
+        self._parameters: dict[cst.FunctionDef, params.Parameters] = {}
         self._made: dict[cst.ClassDef, list[cst.Call]] | None = None
         self._uses: dict[cst.CSTNode, dict[str, Value]] = {}
         self._assigned: dict[cst.ClassDef, params.Assignments] = {}
@@ -76,7 +77,7 @@ class Values(Fuelled, Roles):
         found = self._given.get(key)
         if found is None:
             with self._watched(key):
-                env = params.environment(self, function, fuel)
+                env = self._environment(function, fuel)
                 found = self._given[key] = Interpreter(self, function, fuel)
                 found.run({**env, **{name: value for name, value in known if name in env}})
         elif key in self._short:
@@ -96,10 +97,15 @@ class Values(Fuelled, Roles):
             return found
         with self._watched(key):
             found = self._runs[key] = Interpreter(self, owner, fuel)
-            found.run(params.environment(self, owner, fuel) if isinstance(owner, cst.FunctionDef) else {})
+            found.run(self._environment(owner, fuel) if isinstance(owner, cst.FunctionDef) else {})
         if key not in self._short:
             self._full_runs[owner] = found
         return found
+
+    def _environment(self, function: cst.FunctionDef, fuel: int) -> dict[str, Value]:
+        if function not in self._parameters:
+            self._parameters[function] = params.Parameters(self, function)
+        return self._parameters[function].environment(fuel)
 
     def summary(self, function: cst.CSTNode, fuel: int, given: Mapping[str, Value] | None = None) -> Value:
         """Return what a call of a local function gives, for these arguments if any are; unknown without fuel."""

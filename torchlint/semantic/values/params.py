@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -25,52 +26,85 @@ _ARRAY_USES = frozenset(("shape abs exp log sum mean pow sqrt max min any all fl
 _TENSOR_USES = frozenset(("device", "dtype", "view", "reshape", "size", "unsqueeze", "detach"))
 
 
-def environment(values: Values, function: cst.FunctionDef, fuel: int) -> dict[str, Value]:
-    """Return the values of a function's parameters: by annotation, else call sites, else use, default and name."""
-    method = values.scopes.is_method(function)
-    params = [*function.params.posonly_params, *function.params.params, *function.params.kwonly_params]
-    device = _role_device(values, function)
-    used = _used_as_tensor(values, function)
-    if fuel <= 0 and (values.flow.sites(function) or isinstance(function.params.star_arg, cst.Param)):
-        values.starve()
-    sites = _from_sites(values, function, fuel) if fuel > 0 else {}
-    env: dict[str, Value] = {}
-    for position, param in enumerate(params):
+class Parameters:
+    """What the parameters of one function hold: by annotation, else call sites, else use, default and name."""
+
+    def __init__(self, values: Values, function: cst.FunctionDef) -> None:
+        self._values = values
+        self._function = function
+        self._method = values.scopes.is_method(function)
+        star = function.params.star_arg
+        self._star = star.name.value if isinstance(star, cst.Param) else None
+        params = [*function.params.posonly_params, *function.params.params, *function.params.kwonly_params]
+        self._params = {param.name.value: param for param in params}
+        if self._method and params and params[0].name.value in ("self", "cls", "ctx"):
+            self._params.pop(params[0].name.value)
+
+    def environment(self, fuel: int) -> dict[str, Value]:
+        """Return the values of the parameters; without fuel nothing is said of ``*args``."""
+        env = {name: self._value(param, fuel) for name, param in self._params.items()}
+        if self._star is not None:
+            if fuel > 0:
+                env[self._star] = _all_rest(self._values, self._function, fuel)
+            else:
+                self._values.starve()
+        return env
+
+    def _value(self, param: cst.Param, fuel: int) -> Value:
         name = param.name.value
-        if position == 0 and method and name in ("self", "cls", "ctx"):
-            continue
-        env[name] = _parameter(values, function, param, device, used, sites.get(name, UNKNOWN))
-    star = function.params.star_arg
-    if isinstance(star, cst.Param) and fuel > 0:
-        env[star.name.value] = _all_rest(values, function, fuel)
-    return env
+        declared = self._values.annotation(param.annotation.annotation) if param.annotation is not None else UNKNOWN
+        if declared.kind == "?" and name == self._framework_batch:
+            return Value("batch", device=ACCEL, origin="forward", loose=True)
+        site = self._from_sites(name, fuel)
+        if site.kind not in ("?", "none"):
+            return site if declared.kind == "?" or site.kind == declared.kind else declared
+        if self._device and declared.kind in ("?", "dict") and declared.item is None and name in self._keyed:
+            return Value("batch", device=self._device, origin="forward", loose=True)
+        origin = "forward" if self._device else None
+        if declared.kind != "?":
+            return declared.but(device=self._device, origin=origin) if declared.tensor else declared
+        default = _default(param.default)
+        if default.kind != "?":
+            return default
+        if name in self._used and not _NOT_A_TENSOR.search(name):
+            use = self._values.uses(self._function).get(name, Value("tensor"))
+            return use.but(device=self._device, origin=use.origin or origin)
+        return UNKNOWN
 
+    def _from_sites(self, name: str, fuel: int) -> Value:
+        """Return the join of what the file's calls pass, where every call is understood."""
+        passed = self._passed.get(name)
+        if passed is None:
+            return UNKNOWN
+        if fuel <= 0:
+            self._values.starve()
+            return UNKNOWN
+        return join_all([self._values.value(expr, fuel - 1) for expr in passed])
 
-def _parameter(
-    values: Values,
-    function: cst.FunctionDef,
-    param: cst.Param,
-    device: str | None,
-    used: frozenset[str],
-    site: Value,
-) -> Value:
-    name = param.name.value
-    declared = values.annotation(param.annotation.annotation) if param.annotation is not None else UNKNOWN
-    if declared.kind == "?" and name == _framework_batch(values, function):
-        return Value("batch", device=ACCEL, origin="forward", loose=True)
-    if site.kind not in ("?", "none"):
-        return site if declared.kind == "?" or site.kind == declared.kind else declared
-    if device and declared.kind in ("?", "dict") and declared.item is None and name in _keyed(values, function):
-        return Value("batch", device=device, origin="forward", loose=True)
-    if declared.kind != "?":
-        return declared.but(device=device, origin="forward" if device else None) if declared.tensor else declared
-    default = _default(param.default)
-    if default.kind != "?":
-        return default
-    if name in used and not _NOT_A_TENSOR.search(name):
-        use = values.uses(function).get(name, Value("tensor"))
-        return use.but(device=device, origin=use.origin or ("forward" if device else None))
-    return UNKNOWN
+    @cached_property
+    def _passed(self) -> dict[str, list[cst.BaseExpression]]:
+        sites = self._values.flow.sites(self._function)
+        passed: dict[str, list[cst.BaseExpression]] = {}
+        for site in sites if len(sites) <= _MAX_SITES else ():
+            for name, expr in bind(self._function, site, self._method).items():
+                passed.setdefault(name, []).append(expr)
+        return passed
+
+    @cached_property
+    def _device(self) -> str | None:
+        return _role_device(self._values, self._function)
+
+    @cached_property
+    def _used(self) -> frozenset[str]:
+        return _used_as_tensor(self._values, self._function)
+
+    @cached_property
+    def _keyed(self) -> set[str]:
+        return _keyed(self._values, self._function)
+
+    @cached_property
+    def _framework_batch(self) -> str | None:
+        return _framework_batch(self._values, self._function)
 
 
 def _framework_batch(values: Values, function: cst.FunctionDef) -> str | None:
@@ -178,18 +212,6 @@ def _self_module(values: Values, call: cst.Call) -> bool:
         return False
     cls = values.scopes.tree.class_of(call)
     return cls is not None and values.scopes.is_module(cls) and values.scopes.method(cls, func.attr.value) is None
-
-
-def _from_sites(values: Values, function: cst.FunctionDef, fuel: int) -> dict[str, Value]:
-    """Return for each parameter the join of what the file's calls pass, where every call is understood."""
-    sites = values.flow.sites(function)
-    if not sites or len(sites) > _MAX_SITES:
-        return {}
-    passed: dict[str, list[Value]] = {}
-    for site in sites:
-        for name, expr in bind(function, site, values.scopes.is_method(function)).items():
-            passed.setdefault(name, []).append(values.value(expr, fuel - 1))
-    return {name: join_all(found) for name, found in passed.items()}
 
 
 def _all_rest(values: Values, function: cst.FunctionDef, fuel: int) -> Value:

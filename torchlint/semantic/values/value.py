@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import attrgetter
 from typing import Any
 
 import libcst as cst
@@ -60,12 +61,13 @@ class Value:
 
     def but(self, **changes: object) -> Value:
         """Return a copy with some fields changed."""
-        fields: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS}
+        fields: dict[str, Any] = dict(zip(_FIELDS, _ALL_OF(self), strict=True))
         fields.update(changes)
         return Value(**fields)
 
 
 _FIELDS = Value.__slots__
+_ALL_OF = attrgetter(*_FIELDS)
 _NUMBER_OR_TENSOR = ({"number", "tensor"}, {"number", "accumulated"}, {"tensor", "accumulated"})
 _HOST = frozenset(("number", "bool", "str", "none", "shape", "ndarray", "device", "dtype"))
 UNKNOWN = Value()
