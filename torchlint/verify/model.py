@@ -139,6 +139,8 @@ class Memory:
     basis: str
     peak_bytes: tuple[int, int]
     alloc_retries: int | None = None
+    device_allocs_per_step: float | None = None
+    """Of the report's schema; nothing counts them yet."""
 
 
 @dataclass(frozen=True, slots=True)
