@@ -250,6 +250,7 @@ def _leave(code: int) -> NoReturn:
 
 def _import_everything() -> None:
     """Import all of torchlint but what runs inside of programs and what serves editors, which need much more."""
+    import ast
     import importlib
 
     import torchlint
@@ -259,9 +260,10 @@ def _import_everything() -> None:
         parts = path.relative_to(folder.parent).with_suffix("").parts
         if not {"inside", "lsp", "template", "__main__"} & set(parts):
             importlib.import_module(".".join(parts).removesuffix(".__init__"))
-    from torchlint.engine.syntax import parse
+    from torchlint.engine.syntax import exactly, parse
 
-    parse("")  # what the first parse makes for libcst's classes takes half of a short run
+    parse("", ast.parse(""))
+    exactly(" " * 10_000)  # what the first parse makes for libcst's classes takes half of a short run
 
 
 if __name__ == "__main__":

@@ -30,6 +30,8 @@ _NEWER = re.compile(
 without a sign are not given to it."""
 _KEPT = 700_000
 """Characters of source whose trees are kept, which take some 30 bytes for each."""
+_SHORT = 2_000
+"""Characters of a text, as of one statement, for which the exchange of libcst's classes costs more than it saves."""
 _recent: dict[str, cst.Module | str] = {}
 left_to_libcst: set[str] = set()
 """Texts of which a lean tree turned out to be another than libcst's."""
@@ -140,6 +142,8 @@ def exactly(text: str) -> cst.Module:
     """Return libcst's own tree of a text, with all that says how it is written."""
     import libcst as cst
 
+    if len(text) < _SHORT:
+        return cst.parse_module(text)
     from torchlint.semantic.code.quick_nodes import unchecked
 
     with unchecked():
