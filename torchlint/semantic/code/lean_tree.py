@@ -196,6 +196,10 @@ class _Reader:
         _set_newline(root, self._newline)
         return root
 
+    def close(self) -> None:
+        """Forget the methods, which know the reader: it would wait for the garbage collector to be freed."""
+        self._made.clear()
+
     # -- the text -----------------------------------------------------------------------------------------------
 
     def _offset(self, row: int, column: int) -> int:
