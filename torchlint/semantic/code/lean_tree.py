@@ -112,6 +112,8 @@ def lean_tree(text: str, python: ast.Module, parse: Callable[[str], cst.Module])
         return reader.module(python)
     except KeyError as error:
         raise UnreadableError(str(error)) from None
+    finally:
+        reader.close()
 
 
 def _odd(text: str) -> bool:
