@@ -94,8 +94,12 @@ class Module:
         """How often a question has come back to itself."""
 
     def close(self) -> None:
-        """Forget all answers: they know the file, and would wait for the garbage collector to be freed."""
-        self.answers.clear()
+        """Forget all answers: they know each other, and would wait for the garbage collector to be freed."""
+        for answers in self.answers.values():
+            whole = answers.get(())  # what a question has gathered over the file, such as its call graph
+            if hasattr(whole, "__dict__"):
+                vars(whole).clear()
+            answers.clear()
         vars(self).clear()
 
     # -- where nodes stand --------------------------------------------------------------------------------------
