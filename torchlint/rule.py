@@ -1,10 +1,17 @@
 """The door: all that a rule file needs.
 
 A rule file is one module under ``torchlint/rules/<family>/``. Its docstring is its manual, it binds one
-`Rule` to the name ``rule``, and its checks are plain functions marked with ``@rule.on(node_type)`` that take
-``(node, module)`` and yield `Hit`. Checks keep no state; what they know of the code are answers to questions, functions
-``(module, …)`` of `torchlint.semantic`. Those that most rules ask are here, the others are imported from the file that
-decides them; the documentation lists them all.
+`Rule` to the name ``rule``, and its checks are plain functions that take ``(node, module)`` and yield `Hit`.
+Checks keep no state; what they know of the code are answers to questions, functions ``(module, …)`` of
+`torchlint.semantic`. Those that most rules ask are here, the others are imported from the file that decides them; the
+documentation lists them all. A decorator says what a check looks at:
+
+- ``@rule.call("torch.cuda.empty_cache")``: calls of what has one of these dotted names, whatever the file calls it;
+- ``@rule.method("backward")``: calls of an attribute of one of these names;
+- ``@rule.on(cst.For)``: nodes of these types; ``about=`` is a cheap test of them.
+
+``runs=``, in ``Rule(...)`` for all checks or in a decorator for one, says how often the node has to run; for all but
+``"anywhere"`` a check does not see benchmark code nor error paths, and its hits say by themselves why the place is hot.
 
 The parent process reads a rule file with `ast` and never imports it, so every argument of ``Rule(...)`` is a
 literal (design §4).
@@ -13,7 +20,8 @@ literal (design §4).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import wraps
 from typing import Any, TypeVar
 
 import libcst as cst
@@ -26,7 +34,7 @@ from torchlint.semantic.code.calls import arguments_of, keyword_argument, spare_
 from torchlint.semantic.code.guards import conditions_around, on_error_path
 from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.module import Module
-from torchlint.semantic.time.heat import Grade, Why, heat_of
+from torchlint.semantic.time.heat import COLD, Grade, Heat, Why, heat_of, may_be_hot
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
@@ -153,7 +161,7 @@ class Hit:
         fix: what could be done, if anything.
         severity: overrides the rule's own, where the catalogue grades by context.
         message: replaces the rule's message, where the catalogue gives another sentence for a row.
-        why_hot: the chain that makes this place hot (``heat_of(module, node).why``).
+        why_hot: the chain that makes this place hot; by default, that of the node a check with ``runs=`` looks at.
     """
 
     node: cst.CSTNode
@@ -186,14 +194,79 @@ class Rule(Declaration):
         """The file's stem with dashes."""
         return self.module_name.rpartition(".")[2].replace("_", "-")
 
-    def on(self, *node_types: type[cst.CSTNode]) -> Callable[[C], C]:
-        """Mark a function as a check of these node types (exact types, no subclasses)."""
+    def call(self, *names: str, runs: str | None = None, benchmarks: bool | None = None) -> Callable[[C], C]:
+        """Mark a function as a check of calls of what has one of these dotted names, whatever a file calls it."""
+        wanted = frozenset(names)
+        return self.on(cst.Call, about=lambda m, n: m.name(n.func) in wanted, runs=runs, benchmarks=benchmarks)
+
+    def method(self, *names: str, runs: str | None = None, benchmarks: bool | None = None) -> Callable[[C], C]:
+        """Mark a function as a check of calls of an attribute of one of these names."""
+
+        def about(_: Module, node: cst.Call) -> bool:
+            return isinstance(node.func, cst.Attribute) and node.func.attr.value in names
+
+        return self.on(cst.Call, about=about, runs=runs, benchmarks=benchmarks)
+
+    def on(
+        self,
+        *node_types: type[cst.CSTNode],
+        about: Callable[[Module, Any], object] | None = None,
+        runs: str | None = None,
+        benchmarks: bool | None = None,
+    ) -> Callable[[C], C]:
+        """Mark a function as a check of these node types (exact types, no subclasses).
+
+        Args:
+            node_types: the types.
+            about: what else the node must be: a cheap test, which is asked before how often the node runs.
+            runs: how often the node must run, where that is not what the rule declares.
+            benchmarks: whether benchmark code counts; by default it does where a node counts anywhere.
+        """
+        often = runs or self.runs
+        measured = often == "anywhere" if benchmarks is None else benchmarks
 
         def mark(check: C) -> C:
-            self.checks.extend((node_type, check) for node_type in node_types)
+            @wraps(check)
+            def guarded(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
+                if about is not None and not about(module, node):
+                    return
+                heat = _enough(module, node, often)
+                if heat is None or (not measured and _measures(module, node, heat)):
+                    return
+                if often == "anywhere":
+                    yield from check(node, module)
+                elif not on_error_path(module, node):
+                    for hit in check(node, module):
+                        yield hit if hit.why_hot else replace(hit, why_hot=heat.why)
+
+            plain = about is None and measured and often == "anywhere"
+            self.checks.extend((node_type, check if plain else guarded) for node_type in node_types)
             return check
 
         return mark
+
+
+_ENOUGH: Mapping[str, Callable[[Heat], bool]] = {
+    "sample": lambda heat: heat.grade >= Grade.SAMPLE,
+    "hot": lambda heat: heat.hot,
+    "step": lambda heat: heat.step,
+    "train": lambda heat: heat.train,
+}
+
+
+def _enough(module: Module, node: cst.CSTNode, runs: str) -> Heat | None:
+    """Return how often a node runs, where that is enough for a check with ``runs=``."""
+    if runs == "anywhere":
+        return COLD
+    if runs != "sample" and not may_be_hot(module, node):  # A bound that knows steps alone.
+        return None
+    heat = heat_of(module, node)
+    return heat if _ENOUGH[runs](heat) else None
+
+
+def _measures(module: Module, node: cst.CSTNode, heat: Heat) -> bool:
+    """Say whether a node is benchmark code, or hot because such code calls it."""
+    return any(is_benchmark(module, place) for place in (node, *(why.node for why in heat.why)))
 
 
 def deletion(module: Module, node: cst.Call, safety: Safety, note: str) -> Fix | None:

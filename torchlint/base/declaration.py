@@ -17,6 +17,8 @@ from torchlint.base.finding import Severity
 CODE = re.compile(r"[A-Z]{2,5}\d{3}")
 EQUIVALENCES = ("bitwise", "close", "rng", "opt-in")
 """What the unsafe fix of a rule keeps of the results; a safe fix keeps every bit."""
+RUNS = ("anywhere", "sample", "hot", "step", "train")
+"""How often a line has to run for a check to look at it, see `Declaration`."""
 T = TypeVar("T")
 
 
@@ -54,6 +56,11 @@ def _equivalence(value: object) -> None:
         raise ValueError(f"equivalence= must be one of {words}, not {value!r}")
 
 
+def _runs(value: object) -> None:
+    if value not in RUNS:
+        raise ValueError(f"runs= must be one of {', '.join(RUNS)}, not {value!r}")
+
+
 def _tuple_of(kind: type[T], name: str, value: object) -> tuple[T, ...]:
     if not isinstance(value, tuple) or not all(isinstance(item, kind) for item in value):
         raise ValueError(f"{name}= must be a tuple of {kind.__name__}")
@@ -75,6 +82,10 @@ class Declaration:
         equivalence: what the unsafe fix keeps of the results, for `torchlint verify`:
             ``"bitwise"``, ``"close"`` (rounding may differ), ``"rng"`` (other random numbers of the
             same distribution) or ``"opt-in"`` (they change by design).
+        runs: how often a line has to run for the checks to look at it: ``"anywhere"`` (it need
+            not), ``"sample"`` (for every sample, or more often), ``"hot"`` (every training step,
+            evaluation batch or forward pass), ``"step"`` (every step that trains, or forward
+            pass) or ``"train"`` (every training step).
     """
 
     code: str
@@ -84,6 +95,7 @@ class Declaration:
     triggers: tuple[bytes, ...] = field(metadata={"check": _triggers})
     yields_to: tuple[str, ...] = field(default=(), metadata={"check": _yields_to})
     equivalence: str = field(default="close", metadata={"check": _equivalence})
+    runs: str = field(default="anywhere", metadata={"check": _runs})
 
 
 ARGUMENTS = tuple(spec.name for spec in fields(Declaration))

@@ -81,7 +81,6 @@ import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Remove, Replace, Rule, Safety
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
-from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.upkeep import on_demand, runs_training
 
 _SWITCH = frozenset(("torch.autograd.set_detect_anomaly", "torch.autograd.anomaly_mode.set_detect_anomaly"))
@@ -111,23 +110,29 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
-def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    name = module.name(node.func)
-    if name in _GRADCHECK:
-        heat = heat_of(module, node)
-        if heat.train and not on_demand(module, node):
-            yield Hit(node, {"name": name.rpartition(".")[2]}, message=_CHECKED, why_hot=heat.why)
-    elif name in _SWITCH and _asks(module, node):
-        around = _with(module, node)
-        if around is not None:
-            yield from _held(module, node, around)
-        elif not on_demand(module, node) and not _off_again(module, node):
-            yield Hit(node, fix=_removal(module, node))
-    elif name in _CONTEXT or name in _MARKERS:
-        around = _with(module, node)
-        if around is not None and keyword_argument(module, node, "enabled") is None:
-            yield from _held(module, node, around, name if name in _MARKERS else None)
+@rule.call(*_GRADCHECK, runs="train", benchmarks=True)
+def check_gradcheck(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if not on_demand(module, node):
+        yield Hit(node, {"name": (module.name(node.func) or "").rpartition(".")[2]}, message=_CHECKED)
+
+
+@rule.call(*_SWITCH)
+def check_switch(node: cst.Call, module: Module) -> Iterator[Hit]:
+    around = _with(module, node)
+    if not _asks(module, node):
+        return
+    if around is not None:
+        yield from _held(module, node, around)
+    elif not on_demand(module, node) and not _off_again(module, node):
+        yield Hit(node, fix=_removal(module, node))
+
+
+@rule.call(*_CONTEXT, *_MARKERS)
+def check_context(node: cst.Call, module: Module) -> Iterator[Hit]:
+    around = _with(module, node)
+    if around is not None and keyword_argument(module, node, "enabled") is None:
+        name = module.name(node.func)
+        yield from _held(module, node, around, name if name in _MARKERS else None)
 
 
 def _asks(module: Module, switch: cst.Call) -> bool:

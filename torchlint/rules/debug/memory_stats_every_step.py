@@ -84,10 +84,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Grade, Hit, Module, Rule, Severity
-from torchlint.semantic.code.benchmarks import is_benchmark
-from torchlint.semantic.code.guards import conditions_around, on_error_path
-from torchlint.semantic.time.heat import heat_of
+from torchlint.rule import Hit, Module, Rule, Severity
+from torchlint.semantic.code.guards import conditions_around
 
 _STATISTICS = re.compile(
     r"^torch\.(cuda|xpu|accelerator)\.(memory\.)?((max_)?memory_(allocated|reserved|cached)|memory_stats|mem_get_info|"
@@ -115,22 +113,24 @@ rule = Rule(
     default=False,
     triggers=(b"memory_", b"mem_get_info", b"_memory", b"utilization", b"_snapshot", b"nvidia-smi", b"nvml", b"psutil"),
     equivalence="bitwise",
+    runs="train",
 )
 
 
-@rule.on(cst.Call)
+def _severity(module: Module, node: cst.Call) -> Severity | None:
+    """Return how much a call costs that asks for memory or processes; None for any other call."""
+    name = module.name(node.func) or ""
+    if _HEAVY.match(name) or (name in _PROCESSES and _asks_the_driver(module, node)) or _sleeps(node, name):
+        return Severity.WARNING
+    return Severity.INFO if _STATISTICS.match(name) else None
+
+
+@rule.on(cst.Call, about=_severity)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     name = module.name(node.func) or ""
-    heavy = bool(_HEAVY.match(name)) or (name in _PROCESSES and _asks_the_driver(module, node)) or _sleeps(node, name)
-    if not heavy and not _STATISTICS.match(name):
-        return
-    heat = heat_of(module, node)
-    if heat.grade is not Grade.TRAIN or on_error_path(module, node) or _on_a_setting(module, node):
-        return
-    if any(is_benchmark(module, place) for place in (node, *(why.node for why in heat.why))):
-        return
     words = "nvidia-smi" if name in _PROCESSES else f"{name}()"
-    yield Hit(node, {"name": words}, severity=Severity.WARNING if heavy else None, why_hot=heat.why)
+    if not _on_a_setting(module, node):
+        yield Hit(node, {"name": words}, severity=_severity(module, node))
 
 
 def _asks_the_driver(module: Module, node: cst.Call) -> bool:

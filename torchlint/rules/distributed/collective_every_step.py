@@ -90,13 +90,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Grade, Hit, Module, Rule
-from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.consumers import Use, furthest_use
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.guards import conditions_around, on_error_path
-from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.code.guards import conditions_around
 
 _PACKAGES = ("torch.distributed", "torch.distributed.distributed_c10d")
 _BARRIERS = ("barrier", "monitored_barrier")
@@ -131,24 +129,23 @@ rule = Rule(
         b"wait_for_everyone",
     ),
     equivalence="opt-in",
+    runs="train",
 )
 
 
-@rule.on(cst.Call)
+@rule.call(*(f"{package}.{name}" for package in _PACKAGES for name in _BARRIERS))
+@rule.method("wait_for_everyone")
+def check_wait(node: cst.Call, module: Module) -> Iterator[Hit]:
+    collective = (module.name(node.func) or "wait_for_everyone").rpartition(".")[2]
+    if not _needed(module, node):
+        yield Hit(node, {"collective": collective}, message=_WAIT)
+
+
+@rule.call(*(f"{package}.{name}" for package in _PACKAGES for name in _RESULTS))
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    package, _, last = (module.name(node.func) or "").rpartition(".")
-    accelerator = isinstance(node.func, cst.Attribute) and node.func.attr.value == "wait_for_everyone"
-    waits = accelerator or (package in _PACKAGES and last in _BARRIERS)
-    if not waits and not (package in _PACKAGES and last in _RESULTS):
-        return
-    heat = heat_of(module, node)
-    if heat.grade is not Grade.TRAIN or is_benchmark(module, node) or on_error_path(module, node):
-        return
-    if waits and not _needed(module, node):
-        shown = "wait_for_everyone" if accelerator else last
-        yield Hit(node, {"collective": shown}, message=_WAIT, why_hot=heat.why)
-    elif not waits and _only_logged(module, node, last):
-        yield Hit(node, {"collective": last}, why_hot=heat.why)
+    collective = (module.name(node.func) or "").rpartition(".")[2]
+    if _only_logged(module, node, collective):
+        yield Hit(node, {"collective": collective})
 
 
 def _needed(module: Module, node: cst.Call) -> bool:

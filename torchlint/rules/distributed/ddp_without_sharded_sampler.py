@@ -135,12 +135,11 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.call(_LOADER, *_SHARDED, benchmarks=False)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    name = module.name(node.func)
-    if name not in (_LOADER, *_SHARDED) or framework_moves_batches(module) or is_benchmark(module, node):
+    if framework_moves_batches(module):
         return
-    if name != _LOADER:
+    if module.name(node.func) != _LOADER:
         if _same_order(module, node):
             yield Hit(node, severity=Severity.INFO, message=_EPOCH)
         return

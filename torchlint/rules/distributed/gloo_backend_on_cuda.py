@@ -102,10 +102,8 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.call(*_INIT, benchmarks=False)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if module.name(node.func) not in _INIT or is_benchmark(module, node):
-        return
     backend = arguments_of(module, node, _INIT[0]).value("backend")
     if not isinstance(backend, cst.SimpleString) or backend.raw_value.lower() != "gloo":
         return

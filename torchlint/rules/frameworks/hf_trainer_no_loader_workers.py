@@ -103,7 +103,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.data.frameworks import costly_for_trainer, makes_training_arguments, streams_rows
 
@@ -122,9 +121,9 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.on(cst.Call, about=makes_training_arguments, benchmarks=False)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not makes_training_arguments(module, node) or any(arg.star for arg in node.args) or is_benchmark(module, node):
+    if any(arg.star for arg in node.args):
         return
     workers, steps = (
         keyword_argument(module, node, "dataloader_num_workers"),

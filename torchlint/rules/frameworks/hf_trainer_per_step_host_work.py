@@ -74,7 +74,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.data.frameworks import makes_training_arguments
 
@@ -97,10 +96,8 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.on(cst.Call, about=makes_training_arguments, benchmarks=False)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not makes_training_arguments(module, node) or is_benchmark(module, node):
-        return
     steps, strategy = keyword_argument(module, node, "max_steps"), keyword_argument(module, node, "logging_strategy")
     if isinstance(steps, cst.Integer) and steps.evaluated_value <= _SMOKE:
         return

@@ -76,7 +76,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.values.accelerator import makes_lightning_trainer
 
@@ -100,9 +99,9 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.on(cst.Call, about=makes_lightning_trainer, benchmarks=False)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not makes_lightning_trainer(module, node) or is_benchmark(module, node) or _for_debugging(module, node):
+    if _for_debugging(module, node):
         return
     if any(arg.keyword is not None and arg.keyword.value == "barebones" for arg in node.args):
         return

@@ -89,7 +89,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Remove, Replace, Rule, Safety, Transfer, with_keyword
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.device.factories import factories_of, takes_device
 from torchlint.semantic.device.transfers import transfer_of
@@ -112,9 +111,9 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.on(cst.Call, about=in_lightning, benchmarks=False)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not in_lightning(module, node) or is_benchmark(module, node) or not _has_self(module, node):
+    if not _has_self(module, node):
         return
     words = {"expr": module.code(node)}
     transfer = transfer_of(module, node)

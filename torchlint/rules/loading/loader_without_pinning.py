@@ -92,7 +92,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, with_keyword
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost
@@ -121,9 +120,9 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.on(cst.Call, about=makes_loader, benchmarks=False)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not makes_loader(module, node) or is_benchmark(module, node) or pins_memory(module, node) is not False:
+    if pins_memory(module, node) is not False:
         return
     bound = arguments_of(module, node, _LOADER)
     workers, pin = bound.value("num_workers"), bound.value("pin_memory")

@@ -100,7 +100,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity, with_keyword
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.guards import conditions_around, is_debug
 from torchlint.semantic.code.text import has_main_guard
@@ -126,10 +125,8 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.on(cst.Call, about=makes_loader, benchmarks=False)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not makes_loader(module, node) or is_benchmark(module, node):
-        return
     bound = arguments_of(module, node, _LOADER)
     workers = bound.value("num_workers")
     if _per_gpu(module, workers):

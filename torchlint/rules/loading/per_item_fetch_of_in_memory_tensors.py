@@ -74,7 +74,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.scopes import method_of
@@ -100,10 +99,8 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.call(_LOADER, benchmarks=False)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if module.name(node.func) != _LOADER or is_benchmark(module, node):
-        return
     bound = arguments_of(module, node, _LOADER)
     size, dataset = bound.value("batch_size"), bound.value("dataset")
     if bound.open or dataset is None or (number_of(module, size) or 0) < _LARGE:

@@ -96,7 +96,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import call_sites, reads_of
 from torchlint.semantic.code.scopes import base_names, method_of
@@ -121,9 +120,9 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.call(_LOADER, benchmarks=False)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if module.name(node.func) != _LOADER or not worker_count(module, node) or is_benchmark(module, node):
+    if not worker_count(module, node):
         return
     bound = arguments_of(module, node, _LOADER)
     if bound.open or bound.value("persistent_workers") is not None or "reload_dataloaders_every" in module.text:

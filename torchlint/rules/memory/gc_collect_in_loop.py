@@ -80,10 +80,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Safety, deletion
-from torchlint.semantic.code.benchmarks import is_benchmark
-from torchlint.semantic.code.guards import on_error_path
 from torchlint.semantic.data.replicas import saves_memory
-from torchlint.semantic.time.heat import heat_of
 
 _CYCLES = re.compile(r"cycl|circular|\bleak", re.IGNORECASE)
 _NOTE = "Objects in reference cycles live until Python's next collection; `del` what should go at once."
@@ -97,18 +94,14 @@ rule = Rule(
     default=True,
     triggers=(b"collect",),
     equivalence="bitwise",
+    runs="hot",
 )
 
 
-@rule.on(cst.Call)
+@rule.call("gc.collect")
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if module.name(node.func) != "gc.collect" or _young(node) or on_error_path(module, node):
-        return
-    heat = heat_of(module, node)
-    if not heat.hot or is_benchmark(module, node) or any(is_benchmark(module, why.node) for why in heat.why):
-        return
-    if not (saves_memory(module, node) or _scheduled(module) or _cycles(module, node)):
-        yield Hit(node, fix=deletion(module, node, Safety.UNSAFE, _NOTE), why_hot=heat.why)
+    if not (_young(node) or saves_memory(module, node) or _scheduled(module) or _cycles(module, node)):
+        yield Hit(node, fix=deletion(module, node, Safety.UNSAFE, _NOTE))
 
 
 def _young(node: cst.Call) -> bool:

@@ -72,7 +72,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.values.layers import next_layer
@@ -112,13 +111,10 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.call(*_LAYERS, benchmarks=False)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    name = module.name(node.func)
-    if name not in _LAYERS or _decided(node, name) or is_benchmark(module, node):
-        return
-    norm = next_layer(module, node)
-    if norm is None or module.name(norm.func) not in _NORMS:
+    name, norm = module.name(node.func) or "", next_layer(module, node)
+    if _decided(node, name) or norm is None or module.name(norm.func) not in _NORMS:
         return
     if any(keyword_argument(module, norm, k) is not None for k in _STATISTICS) or mentions(module, _FROZEN):
         return

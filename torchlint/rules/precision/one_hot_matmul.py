@@ -69,7 +69,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.reaching import sole_use
 from torchlint.semantic.values.operations import operation_of
 
@@ -88,11 +87,9 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.call("torch.nn.functional.one_hot", benchmarks=False)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if module.name(node.func) != "torch.nn.functional.one_hot" or _few(node) or is_benchmark(module, node):
-        return
-    product = _product(module, node)
+    product = _product(module, node) if not _few(node) else None
     if product is not None and "torch_xla" not in module.text:
         yield Hit(product)
 

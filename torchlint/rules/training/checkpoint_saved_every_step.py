@@ -85,11 +85,10 @@ from itertools import takewhile
 
 import libcst as cst
 
-from torchlint.rule import Grade, Hit, Module, Rule, Severity
-from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.rule import Hit, Module, Rule, Severity
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import callees_of
-from torchlint.semantic.code.guards import conditions_around, on_error_path
+from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.data.replicas import replica_wraps
 from torchlint.semantic.time.heat import heat_of
@@ -116,23 +115,23 @@ rule = Rule(
     default=True,
     triggers=(b"save", b"dump"),
     equivalence="bitwise",
+    runs="train",
 )
 
 
-@rule.on(cst.Call)
+def _writes(module: Module, node: cst.Call) -> bool:
+    """Say whether a call writes a file."""
+    method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+    return module.name(node.func) in _CALLS or (method in _METHODS and not callees_of(module, node))
+
+
+@rule.on(cst.Call, about=_writes)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    name = _writes(module, node)
-    if name is None or is_benchmark(module, node) or on_error_path(module, node) or _into_memory(module, node):
-        return
     heat = heat_of(module, node)
     places = [node, *(why.node for why in heat.why if isinstance(why.node, cst.Call))]
     loop = next((why.node for why in heat.why if isinstance(why.node, LOOPS)), None)
     tests = [test for place in places for test, _ in conditions_around(module, place, loop)]
-    if (
-        heat.grade is not Grade.TRAIN
-        or any(is_benchmark(module, why.node) for why in heat.why)
-        or _leaves(module, places, loop)
-    ):
+    if _into_memory(module, node) or _leaves(module, places, loop):
         return
     decided = [test for test in tests if _decides(module, test)]
     if not all(any(_SCORE.search(n) for n in module.names_in(test)) for test in decided):
@@ -141,17 +140,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     together = (module.name(node.func) or "").startswith("torch.distributed.")  # All ranks have to join.
     ranks = ", on every rank" if replica_wraps(module) and not guarded and not together else ""
     severity = Severity.INFO if decided else None
-    yield Hit(node, {"name": name, "ranks": ranks}, severity=severity, why_hot=heat.why)
-
-
-def _writes(module: Module, node: cst.Call) -> str | None:
-    """Return how a call that writes a file is spelled, or None for any other."""
-    name = module.name(node.func)
-    if name in _CALLS:
-        return module.code(node.func)
-    if not isinstance(node.func, cst.Attribute) or node.func.attr.value not in _METHODS or callees_of(module, node):
-        return None
-    return module.code(node.func)
+    yield Hit(node, {"name": module.code(node.func), "ranks": ranks}, severity=severity)
 
 
 def _into_memory(module: Module, node: cst.Call) -> bool:

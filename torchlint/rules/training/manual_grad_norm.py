@@ -84,9 +84,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Severity
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.tree import COMPREHENSIONS
-from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.upkeep import over_parameters
 
 _NORMS = frozenset(("norm", "vector_norm"))
@@ -111,6 +109,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b".grad",),
+    runs="train",
 )
 
 
@@ -122,14 +121,11 @@ def check_sum(node: cst.AugAssign, module: Module) -> Iterator[Hit]:
                 yield from _norm(module, node.value, node.value, loop)
 
 
-@rule.on(cst.Call)
+@rule.call("builtins.sum")
 def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if module.name(node.func) == "builtins.sum" and node.args and isinstance(node.args[0].value, COMPREHENSIONS):
-        made = node.args[0].value
-        if not isinstance(made, cst.DictComp):
-            yield from _norm(module, node, made.elt, made.for_in)
-    elif isinstance(node.func, cst.Attribute) and node.func.attr.value in ("any", "all"):
-        yield from _tested(module, node)
+    made = node.args[0].value if node.args else None
+    if isinstance(made, COMPREHENSIONS) and not isinstance(made, cst.DictComp):
+        yield from _norm(module, node, made.elt, made.for_in)
 
 
 def _norm(
@@ -142,14 +138,13 @@ def _norm(
     parts = [term, *_behind(module, term, body)]
     if not any(_is_grad(module, part, name) for part in parts) or not any(_squared(module, part) for part in parts):
         return
-    heat = heat_of(module, node)
-    if not heat.train or is_benchmark(module, node) or _elsewhere(module, node):
+    if _elsewhere(module, node):
         return
     read = next((r for part in parts if (r := _read(module, part)) is not None), None)
     if read is not None:
-        yield Hit(read, why_hot=heat.why)
+        yield Hit(read)
     else:
-        yield Hit(node, message=_KERNELS, severity=Severity.INFO, why_hot=heat.why)
+        yield Hit(node, message=_KERNELS, severity=Severity.INFO)
 
 
 def _behind(module: Module, term: cst.BaseExpression, body: cst.BaseSuite | None) -> Iterator[cst.BaseExpression]:
@@ -188,7 +183,8 @@ def _read(module: Module, node: cst.BaseExpression) -> cst.Call | None:
     return None
 
 
-def _tested(module: Module, node: cst.Call) -> Iterator[Hit]:
+@rule.method("any", "all")
+def check_finite(node: cst.Call, module: Module) -> Iterator[Hit]:
     loop = next((a for a in module.loops(node) if isinstance(a, cst.For)), None)
     name = over_parameters(module, loop) if loop is not None else None
     home = module.statement(node)
@@ -196,10 +192,9 @@ def _tested(module: Module, node: cst.Call) -> Iterator[Hit]:
         return
     calls = (c for c in module.within(node, cst.Call) if isinstance(c, cst.Call))
     checks = [c for c in calls if isinstance(c.func, cst.Attribute) and c.func.attr.value in _CHECKS]
-    heat = heat_of(module, node)
-    if any(_is_grad(module, c, name) for c in checks) and heat.train and not is_benchmark(module, node):
+    if any(_is_grad(module, c, name) for c in checks):
         top = module.parent(node)
-        yield Hit(top if isinstance(top, cst.UnaryOperation) else node, message=_FINITE, why_hot=heat.why)
+        yield Hit(top if isinstance(top, cst.UnaryOperation) else node, message=_FINITE)
 
 
 def _elsewhere(module: Module, node: cst.CSTNode) -> bool:

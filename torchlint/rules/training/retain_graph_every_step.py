@@ -80,7 +80,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.scopes import method_of
@@ -89,7 +88,6 @@ from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import carried_reads
 from torchlint.semantic.values.inferred import inferred
 
-_BACKWARD = frozenset(("backward", "manual_backward"))
 _DIFFERENTIATE = frozenset("backward manual_backward grad jvp vjp hvp vhp jacobian hessian functional_call".split())
 _WITHOUT_GRAPH = frozenset(
     "module optimizer scheduler scaler loader number str bool none function class device dtype ndarray shape".split()
@@ -108,15 +106,13 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.method("backward", "manual_backward", benchmarks=False)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     asked = next((a for a in node.args if a.keyword is not None and a.keyword.value == "retain_graph"), None)
     if asked is None or not isinstance(asked.value, cst.Name) or asked.value.value != "True":
         return
-    if not isinstance(node.func, cst.Attribute) or node.func.attr.value not in _BACKWARD:
-        return
     heat = heat_of(module, node)
-    if not isinstance(heat.loop, LOOPS) or is_benchmark(module, node) or _differentiated(module, node):
+    if not isinstance(heat.loop, LOOPS) or _differentiated(module, node):
         return
     if keyword_argument(module, node, "create_graph") is None and _fresh(module, node, heat.loop):
         args = [a for a in node.args if a is not asked]

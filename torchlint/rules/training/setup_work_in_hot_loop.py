@@ -85,10 +85,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, InsertBefore, Module, Remove, Rule, Safety, Severity
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import writes_of
-from torchlint.semantic.code.guards import conditions_around, on_error_path
+from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.device.transfers import is_cached
 from torchlint.semantic.time.heat import Heat, heat_of
 from torchlint.semantic.values.constructions import called_at_once
@@ -115,22 +114,8 @@ rule = Rule(
     default=True,
     triggers=(b"torch",),
     equivalence="opt-in",
+    runs="hot",
 )
-
-
-@rule.on(cst.Call)
-def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    found = _construct(module, node)
-    if found is None or is_benchmark(module, node) or on_error_path(module, node):
-        return
-    heat = heat_of(module, node)
-    if not heat.hot or any(is_benchmark(module, why.node) for why in heat.why) or not _invariant(module, node, heat):
-        return
-    severity, message, in_loop = found
-    if (in_loop and heat.loop is not _loop(module, node)) or is_cached(module, node):
-        return
-    shown = {"construct": f"{module.code(node.func, 40)}()"}
-    yield Hit(node, shown, fix=_fix(module, node), severity=severity, message=message, why_hot=heat.why)
 
 
 def _construct(module: Module, node: cst.Call) -> tuple[Severity, str | None, bool] | None:
@@ -148,6 +133,18 @@ def _construct(module: Module, node: cst.Call) -> tuple[Severity, str | None, bo
         case cst.Attribute(value=place, attr=cst.Name(value="train" | "eval")) if _is_module(module, place):
             return None if _switched(module, node) else (Severity.INFO, None, True)
     return None
+
+
+@rule.on(cst.Call, about=_construct)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    found, heat = _construct(module, node), heat_of(module, node)
+    if found is None or not _invariant(module, node, heat):
+        return
+    severity, message, in_loop = found
+    if (in_loop and heat.loop is not _loop(module, node)) or is_cached(module, node):
+        return
+    shown = {"construct": f"{module.code(node.func, 40)}()"}
+    yield Hit(node, shown, fix=_fix(module, node), severity=severity, message=message)
 
 
 def _loop(module: Module, node: cst.CSTNode) -> cst.For | cst.While | None:

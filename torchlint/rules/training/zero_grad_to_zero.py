@@ -98,9 +98,9 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.method("zero_grad")
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not isinstance(node.func, cst.Attribute) or node.func.attr.value != "zero_grad" or len(node.args) != 1:
+    if len(node.args) != 1:
         return
     arg = node.args[0]
     literal = isinstance(arg.value, cst.Name) and arg.value.value == "False"

@@ -96,11 +96,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
-from torchlint.semantic.code.benchmarks import is_benchmark
-from torchlint.semantic.code.guards import on_error_path
 from torchlint.semantic.device.host_constants import HostConstant, host_constant_of
 from torchlint.semantic.device.transfers import is_cached, transfer_of
-from torchlint.semantic.time.heat import heat_of
 
 _GLOBAL = "`{name}` is a constant on the CPU that is copied to the device in every step; keep a copy on the device."
 _LITERAL = "`{expr}` is built from constants and copied in every step; fill it on the device, or keep a copy there."
@@ -114,21 +111,19 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b".to", b".cuda", b".type_as"),
+    runs="hot",
 )
 
 
-@rule.on(cst.Call)
+@rule.on(cst.Call, about=transfer_of)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = transfer_of(module, node)
-    if transfer is None or is_benchmark(module, node) or on_error_path(module, node):
-        return
-    heat = heat_of(module, node)
-    constant = host_constant_of(module, transfer.source) if heat.hot else None
-    if constant is None or is_cached(module, node):
+    constant = host_constant_of(module, transfer.source) if transfer is not None else None
+    if transfer is None or constant is None or is_cached(module, node):
         return
     words = {"name": constant.name, "expr": module.code(transfer.source)}
     message = {"global": _GLOBAL, "literal": _LITERAL}.get(constant.kind)
-    yield Hit(node, words, _fix(module, constant), message=message, why_hot=heat.why)
+    yield Hit(node, words, _fix(module, constant), message=message)
 
 
 def _fix(module: Module, constant: HostConstant) -> Fix | None:

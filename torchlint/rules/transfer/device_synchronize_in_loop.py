@@ -95,11 +95,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Safety, deletion
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import keyword_argument
-from torchlint.semantic.code.guards import conditions_around, on_error_path
+from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.values.inferred import inferred
 
 _WAITS = frozenset(
@@ -133,20 +131,8 @@ rule = Rule(
     default=True,
     triggers=(b"synchronize",),
     equivalence="bitwise",
+    runs="hot",
 )
-
-
-@rule.on(cst.Call)
-def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    name = _name(module, node)
-    if name is None:
-        return
-    heat = heat_of(module, node)
-    if not heat.hot or is_benchmark(module, node) or on_error_path(module, node):
-        return
-    if any(_clock(module, call) for call in _near(module, node)) or _ordered(module, node) or _asked(module, node):
-        return
-    yield Hit(node, {"name": name}, fix=deletion(module, node, Safety.UNSAFE, _NOTE), why_hot=heat.why)
 
 
 def _name(module: Module, node: cst.Call) -> str | None:
@@ -156,6 +142,14 @@ def _name(module: Module, node: cst.Call) -> str | None:
             return f"{module.name(func)}().synchronize"
     name = module.name(node.func)
     return name if name in _WAITS else None
+
+
+@rule.on(cst.Call, about=_name)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if any(_clock(module, call) for call in _near(module, node)) or _ordered(module, node) or _asked(module, node):
+        return
+    name = _name(module, node) or ""
+    yield Hit(node, {"name": name}, fix=deletion(module, node, Safety.UNSAFE, _NOTE))
 
 
 def _near(module: Module, node: cst.Call) -> Iterator[cst.CSTNode]:

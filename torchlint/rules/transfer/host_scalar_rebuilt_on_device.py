@@ -98,11 +98,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, one_sentence, with_keyword
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import keyword_argument
-from torchlint.semantic.code.guards import on_error_path
 from torchlint.semantic.device.transfers import is_cached, transfer_of
-from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.observers import defaults_to_meta, free_of_effects, hooks_operations, replaced, scripted
 from torchlint.semantic.values.place import named_device
 from torchlint.semantic.values.value import ACCEL, CUDA
@@ -141,12 +138,13 @@ rule = Rule(
     triggers=(b"tensor(",),
     yields_to=("TL106",),
     equivalence="bitwise",
+    runs="hot",
 )
 
 
-@rule.on(cst.Call)
+@rule.call(*_FACTORIES)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if module.name(node.func) not in _FACTORIES or not node.args or node.args[0].keyword:
+    if not node.args or node.args[0].keyword:
         return
     data = node.args[0].value
     values = list(_numbers(module, data))
@@ -154,9 +152,6 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     place, target = _place(module, node)
     if place is None:
-        return
-    heat = heat_of(module, node)
-    if not heat.hot or is_benchmark(module, node) or on_error_path(module, node):
         return
     if (
         is_cached(module, node)
@@ -166,7 +161,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     listed = isinstance(data, (cst.List, cst.Tuple))
     fix = None if listed else _fix(module, node, place, target)
-    yield Hit(place, {"expr": module.code(place)}, fix, message=_LIST if listed else None, why_hot=heat.why)
+    yield Hit(place, {"expr": module.code(place)}, fix, message=_LIST if listed else None)
 
 
 def _fallback(module: Module, place: cst.Call) -> bool:

@@ -85,14 +85,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety, Transfer
-from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Transfer
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import contexts_around
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.guards import on_error_path
 from torchlint.semantic.device.transfers import transfer_of
-from torchlint.semantic.time.heat import heat_of
 
 _STREAMS = frozenset(("torch.cuda.stream", "torch.cuda.StreamContext", "torch.xpu.stream"))
 _FAILS = "A `pin_memory` of the object's own is no longer called, and without a GPU another exception is raised."
@@ -110,19 +107,16 @@ rule = Rule(
     default=True,
     triggers=(b"pin_memory",),
     equivalence="bitwise",
+    runs="sample",
 )
 
 
-@rule.on(cst.Call)
+@rule.on(cst.Call, about=transfer_of)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = transfer_of(module, node)
-    if transfer is None or is_benchmark(module, node) or on_error_path(module, node):
-        return
-    pinned = _pinned(module, transfer.source)
-    heat = heat_of(module, node)
-    if pinned is None or heat.grade < Grade.SAMPLE or _beside(module, node):
-        return
-    yield Hit(pinned, {"expr": module.code(pinned)}, _fix(transfer, pinned), why_hot=heat.why)
+    pinned = _pinned(module, transfer.source) if transfer is not None else None
+    if transfer is not None and pinned is not None and not _beside(module, node):
+        yield Hit(pinned, {"expr": module.code(pinned)}, _fix(transfer, pinned))
 
 
 def _pinned(module: Module, source: cst.BaseExpression) -> cst.Call | None:
