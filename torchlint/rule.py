@@ -237,7 +237,8 @@ class Rule(Declaration):
                     yield from check(node, module)
                 elif not on_error_path(module, node):
                     for hit in check(node, module):
-                        yield hit if hit.why_hot else replace(hit, why_hot=heat.why)
+                        told = not isinstance(hit, Hit) or hit.why_hot  # what is no hit, the engine reports
+                        yield hit if told else replace(hit, why_hot=heat.why)
 
             plain = about is None and measured and often == "anywhere"
             self.checks.extend((node_type, check if plain else guarded) for node_type in node_types)

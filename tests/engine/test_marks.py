@@ -116,3 +116,11 @@ def {}(loader, model, optimizer):
     ]
     _, check = rule.checks[0]
     assert [sum(len(list(check(c, m))) for c in m.nodes(cst.Call)) for m in module] == [1, 0]
+
+
+def test_what_is_no_hit_is_handed_on_to_the_engine_which_says_so() -> None:
+    rule = a_rule("hot")
+    rule.call("gc.collect")(lambda node, module: iter(["no hit"]))
+    module = Module(cst.parse_module(TRAIN), TRAIN, "src/train.py", Outside())
+    yielded = [each for kind, check in rule.checks for node in module.nodes(kind) for each in check(node, module)]
+    assert yielded == ["no hit"]
