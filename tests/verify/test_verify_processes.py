@@ -17,7 +17,7 @@ from torchlint.base.errors import UsageError
 from torchlint.verify.machine import process_tree, processes
 from torchlint.verify.machine.environment import RUN_VARIABLE, child_environment
 from torchlint.verify.machine.process_tree import PS, Family, Process, from_ps, send, table
-from torchlint.verify.machine.processes import Child, start, stop_all, sweep
+from torchlint.verify.machine.processes import Child, start, stop_run, sweep
 from torchlint.verify.machine.sandbox import landlock_abi
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes")
@@ -47,9 +47,11 @@ DEAF = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nopen('deaf
 
 
 @pytest.fixture(autouse=True)
-def ended() -> Iterator[None]:
+def ended(tmp_path: Path) -> Iterator[None]:
+    """End what the test has launched, and nothing else: other tests' children stay as they are."""
     yield
-    stop_all(grace=0)
+    for folder in (tmp_path, *(path for path in tmp_path.iterdir() if path.is_dir())):
+        stop_run(str(folder / "work"), grace=0)
 
 
 def launch(folder: Path, code: str, *, writable: list[Path] | None = None) -> Child:
@@ -343,17 +345,17 @@ def test_the_number_of_a_stopped_child_means_nothing_any_more(tmp_path: Path, mo
     assert child._family.members() == []
 
 
-def test_stop_all_ends_every_child_of_one_run_or_of_all(tmp_path: Path) -> None:
+def test_stop_run_ends_every_child_of_one_run_and_no_other(tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("a", "b")]
     for folder in folders:
         folder.mkdir()
     first, second = (launch(folder, FOREVER) for folder in folders)
-    stop_all(str(folders[0] / "wor"))  # another run, whose name is the beginning of ours
+    stop_run(str(folders[0] / "wor"))  # another run, whose name is the beginning of ours
     assert alive(first.pid)
-    stop_all(str(folders[0] / "work"))
+    stop_run(str(folders[0] / "work"))
     assert not alive(first.pid)
     assert alive(second.pid)
-    stop_all()
+    stop_run(str(folders[1] / "work"))
     assert not alive(second.pid)
 
 

@@ -171,9 +171,9 @@ def start(
     return child
 
 
-def stop_all(run: str = "", grace: float = 5.0) -> None:
-    """End all children that were started and not yet stopped; of one run only, if its `RUN_VARIABLE` is given."""
-    _stop([child for child in _children if not run or child.run.startswith(f"{run}:")], grace)
+def stop_run(run: str, grace: float = 5.0) -> None:
+    """End all children of a run that were started and not yet stopped, given its `RUN_VARIABLE`."""
+    _stop([child for child in _children if child.run.startswith(f"{run}:")], grace)
 
 
 def signal_name(number: int) -> str:

@@ -64,7 +64,7 @@ class Workspace:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            processes.stop_all(str(self.path))
+            processes.stop_run(str(self.path))
         finally:
             if self.keep:
                 (self.path / _OWNER).unlink(missing_ok=True)  # so that no later run takes it for stale
