@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import importlib.abc
 import importlib.util
 import json
@@ -28,6 +30,18 @@ from torchlint.verify.machine.workspace import Workspace
 # Marks
 
 
+@contextlib.contextmanager
+def untraced() -> Iterator[None]:
+    """Leave trace functions and finders of modules as they were."""
+    old, threads, finders = sys.gettrace(), threading.gettrace(), [*sys.meta_path]
+    try:
+        yield
+    finally:
+        sys.settrace(old)
+        threading.settrace(threads)
+        sys.meta_path[:] = finders
+
+
 def traced(source: str, marks: list[tuple[str, int, int]], folder: Path, run: str = "") -> set[str]:
     """Run a program under marks in the lines given, and return those that ran."""
     file = folder / "program.py"
@@ -35,13 +49,9 @@ def traced(source: str, marks: list[tuple[str, int, int]], folder: Path, run: st
     watch = Marks([(name, str(file.resolve()), first, last) for name, first, last in marks], str(folder / "marks"))
     (folder / "marks").mkdir()
     code: CodeType = compile(source, str(file), "exec")
-    old, threads = sys.gettrace(), threading.gettrace()
-    try:
+    with untraced():
         watch.start()
         exec(code, {})  # noqa: S102 - the test's own text
-    finally:
-        sys.settrace(old)
-        threading.settrace(threads)
     return {path.name for path in (folder / "marks").iterdir()}
 
 
@@ -74,16 +84,40 @@ def test_marks(tmp_path: Path) -> None:
 
 def test_program_that_traces_itself_ends_the_watch(tmp_path: Path) -> None:
     watch = Marks([], str(tmp_path))
-    old, threads = sys.gettrace(), threading.gettrace()
-    try:
+    with untraced():
         watch.start()
         before = watch.watching()
         sys.settrace(None)
         after = watch.watching()
-    finally:
-        sys.settrace(old)
-        threading.settrace(threads)
     assert (before, after) == (True, False)
+
+
+@pytest.mark.parametrize(("folder", "watched"), [("site-packages", False), ("project", True)])
+def test_nothing_is_watched_while_an_installed_package_is_imported(
+    folder: str, watched: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The import of torch takes several times as long while it is watched."""
+    place = tmp_path / folder
+    place.mkdir()
+    (place / "imported_once.py").write_text("import sys\nWATCHED = sys.gettrace() is not None\n")
+    monkeypatch.syspath_prepend(place)
+    source = f"import imported_once\nif imported_once.WATCHED is {watched}:\n    pass\n"
+    seen = traced(source, [("before", 1, 1), ("after", 3, 3)], tmp_path)
+    del sys.modules["imported_once"]
+    assert seen == {"before", "after"}
+
+
+def test_a_trace_function_that_an_import_sets_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "site-packages"
+    place.mkdir()
+    (place / "sets_trace.py").write_text("import sys\nsys.settrace(lambda *given: None)\n")
+    monkeypatch.syspath_prepend(place)
+    watch = Marks([], str(tmp_path / "marks"))
+    with untraced():
+        watch.start()
+        importlib.import_module("sets_trace")
+        assert not watch.watching()
+    del sys.modules["sets_trace"]
 
 
 def test_mark_that_cannot_be_written_does_not_harm(tmp_path: Path) -> None:
@@ -188,11 +222,13 @@ def test_forked_child_starts_anew(made: Recorder) -> None:
 # Its start
 
 
-def started(folder: Path, settings: str, *shadowed: Path) -> subprocess.CompletedProcess[str]:
+FINDERS = "import sys; sys.stdout.write(repr([type(one).__name__ for one in sys.meta_path]))"
+
+
+def started(folder: Path, settings: str, *shadowed: Path, code: str = FINDERS) -> subprocess.CompletedProcess[str]:
     """Run a program under the injected ``sitecustomize``."""
     with Workspace(base=folder) as workspace:
         path = os.pathsep.join(map(str, (workspace.inject(), *shadowed)))
-        code = "import sys; sys.stdout.write(repr([type(one).__name__ for one in sys.meta_path]))"
         env = {**os.environ, "PYTHONPATH": path, "TORCHLINT_RECORD": settings}
         return subprocess.run(
             [sys.executable, "-c", code], cwd=folder, env=env, capture_output=True, text=True, timeout=60
@@ -209,6 +245,24 @@ def test_recorder_starts_and_the_shadowed_sitecustomize_runs(tmp_path: Path) -> 
     assert (done.stderr, done.returncode) == ("", 0)
     assert "_AfterImport" in done.stdout
     assert (tmp_path / "ran").exists()
+
+
+DETERMINISTIC = """
+import sys, torch
+print(torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled())
+print("torch._inductor" in sys.modules)
+import torch._inductor.config
+print(torch._inductor.config.deterministic)
+"""
+
+
+@pytest.mark.slow
+def test_what_is_compared_is_deterministic_and_its_compiler_is_not_imported_for_that(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    settings = tmp_path / "settings.json"
+    settings.write_text(json.dumps({"phase": "check", "steps": 2, "out": str(tmp_path)}))
+    done = started(tmp_path, str(settings), code=DETERMINISTIC)
+    assert (done.stdout.split(), done.returncode) == (["True", "True", "False", "True"], 0), done.stderr
 
 
 def test_without_settings_nothing_is_recorded(tmp_path: Path) -> None:

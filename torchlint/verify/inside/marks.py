@@ -6,14 +6,20 @@ A place that ran leaves a file, so that DataLoader workers and other child proce
 from __future__ import annotations
 
 import contextlib
+import importlib.abc
 import os
 import sys
+import sysconfig
 import threading
+from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import Any
 
 Mark = tuple[str, str, int, int]
 """(name, file, first line, last line); the file as `os.path.realpath` gives it."""
+
+_PACKAGES = {"site-packages", "dist-packages"}
+"""Folders that hold what is installed."""
 
 
 class Marks:
@@ -33,10 +39,21 @@ class Marks:
         os.makedirs(self.folder, exist_ok=True)
         threading.settrace(self._call)
         sys.settrace(self._call)
+        sys.meta_path.insert(0, _Pauses(self))
 
     def watching(self) -> bool:
         """Say whether the program has left this thread's trace function alone so far."""
         return sys.gettrace() == self._call
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Do not watch this thread meanwhile; a trace function that is set in between stays."""
+        sys.settrace(None)
+        try:
+            yield
+        finally:
+            if sys.gettrace() is None:
+                sys.settrace(self._call)
 
     def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
@@ -67,3 +84,32 @@ class Marks:
         # Where it cannot be written, the parent reads "not seen"; the program must not fail for that.
         with contextlib.suppress(OSError):
             os.close(os.open(os.path.join(self.folder, name), os.O_CREAT | os.O_WRONLY))
+
+
+class _Pauses(importlib.abc.MetaPathFinder):
+    """Pauses the watch while an installed package is imported: torch and its compiler call millions of functions."""
+
+    def __init__(self, marks: Marks) -> None:
+        self._marks = marks
+        self._library = os.path.join(sysconfig.get_path("stdlib"), "")
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if not self._marks.watching():
+            return None
+        others = sys.meta_path[sys.meta_path.index(self) + 1 :]
+        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
+        if spec is None or spec.loader is None or not spec.has_location:
+            return spec
+        if not self._installed(spec.origin or ""):
+            return spec
+        run = spec.loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            with self._marks.paused():
+                run(module)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+    def _installed(self, origin: str) -> bool:
+        return origin.startswith(self._library) or not _PACKAGES.isdisjoint(origin.split(os.sep))

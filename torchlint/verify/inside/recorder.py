@@ -20,6 +20,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -47,7 +48,20 @@ def install(settings_path: str) -> None:
     if settings.get("writes"):
         recorder.writes = Writes(settings["writes"], os.path.join(settings["out"], "writes"))
         recorder.writes.start()
-    sys.meta_path.insert(0, _AfterImport("torch", recorder.torch_imported))
+    _after_import("torch", recorder.torch_imported)
+
+
+def _compile_deterministically(config: Any) -> None:
+    if hasattr(config, "deterministic"):  # older versions of torch have no such setting
+        config.deterministic = True
+
+
+def _after_import(name: str, after: Callable[[Any], None]) -> None:
+    """Call a function with a module: now, or once it has been imported."""
+    if name in sys.modules:
+        after(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, _AfterImport(name, after))
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):
@@ -118,6 +132,15 @@ class Recorder:
         except Exception as error:
             self.trouble.append(f"recorder disabled: {type(error).__name__}: {error}")
 
+    def _be_deterministic(self) -> None:
+        """Have operations be deterministic, as `torch.use_deterministic_algorithms` does with ``warn_only``.
+
+        That function imports torch's compiler, for a setting of its own: seconds for each program, of which most
+        compile nothing.
+        """
+        self.torch.set_deterministic_debug_mode("warn")
+        _after_import("torch._inductor.config", _compile_deterministically)
+
     def _hook(self) -> None:
         torch = self.torch
         from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
@@ -129,7 +152,7 @@ class Recorder:
         if self.settings.get("threads"):
             torch.set_num_threads(int(self.settings["threads"]))
         if self.phase == "check":
-            torch.use_deterministic_algorithms(True, warn_only=True)
+            self._be_deterministic()
             self.results = Results()
         if self.phase == "count" or self.settings.get("ledger"):
             self._start_ledger()

@@ -18,6 +18,8 @@ _MAKES = {"os.mkdir": (0,), "os.symlink": (1,), "os.link": (1,)}
 _CHANGES = {"os.remove": (0,), "os.rmdir": (0,), "os.truncate": (0,), "os.rename": (0, 1)}
 """Audit events that need a name that is taken; the target of a rename is another matter."""
 
+_HEARD = {"open", "torch.save", *_MAKES, *_CHANGES}
+
 
 class Writes:
     """Notes each path that is not below one of the allowed ones as a line of a file.
@@ -51,6 +53,8 @@ class Writes:
         torch.serialization._open_zipfile_writer = watched
 
     def _hear(self, event: str, arguments: Any) -> None:
+        if event not in _HEARD:  # an import of torch has some 100,000 of others
+            return
         try:
             for path in _written(event, arguments):
                 self._see(path, follow=event in ("open", "torch.save", "os.truncate"))
