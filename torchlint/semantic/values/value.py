@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
-from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import libcst as cst
 
@@ -18,8 +16,7 @@ CPU = "cpu"
 META = "meta"
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """One abstract value. Every field but `kind` may be None for unknown.
 
     Args:
@@ -59,15 +56,11 @@ class Value:
         """Is certainly a plain host value: reading it waits for nothing."""
         return self.kind in _HOST or (self.kind in ("tensor", "batch") and self.device == CPU)
 
-    def but(self, **changes: object) -> Value:
+    def but(self, **changes: Any) -> Value:
         """Return a copy with some fields changed."""
-        fields: dict[str, Any] = dict(zip(_FIELDS, _ALL_OF(self), strict=True))
-        fields.update(changes)
-        return Value(**fields)
+        return self._replace(**changes)
 
 
-_FIELDS = Value.__slots__
-_ALL_OF = attrgetter(*_FIELDS)
 _NUMBER_OR_TENSOR = ({"number", "tensor"}, {"number", "accumulated"}, {"tensor", "accumulated"})
 _HOST = frozenset(("number", "bool", "str", "none", "shape", "ndarray", "device", "dtype"))
 UNKNOWN = Value()
