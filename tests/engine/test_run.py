@@ -102,7 +102,7 @@ def messages(report: FileReport) -> list[str]:
 
 
 def reports(*texts: str, options: RunOptions = FAST, pool: bool = False) -> list[FileReport]:
-    """Run files of these texts: a small run in one fork, or one large enough for a pool of pebble's, of one worker."""
+    """Run files of these texts: a small run in one fork, or one large enough for a pool, of one worker."""
     data = b" " * run_module.SMALL_RUN if pool else None
     jobs = (job(f"{number}.py", text, data) for number, text in enumerate((*texts, "")))
     options = dataclasses.replace(options, jobs=1)
@@ -408,6 +408,33 @@ def test_a_small_run_needs_no_pebble(tmp_path: Path) -> None:
         Path(program[1]).read_text() + "sys.exit(bool({'pebble', 'multiprocessing', 'libcst'} & sys.modules.keys()))\n"
     )
     assert subprocess.run(program, timeout=PATIENCE, capture_output=True).returncode == 0
+
+
+SPAWNED = """
+import sys
+from torchlint.run import run, workers
+run.AVAILABLE = workers.AVAILABLE = False
+from torchlint.cli.main import run
+if __name__ == "__main__":
+    sys.exit(run(["check", "--isolated", "train.py"]))
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 knows no safe path")
+def test_where_workers_are_no_forks_they_import_nothing_of_what_is_checked(tmp_path: Path) -> None:
+    """As on macOS and Windows: an interpreter of its own, which looks into the current directory first."""
+    program, tree = tmp_path / "program.py", tmp_path / "tree"
+    program.write_text(SPAWNED)
+    tree.mkdir()
+    for name in ("multiprocessing", "pickle", "signal", "torchlint", "pebble", "libcst", "torch", "tokenize"):
+        (tree / f"{name}.py").write_text("open('marker', 'w').write(__file__)\nraise SystemExit(9)\n")
+    (tree / "train.py").write_text("import torch\nfor i in range(9):\n    x = (\n")
+    command = [sys.executable, str(program)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(run_module.__file__).parents[2])}
+    done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, done.stderr) == (1, ""), done.stderr
+    assert "train.py:3" in done.stdout
+    assert not (tree / "marker").exists(), (tree / "marker").read_text()
 
 
 @pytest.mark.parametrize(("limit", "count"), [(400 << 20, 1), (2 << 30, 2), (-1, 2)])

@@ -394,6 +394,8 @@ def test_h01_the_server_imports_and_runs_nothing_of_the_tree(fault: Fault, tag: 
     shown = client.shown(client.open("torch/__init__.py", evil + GOOD))
     fault.holds("I3", [each["code"] for each in shown] == [GOOD_CODE], shown)
     client.alive()
+    homes = {os.readlink(f"/proc/{process}/cwd") for process in tagged(tag)}
+    fault.holds("I3", str(fault.folder) not in homes and len(homes) == 1, f"there a new interpreter looks: {homes}")
     client.notify("exit")
     client.left()
     client.end()

@@ -14,7 +14,9 @@ from tests.checking import job
 from tests.lsp.editor import HOT
 from tests.patience import PATIENCE
 from torchlint.base.finding import FileReport
-from torchlint.lsp.pool import Pool, Worker
+from torchlint.lsp.pool import Pool
+from torchlint.run import workers
+from torchlint.run.workers import Workers
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
 POSIX = pytest.mark.skipif(sys.platform != "linux", reason="needs a worker that can be stopped, and its CPU time")
@@ -23,18 +25,17 @@ POSIX = pytest.mark.skipif(sys.platform != "linux", reason="needs a worker that 
 async def test_where_no_worker_can_be_started_all_are_told_and_later_ones_work(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     pool = Pool(told.append)
-    start = Worker.start
+    start = Workers.process
 
-    async def refused() -> Worker:
-        await asyncio.sleep(0)
+    def refused(workers: Workers) -> int:
         raise OSError("no room for a process")
 
-    monkeypatch.setattr(Worker, "start", refused)
+    monkeypatch.setattr(Workers, "process", refused)
     pool.warm()
     found = await asyncio.wait_for(asyncio.gather(*(pool.analyse(job(HOT)) for _ in range(3))), PATIENCE)
     assert [[note.message for note in report.notes] for report in found] == [["no room for a process"]] * 3
     assert set(told) == {"no room for a process"}
-    monkeypatch.setattr(Worker, "start", start)
+    monkeypatch.setattr(Workers, "process", start)
     report = await pool.analyse(job(HOT))
     assert (report.notes, [finding.code for finding in report.findings]) == ((), ["TL102"])
     await pool.close()
@@ -45,9 +46,19 @@ async def test_one_worker_is_enough_until_it_is_busy() -> None:
     pool.warm()
     for _ in range(3):
         await pool.analyse(job(HOT))
-    assert len(pool._workers) == 1
+    assert len(pool._processes) == 1
     await asyncio.gather(*(pool.analyse(job(HOT)) for _ in range(6)))
-    assert len(pool._workers) <= 2
+    assert len(pool._processes) <= 2
+    await pool.close()
+
+
+async def test_a_worker_that_is_no_fork_answers_as_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on macOS and Windows: an interpreter of its own."""
+    monkeypatch.setattr(workers, "AVAILABLE", False)
+    told: list[str] = []
+    pool = Pool(told.append)
+    report = await pool.analyse(job(HOT))
+    assert ([finding.code for finding in report.findings], told) == (["TL102"], [])
     await pool.close()
 
 
@@ -55,8 +66,7 @@ async def stopped(told: list[str]) -> tuple[Pool, int, asyncio.Future[FileReport
     """Return a pool with a limit of one second, its one worker, which is stopped, and an analysis that it is at."""
     pool = Pool(told.append, timeout=1.0)
     await pool.analyse(job(HOT))
-    (worker,) = pool._workers
-    process = worker._process.pid
+    (process,) = pool._processes.values()
     os.kill(process, signal.SIGSTOP)
     asked = asyncio.ensure_future(pool.analyse(job(HOT)))
     return pool, process, asked
@@ -82,9 +92,9 @@ async def test_an_analysis_that_nobody_wants_costs_its_worker_only_when_it_has_w
     asked.cancel()
     await asyncio.sleep(2.5)
     os.kill(process, signal.SIGCONT)
-    while not (pool._workers and pool._idle.qsize()):
+    while not pool._idle.qsize():
         await asyncio.sleep(0.05)
-    assert ([worker._process.pid for worker in pool._workers], told) == ([process], [])
+    assert (list(pool._processes.values()), told) == ([process], [])
     await pool.close()
 
 

@@ -11,6 +11,7 @@ import sys
 from torchlint.lsp import stdio
 from torchlint.lsp.features import register
 from torchlint.lsp.hover import Page
+from torchlint.lsp.pool import HOME
 from torchlint.lsp.server import LocalPages, Server
 
 _LOOK = 2.0
@@ -28,6 +29,7 @@ def serve(page: Page, local_pages: LocalPages) -> int:
         KeyboardInterrupt: the server was interrupted or told to end by a signal.
     """
     reader, writer = stdio.taken()
+    os.chdir(HOME)  # in its own current directory a worker that is no fork looks for modules first
     return asyncio.run(_Service(reader, writer).run(page, local_pages))
 
 

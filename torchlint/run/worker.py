@@ -16,7 +16,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from torchlint.base.finding import FileReport, Note, NoteKind
@@ -35,6 +35,28 @@ _M_ARENA_MAX = -8
 _PR_SET_PDEATHSIG = 1
 _STACKS = (256 * 2**20, 64 * 2**20)
 """Stack sizes of the analysing thread in bytes; the smaller one where the system refuses the larger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a worker is asked to do.
+
+    Args:
+        analyse: what to run; a function that can be found by its module and name.
+        job: the file.
+        timeout: CPU seconds after which the worker is ended.
+        memory: bytes of address space that the analysis may take on top of what is in use; 0 for no limit.
+    """
+
+    analyse: Analyse
+    job: Job
+    timeout: float
+    memory: int
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return self.job.document.filename
 
 
 def analyse_job(job: Job) -> FileReport:
@@ -60,6 +82,7 @@ def prepare() -> None:
     # A stuck worker never gets back to the interpreter, so only default actions can end it.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.set_wakeup_fd(-1)  # a fork of a server has its event loop's
     limits.prepare()
     sys.setrecursionlimit(_RECURSION_LIMIT)
     if sys.platform == "linux":
@@ -89,22 +112,16 @@ def _set_up_linux() -> None:
         library.mallopt(_M_ARENA_MAX, 1)
 
 
-def work(analyse: Analyse, job: Job, timeout: float, memory: int) -> FileReport:
-    """Run `analyse` on `job` under all limits.
-
-    Args:
-        analyse: what to run; a function that can be found by its module and name.
-        job: the file.
-        timeout: CPU seconds after which this process is ended.
-        memory: bytes of address space that the analysis may take on top of what is in use; 0 for no limit.
+def work(task: Task) -> FileReport:
+    """Do a task under all limits.
 
     Returns:
         The analysis' report, or one that says how it failed. Where memory runs out, the process exits.
     """
-    _limit_memory(memory)
-    limits.start(timeout)
+    _limit_memory(task.memory)
+    limits.start(task.timeout)
     try:
-        return _on_large_stack(analyse, job, timeout)
+        return _on_large_stack(task)
     except MemoryError:
         os._exit(OUT_OF_MEMORY)
     finally:
@@ -182,13 +199,13 @@ def _stacks() -> tuple[int, ...]:
     return tuple(size for size in _STACKS if size <= left // 4) or _STACKS[-1:]
 
 
-def _on_large_stack(analyse: Analyse, job: Job, timeout: float) -> FileReport:
-    """Run `analyse` in a thread with a large stack, which the recursion of libcst and of our own visitors needs."""
+def _on_large_stack(task: Task) -> FileReport:
+    """Do a task in a thread with a large stack, which the recursion of libcst and of our own visitors needs."""
     outcome: list[FileReport | BaseException] = []
 
     def target() -> None:
         try:
-            outcome.append(_tried(analyse, job))
+            outcome.append(_tried(task))
         except MemoryError as error:
             outcome.append(error)
 
@@ -199,25 +216,24 @@ def _on_large_stack(analyse: Analyse, job: Job, timeout: float) -> FileReport:
             thread.start()
         except RuntimeError:  # no room for such a stack
             continue
-        limits.join(thread, timeout)
+        limits.join(thread, task.timeout)
         break
     else:
-        return failed(job.document.filename, "no thread could be started")
+        return failed(task.name, "no thread could be started")
     if not outcome or isinstance(outcome[0], BaseException):
         raise MemoryError
     return outcome[0]
 
 
-def _tried(analyse: Analyse, job: Job) -> FileReport:
-    name = job.document.filename
+def _tried(task: Task) -> FileReport:
     try:
-        return analyse(job)
+        return task.analyse(task.job)
     except MemoryError:
         raise
     except RecursionError:
-        return failed(name, "nested too deeply")
+        return failed(task.name, "nested too deeply")
     except BaseException as error:  # whatever goes wrong costs this file only, and is said
-        return failed(name, f"internal error: {_described(error)}")
+        return failed(task.name, f"internal error: {_described(error)}")
 
 
 def _described(error: BaseException) -> str:
