@@ -178,7 +178,10 @@ OF_SETTINGS = ("settings", "lsp", "cli")
 OTHERWISE = {
     "cli/check_options.py": {"baseline"},  # the options of check that contradict each other, by their names for click
     "cli/explain.py": {"ignore", "select"},  # said in sentences on rules that are off
-    "cli/recall.py": {"--cache-dir", "exclude"},  # reads the bare command, before the table; the other is git's file
+    "cli/cached_run.py": {
+        "--cache-dir",
+        "exclude",
+    },  # reads the bare command, before the table; the other is git's file
     "cli/rule.py": {"--output-format", "severity"},  # an option of its own; a key of its JSON
     "cli/rules.py": {"--output-format"},  # an option of its own
     "cli/verify_options.py": {"--fail-on", "--output-format", "--timeout"},  # options of its own

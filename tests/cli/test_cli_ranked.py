@@ -52,7 +52,7 @@ def test_options_of_the_default_format_go_with_no_other(crowded: Cli, arguments:
     assert "cannot be used together" in crowded("check", *arguments, code=2).stderr
 
 
-def test_a_remembered_run_knows_the_width(crowded: Cli) -> None:
+def test_a_cached_run_knows_the_width(crowded: Cli) -> None:
     """The words of the last run are those for its terminal, not for another one."""
     os.utime(crowded.cwd / "a.py", (1e9, 1e9))
     seen = {}

@@ -51,7 +51,7 @@ def test_only_on_request(ignored: Cli) -> None:
     assert results(ignored, "--report-suppressed") == SAID
 
 
-def test_a_remembered_report_holds_them(ignored: Cli) -> None:
+def test_a_cached_report_holds_them(ignored: Cli) -> None:
     ignored("check", code=1)
     ignored("check", "--output-format", "concise", code=1)
     for _ in range(2):

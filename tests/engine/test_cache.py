@@ -1,4 +1,4 @@
-"""What is remembered between runs: the same words as without it, and never an old one."""
+"""The cache: the same words as without it, and never an old one."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from torchlint.catalog.rules import Catalog, load_catalog, load_rules
-from torchlint.cli import main, recall
+from torchlint.cli import cached_run, main
 from torchlint.cli.session import Session
 from torchlint.report.formats import FORMATS
-from torchlint.run import cache, cache_folder, caches, digests
+from torchlint.run import cache, cache_folder, digests
 from torchlint.run.cache_folder import CacheFolder, open_folder
 from torchlint.settings.files import NAMES
 from torchlint.source.discover import MARKS
@@ -103,8 +103,8 @@ class Project:
         monkeypatch.chdir(folder)
         monkeypatch.delenv("CI", raising=False)
         # Other tests and editors may write to the folders of the import path meanwhile.
-        monkeypatch.setattr(recall, "_own", lambda caches: iter(()))
-        monkeypatch.setattr(caches, "code_digest", lambda catalog, exact: "this code")
+        monkeypatch.setattr(cached_run, "_own", lambda cache: iter(()))
+        monkeypatch.setattr(cache, "code_digest", lambda catalog, exact: "this code")
 
     @property
     def cache(self) -> Path:
@@ -120,7 +120,7 @@ class Project:
         words = ["check", *(arguments or (".",))]
         self.analysed.clear()
         time.sleep(0.02)  # what is as young as the run is not trusted
-        repeated = recall.recalled(words) is not None
+        repeated = cached_run.look_up(words) is not None
         code = main.run(words)
         said = self.capsys.readouterr()
         return Done(code, said.out, said.err, list(self.analysed), repeated)
@@ -342,8 +342,8 @@ def test_new_files_and_folders_are_seen(project: Project) -> None:
 
 def test_another_version_or_rule_set(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.check()
-    monkeypatch.setattr(caches, "code_digest", lambda catalog, exact: "another")
-    monkeypatch.setattr(recall, "__version__", "another")
+    monkeypatch.setattr(cache, "code_digest", lambda catalog, exact: "another")
+    monkeypatch.setattr(cached_run, "__version__", "another")
     assert sorted(project.check().analysed) == sorted(FILES)
 
 
@@ -368,7 +368,7 @@ def test_code_digest_knows_every_file(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_the_last_run_rests_on_torchlint_itself(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     own = project.folder.parent / "own.py"
     own.write_text("1")
-    monkeypatch.setattr(recall, "_own", lambda caches: iter((str(own),)))
+    monkeypatch.setattr(cached_run, "_own", lambda cache: iter((str(own),)))
     project.check()
     assert project.check().repeated
     own.write_text("2")
@@ -377,9 +377,9 @@ def test_the_last_run_rests_on_torchlint_itself(project: Project, monkeypatch: p
 
 def test_own_files_and_import_path_are_watched(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    watched = set(recall._own(caches.Caches(load_catalog(), named=False)))
+    watched = set(cached_run._own(cache.Cache(load_catalog(), named=False)))
     assert {entry for entry in sys.path if entry} <= watched
-    assert {recall.__file__, *(info.path for info in load_catalog().rules)} <= watched
+    assert {cached_run.__file__, *(info.path for info in load_catalog().rules)} <= watched
 
 
 def test_builds_read_every_file(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -438,7 +438,7 @@ def test_no_cache_leaves_nothing(project: Project) -> None:
         assert not project.cache.exists(), words
 
 
-def test_standard_input_is_never_remembered(project: Project) -> None:
+def test_standard_input_is_never_cached(project: Project) -> None:
     text = textwrap.dedent(FILES["unused.py"])
     for _ in range(2):
         subprocess.run(
@@ -449,7 +449,7 @@ def test_standard_input_is_never_remembered(project: Project) -> None:
             capture_output=True,
         )
     assert not project.cache.exists()
-    assert recall.recalled(["check", "-"]) is None
+    assert cached_run.look_up(["check", "-"]) is None
 
 
 def test_fix_is_not_misled(project: Project) -> None:
@@ -461,7 +461,7 @@ def test_fix_is_not_misled(project: Project) -> None:
     assert "TL001" not in project.check().out
 
 
-def test_a_failure_is_not_remembered(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_not_cached(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     done = project.check("net.py", "--timeout", "0.000001")
     assert done.code == 2
     assert project.check("net.py").analysed == [USER]
@@ -538,8 +538,8 @@ def test_a_warm_run_imports_little(project: Project) -> None:
     code = """
 import sys
 sys.path[:] = [entry for entry in sys.path if entry]
-from torchlint.cli import recall
-recall._own = lambda caches: iter(())
+from torchlint.cli import cached_run
+cached_run._own = lambda cache: iter(())
 from torchlint.cli.main import run
 run(["check", ".", *sys.argv[1:]])
 print(*(name for name in ("libcst", "pebble", "torchlint.run.run", "torchlint.cli.check") if name in sys.modules))
@@ -630,7 +630,7 @@ def test_what_is_too_large_is_neither_written_nor_read(tmp_path: Path, monkeypat
 
 
 def test_a_very_long_report_is_not_kept(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recall, "_LARGEST", 10)
+    monkeypatch.setattr(cached_run, "_LARGEST", 10)
     for _ in range(3):
         assert not project.check().repeated
     assert not list(project.cache.glob("run-*.json"))

@@ -345,7 +345,7 @@ def test_the_most_specific_selector_decides(
     four: Catalog, select: list[str], ignore: list[str], extend: list[str], codes: set[str]
 ) -> None:
     assert four.enabled(select, ignore, extend) == codes
-    assert four.enabled(select, ignore, extend) == codes  # the memo gives the same
+    assert four.enabled(select, ignore, extend) == codes  # the memory gives the same
 
 
 PLUGIN = variant("TL102").replace("TL102", "ABC102")

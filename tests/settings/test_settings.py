@@ -82,20 +82,20 @@ def failure(config: str) -> str:
 
 def test_the_nearest_file_holds(write: Write, tmp_path: Path) -> None:
     outer, inner = write("torchlint.toml", ""), write("a/b/torchlint.toml", "")
-    memo: dict[str, str | None] = {}
+    memory: dict[str, str | None] = {}
     for _ in range(2):
-        assert find_config(str(tmp_path / "a/b/c/x.py"), memo) == inner
-        assert find_config(str(tmp_path / "a/b"), memo) == inner
-        assert find_config(str(tmp_path / "a/x.py"), memo) == outer
-    assert memo[str(tmp_path / "a/b/c")] == inner
-    assert memo[str(tmp_path / "a")] == outer
+        assert find_config(str(tmp_path / "a/b/c/x.py"), memory) == inner
+        assert find_config(str(tmp_path / "a/b"), memory) == inner
+        assert find_config(str(tmp_path / "a/x.py"), memory) == outer
+    assert memory[str(tmp_path / "a/b/c")] == inner
+    assert memory[str(tmp_path / "a")] == outer
 
 
 def test_each_folder_is_looked_up_once(write: Write, tmp_path: Path) -> None:
-    memo: dict[str, str | None] = {}
-    assert find_config(str(tmp_path / "a/x.py"), memo) is None
+    memory: dict[str, str | None] = {}
+    assert find_config(str(tmp_path / "a/x.py"), memory) is None
     write("torchlint.toml", "")
-    assert find_config(str(tmp_path / "a/y.py"), memo) is None
+    assert find_config(str(tmp_path / "a/y.py"), memory) is None
     assert find_config(str(tmp_path / "a/y.py")) is not None
 
 

@@ -39,7 +39,7 @@ def add_ignore(session: Session, given: Given, keep: Keep | None) -> tuple[Sessi
             silences[file.filename] = Silence(prints, noqa, reason)
     targets = tuple(target for target in session.scope.targets if target.found.filename in silences)
     scope = replace(session.scope, targets=targets, skipped=())
-    writing = replace(session, scope=scope, apply=True, caches=None, silences=silences, keep=keep)
+    writing = replace(session, scope=scope, apply=True, cache=None, silences=silences, keep=keep)
     after = writing.execute()
     if not given["quiet"]:
         files = sum(1 for file in after.files if file.applied)

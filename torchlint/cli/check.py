@@ -26,8 +26,8 @@ from torchlint.report.run_report import RunReport
 from torchlint.report.summary import next_steps, summary, undone
 
 if TYPE_CHECKING:
-    from torchlint.cli.recall import Outcome
-    from torchlint.run.caches import Caches
+    from torchlint.cli.cached_run import Outcome
+    from torchlint.run.cache import Cache
 
 
 @click.command("check", cls=Checking)
@@ -54,8 +54,8 @@ def checked(given: Given) -> int:
         from torchlint.cli.explain import explain
 
         return explain(given, catalog)
-    caches = _caches(catalog, given)
-    whole = scope(given, catalog, caches.folder if caches is not None else None)
+    cache = _cache(catalog, given)
+    whole = scope(given, catalog, cache.folder if cache is not None else None)
     filters = Filters(whole, catalog, given)
     if given["show_settings"] or given["show_files"]:
         return show.shown(filters.scope, given)
@@ -65,7 +65,7 @@ def checked(given: Given) -> int:
         from torchlint.cli.fix import preview
 
         return preview(filters.scope, catalog, given)
-    session = _session(filters, catalog, given, caches)
+    session = _session(filters, catalog, given, cache)
     if add_ignore.wanted(given):
         session, run = add_ignore.add_ignore(session, given, Filters(whole, catalog, given).keep)
     else:
@@ -76,8 +76,8 @@ def checked(given: Given) -> int:
     out, err = _with_filtered(filters, run, given, (out, err))
     gated = session.gated and not given["exit_zero"]
     code = exit_code(run, gated or (given["exit_non_zero_on_fix"] and run.fix_applied > 0))
-    if caches is not None:
-        _keep(filters, caches, given, (out, err, code))
+    if cache is not None:
+        _store(filters, cache, given, (out, err, code))
     emit(out)
     complain(err)
     return code
@@ -114,30 +114,30 @@ def _with_filtered(filters: Filters, run: RunReport, given: Given, words: tuple[
     return (out + filters.words(), err) if for_people else (out, err + filters.words())
 
 
-def _caches(catalog: Catalog, given: Given) -> Caches | None:
-    """Return the caches for a run that may use them: one that only checks files."""
+def _cache(catalog: Catalog, given: Given) -> Cache | None:
+    """Return the cache for a run that may use it: one that only checks files."""
     if given["no_cache"] or given["fix"] or given["diff"] or STDIN in given["paths"]:
         return None
     if given["show_settings"] or given["show_files"]:
         return None
-    from torchlint.run.caches import Caches
+    from torchlint.run.cache import Cache
 
-    return Caches(catalog, named=given["cache_dir"] is not None)
+    return Cache(catalog, named=given["cache_dir"] is not None)
 
 
-def _keep(filters: Filters, caches: Caches, given: Given, outcome: Outcome) -> None:
-    """Keep what a run says for a run that finds all as it is now; say once where that cannot be."""
+def _store(filters: Filters, cache: Cache, given: Given, outcome: Outcome) -> None:
+    """Store what a run says for a run that finds all as it is now; say once where that cannot be."""
     arguments = click.get_current_context().obj
-    if caches.warning and not given["quiet"]:
-        complain(f"torchlint: warning: {visible(caches.warning)}")
+    if cache.warning and not given["quiet"]:
+        complain(f"torchlint: warning: {visible(cache.warning)}")
     if filters.scope.refused():  # which is said before anything is looked up
         return
     whole = given["output_file"] is None and not to_files(given) and not given["verbose"] and filters.scope.targets
     same_again = given["since"] is None and not (given["write_baseline"] or given["watch"] or add_ignore.wanted(given))
     if whole and same_again and arguments is not None and outcome[2] in (0, 1):
-        from torchlint.cli.recall import remember
+        from torchlint.cli import cached_run
 
-        remember(arguments, filters.scope, caches, outcome, filters.watched())
+        cached_run.store(arguments, filters.scope, cache, outcome, filters.watched())
 
 
 def _formats(found: Scope, given: Given) -> frozenset[str]:
@@ -145,7 +145,7 @@ def _formats(found: Scope, given: Given) -> frozenset[str]:
     return frozenset({found.settings.output_format, *(report.format for report in to_files(given))})
 
 
-def _session(filters: Filters, catalog: Catalog, given: Given, caches: Caches | None) -> Session:
+def _session(filters: Filters, catalog: Catalog, given: Given, cache: Cache | None) -> Session:
     fix = fix_level(filters.scope) if given["fix"] else ""
     return Session(
         filters.scope,
@@ -153,7 +153,7 @@ def _session(filters: Filters, catalog: Catalog, given: Given, caches: Caches | 
         fix,
         apply=given["fix"],
         progress=not given["quiet"],
-        caches=caches,
+        cache=cache,
         formats=_formats(filters.scope, given),
         keep=filters.keep,
         suppressed=given["report_suppressed"],

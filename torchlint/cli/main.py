@@ -30,9 +30,9 @@ def run(arguments: Sequence[str]) -> int:
             emit(f"torchlint {__version__}\n")
             return 0
         if whole[:1] == ["check"] and "--no-cache" not in whole:
-            from torchlint.cli.recall import recalled
+            from torchlint.cli import cached_run
 
-            before = recalled(whole)
+            before = cached_run.look_up(whole)
             if before is not None:
                 emit(before[0])
                 complain(before[1])

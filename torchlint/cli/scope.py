@@ -130,7 +130,7 @@ class _Configured:
         self.isolated: bool = given["isolated"]
         self.named: str | None = None
         self.overrides: dict[str, object] = {}
-        self.memo: dict[str, str | None] = {}
+        self.memory: dict[str, str | None] = {}
         self.by_config: dict[str, Settings] = {}
         self.declared: dict[str, Declared | None] = {}
         for config in given["configs"]:
@@ -153,7 +153,7 @@ class _Configured:
         if self.named is not None or self.isolated:
             root = find_root(None, path)
             return load_settings(self.named, self.overrides, root=root, catalog=self.catalog, trusted=True)
-        config = find_config(path, self.memo)
+        config = find_config(path, self.memory)
         if config is None:
             return load_settings(None, self.overrides, start=path, catalog=self.catalog)
         if config not in self.by_config:
@@ -162,7 +162,7 @@ class _Configured:
 
     def of_file(self, filename: str, argument: Settings) -> Settings:
         """Return the settings of a file that was found by an argument with the settings `argument`."""
-        config = None if self.named is not None or self.isolated else find_config(filename, self.memo)
+        config = None if self.named is not None or self.isolated else find_config(filename, self.memory)
         if config is None or os.path.abspath(config) == argument.config:
             return in_folder(argument, os.path.dirname(filename), self.declared)
         return self.of_argument(filename)

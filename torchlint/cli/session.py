@@ -37,7 +37,7 @@ from torchlint.source.document import Document, encode
 from torchlint.source.former import former_content, half_written
 
 if TYPE_CHECKING:
-    from torchlint.run.caches import Caches
+    from torchlint.run.cache import Cache
 
 Keep = Callable[[Target, FileReport], FileReport]
 """Gives the report of a file without the findings that shall not be seen."""
@@ -55,7 +55,7 @@ class Session:
         fix: ``""`` to check only, else ``"safe"`` or ``"unsafe"``: which fixes to work out.
         apply: whether to write them to the files; standard input is never written.
         progress: whether to show progress.
-        caches: the reports of earlier runs; None for a run that uses none.
+        cache: the reports of earlier runs; None for a run that uses none.
         formats: the formats of the reports that will be made of it.
         keep: what takes findings out of the reports that shall not be seen.
         silences: by file name, what to silence by comments.
@@ -70,7 +70,7 @@ class Session:
     fix: str = ""
     apply: bool = False
     progress: bool = False
-    caches: Caches | None = None
+    cache: Cache | None = None
     formats: frozenset[str] = frozenset()
     keep: Keep | None = None
     silences: Mapping[str, Silence] = field(default_factory=dict)
@@ -93,11 +93,11 @@ class Session:
         for problem in self.catalog.problems:
             note = Note(NoteKind.FAILED, problem.path, problem.message)
             self.files.append(FileReport(problem.path, notes=(note,)))
-        targets = [target for target in self.scope.targets if not self._recalled(target)]
+        targets = [target for target in self.scope.targets if not self._is_cached(target)]
         if targets:
             self._analyse(targets)
-        if self.caches is not None:
-            self.caches.save()
+        if self.cache is not None:
+            self.cache.save()
         # Nothing is written before all files are read: what a file imports must not change under its analysis.
         for index, (document, target) in self._changed.items():
             self.files[index] = self._written(self.files[index], document, target)
@@ -106,11 +106,11 @@ class Session:
             self._tidy()
         return self.report()
 
-    def _recalled(self, target: Target) -> bool:
+    def _is_cached(self, target: Target) -> bool:
         """Take the report of an earlier run on a file that says the same again; say whether there is one."""
-        cache = self.caches.cache(target.settings) if self.caches is not None else None
+        cache = self.cache.of(target.settings) if self.cache is not None else None
         path, name, limit = target.found.path, target.found.filename, target.settings.max_file_size
-        report = cache.recall(target.relative, path, name, limit, target.identity) if cache is not None else None
+        report = cache.look_up(target.relative, path, name, limit, target.identity) if cache is not None else None
         if report is not None:
             self._take(report, target)
         return report is not None
@@ -172,15 +172,15 @@ class Session:
             yield dataclasses.replace(
                 job_for(document, target.relative, target.settings, self.catalog),
                 fix=self.fix,
-                show_source=bool(self.formats & WITH_SOURCE) or self.caches is not None,
-                traced=self.caches is not None,
+                show_source=bool(self.formats & WITH_SOURCE) or self.cache is not None,
+                traced=self.cache is not None,
                 silence=self.silences.get(name),
                 identity=target.identity,
             )
 
     def _done(self, report: FileReport, document: Document, target: Target) -> None:
         """Take the report of a file that was analysed."""
-        cache = self.caches.cache(target.settings) if self.caches is not None else None
+        cache = self.cache.of(target.settings) if self.cache is not None else None
         if cache is not None:
             from torchlint.run.digests import digest
 

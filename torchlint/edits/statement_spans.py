@@ -76,7 +76,7 @@ class StatementSpans:
         self._text = text
         self._statements = statements
         self._parent = parent
-        self._known: dict[cst.CSTNode, _Unit | None] = {}
+        self._memory: dict[cst.CSTNode, _Unit | None] = {}
 
     def span(self, node: cst.CSTNode, whole: bool) -> Span | None:
         """Return the span of `node`, `whole` with its own parentheses or decorators; None where it cannot be had."""
@@ -111,9 +111,9 @@ class StatementSpans:
         return None
 
     def _unit(self, statement: cst.CSTNode) -> _Unit | None:
-        if statement not in self._known:
-            self._known[statement] = self._generated(statement)
-        return self._known[statement]
+        if statement not in self._memory:
+            self._memory[statement] = self._generated(statement)
+        return self._memory[statement]
 
     def _generated(self, statement: cst.CSTNode) -> _Unit | None:
         place = self._statements.span(statement)

@@ -29,7 +29,7 @@ _NEWER = re.compile(
 """Signs of what libcst reads and some Python that we run on does not. libcst hangs on some faulty texts, so that those
 without a sign are not given to it."""
 _KEPT = 700_000
-"""Characters of source whose trees are kept, which take some 30 bytes for each."""
+"""Characters of source whose trees are remembered, which take some 30 bytes for each."""
 _SHORT = 2_000
 """Characters of a text, as of one statement, for which the exchange of libcst's classes costs more than it saves."""
 _recent: dict[str, cst.Module | str] = {}
@@ -104,7 +104,7 @@ def _libcst_parses(text: str) -> bool:
 def parse(text: str, python: ast.Module | None) -> cst.Module | str:
     """Parse a text that CPython accepts; return the tree, or why libcst cannot read it.
 
-    The last trees are kept: a file is read for itself, and for what others import from it.
+    The last trees are remembered: a file is read for itself, and for what others import from it.
 
     Args:
         text: the decoded text without its BOM.

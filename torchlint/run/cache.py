@@ -1,4 +1,6 @@
-"""Reports of earlier runs: looked up by all that a report depends on, and kept for the next run.
+"""The cache: reports of earlier runs, looked up by all that a report depends on, and stored for the next run.
+
+The cache is what lies on the disk between runs; what one process knows while it lasts is its memory.
 
 One file holds the reports of one project under one set of settings; its name is the digest of torchlint's own code, the
 rules, the versions of Python and libcst, and the settings that reach the analysis. A report of it counts where the file
@@ -20,9 +22,9 @@ import torchlint
 from torchlint.base.finding import FileReport, NoteKind
 from torchlint.base.trail import IS_FILE, LISTING, NO_MODULE, NOTHING, listing
 from torchlint.catalog.rules import Catalog
-from torchlint.run.cache_folder import CacheFolder
+from torchlint.run.cache_folder import CacheFolder, on_ci, open_folder
 from torchlint.run.digests import Contents, State, digest_of
-from torchlint.run.report_json import StoredError, packed, unpacked
+from torchlint.run.report_json import NoReportError, packed, unpacked
 from torchlint.settings.keys import Decides, Settings, deciding
 from torchlint.source.paths import shown
 
@@ -34,10 +36,65 @@ Fact = tuple[str, str]
 
 
 class Cache:
-    """The remembered reports of one project under one set of settings.
+    """What a run of `check` uses: folders, opened before its files are looked for, with a part for each project.
 
     Args:
-        folder: where they are kept.
+        catalog: the rules.
+        named: whether the user named the folder in the command.
+    """
+
+    def __init__(self, catalog: Catalog, *, named: bool) -> None:
+        self.catalog = catalog
+        self.named = named
+        self.exact = on_ci()
+        self._folders: dict[str, CacheFolder | None] = {}
+        self._projects: dict[Settings, ProjectCache] = {}
+        self._code = ""
+        self._warning = ""
+
+    @property
+    def warning(self) -> str:
+        """What was wrong with a folder or a file in it, in one line; empty where nothing was."""
+        troubles = (folder.trouble for folder in self._folders.values() if folder is not None)
+        return self._warning or next(filter(None, troubles), "")
+
+    def folder(self, settings: Settings) -> CacheFolder | None:
+        """Return the folder of a project's cache, or None where it cannot be used."""
+        path = settings.cache_dir
+        if path not in self._folders:
+            found = open_folder(path, named=self.named) if path else ""
+            if isinstance(found, str):
+                self._warning = self._warning or found
+            self._folders[path] = found if isinstance(found, CacheFolder) else None
+        return self._folders[path]
+
+    def of(self, settings: Settings) -> ProjectCache | None:
+        """Return the part for the files with these settings, or None where there can be none."""
+        if settings in self._projects:
+            return self._projects[settings]
+        folder = self.folder(settings)
+        if folder is None:
+            return None
+        self._code = self._code or code_digest(self.catalog, exact=self.exact)
+        self._projects[settings] = ProjectCache(folder, settings, self._code, exact=self.exact)
+        return self._projects[settings]
+
+    def facts(self) -> Iterator[Fact]:
+        """Yield what the reports of this run depend on besides the files themselves."""
+        for project in self._projects.values():
+            yield from project.facts()
+
+    def save(self) -> None:
+        """Write what is new."""
+        for project in self._projects.values():
+            project.save()
+
+
+class ProjectCache:
+    """The cached reports of one project under one set of settings.
+
+    Args:
+        folder: where they lie.
         settings: those of the project's files.
         code: the digest of all that decides what is found in a file, see `code_digest`.
         exact: whether every file shall be read, whatever its state says.
@@ -54,7 +111,7 @@ class Cache:
         self._seen: set[str] = set()
         self._fresh: dict[str, tuple[str, tuple[Fact, ...], list[Any]]] = {}
 
-    def recall(self, relative: str, path: str, filename: str, max_size: int, identity: str = "") -> FileReport | None:
+    def look_up(self, relative: str, path: str, filename: str, max_size: int, identity: str = "") -> FileReport | None:
         """Return the report of a file, or None where none is known that holds.
 
         Args:
@@ -74,13 +131,13 @@ class Cache:
             if not all(map(self._holds, entry[1])):
                 return None
             report = unpacked(entry[2:], filename, lambda name: self._shown(name, filename))
-        except (StoredError, TypeError, IndexError):
+        except (NoReportError, TypeError, IndexError):
             return None
         self._hits.add(relative)
         return report
 
     def store(self, relative: str, path: str, content: str, report: FileReport, identity: str = "") -> None:
-        """Keep the report of a file whose content has the digest `content`; not where torchlint itself failed."""
+        """Store the report of a file whose content has the digest `content`; not where torchlint itself failed."""
         failed = any(note.kind is not NoteKind.SKIPPED or note.filename != report.filename for note in report.notes)
         if report.rests_on is None or failed:
             return
@@ -88,8 +145,8 @@ class Cache:
         for other, state in report.rests_on:
             if state not in _WORDS and not state.startswith(LISTING):
                 self._contents.note(other, state)
-        kept = packed(report, lambda name: self._kept(name, report))
-        self._fresh[relative] = (f"{content} {identity}", report.rests_on, kept)
+        stored = packed(report, lambda name: self._stored(name, report))
+        self._fresh[relative] = (f"{content} {identity}", report.rests_on, stored)
 
     def facts(self) -> Iterator[Fact]:
         """Yield the other paths that the reports of this run depend on, some more than once."""
@@ -100,14 +157,14 @@ class Cache:
 
     def save(self) -> None:
         """Write what is new, with what other runs wrote meanwhile; reports of files that are gone are dropped."""
-        learnt = self._contents.learn()
-        if not self._fresh and learnt.items() <= self._value.known.items():
+        settled = self._contents.settled()
+        if not self._fresh and settled.items() <= self._value.known.items():
             return
         value = _Value(self.folder.read(self.name))
         files: dict[str, Any] = {}
         facts: dict[Fact, int] = {}
         for relative, entry in value.files.items():
-            if relative in self._fresh or not self._is_kept(relative):
+            if relative in self._fresh or not self._still_counts(relative):
                 continue
             try:
                 used = [value.facts[index] for index in entry[1]]
@@ -117,7 +174,7 @@ class Cache:
         for relative, (content, used_here, report) in self._fresh.items():
             files[relative] = [content, [facts.setdefault(fact, len(facts)) for fact in used_here], *report]
         named = {path for path, _ in facts} | {os.path.normpath(os.path.join(self.root, name)) for name in files}
-        known = {path: item for path, item in value.known.items() if path in named} | learnt
+        known = {path: item for path, item in value.known.items() if path in named} | settled
         self.folder.write(
             self.name,
             {
@@ -127,7 +184,7 @@ class Cache:
             },
         )
 
-    def _is_kept(self, relative: str) -> bool:
+    def _still_counts(self, relative: str) -> bool:
         if relative in self._seen:
             return relative in self._hits
         return os.path.lexists(os.path.join(self.root, relative))
@@ -149,7 +206,7 @@ class Cache:
             self._holding[index] = holds
         return self._holding[index]
 
-    def _kept(self, name: str, report: FileReport) -> str:
+    def _stored(self, name: str, report: FileReport) -> str:
         """Return the name of a file to store: nothing for the report's own, else as seen from the root."""
         return "" if name == report.filename else os.path.relpath(os.path.abspath(name), self.root)
 

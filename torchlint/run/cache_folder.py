@@ -1,4 +1,4 @@
-"""The folder that holds what torchlint remembers between runs, and how its files are read and written.
+"""The folder that holds the cache, and how its files are read and written.
 
 It can lie in a project of strangers and be shared by many processes, so nothing in it is trusted: every file carries
 a checksum and the folder's identity, is JSON, is read without following links, and takes the old one's place in one
@@ -25,8 +25,8 @@ TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# This folder holds the cac
 """What ``CACHEDIR.TAG`` holds (https://bford.info/cachedir/), so that backups leave the folder out."""
 LARGEST = 256_000_000
 """Bytes of the largest file that is read or written."""
-_KEPT = 16
-"""How many files of each kind are kept; the oldest go."""
+_MOST = 16
+"""How many files of each kind stay; the oldest go."""
 _STALE = 3600.0
 """Seconds after which a temporary file is nobody's any more."""
 _COARSE = 2_000_000_000
@@ -40,7 +40,7 @@ def on_ci() -> bool:
 
 
 class CacheFolder:
-    """One folder for remembered results; made by `open_folder`.
+    """One folder of the cache; made by `open_folder`.
 
     Args:
         path: the folder, absolute.
@@ -141,7 +141,7 @@ class CacheFolder:
                     with contextlib.suppress(OSError):
                         changed = entry.stat(follow_symlinks=False).st_mtime
                         found.setdefault(entry.name.partition("-")[0], []).append((changed, entry.path))
-        surplus = [path for kind in ("results", "run") for _, path in sorted(found.get(kind, ()))[:-_KEPT]]
+        surplus = [path for kind in ("results", "run") for _, path in sorted(found.get(kind, ()))[:-_MOST]]
         stale = [path for changed, path in found.get(TEMPORARY_PREFIX[:-1], ()) if time.time() - changed > _STALE]
         for path in (*surplus, *stale):
             with contextlib.suppress(OSError):

@@ -16,7 +16,7 @@ UNREADABLE = ""
 
 State = tuple[int, int, int, int]
 """Times of the last change of content and of status in nanoseconds, size in bytes, and number of a file."""
-Known = Mapping[str, tuple[State, str]]
+Cached = Mapping[str, tuple[State, str]]
 """By path: a state in which the file held the content of a digest."""
 
 
@@ -42,13 +42,13 @@ class Contents:
     """The digests of files during one run; each file is looked at once.
 
     Args:
-        known: digests of earlier runs; empty where every file shall be read.
-        settled: whether a file in a state cannot change any more without its state telling.
+        cached: digests of earlier runs; empty where every file shall be read.
+        is_settled: whether a file in a state cannot change any more without its state telling.
     """
 
-    def __init__(self, known: Known, settled: Callable[[os.stat_result], bool]) -> None:
-        self._known = known
-        self._settled = settled
+    def __init__(self, cached: Cached, is_settled: Callable[[os.stat_result], bool]) -> None:
+        self._cached = cached
+        self._is_settled = is_settled
         self._digests: dict[str, str] = {}
         self.sizes: dict[str, int] = {}
 
@@ -65,22 +65,22 @@ class Contents:
         except (OSError, ValueError):
             return UNREADABLE
         self.sizes[path] = found.st_size
-        state, content = self._known.get(path, (None, ""))
+        state, content = self._cached.get(path, (None, ""))
         return content if state == state_of(found) else digest_of(path)
 
     def note(self, path: str, content: str) -> None:
         """Take note of the digest of a file that was read elsewhere in this run."""
         self._digests.setdefault(path, content)
 
-    def learn(self) -> dict[str, tuple[State, str]]:
-        """Return what the next run may go by, of the files that were looked at in this one."""
-        learnt: dict[str, tuple[State, str]] = {}
+    def settled(self) -> dict[str, tuple[State, str]]:
+        """Return what is cached for the next run to go by, of the files that were looked at in this one."""
+        settled: dict[str, tuple[State, str]] = {}
         for path, content in self._digests.items():
             try:
                 found = os.stat(path)
             except (OSError, ValueError):
                 continue
             # The state is taken last: it is older than the run, so nothing happened to the file in between.
-            if content and self._settled(found):
-                learnt[path] = (state_of(found), content)
-        return learnt
+            if content and self._is_settled(found):
+                settled[path] = (state_of(found), content)
+        return settled

@@ -21,17 +21,17 @@ from torchlint.base.finding import (
 from torchlint.base.span import Position, Span
 
 Name = Callable[[str], str]
-"""Turns the name of a file into the one to store or to show."""
+"""Turns the name of a file into the one that is cached or to show."""
 
 
-class StoredError(ValueError):
-    """A stored value that is no report."""
+class NoReportError(ValueError):
+    """A value of the cache that is no report."""
 
 
 def packed(report: FileReport, name: Name) -> list[Any]:
     """Return the findings, notes and source rows of a report, and what its comments silence.
 
-    `name` gives the names of files to store.
+    `name` gives the names of files that are cached.
     """
     return [
         [_packed_finding(finding, name) for finding in report.findings],
@@ -45,7 +45,7 @@ def unpacked(value: Any, filename: str, name: Name) -> FileReport:
     """Return the report of a file called `filename`.
 
     Raises:
-        StoredError: the value is not one that `packed` gave.
+        NoReportError: the value is not one that `packed` gave.
     """
     try:
         findings, notes, source, suppressed = value
@@ -60,7 +60,7 @@ def unpacked(value: Any, filename: str, name: Name) -> FileReport:
             suppressed=tuple(Suppressed(_finding(item, name), True, _text(reason)) for item, reason in suppressed),
         )
     except (TypeError, ValueError) as error:
-        raise StoredError(str(error)) from error
+        raise NoReportError(str(error)) from error
 
 
 def _packed_finding(finding: Finding, name: Name) -> list[Any]:

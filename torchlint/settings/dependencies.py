@@ -48,20 +48,20 @@ def declared_in(folder: str) -> Declared | None:
     return min(found, default=None)
 
 
-def declared_above(folder: str, root: str, memo: dict[str, Declared | None]) -> Declared | None:
+def declared_above(folder: str, root: str, memory: dict[str, Declared | None]) -> Declared | None:
     """Return what the nearest list of dependencies says, in a folder or in one above it, but below
     `root`.
 
     Args:
         folder: absolute, links resolved.
         root: the same; nothing is looked for outside of it.
-        memo: what is known by folder; pass the same dict to look each folder up once.
+        memory: what is known by folder; pass the same dict to look each folder up once.
     """
     if not folder.startswith(os.path.join(root, "")):
         return None
-    if folder not in memo:
-        memo[folder] = declared_in(folder) or declared_above(os.path.dirname(folder), root, memo)
-    return memo[folder]
+    if folder not in memory:
+        memory[folder] = declared_in(folder) or declared_above(os.path.dirname(folder), root, memory)
+    return memory[folder]
 
 
 def lists_in(folder: str) -> list[str]:

@@ -103,18 +103,18 @@ def _read(path: str) -> bytes:
     return data
 
 
-def find_config(path: str, memo: dict[str, str | None] | None = None) -> str | None:
+def find_config(path: str, memory: dict[str, str | None] | None = None) -> str | None:
     """Return the configuration file nearest to `path` (a file or folder): in its folder or in one
     above.
 
     Args:
         path: need not exist.
-        memo: what is known by folder; pass the same dict to look each folder up once.
+        memory: what is known by folder; pass the same dict to look each folder up once.
 
     Raises:
         ConfigError: a candidate cannot be read.
     """
-    memo = {} if memo is None else memo
+    memory = {} if memory is None else memory
     try:
         folder = os.path.abspath(path)
     except (OSError, ValueError):  # the current directory was deleted, say
@@ -122,15 +122,15 @@ def find_config(path: str, memo: dict[str, str | None] | None = None) -> str | N
     if not os.path.isdir(folder):
         folder = os.path.dirname(folder)
     climbed = []
-    while folder not in memo:
+    while folder not in memory:
         climbed.append(folder)
-        memo[folder] = _config_in(folder)
-        if memo[folder] or os.path.dirname(folder) == folder:
+        memory[folder] = _config_in(folder)
+        if memory[folder] or os.path.dirname(folder) == folder:
             break
         folder = os.path.dirname(folder)
     for passed in climbed:
-        memo[passed] = memo[folder]
-    return memo[folder]
+        memory[passed] = memory[folder]
+    return memory[folder]
 
 
 def _config_in(folder: str) -> str | None:

@@ -194,14 +194,14 @@ def _declared_torch(config: str | None, root: str) -> Declared | None:
     return elsewhere or declared_in(root)
 
 
-def in_folder(settings: Settings, folder: str, memo: dict[str, Declared | None]) -> Settings:
+def in_folder(settings: Settings, folder: str, memory: dict[str, Declared | None]) -> Settings:
     """Return the settings for the files of a folder: a torch that nothing sets is that of the
     nearest dependencies.
 
     Args:
         settings: those of the project.
         folder: where the files lie.
-        memo: as of `torchlint.settings.dependencies.declared_above`.
+        memory: as of `torchlint.settings.dependencies.declared_above`.
     """
     if settings.target_torch_from == CONFIGURED:
         return settings
@@ -209,7 +209,7 @@ def in_folder(settings: Settings, folder: str, memo: dict[str, Declared | None])
         folder = os.path.realpath(folder)
     except (OSError, ValueError):  # the current directory was deleted
         return settings
-    found = declared_above(folder, settings.root, memo)
+    found = declared_above(folder, settings.root, memory)
     return replace(settings, target_torch=found[0], target_torch_from=found[1]) if found is not None else settings
 
 

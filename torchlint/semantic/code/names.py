@@ -67,7 +67,7 @@ class Names:
         self.stars: list[str] = []
         self._star_imports: list[tuple[str, cst.ImportFrom]] = []
         self._origins: dict[tuple[cst.CSTNode, str], str | None] = {}
-        self._memo: dict[cst.CSTNode, str | None] = {}
+        self._memory: dict[cst.CSTNode, str | None] = {}
         self._busy: set[cst.CSTNode] = set()
         self._collect()
 
@@ -204,8 +204,8 @@ class Names:
         """Return the one dotted name of an expression, canonical for torch's re-exports, or None."""
         if node is None:
             return None
-        if node in self._memo:
-            return self._memo[node]
+        if node in self._memory:
+            return self._memory[node]
         if node in self._busy:
             return None
         self._busy.add(node)
@@ -213,7 +213,7 @@ class Names:
         self._busy.discard(node)
         if found is not None:
             found = torch_api.canonical(found)
-        self._memo[node] = found
+        self._memory[node] = found
         return found
 
     def _name(self, node: cst.CSTNode) -> str | None:

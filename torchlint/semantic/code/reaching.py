@@ -28,7 +28,7 @@ class Reaching:
         self.tree = tree
         self.names = names
         self.flow = flow
-        self._memo: dict[cst.Name, Definitions] = {}
+        self._memory: dict[cst.Name, Definitions] = {}
         self._parameters: dict[cst.CSTNode, frozenset[str]] | None = None
 
     def definitions(self, read: cst.Name) -> list[cst.CSTNode]:
@@ -37,7 +37,7 @@ class Reaching:
         An assignment is told by its small statement (`cst.Assign`, `cst.AnnAssign`, `cst.AugAssign`), a parameter by
         its function, everything else by the statement that binds it.
         """
-        if read not in self._memo:
+        if read not in self._memory:
             found: Definitions = {}
             scope, bindings = self.names.bindings(read.value, read)
             home = next((above for above in self.tree.ancestors(read) if isinstance(above, FUNCTIONS)), self.tree.root)
@@ -47,8 +47,8 @@ class Reaching:
             else:
                 self._up(read, read.value, found)
             found.update(dict.fromkeys(self.names.imported_over(read.value, read)))
-            self._memo[read] = found
-        return list(self._memo[read])
+            self._memory[read] = found
+        return list(self._memory[read])
 
     def reads(self, definition: cst.CSTNode, name: str) -> list[cst.Name]:
         """Return the reads that may see what `definition` binds to `name`; the target of ``x += …`` is one."""

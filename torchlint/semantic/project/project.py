@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from torchlint.semantic.values.value import Value
 
 _KEPT = 500_000
-"""Characters of source whose analyses are kept from one file that is checked to the next."""
+"""Characters of source whose analyses are remembered from one file that is checked to the next."""
 _TEXTS = 500
-"""Texts of files that are kept; one that is wanted again is read again."""
+"""Texts of files that are remembered; one that is wanted again is read again."""
 _PARSED = 4_000_000
 """Characters of source that one question has parsed; behind that the answer is taken to be yes."""
 _HOPS = 20

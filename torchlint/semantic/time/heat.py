@@ -105,7 +105,7 @@ _DEPTH = 4
 
 
 class HeatMap:
-    """Answers `heat(node)` for one file; results are memoised."""
+    """Answers `heat(node)` for one file; results are remembered."""
 
     def __init__(
         self,

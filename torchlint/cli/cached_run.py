@@ -1,4 +1,4 @@
-"""The last run of a command, word for word, where nothing has changed since: told from the states of files alone.
+"""The cached run of a command: the last one word for word, where the states of files say that nothing has changed.
 
 A run that would say the same again need not find its files, know its rules or look at a single report. What a run read,
 looked for, and is made of is listed with it, and one digest of all their states decides. This module is imported before
@@ -24,12 +24,12 @@ from torchlint.source.paths import real_folder_of
 
 if TYPE_CHECKING:
     from torchlint.cli.scope import Scope
-    from torchlint.run.caches import Caches
+    from torchlint.run.cache import Cache
 
 Outcome = tuple[str, str, int]
 """What a run wrote to standard output and standard error, and its exit code."""
 _LARGEST = 16_000_000
-"""Characters of the longest report that is kept."""
+"""Characters of the longest report that is stored."""
 _ENVIRONMENT = ("CI_PROJECT_DIR", "CLICOLOR_FORCE", "FORCE_COLOR", "HOME", "NO_COLOR", "TERM", "USERPROFILE")
 _GIT = (".gitignore", os.path.join(".git", "info", "exclude"))
 _MISSING = (0, 0, -1, 0)
@@ -37,17 +37,17 @@ Watched = Mapping[str, Sequence[str]]
 """Names of files by folder; an empty name stands for the folder itself."""
 
 
-def recalled(arguments: Sequence[str]) -> Outcome | None:
+def look_up(arguments: Sequence[str]) -> Outcome | None:
     """Return what this command came to the last time, or None where that is not known or may have changed."""
     if "--no-cache" in arguments or "-" in arguments or on_ci() or sys.platform == "win32":
         return None
     try:
-        return _recalled(arguments)
+        return _looked_up(arguments)
     except OSError:  # the working folder was deleted, or a cache as it was looked at
         return None
 
 
-def _recalled(arguments: Sequence[str]) -> Outcome | None:
+def _looked_up(arguments: Sequence[str]) -> Outcome | None:
     name = _name(arguments)
     for path, identity in _places(arguments, name):
         try:
@@ -62,16 +62,16 @@ def _recalled(arguments: Sequence[str]) -> Outcome | None:
     return None
 
 
-def remember(arguments: Sequence[str], found: Scope, caches: Caches, outcome: Outcome, others: Iterable[str]) -> None:
-    """Keep what a command came to, if all that it saw is older than the run, so that no change can go unseen.
+def store(arguments: Sequence[str], found: Scope, cache: Cache, outcome: Outcome, others: Iterable[str]) -> None:
+    """Store what a command came to, if all that it saw is older than the run, so that no change can go unseen.
 
-    `others` are paths that the outcome depends on besides what `found` and `caches` know of.
+    `others` are paths that the outcome depends on besides what `found` and `cache` know of.
     """
-    folder = caches.folder(found.settings)
-    if folder is None or caches.exact or caches.warning or len(outcome[0]) > _LARGEST:
+    folder = cache.folder(found.settings)
+    if folder is None or cache.exact or cache.warning or len(outcome[0]) > _LARGEST:
         return
     watched: dict[str, list[str]] = {}
-    for path in sorted({*_watched(found, caches), *others}):
+    for path in sorted({*_watched(found, cache), *others}):
         head, tail = (path, "") if path in found.folders else os.path.split(path)
         watched.setdefault(head, []).append(tail)
     there = sorted({os.path.join(above, ".git") for above in _above(found.named)})
@@ -148,7 +148,7 @@ def _above(paths: Iterable[str]) -> Iterator[str]:
                 start = os.path.dirname(start)
 
 
-def _watched(found: Scope, caches: Caches) -> Iterator[str]:
+def _watched(found: Scope, cache: Cache) -> Iterator[str]:
     """Yield the paths on whose state a run depends, whether there is something or not."""
     from torchlint.source.former import former_content
 
@@ -160,8 +160,8 @@ def _watched(found: Scope, caches: Caches) -> Iterator[str]:
         if former := former_content(target.found.path):
             yield former
     yield from _read_early(found)
-    yield from _modules(found, caches)
-    yield from _own(caches)
+    yield from _modules(found, cache)
+    yield from _own(cache)
 
 
 def _read_early(found: Scope) -> Iterator[str]:
@@ -181,11 +181,11 @@ def _read_early(found: Scope) -> Iterator[str]:
         yield from lists_in(folder) if folder in found.folders else watched(folder)
 
 
-def _modules(found: Scope, caches: Caches) -> Iterator[str]:
+def _modules(found: Scope, cache: Cache) -> Iterator[str]:
     """Yield the other files that reports depend on; what is absent from a watched folder needs no word of its own."""
     from torchlint.base.trail import NO_MODULE, NOTHING
 
-    for path, state in set(caches.facts()):
+    for path, state in set(cache.facts()):
         absent = state in (NOTHING, NO_MODULE)
         if absent and os.path.dirname(path) in found.folders:
             continue
@@ -194,7 +194,7 @@ def _modules(found: Scope, caches: Caches) -> Iterator[str]:
             yield f"{path}.py"
 
 
-def _own(caches: Caches) -> Iterator[str]:
+def _own(cache: Cache) -> Iterator[str]:
     """Yield torchlint's own files, those of plugins, and the folders where more of these would be installed."""
     import torchlint
     from torchlint.run.cache import PARTS, libcst_version_file, own_files, plugin_files
@@ -203,5 +203,5 @@ def _own(caches: Caches) -> Iterator[str]:
     yield from sys.path
     yield libcst_version_file()
     yield from own_files(package, (*PARTS, "cli", "manual", "report"))
-    yield from plugin_files(caches.catalog)
-    yield from {os.path.dirname(info.path) for info in caches.catalog.rules}
+    yield from plugin_files(cache.catalog)
+    yield from {os.path.dirname(info.path) for info in cache.catalog.rules}
