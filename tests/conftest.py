@@ -8,12 +8,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import torchlint
 from tests.forked import Origin, origin
+
+if TYPE_CHECKING:
+    from torchlint.verify.paired.sessions import Session
 
 # A shell starts what it puts in the background with signals ignored, nohup too, and children would inherit that.
 for name in ("SIGINT", "SIGQUIT", "SIGHUP"):
@@ -35,6 +38,21 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def copies(package: Path) -> Iterator[Origin | None]:
     """What runs of that copy are forks of."""
     with origin(package) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def live() -> Iterator[Session]:
+    """A session of verify with one zygote: torch is imported once for all tests that fork from it."""
+    if sys.platform == "win32":
+        pytest.skip("zygotes fork")
+    pytest.importorskip("torch")
+    from torchlint.verify.machine.workspace import Workspace
+    from torchlint.verify.options import Options
+    from torchlint.verify.paired.rule_mode import PRELOAD
+    from torchlint.verify.paired.sessions import session
+
+    with Workspace() as made, session(Options(launches=1, pairs=8), made, preload=PRELOAD) as found:
         yield found
 
 

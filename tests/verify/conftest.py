@@ -18,7 +18,6 @@ from torchlint.verify.machine.process_tree import Family
 from torchlint.verify.machine.workspace import Workspace
 from torchlint.verify.model import Status
 from torchlint.verify.options import Options
-from torchlint.verify.paired.sessions import Session, session
 from torchlint.verify.script.command import Command, parse
 from torchlint.verify.script.runs import Home, Runner
 from torchlint.verify.script.time_pass import TimePass
@@ -63,15 +62,6 @@ def verify() -> Callable[..., Verified]:
         return Verified(done.returncode, report, done.stderr, Path(found[1]) if found else None, tuple(left))
 
     return run
-
-
-@pytest.fixture(scope="session")
-def live() -> Iterator[Session]:
-    """Return a session with one zygote: torch is imported once for all tests that fork from it."""
-    if sys.platform == "win32":
-        pytest.skip("zygotes fork")
-    with Workspace() as made, session(Options(launches=1, pairs=8), made) as found:
-        yield found
 
 
 @pytest.fixture

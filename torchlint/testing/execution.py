@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 from unittest import SkipTest
 
 from torchlint.base.errors import UsageError
 from torchlint.catalog.rule_file import RuleInfo
+
+if TYPE_CHECKING:
+    from torchlint.verify.paired.sessions import Session
 
 
 def difference(info: RuleInfo) -> str:
@@ -22,26 +26,40 @@ def difference(info: RuleInfo) -> str:
         raise SkipTest("torch is not installed, so the examples are not executed")
     from torchlint.verify.machine.workspace import Workspace
     from torchlint.verify.options import Options
-    from torchlint.verify.paired.rule_check import ExampleRunner
     from torchlint.verify.paired.rule_mode import PRELOAD, TIMEOUT
-    from torchlint.verify.paired.rule_page import applied_fixes, page
     from torchlint.verify.paired.sessions import session
-    from torchlint.verify.session.wire import ProgramError
 
-    options = Options(launches=1, timeout=TIMEOUT)
-    example = page(info)
     try:
-        with Workspace() as workspace, session(options, workspace, preload=PRELOAD) as live:
-            fixes = applied_fixes([example])
-            runner = ExampleRunner(live, example)
-            absent = runner.absent()
-            if absent:
-                raise SkipTest(f"{info.code}: its examples need {absent}")
-            equality = runner.equality([fixes.get((info.code, at), "") for at in range(len(example.pairs))])
-    except ProgramError as error:
-        return f"an example does not run: {error}"
+        with (
+            Workspace() as workspace,
+            session(Options(launches=1, timeout=TIMEOUT), workspace, preload=PRELOAD) as live,
+        ):
+            return difference_in(live, info)
     except UsageError as error:
         raise SkipTest(str(error)) from error
+
+
+def difference_in(live: Session, info: RuleInfo) -> str:
+    """Do what `difference` does in a session that is there already, so that torch is imported once for many rules.
+
+    Raises:
+        SkipTest: a package that the example imports is not installed.
+        UsageError: no process can be started.
+    """
+    from torchlint.verify.paired.rule_check import ExampleRunner
+    from torchlint.verify.paired.rule_page import applied_fixes, page
+    from torchlint.verify.session.wire import ProgramError
+
+    example = page(info)
+    try:
+        fixes = applied_fixes([example])
+        runner = ExampleRunner(live, example)
+        absent = runner.absent()
+        if absent:
+            raise SkipTest(f"{info.code}: its examples need {absent}")
+        equality = runner.equality([fixes.get((info.code, at), "") for at in range(len(example.pairs))])
+    except ProgramError as error:
+        return f"an example does not run: {error}"
     if equality.ok:
         return ""
     kept = equality.expected.value
