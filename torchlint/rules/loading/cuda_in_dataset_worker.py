@@ -94,7 +94,7 @@ from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.data.samples import loaders_running, sample_role, worker_count
 from torchlint.semantic.device.transfers import transfer_of
-from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred, is_model_call
 from torchlint.semantic.values.place import named_device
 from torchlint.semantic.values.value import ACCEL, CUDA
@@ -136,7 +136,7 @@ def _on_device(module: Module, node: cst.Call) -> bool:
     moved, name = transfer_of(module, node), module.name(node.func)
     if moved is not None:
         return _cuda(module, moved.device, moved.target)
-    if name in torch_api.FACTORIES or name in torch_api.DATA_FACTORIES:
+    if name in ops.FACTORIES or name in ops.DATA_FACTORIES:
         target = keyword_argument(module, node, "device")
         return _cuda(module, named_device(module, target), target)
     return is_model_call(module, node) and inferred(module, node).device == CUDA

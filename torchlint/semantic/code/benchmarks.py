@@ -9,7 +9,7 @@ import libcst as cst
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch import names as torch_names
 
 _BENCH_WORDS = re.compile(r"(^|[_/\-.])(bench(mark)?s?|profil(e|er|ing)|perf|timing|speed_?test)([_/\-.0-9]|$)")
 _TEST_PATH = re.compile(r"(^|/)(tests?/|conftest\.py$|test_[^/]*\.py$|[^/]*_test\.py$)")
@@ -38,7 +38,7 @@ def _in_bench_file(module: Module) -> bool:
 def _is_bench(module: Module, function: cst.FunctionDef) -> bool:
     """Say whether a function measures time or tests, by its name or by CUDA timing events."""
     name = function.name.value
-    if _BENCH_WORDS.search(name) or (name.startswith("test_") and name not in torch_api.STEP_METHODS):
+    if _BENCH_WORDS.search(name) or (name.startswith("test_") and name not in torch_names.STEP_METHODS):
         return True
     calls = (call for call in module.within(function, cst.Call) if isinstance(call, cst.Call))
     return any(module.name(call.func) in _TIMING for call in calls)

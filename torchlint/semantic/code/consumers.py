@@ -10,8 +10,9 @@ import libcst as cst
 from torchlint.semantic.code.flow import callees_of, reads_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.torch import ops
 
-_HOST = frozenset(("item", "tolist", "detach", "detach_", "data", "shape", "dtype", "device", "clear", "requires_grad"))
+_HOST = ops.HOST_ATTRIBUTES - {"grad_fn"} | ops.having("cuts") | {"item", "tolist", "clear"}
 _HOST_BUILTINS = frozenset(("float", "int", "len", "bool"))
 _PASSING_BUILTINS = frozenset(("sum", "max", "min", "abs", "list", "tuple", "sorted", "zip", "enumerate", "reversed"))
 _SHOWING_BUILTINS = frozenset(("print", "str", "format", "repr", "round", "isinstance", "type"))

@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.tree import Tree
-from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch import names as torch_names
 
 if TYPE_CHECKING:
     from torchlint.semantic.code.scopes import Scopes
@@ -56,7 +56,7 @@ class GradContexts:
         return self._named(name, expr)
 
     def _named(self, name: str, expr: cst.BaseExpression) -> bool | None:
-        if name in torch_api.NO_GRAD:
+        if name in torch_names.NO_GRAD:
             return True
         if name == "torch.enable_grad":
             return False

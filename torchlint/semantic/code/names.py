@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantic.code.tree import COMPREHENSIONS, FUNCTIONS, Tree
-from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch import names as torch_names
 
 if TYPE_CHECKING:
     from torchlint.semantic.elsewhere import Elsewhere
@@ -212,7 +212,7 @@ class Names:
         found = self._name(node)
         self._busy.discard(node)
         if found is not None:
-            found = torch_api.canonical(found)
+            found = torch_names.canonical(found)
         self._memory[node] = found
         return found
 

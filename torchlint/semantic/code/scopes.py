@@ -13,7 +13,7 @@ from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.tree import Tree
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch import names as torch_names
 
 if TYPE_CHECKING:
     from torchlint.semantic.elsewhere import Definition
@@ -97,7 +97,7 @@ class Scopes(GradContexts):
             classes: list[Definition] = []
             for name in self._foreign(node):
                 lineage = self.names.outside.lineage(name)
-                names += [name, *(torch_api.canonical(each) for each in lineage.outside)]
+                names += [name, *(torch_names.canonical(each) for each in lineage.outside)]
                 classes += lineage.classes
             self._ancestry[node] = names, classes
         return self._ancestry[node]
@@ -137,7 +137,7 @@ class Scopes(GradContexts):
     def _is_module(self, node: cst.ClassDef) -> bool:
         names = self.base_names(node)
         for name in names:
-            if name in torch_api.MODULE_BASES or name.startswith(("torch.nn.", "torchvision.models.")):
+            if name in torch_names.MODULE_BASES or name.startswith(("torch.nn.", "torchvision.models.")):
                 return True
             if name.startswith("torch.") and not name.startswith("torch.nn"):
                 return False
@@ -151,11 +151,11 @@ class Scopes(GradContexts):
         if node is None:
             return False
         names = self.base_names(node)
-        if any(n in torch_api.LIGHTNING_BASES or n.endswith("LightningModule") for n in names):
+        if any(n in torch_names.LIGHTNING_BASES or n.endswith("LightningModule") for n in names):
             return True
         # A base class from elsewhere that has Lightning's steps, in a file that works with Lightning.
         return any(n.endswith(("Module", "Model")) and not n.startswith("torch.") for n in names) and (
-            self._imports_lightning() and any(self.method(node, step) is not None for step in torch_api.STEP_METHODS)
+            self._imports_lightning() and any(self.method(node, step) is not None for step in torch_names.STEP_METHODS)
         )
 
     def _imports_lightning(self) -> bool:
@@ -166,7 +166,7 @@ class Scopes(GradContexts):
         """Say whether the class is a dataset: by its bases, or because it has ``__getitem__`` and ``__len__``."""
         if node is None or self.is_module(node):
             return False
-        if any(n in torch_api.DATASET_BASES or n.endswith("Dataset") for n in self.base_names(node)):
+        if any(n in torch_names.DATASET_BASES or n.endswith("Dataset") for n in self.base_names(node)):
             return True
         return self.own_method(node, "__getitem__") is not None and self.own_method(node, "__len__") is not None
 

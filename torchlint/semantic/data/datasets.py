@@ -14,7 +14,8 @@ from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import bases_behind
 from torchlint.semantic.question import question
-from torchlint.semantic.torch.api import DATALOADER
+from torchlint.semantic.torch import ops
+from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.values import relatives
 from torchlint.semantic.values.inferred import classes_behind, inferred
 
@@ -35,9 +36,7 @@ _IO = re.compile(
     r"h5py\.\w+|nibabel\.\w+|pydicom\.\w+|decord\.\w+|zarr\.\w+|pandas\.read_\w+|SimpleITK\.\w+|tifffile\.\w+)$"
 )
 _WORK = re.compile(r"transform|augment|tokeni[sz]er?|encode_plus|read_image|load_image|imread|decode", re.IGNORECASE)
-_CHEAP_METHODS = frozenset(
-    "long float int bool half to clone detach astype copy item size unsqueeze squeeze view".split()
-)
+_CHEAP_METHODS = ops.SAME_VALUES | ops.having("cast") | {"to", "astype", "copy", "item", "size"}
 
 
 @question(

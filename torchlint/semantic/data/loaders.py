@@ -15,7 +15,7 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.time.loops import has_model_call, loop_kind
-from torchlint.semantic.torch.api import DATALOADER
+from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.values import relatives
 from torchlint.semantic.values.inferred import inferred, is_loader
 from torchlint.semantic.values.params import bind

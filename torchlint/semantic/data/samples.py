@@ -12,7 +12,7 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import number_of
-from torchlint.semantic.torch.api import DATALOADER
+from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.values.classes import is_dataset
 from torchlint.semantic.values.inferred import inferred
 

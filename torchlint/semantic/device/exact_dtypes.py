@@ -9,36 +9,14 @@ from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.values.inferred import inferred
 
-BYTES = {
-    **dict.fromkeys(("bool", "uint8", "int8"), 1),
-    **dict.fromkeys(("int16", "float16", "bfloat16"), 2),
-    **dict.fromkeys(("int32", "float32"), 4),
-    **dict.fromkeys(("int64", "float64"), 8),
-}
+BYTES = {dtype.name: dtype.nbytes for dtype in dtypes.FULL}
 """Bytes per element of the dtypes for which every operation on a device exists."""
-_ALIASES = {
-    "byte": "uint8",
-    "char": "int8",
-    "short": "int16",
-    "int": "int32",
-    "long": "int64",
-    "half": "float16",
-    "float": "float32",
-    "double": "float64",
-    "bool_": "bool",
-    "cfloat": "complex64",
-}
-CAST_METHODS = frozenset("byte char short int long half bfloat16 float double bool".split())
-_SAME = frozenset(
-    (
-        "view reshape unsqueeze squeeze expand repeat transpose permute t flatten detach clone contiguous flip roll "
-        "narrow cpu cuda pin_memory copy"
-    ).split()
-)
-_ARRAYS = frozenset(("torch.from_numpy", "torch.as_tensor", "torch.tensor"))
+_OTHER_NAMES = {**dtypes.OTHER_NAMES, "bool_": "bool"}
+_SAME = ops.SAME_VALUES | ops.having("repeats") | {"cpu", "cuda", "copy"}
+_ARRAYS = ops.dotted("from-data", "own-dtype")
 _DEPTH = 6
 
 
@@ -53,7 +31,7 @@ def named_dtype(module: Module, node: cst.BaseExpression | None) -> str | None:
         package, _, last = (module.name(node) or "").partition(".")
         if package not in ("torch", "numpy"):
             return None
-    last = _ALIASES.get(last, last)
+    last = _OTHER_NAMES.get(last, last)
     return last if last in BYTES else None
 
 
@@ -63,8 +41,8 @@ def cast_target(module: Module, call: cst.Call) -> str | None:
     func = call.func
     if not isinstance(func, cst.Attribute) or module.name(func) is not None:
         return None
-    if func.attr.value in CAST_METHODS and not call.args:
-        return _ALIASES.get(func.attr.value, func.attr.value)
+    if func.attr.value in dtypes.CASTS and not call.args:
+        return dtypes.CASTS[func.attr.value]
     if func.attr.value in ("to", "type", "astype") and call.args:
         first = call.args[0]
         if first.keyword is None or first.keyword.value == "dtype":
@@ -98,7 +76,7 @@ def _of_call(module: Module, call: cst.Call, func: cst.BaseExpression, depth: in
     if target is not None:
         return target
     name = module.name(func) or ""
-    if name in torch_api.FACTORIES or name in _ARRAYS:
+    if name in ops.FACTORIES or name in _ARRAYS:
         given = keyword_argument(module, call, "dtype")
         if given is not None:
             return named_dtype(module, given)

@@ -10,19 +10,19 @@ from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import CPU
 
 _DEPTH = 8
 _TIED = frozenset(("generator", "out", "pin_memory"))
-_EXACT = frozenset("zeros ones empty eye tril_indices triu_indices zeros_like ones_like empty_like".split())
-_RANDOM = frozenset("rand randn randint randperm rand_like randn_like randint_like normal".split())
-_SIZED = frozenset("zeros ones empty rand randn".split())
-_ANY_DTYPE = frozenset("zeros ones eye zeros_like ones_like".split())
+_EXACT = ops.having("factory", "exact")
+_RANDOM = ops.having("factory", "random")
+_SIZED = ops.having("factory", "only-sizes")
+_ANY_DTYPE = ops.having("factory", "zero-one")
 _WHOLE = frozenset(("torch.long", "torch.int64", "torch.int32", "torch.int"))
 _SIZES = ("builtins.len", "builtins.isinstance", "builtins.type")
-_ELEMENT_WRITERS = frozenset(("numpy", "tolist", "item", "cpu", "share_memory_", "pin_memory", "data_ptr"))
+_ELEMENT_WRITERS = ops.having("host-memory")
 
 
 @question(yes="the values come from `{answer}`", no="`{0}` is not made by a factory whose result moves")
@@ -38,7 +38,7 @@ def factories_of(module: Module, node: cst.BaseExpression, filled: bool = False)
 def _factories(module: Module, node: cst.BaseExpression, filled: bool, depth: int) -> Iterator[cst.Call]:
     inner: list[cst.BaseExpression] = []
     match node:
-        case cst.Call(func=func) if module.name(func) in torch_api.FACTORIES:
+        case cst.Call(func=func) if module.name(func) in ops.FACTORIES:
             yield node
         case cst.Call(func=cst.Attribute(value=receiver)) if inferred(module, receiver).tensor:
             inner = [receiver]

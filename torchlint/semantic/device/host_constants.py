@@ -9,17 +9,12 @@ import libcst as cst
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.classes import family_of, is_network
 from torchlint.semantic.values.inferred import class_attribute, inferred
 from torchlint.semantic.values.value import CPU
 
-_VIEWS = frozenset(
-    (
-        "view reshape unsqueeze squeeze expand expand_as repeat transpose permute t flatten float half double long "
-        "detach clone contiguous type view_as"
-    ).split()
-)
+_VIEWS = ops.SAME_VALUES | ops.having("repeats") | ops.having("cast") - ops.having("move")
 _MUTATORS = frozenset("append extend insert pop remove clear update sort reverse setdefault add".split())
 _DEPTH = 3
 
@@ -152,7 +147,7 @@ def _global(module: Module, node: cst.Name, name: str) -> HostConstant | None:
 def _literal(module: Module, call: cst.Call) -> HostConstant | None:
     name = module.name(call.func) or ""
     first = call.args[0] if call.args else None
-    if name not in torch_api.DATA_FACTORIES or first is None or first.star or inferred(module, call).device != CPU:
+    if name not in ops.DATA_FACTORIES or first is None or first.star or inferred(module, call).device != CPU:
         return None
     shown = _resolved(module, first.value)
     if not isinstance(shown, (cst.List, cst.Tuple)) or not shown.elements or not _same(module, first.value, _DEPTH):

@@ -13,6 +13,7 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import argument_reads
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Why, heat_of
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.facts import values
 from torchlint.semantic.values.inferred import inferred
@@ -22,19 +23,15 @@ from torchlint.semantic.values.value import ACCEL, CPU, CUDA
 
 _MAX_SITES = 12
 _CASTS = frozenset(["builtins.float", "builtins.int", "builtins.bool", "builtins.complex"])
-_SIZE_METHODS = frozenset(("view reshape expand repeat new_zeros new_ones new_empty unflatten narrow").split())
+_SIZE_METHODS = ops.having("method", "sizes")
 _LITERALS = (cst.SimpleString, cst.ConcatenatedString)
 _PLAIN = (cst.BaseNumber, cst.BaseString, cst.Ellipsis)
-_SIZE_FACTORIES = frozenset(
-    "torch." + name for name in ("zeros ones empty full rand randn randperm arange linspace eye").split()
-)
+_SIZE_FACTORIES = ops.dotted("factory", "sizes")
 # What may stand between a copy and the scalar read that it serves: ``loss.cpu().detach().numpy().item()``.
-_PLAIN_STEPS = frozenset(
-    ("detach data numpy cpu to float double half squeeze clone flatten view reshape contiguous").split()
-)
+_PLAIN_STEPS = ops.SAME_VALUES | ops.having("cast") | ops.having("move") | {"data", "numpy"}
 
 
-_COPIES = frozenset(("cpu", "tolist", "to"))
+_COPIES = ops.having("to-host")
 _SCALARS = frozenset(("item", "float", "int"))
 _HOST_LIBRARIES = frozenset(("numpy", "scipy", "sklearn", "math", "builtins", "pandas", "cv2"))
 

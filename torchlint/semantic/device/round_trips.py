@@ -12,7 +12,7 @@ from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.device.host_reads import HostRead, host_copy
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import named_device
 from torchlint.semantic.values.value import ACCEL, CUDA
@@ -59,7 +59,7 @@ def round_trip(module: Module, back: cst.Call) -> RoundTrip | None:
 
 def _maker(module: Module, back: cst.Call) -> cst.Call | None:
     """Return the call that makes a tensor of host data, where `back` brings that tensor to a device."""
-    if module.name(back.func) in torch_api.DATA_FACTORIES:
+    if module.name(back.func) in ops.DATA_FACTORIES:
         device = keyword_argument(module, back, "device")
         return back if device is not None and named_device(module, device) in (CUDA, ACCEL) else None
     if not isinstance(back.func, cst.Attribute) or back.func.attr.value not in ("to", "cuda"):
@@ -68,7 +68,7 @@ def _maker(module: Module, back: cst.Call) -> cst.Call | None:
         return None
     at: cst.CSTNode = back.func.value
     while isinstance(at, (cst.Call, cst.Attribute)):
-        if isinstance(at, cst.Call) and module.name(at.func) in torch_api.DATA_FACTORIES:
+        if isinstance(at, cst.Call) and module.name(at.func) in ops.DATA_FACTORIES:
             return at
         at = at.func if isinstance(at, cst.Call) else at.value
     return None

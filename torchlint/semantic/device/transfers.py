@@ -15,14 +15,14 @@ from torchlint.semantic.code.scopes import method_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import spelled_alike
-from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.evidence import is_device_name
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import named_device, on_device
 from torchlint.semantic.values.value import ACCEL, CUDA
 
-_METHODS = frozenset(("to", "cuda", "type_as"))
+_METHODS = ops.having("move") - {"cpu"}
 _RANKS = frozenset(("rank", "local_rank", "gpu", "gpu_id", "gpu_idx", "LOCAL_RANK"))
 _OF_OTHER = ("other", "non_blocking", "copy")
 
@@ -125,7 +125,7 @@ def is_cached(module: Module, node: cst.CSTNode) -> bool:
 # -- what is certainly a tensor -------------------------------------------------------------------------------------
 
 # What other objects with a ``.to`` lack, though arrays have it.
-_WITH_TO = frozenset("shape ndim requires_grad is_cuda view reshape flatten long".split())
+_WITH_TO = ops.having("with-to")
 _NOT_FUNCTIONS = ("torch.utils.", "torch.is_tensor", "torch.save", "torch.nn.Module")
 
 
@@ -167,7 +167,7 @@ def _used_as_tensor(module: Module, read: cst.CSTNode, depth: int) -> bool:
     above = module.parent(read)
     match above:
         case cst.Attribute(value=value, attr=cst.Name(value=attr)) if value is read:
-            return attr in torch_api.TENSOR_ONLY_METHODS or attr in _WITH_TO
+            return attr in ops.TENSOR_ONLY_METHODS or attr in _WITH_TO
         case cst.Arg(star=""):
             call = module.parent(above)
             return isinstance(call, cst.Call) and _takes_tensor(module, call, above, depth)
@@ -176,7 +176,7 @@ def _used_as_tensor(module: Module, read: cst.CSTNode, depth: int) -> bool:
 
 def _takes_tensor(module: Module, call: cst.Call, arg: cst.Arg, depth: int) -> bool:
     name = module.name(call.func) or ""
-    if name.startswith("torch.") and not name.startswith(_NOT_FUNCTIONS) and name not in torch_api.NOT_TENSOR:
+    if name.startswith("torch.") and not name.startswith(_NOT_FUNCTIONS) and name not in ops.NO_TENSOR:
         return not name.startswith("torch.nn.") or name.startswith("torch.nn.functional.")
     callee = inferred(module, call.func)
     if callee.kind == "module" and (callee.name or "").startswith("torch.nn."):

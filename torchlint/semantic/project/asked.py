@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch import names as torch_names
 
 if TYPE_CHECKING:
     from torchlint.semantic.project.exports import ArgumentRead
@@ -32,7 +32,7 @@ def said_somewhere(module: Module, test: Callable[[str], bool], *, near: bool = 
 @question(ground=True)
 def bases_behind(module: Module, name: str) -> list[str]:
     """Return the dotted names of the bases of a class in another file of the project."""
-    return [torch_api.canonical(n) for n in module.outside.lineage(name).outside]
+    return [torch_names.canonical(n) for n in module.outside.lineage(name).outside]
 
 
 @question(ground=True)

@@ -14,11 +14,12 @@ from torchlint.semantic.code.scopes import own_method
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.heat import Caller, function_heat, heat_of
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import batch_device, class_attribute, returned_by
 from torchlint.semantic.values.value import UNKNOWN, Value
 
-_STEPS = frozenset(("detach data numpy cpu float double squeeze clone mean sum").split())
-_READS = frozenset(("item", "tolist", "cpu", "numpy"))
+_STEPS = ops.SAME_VALUES | ops.having("cast") | {"data", "numpy", "cpu", "mean", "sum"}
+_READS = ops.having("reads") | {"cpu"}
 _CASTS = frozenset(("builtins.float", "builtins.int"))
 _TESTS = frozenset(("builtins.isinstance", "torch.is_tensor", "builtins.hasattr"))
 

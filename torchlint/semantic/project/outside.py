@@ -12,7 +12,7 @@ from torchlint.semantic.project.exports import ArgumentRead
 from torchlint.semantic.project.index import CLASS, FUNCTION
 from torchlint.semantic.project.project import Project
 from torchlint.semantic.project.reach import MINE, OUTSIDE, Aim, reaches, stem_of
-from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch import names as torch_names
 from torchlint.semantic.values.value import UNKNOWN, Value
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Outside:
     def starred(self, stars: Iterable[str], name: str) -> str | None:
         """Return the dotted name that the star imports of this file bind `name` to, or None."""
         if self.project is None:
-            return next((f"{star}.{name}" for star in stars if torch_api.exports(star, name)), None)
+            return next((f"{star}.{name}" for star in stars if torch_names.exports(star, name)), None)
         found = self.project.starred(self.path, stars, [name])
         if isinstance(found, Definition):
             return next((f"{star}.{name}" for star in stars if self._is(f"{star}.{name}", found)), None)
@@ -100,12 +100,12 @@ class Outside:
 
     def _instance(self, cls: Definition) -> Value:
         assert self.project is not None
-        bases = [torch_api.canonical(name) for name in self.project.lineage(cls).outside]
+        bases = [torch_names.canonical(name) for name in self.project.lineage(cls).outside]
         if "torch.utils.data.DataLoader" in bases:
             return Value("loader", name=f"{cls.path}:{cls.name}")
         if any(name.startswith("torch.optim.") for name in bases):
             return Value("optimizer")
-        module = any(name in torch_api.MODULE_BASES or name.startswith("torch.nn.") for name in bases)
+        module = any(name in torch_names.MODULE_BASES or name.startswith("torch.nn.") for name in bases)
         return Value("module" if module else "object", name=f"{cls.path}:{cls.name}")
 
     def reached(self, name: str, text: str, filename: str) -> bool | None:
@@ -204,7 +204,7 @@ class Outside:
         """Return the dotted names of the bases outside the project of the class that a value is an instance of."""
         found = self.named(value)
         names = self.project.lineage(found).outside if found is not None and self.project is not None else ()
-        return tuple(torch_api.canonical(name) for name in names)
+        return tuple(torch_names.canonical(name) for name in names)
 
     def module_of(self, definition: Definition) -> Module | None:
         """Return the analysis of the file of a definition, where facts may be asked for."""

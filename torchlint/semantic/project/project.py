@@ -20,7 +20,7 @@ from torchlint.semantic.project.index import ALIAS, CLASS, FUNCTION, IMPORT, Ind
 from torchlint.semantic.project.programs import Imports, imports, program
 from torchlint.semantic.project.reach import MINE, OTHERS, OUTSIDE, Aim, reaches, stem_of
 from torchlint.semantic.project.search import Search
-from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch import names as torch_names
 
 if TYPE_CHECKING:
     from torchlint.semantic.module import Module
@@ -235,7 +235,7 @@ class Project:
                 found = self.member(target.path, parts, hops)
                 if found is not None:
                     return found
-            elif isinstance(target, str) and torch_api.exports(target, parts[0]):
+            elif isinstance(target, str) and torch_names.exports(target, parts[0]):
                 return ".".join([target, *parts])
         return None
 

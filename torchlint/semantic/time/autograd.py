@@ -11,7 +11,7 @@ from torchlint.semantic.code.scopes import Scopes, scopes
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Caller, callers_outside
-from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch import names as torch_names
 
 
 class Autograd:
@@ -50,7 +50,7 @@ class Autograd:
         return self._functions[function]
 
     def _callers(self, function: cst.FunctionDef) -> bool | None:
-        step = function.name.value in torch_api.STEP_METHODS and function.name.value != "training_step"
+        step = function.name.value in torch_names.STEP_METHODS and function.name.value != "training_step"
         if step and self._scopes.is_lightning(self._scopes.tree.class_of(function)):
             return True
         sites = [s for s in self._flow.sites(function) if self._scopes.tree.function(s) is not function]

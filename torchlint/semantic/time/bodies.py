@@ -13,7 +13,7 @@ from torchlint.semantic.code.tree import Function
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import carried_reads, spelled_alike
-from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
 
 _PLAIN_BUILTINS = frozenset(
@@ -149,7 +149,7 @@ def _plain(module: Module, call: cst.Call, depth: int) -> bool:
     name = module.name(call.func)
     if name is not None and name.startswith("torch."):
         functional = name.startswith("torch.nn.functional.")
-        return functional or (not name.startswith(_NOT_ELEMENTWISE) and name not in torch_api.NOT_TENSOR)
+        return functional or (not name.startswith(_NOT_ELEMENTWISE) and name not in ops.NO_TENSOR)
     if name in _PLAIN_BUILTINS:
         return True
     func = call.func
@@ -157,10 +157,10 @@ def _plain(module: Module, call: cst.Call, depth: int) -> bool:
         value = inferred(module, func.value)
         method = func.attr.value
         if value.kind in ("tensor", "accumulated", "number", "shape"):
-            return not value.loose or method in torch_api.TENSOR_ONLY_METHODS or method in torch_api.REDUCTIONS
+            return not value.loose or method in ops.TENSOR_ONLY_METHODS or method in ops.REDUCTIONS
         if method in _GROWERS and dotted_text(func.value) is not None:
             return value.kind in ("list", "?")
-        if method in torch_api.TENSOR_ONLY_METHODS:
+        if method in ops.TENSOR_ONLY_METHODS:
             return True
     callees = callees_of(module, call)
     return bool(callees) and depth > 0 and all(_function_plain(module, f, depth - 1) for f in callees)

@@ -19,6 +19,7 @@ from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, FUNCTIONS
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.uses.tensor_origins import rebound_elsewhere
 
 FLOAT, BOOL, COUNT, INDEX = "float", "bool", "count", "index"
@@ -37,30 +38,21 @@ class Certain:
     scalar: bool = False
 
 
-_LOSSES = {
-    "cross_entropy": "CrossEntropyLoss",
-    "mse_loss": "MSELoss",
-    "l1_loss": "L1Loss",
-    "smooth_l1_loss": "SmoothL1Loss",
-    "huber_loss": "HuberLoss",
-    "nll_loss": "NLLLoss",
-    "binary_cross_entropy": "BCELoss",
-    "binary_cross_entropy_with_logits": "BCEWithLogitsLoss",
-}
+_LOSSES = ops.values("class", "loss")
 LOSS_NAMES = (*_LOSSES, *_LOSSES.values())
 _LOSS_FUNCTIONS = frozenset(f"torch.nn.functional.{name}" for name in _LOSSES)
 _LOSS_CLASSES = frozenset(f"torch.nn.{name}" for name in _LOSSES.values())
-_LAYERS = frozenset(f"torch.nn.{name}" for name in "Linear Conv1d Conv2d Conv3d BatchNorm1d BatchNorm2d".split())
+_LAYERS = ops.dotted("layer", "one-tensor")
 _REDUCTIONS = frozenset(("reduction", "reduce", "size_average"))
-_MOVES = frozenset(("to", "cuda", "cpu", "train", "eval"))
-_COMPARISONS = frozenset("eq ne lt le gt ge isnan isinf isfinite logical_not logical_and logical_or isclose".split())
-_ANY_TO_WHOLE = {"argmax": INDEX, "argmin": INDEX, "count_nonzero": COUNT}
-_SAME = frozenset("detach clone contiguous cpu cuda".split())
-_SHAPES = frozenset("view reshape flatten squeeze unsqueeze t permute transpose view_as expand repeat".split())
-_TO_FLOAT = frozenset("float double half bfloat16".split())
-_TO_INT = frozenset("long int short byte".split())
-_OF_ONE_SHAPE = frozenset("abs exp log sqrt square sigmoid tanh relu neg".split())
-_OF_ALL = frozenset("mean sum max min std var norm".split())
+_CHAINS = ops.having("module", "chains", "plain")
+_COMPARISONS = ops.having("compare")
+_POSITIONS = ops.having("reduce", "gives-int")
+_SAME = ops.having("method", "same") | {"clone", "cpu", "cuda"}
+_SHAPES = ops.SAME_VALUES | {"repeat"}
+_TO_FLOAT = frozenset(method for method, kind in dtypes.CASTS.items() if "float" in kind)
+_TO_INT = ops.having("cast", "gives-int")
+_POINTWISE = ops.having("method", "pointwise") - ops.having("several")
+_OF_ALL = ops.REDUCTIONS - ops.BOOL_METHODS - ops.INT_METHODS - ops.having("several")
 _COMPARED = (cst.Equal, cst.NotEqual, cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 _HARMLESS = frozenset(
     f"builtins.{name}" for name in "print float int bool len str repr format isinstance type round".split()
@@ -156,7 +148,7 @@ def _made_by(module: Module, func: cst.BaseExpression, classes: frozenset[str]) 
     if not isinstance(func, cst.Name) or rebound_elsewhere(module, func.value):
         return False
     made = sole_definition(module, func)
-    while isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute) and made.func.attr.value in _MOVES:
+    while isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute) and made.func.attr.value in _CHAINS:
         if module.name(made.func) in classes:
             break
         made = made.func.value
@@ -168,7 +160,7 @@ def _made_by(module: Module, func: cst.BaseExpression, classes: frozenset[str]) 
     return all(_leaves_alone(module, read) for read in reads_of(module, module.root, func.value))
 
 
-_ASKED = frozenset("parameters state_dict load_state_dict zero_grad train eval to cuda cpu named_parameters".split())
+_ASKED = ops.having("module", "plain")
 
 
 def _leaves_alone(module: Module, read: cst.Name) -> bool:
@@ -186,8 +178,8 @@ def _method(tensor: Certain, name: str, args: Sequence[cst.Arg]) -> Certain | No
     """Return what a method of a plain tensor gives."""
     if name in _COMPARISONS:
         return Certain(BOOL)
-    if name in _ANY_TO_WHOLE:
-        return Certain(_ANY_TO_WHOLE[name], not args)
+    if name in _POSITIONS:
+        return Certain(COUNT if name == "count_nonzero" else INDEX, not args)
     if name in _SAME:
         return tensor
     if name in _SHAPES:
@@ -198,7 +190,7 @@ def _method(tensor: Certain, name: str, args: Sequence[cst.Arg]) -> Certain | No
 
 
 def _of_floats(tensor: Certain, name: str, args: Sequence[cst.Arg]) -> Certain | None:
-    if name in _TO_FLOAT or (name in _OF_ONE_SHAPE and not args):
+    if name in _TO_FLOAT or (name in _POINTWISE and not args):
         return tensor
     # ``max(dim)`` gives a pair, and ``sum(dtype=…)`` another kind.
     return Certain(FLOAT, True) if name in _OF_ALL and not args else None

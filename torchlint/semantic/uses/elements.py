@@ -15,7 +15,7 @@ from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import goes_over
-from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.object_uses import ObjectUse, Way, binding_uses, shared_loop
 from torchlint.semantic.uses.observers import sees_variables
 from torchlint.semantic.uses.tensor_origins import all_by_torch, made_by_torch
@@ -28,13 +28,11 @@ _CASTS = {"builtins.float": "float", "builtins.int": "int", "builtins.bool": "bo
 _READS = ("item", "float", "int", "bool", "complex")
 _CONTAINERS = ("tensor", "list", "tuple", "iterator")
 _TYPE_TESTS = ("builtins.isinstance", "torch.is_tensor", "builtins.type")
-_FLAT_FACTORIES = frozenset(("torch.arange", "torch.linspace", "torch.logspace", "torch.randperm", "torch.flatten"))
-_FLAT_METHODS = frozenset(("flatten", "ravel"))
-_SAME_SHAPE = frozenset(
-    ("cpu", "cuda", "to", "detach", "clone", "float", "double", "half", "long", "int", "contiguous")
-)
+_FLAT = ops.dotted("flat")
+_FLATTENING = ops.having("flattens")
+_SAME_SHAPE = ops.having("method", "same") | ops.having("cast") | ops.having("move") | {"clone"}
 # What may stand between an element and its read.
-_PLAIN_STEPS = frozenset(("item", "detach", "data", "cpu", "to", "float", "double", "half", "squeeze"))
+_PLAIN_STEPS = ops.SAME_VALUES | ops.having("cast") | ops.having("move") | {"item", "data"}
 _DEPTH = 3
 _CONSUMERS = frozenset("builtins." + name for name in "list tuple set frozenset sum max min sorted any all".split())
 _PURE_BUILTINS = frozenset("builtins." + name for name in "float int bool round abs str repr max min len".split())
@@ -105,14 +103,16 @@ def _flat(module: Module, node: cst.BaseExpression, depth: int) -> bool:
         case cst.Name() if depth:
             definition = sole_definition(module, node)
             return definition is not None and _flat(module, definition, depth - 1)
-        case cst.Call(func=func) if module.name(func) in _FLAT_FACTORIES:
-            return module.name(func) != "torch.flatten" or len(node.args) == 1
+        case cst.Call(func=func) if module.name(func) in _FLAT:
+            return True
+        case cst.Call(func=func) if (module.name(func) or "").removeprefix("torch.") in _FLATTENING:
+            return len(node.args) == 1
         case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=method)), args=args):
             if not inferred(module, inner).tensor:
                 return False
             if method in ("view", "reshape"):
                 return len(args) == 1 and _minus_one(args[0].value)
-            return (method in _FLAT_METHODS and not args) or (method in _SAME_SHAPE and _flat(module, inner, depth))
+            return (method in _FLATTENING and not args) or (method in _SAME_SHAPE and _flat(module, inner, depth))
     return False
 
 
@@ -136,7 +136,7 @@ def _keeps_its_shape(module: Module, node: cst.BaseExpression, until: cst.CSTNod
         return False
     for use in binding_uses(module, origin, node.value):
         reshapes = use.way is Way.WRITTEN and (
-            use.name in torch_api.RESHAPING_METHODS or not (use.name.endswith("_") or use.name in ("[]", "augmented"))
+            use.name in ops.having("reshapes") or not (use.name.endswith("_") or use.name in ("[]", "augmented"))
         )
         if (reshapes or use.way is Way.ESCAPES) and not _certainly_later(module, use, until, origin):
             return False
@@ -152,12 +152,10 @@ def _behind_views(module: Module, node: cst.BaseExpression) -> cst.BaseExpressio
     while True:
         match node:
             case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=name))) if module.name(node.func) is None:
-                if name not in torch_api.ALIASING_METHODS:
+                if name not in ops.ALIASING_METHODS:
                     return node
                 node = inner
-            case cst.Call(func=func, args=[cst.Arg(value=inner), *_]) if (
-                module.name(func) in torch_api.ALIASING_FUNCTIONS
-            ):
+            case cst.Call(func=func, args=[cst.Arg(value=inner), *_]) if module.name(func) in ops.ALIASING_FUNCTIONS:
                 node = inner
             case cst.Subscript(value=inner):
                 node = inner

@@ -14,14 +14,14 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.loops import is_step
-from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.object_uses import ObjectUse, Way, binding_uses, object_uses
 from torchlint.semantic.uses.observers import minds_warnings, sees_variables
 from torchlint.semantic.uses.tensor_origins import made_by_torch
 from torchlint.semantic.values.inferred import inferred
 
-_NEEDS = frozenset(("backward", "retain_grad", "register_hook", "register_backward_hook", "enable_grad"))
-_CUTS = frozenset(("detach", "detach_", "data"))
+_NEEDS = ops.having("wants-graph")
+_CUTS = ops.having("cuts")
 _FREEZING = re.compile(r"freez|frozen|set_requires_grad|no_?grad", re.IGNORECASE)
 
 
@@ -68,7 +68,7 @@ def only_detached(module: Module, call: cst.Call) -> bool:
             return False
         if above.attr.value in _CUTS:
             found = True
-        elif above.attr.value not in torch_api.HOST_ATTRIBUTES:
+        elif above.attr.value not in ops.HOST_ATTRIBUTES:
             return False
     return found
 
@@ -123,7 +123,7 @@ def _is_false(args: object) -> bool:
 
 # -- accumulated values without their graph ---------------------------------------------------------------------------
 
-_FACTS = frozenset("shape ndim dtype device size dim numel nelement len isinstance type detach data".split())
+_FACTS = ops.having("fact") - ops.having("of-graph") - ops.having("graph") | ops.having("cuts") | {"len", "isinstance"}
 _HOST_READS = frozenset("item tolist float int bool test index".split())
 _LAYERS_DEEP = 4
 

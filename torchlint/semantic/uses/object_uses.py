@@ -19,11 +19,14 @@ from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS
 from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
-from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
 
-_LOOKS = torch_api.HOST_METHODS - {"register_hook", "data_ptr", "type"}
+_COPYING_NUMPY = frozenset(
+    f"numpy.{name}" for name in "array sum mean std var max min median argmax argmin unique concatenate stack".split()
+)
+_LOOKS = ops.HOST_METHODS - {"register_hook", "data_ptr", "type"}
 _READS = frozenset(("item", "tolist"))
 _GROWS = frozenset(("append", "extend", "insert", "clear", "appendleft"))
 _HANDS_OUT = frozenset(("items", "values", "get", "copy", "pop", "popleft", "keys"))
@@ -43,7 +46,7 @@ _HOLDERS = (
     cst.Dict,
     *COMPREHENSIONS,
 )
-_OF_THE_GRAPH = frozenset(("detach", "detach_", "requires_grad_", "numpy"))
+_OF_THE_GRAPH = ops.having("method", "of-graph")
 _FUEL = 400
 
 Key = int | str
@@ -385,9 +388,9 @@ class _Search:
             self._end(Way.WRITTEN, node, name, reached)
         elif name == "data" and self._lives == "graph":
             self._end(Way.LOOKED, node, name, reached)
-        elif name in torch_api.ALIASING_ATTRIBUTES:
+        elif name in ops.ALIASING_ATTRIBUTES:
             self.climb(node, reached)
-        elif name in torch_api.HOST_ATTRIBUTES:
+        elif name in ops.HOST_ATTRIBUTES:
             self._end(Way.LOOKED, node, name, reached)
         else:
             self._end(Way.ESCAPES, node, name, reached)
@@ -397,9 +400,9 @@ class _Search:
             self._end(Way.LOOKED if name == "detach" else Way.ESCAPES, call, name, reached)
         elif self._moved(call):
             self._end(Way.COMPUTED, call, name, reached)
-        elif name in torch_api.ALIASING_METHODS or name in _HANDS_OUT:
+        elif name in ops.ALIASING_METHODS or name in _HANDS_OUT:
             self.climb(call, reached)
-        elif name in torch_api.COMPUTING_METHODS:
+        elif name in ops.COMPUTING_METHODS:
             self._end(Way.COMPUTED, call, name, reached)
         elif name in _LOOKS:
             self._end(Way.LOOKED, call, name, reached)
@@ -436,9 +439,9 @@ class _Search:
             self._end(Way.ESCAPES, call, name, reached)
         elif name.startswith("builtins."):
             self._builtin(call, arg, name.removeprefix("builtins."), reached)
-        elif name in torch_api.COMPUTING_FUNCTIONS or name in torch_api.COPYING_NUMPY or self._criterion(call):
+        elif name in ops.COMPUTING_FUNCTIONS or name in _COPYING_NUMPY or self._criterion(call):
             self._end(Way.COMPUTED, call, name, reached)
-        elif name in torch_api.ALIASING_FUNCTIONS:
+        elif name in ops.ALIASING_FUNCTIONS:
             self.climb(call, reached)
         elif name in ("torch.is_tensor", "torch.numel"):
             self._end(Way.LOOKED, call, name, reached)
@@ -503,7 +506,7 @@ class _Search:
         """Follow the argument of a tensor's method, which is only read: ``total.add_(x)``, ``a.copy_(x)``."""
         match call.func:
             case cst.Attribute(value=holder, attr=cst.Name(value=name)) if inferred(self.module, holder).tensor:
-                known = name in torch_api.COMPUTING_METHODS or name in ("add_", "sub_", "mul_", "div_", "copy_")
+                known = name in ops.COMPUTING_METHODS or name in ("add_", "sub_", "mul_", "div_", "copy_")
                 if known:
                     self._end(Way.COMPUTED, call, name, reached)
                 return known

@@ -7,19 +7,12 @@ import libcst as cst
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.tree import FUNCTIONS, callee
 from torchlint.semantic.module import Module
+from torchlint.semantic.torch import ops
 
-_PASS_ON = frozenset(
+_PASS_ON = ops.dotted("context") | frozenset(
     (
-        "torch.no_grad torch.enable_grad torch.set_grad_enabled torch.inference_mode torch.autocast "
-        "torch.amp.autocast torch.amp.autocast_mode.autocast torch.cuda.amp.autocast torch.cpu.amp.autocast "
-        "torch.autograd.set_detect_anomaly torch.autograd.detect_anomaly torch.autograd.set_grad_enabled "
-        "torch.autograd.no_grad torch.profiler.profile torch.profiler.record_function "
-        "torch.autograd.profiler.record_function torch.autograd.profiler.profile torch.cuda.stream "
-        "torch.cuda.device torch.device torch.random.fork_rng torch.backends.cudnn.flags "
-        "torch.nn.attention.sdpa_kernel torch.backends.cuda.sdp_kernel torch.utils.tensorboard.SummaryWriter "
-        "torch.utils.tensorboard.writer.SummaryWriter contextlib.nullcontext contextlib.closing "
-        "contextlib.redirect_stdout contextlib.redirect_stderr builtins.open tqdm.tqdm tqdm.auto.tqdm tqdm.trange "
-        "warnings.catch_warnings tempfile.TemporaryDirectory"
+        "contextlib.nullcontext contextlib.closing contextlib.redirect_stdout contextlib.redirect_stderr builtins.open "
+        "tqdm.tqdm tqdm.auto.tqdm tqdm.trange warnings.catch_warnings tempfile.TemporaryDirectory"
     ).split()
 )
 """Context managers whose ``__exit__`` lets every exception through, by their sources."""

@@ -18,8 +18,8 @@ from torchlint.semantic.code.scopes import base_names, own_method
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import goes_over
-from torchlint.semantic.torch import api as torch_api
-from torchlint.semantic.torch.api import DATALOADER
+from torchlint.semantic.torch import ops
+from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.uses.object_uses import Key, literal_key
 from torchlint.semantic.uses.observers import (
     changes_layers,
@@ -36,7 +36,7 @@ from torchlint.semantic.values.relatives import returned
 
 _DEPTH = 5
 _NUMBERS = ("number", "bool", "tensor", "accumulated")
-_MAKERS = torch_api.FACTORIES | torch_api.DATA_FACTORIES | torch_api.COMPUTING_FUNCTIONS
+_MAKERS = ops.FACTORIES | ops.DATA_FACTORIES | ops.COMPUTING_FUNCTIONS
 _OTHER_COLLATE = re.compile(
     r"default_collate_fn_map|default_collate\s*=|setattr\([^)\n]*collate_fn|Tensor\.(to|cuda)\s*=|DataLoader\.\w+\s*="
 )
@@ -109,18 +109,14 @@ def _called(module: Module, call: cst.Call, depth: int) -> bool:
     if made is not None and (module.name(made.func) or "").startswith("torch.nn."):
         return (callee.name or "").endswith("Loss") or callee.name in _LAYERS
     if isinstance(call.func, cst.Attribute) and not name:
-        known = call.func.attr.value in (torch_api.COMPUTING_METHODS | torch_api.ALIASING_METHODS) - {"numpy"}
+        known = call.func.attr.value in (ops.COMPUTING_METHODS | ops.ALIASING_METHODS) - {"numpy"}
         return known and made_by_torch(module, call.func.value, depth - 1)
     return _returns_tensor(module, call, depth)
 
 
-_SEVERAL = frozenset(
-    "mode kthvalue sort topk unique unique_consecutive cummax cummin aminmax std_mean var_mean frexp qr svd eigh lu "
-    "split chunk unbind tensor_split hsplit vsplit dsplit meshgrid broadcast_tensors nonzero where histogram slogdet "
-    "max min median nanmedian".split()
-)
+_SEVERAL = ops.having("several") | ops.having("several-with-more") | ops.having("several-on-request")
 """Functions and methods that give several tensors, at least for some arguments."""
-_OF_ONE = frozenset(("max", "min", "median", "nanmedian"))
+_OF_ONE = ops.having("reduce", "several-with-more")
 
 
 def _may_be_several(call: cst.Call, name: str) -> bool:
@@ -134,7 +130,7 @@ def _may_be_several(call: cst.Call, name: str) -> bool:
     return not (last in _OF_ONE and plain and len(call.args) == (1 if name else 0))
 
 
-_LAYERS = frozenset(f"torch.nn.{name}" for name in "Linear Conv1d Conv2d Conv3d Embedding LayerNorm".split())
+_LAYERS = ops.dotted("layer", "one-tensor")
 
 
 def _returns_tensor(module: Module, call: cst.Call, depth: int) -> bool:
@@ -184,7 +180,7 @@ def host_roots(module: Module, node: cst.CSTNode, depth: int = 8) -> list[Root] 
         case cst.IfExp(body=body, orelse=orelse):
             return _all_roots([host_roots(module, each, depth - 1) for each in (body, orelse)])
         case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=method))) if module.name(node.func) is None:
-            known = torch_api.ALIASING_METHODS | torch_api.COMPUTING_METHODS | {"get", "items", "values"}
+            known = ops.ALIASING_METHODS | ops.COMPUTING_METHODS | {"get", "items", "values"}
             return host_roots(module, inner, depth - 1) if method in known - {"numpy"} else None
         case cst.Call(func=func, args=[cst.Arg(star="", value=inner), *_]) if module.name(func) in _WRAPPERS:
             return host_roots(module, inner, depth - 1)

@@ -12,16 +12,16 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of, uses_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.operations import Operation, operation_of
 
-_PRODUCTS = frozenset(("matmul", "bmm", "einsum"))
+_PRODUCTS = ops.having("product", "batched")
 # What may stand between the product and the softmax: masks, scale, casts, and views that keep the last axis.
-_MASKS = frozenset(("masked_fill", "where", "add", "sub", "nan_to_num"))
+_MASKS = ops.having("mask")
 _SCALES = frozenset(("mul", "div"))
-_SAME = frozenset("contiguous float half to type type_as double clone view reshape unflatten unsqueeze squeeze".split())
-_TURNS = frozenset("transpose swapaxes swapdims permute movedim rearrange t".split())
+_SAME = ops.having("keeps-last") | ops.having("cast") - ops.having("gives-int") - ops.having("gives-bool")
+_TURNS = ops.having("turns") | {"rearrange"}
 _DROPOUT = re.compile(r"drop", re.IGNORECASE)
 _LAST = frozenset(("-1", "2", "3"))
 _SCALE_WORDS = re.compile(r"sqrt|scal|\*\*\s*\(?-|\bd_?k\b|temper|norm_?factor", re.IGNORECASE)
@@ -239,7 +239,7 @@ def _unread(module: Module, chain: _Chain, softmax: cst.Call) -> bool:
     for made, name in chain.names:
         for read in readers_of(module, made, name):
             above = module.parent(read)
-            fact = isinstance(above, cst.Attribute) and above.attr.value in torch_api.HOST_ATTRIBUTES
+            fact = isinstance(above, cst.Attribute) and above.attr.value in ops.HOST_ATTRIBUTES
             inside = module.is_within(read, softmax) or module.small_statement(read) in chain.statements
             if not fact and not inside:
                 return False
@@ -261,7 +261,7 @@ def _weighted(module: Module, softmax: cst.Call) -> list[cst.CSTNode]:
         seen.add(node)
         for read in uses_of(module, node):
             above = module.parent(read)
-            if isinstance(above, cst.Attribute) and above.attr.value in torch_api.HOST_ATTRIBUTES:
+            if isinstance(above, cst.Attribute) and above.attr.value in ops.HOST_ATTRIBUTES:
                 continue
             user = above if isinstance(above, cst.BinaryOperation) else _user(module, read, above)
             found = operation_of(module, user)

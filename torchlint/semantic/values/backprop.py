@@ -8,10 +8,11 @@ import libcst as cst
 
 from torchlint.semantic.code.names import Names
 from torchlint.semantic.code.tree import Tree
-from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch import ops
 
 _TAKERS = frozenset(("backward", "scale", "manual_backward"))
 _RECEIVERS = ("torch", "ctx", "self")
+_COMPUTING = ops.TENSOR_ONLY_METHODS | ops.REDUCTIONS | ops.having("method", "pointwise") | ops.SAME_VALUES | {"float"}
 
 
 def trained_names(tree: Tree, names: Names, owner: cst.CSTNode) -> dict[str, bool]:
@@ -83,16 +84,13 @@ def _operands(node: cst.BaseExpression, names: Names, certain: bool) -> Iterator
 def _called(node: cst.Call, names: Names) -> Iterator[tuple[str, bool]]:
     name = names.name(node.func)
     if name is not None and name.startswith("torch."):
-        if name in torch_api.NOT_TENSOR or name in torch_api.FACTORIES or name in torch_api.DATA_FACTORIES:
+        if name in ops.NO_TENSOR or name in ops.FACTORIES or name in ops.DATA_FACTORIES:
             return
-        tensors = 2 if name in torch_api.LOSS_FUNCTIONS else 1
+        tensors = 2 if name in ops.LOSS_FUNCTIONS else 1
         for index, arg in enumerate(node.args):
             if arg.keyword is None and not arg.star:
                 yield from _operands(arg.value, names, index < tensors)
     elif name is None and isinstance(node.func, cst.Attribute) and isinstance(node.func.value, cst.BaseExpression):
         method = node.func.attr.value
-        if method in torch_api.REDUCTIONS or method in torch_api.TENSOR_ONLY_METHODS or method in _ELEMENTWISE:
+        if method in _COMPUTING:
             yield from _operands(node.func.value, names, True)
-
-
-_ELEMENTWISE = frozenset(("abs exp log sqrt square flatten view reshape squeeze float mul add sub div").split())

@@ -7,9 +7,10 @@ import libcst as cst
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.torch import ops
 
 # Methods of a module that return the module itself.
-_CHAIN = frozenset(("to", "cuda", "float", "double", "half", "train", "eval", "requires_grad_"))
+_CHAIN = ops.having("module", "chains")
 
 
 @question(yes="the new module is called at once", no="the new module is kept, or goes elsewhere")

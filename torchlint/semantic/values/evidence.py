@@ -7,7 +7,7 @@ from functools import cache
 
 import libcst as cst
 
-from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.value import ACCEL, UNKNOWN, Value
 
 _LOADER = re.compile(
@@ -128,7 +128,7 @@ def tensor_names(calls: list[cst.CSTNode], attributes: list[cst.CSTNode], traine
                 out.setdefault(receiver.value, Value("tensor", origin="model"))
             elif method in ("item", "cpu") and _LOSS.search(receiver.value):
                 out.setdefault(receiver.value, Value("tensor", origin="loss"))
-            elif method in torch_api.TENSOR_ONLY_METHODS - _WEAK:
+            elif method in _OWN_METHODS:
                 out.setdefault(receiver.value, Value("tensor"))
     for node in attributes:
         if (
@@ -141,33 +141,4 @@ def tensor_names(calls: list[cst.CSTNode], attributes: list[cst.CSTNode], traine
 
 
 # Methods that arrays, strings, paths or modules have as well.
-_WEAK = frozenset(
-    (
-        "item",
-        "norm",
-        "pow",
-        "nonzero",
-        "topk",
-        "chunk",
-        "half",
-        "copy_",
-        "argsort",
-        "matmul",
-        "cumsum",
-        "clamp",
-        "expand",
-        "requires_grad_",
-        "bfloat16",
-        "register_hook",
-        "eq",
-        "ne",
-        "gt",
-        "lt",
-        "ge",
-        "le",
-        "relu",
-        "sigmoid",
-        "tanh",
-        "softmax",
-    )
-)
+_OWN_METHODS = ops.having("own")

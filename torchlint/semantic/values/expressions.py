@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import children
+from torchlint.semantic.torch import dtypes
 from torchlint.semantic.values.parts import TENSORLIKE, Parts
 from torchlint.semantic.values.value import (
     BOOL,
@@ -226,13 +227,7 @@ class Expressions(Parts):
         raise NotImplementedError
 
 
-_DTYPES = frozenset(
-    "torch." + n
-    for n in (
-        "float float16 float32 float64 double half bfloat16 int int8 int16 int32 int64 long short bool uint8 "
-        "uint16 uint32 uint64 complex64 complex128"
-    ).split()
-)
+_DTYPES = frozenset(f"torch.{name}" for name in dtypes.spelled(dtypes.DTYPES))
 _EXPRESSIONS: dict[type, Callable[[Any, Any], Value]] = {
     cst.Name: Expressions._name,
     cst.Attribute: Expressions._attribute,

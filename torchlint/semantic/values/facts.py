@@ -299,4 +299,4 @@ def values(module: Module) -> Values:
     return Values(module.tree, module.names, scopes(module), flow(module), module.text)
 
 
-__all__ = ("ACCEL CPU CUDA FUEL STR Binding Values join torch_api").split()
+__all__ = ("ACCEL CPU CUDA FUEL STR Binding Values join").split()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.values import methods
 from torchlint.semantic.values.value import (
     ACCEL,
@@ -37,12 +37,8 @@ _NO_TENSORS = frozenset(
     """cuda utils backends distributed profiler jit multiprocessing hub onnx amp autograd compiler accelerator mps xpu
     overrides testing random""".split()
 ) | {""}  # the module itself, called
-_SPLITTERS = frozenset(
-    (
-        "unbind split chunk meshgrid topk sort unique max min kthvalue mode cummax cummin broadcast_tensors "
-        "tensor_split"
-    ).split()
-)
+_SEVERAL = ops.having("several")
+_SEVERAL_WITH_MORE = ops.having("several-with-more")
 _BUILTINS = {
     "len": INT,
     "int": INT,
@@ -129,11 +125,11 @@ class Functions:
         return UNKNOWN if name != "abs" and args[0].item is None else (args[0].item or args[0])
 
     def _torch(self, name: str, last: str, node: cst.Call, args: list[Value]) -> Value | None:
-        if name in torch_api.FACTORIES:
+        if name in ops.FACTORIES:
             return self._factory(name, last, node, args)
-        if name in torch_api.DATA_FACTORIES:
+        if name in ops.DATA_FACTORIES:
             return self._from_data(name, node, args)
-        if name in torch_api.LOSS_FUNCTIONS:
+        if name in ops.LOSS_FUNCTIONS:
             return self._loss(node, args)
         if name == "torch.device":
             return Value("device", device=(self.device_of(args[0]) if args else None) or ACCEL)
@@ -145,7 +141,7 @@ class Functions:
             return Value("tensor", device=CUDA, origin="factory")
         if name == "torch.autograd.Variable":
             return args[0] if args else UNKNOWN
-        if name in torch_api.BOOL_RESULT or name == "torch.cuda.is_available":
+        if name in ops.dotted("truth") or name == "torch.cuda.is_available":
             return BOOL
         if name.startswith("torch.nn.utils.rnn.pack"):
             return Value("packed", device=args[0].device if args else None)
@@ -170,23 +166,23 @@ class Functions:
 
     def _torch_function(self, name: str, last: str, node: cst.Call, args: list[Value]) -> Value:
         area = name.partition(".")[2].partition(".")[0]
-        if name in torch_api.NOT_TENSOR or area in _NO_TENSORS:
+        if name in ops.NO_TENSOR or area in _NO_TENSORS:
             return UNKNOWN
         lists = ("list", "tuple")
         plain = [a if a.kind not in lists else joined(a.items) if a.items else self.element(a) for a in args]
         result = mix(plain)
-        if last in _SPLITTERS and (len(args) > 1 or last in ("unbind", "split", "chunk", "topk", "sort")):
+        if last in _SEVERAL or (last in _SEVERAL_WITH_MORE and len(args) > 1):
             if last in ("max", "min") and args[1].tensor:
                 return result
             return Value("tuple", item=result)
-        if last in torch_api.REDUCTIONS and len(args) == 1 and not has_keyword(node, "dim", "axis", "keepdim"):
+        if last in ops.REDUCTIONS and len(args) == 1 and not has_keyword(node, "dim", "axis", "keepdim"):
             result = result.but(rank=0)
         elif last not in methods.SAME_RANK or area in ("linalg", "nn"):
             result = result.but(rank=None)
         result = result.but(dtype=None if has_keyword(node, "dtype") else methods.computed_dtype(result.dtype, last))
-        if last in torch_api.BOOL_METHODS:
+        if last in ops.BOOL_METHODS:
             result = result.but(dtype="bool", grad=False)
-        elif last in torch_api.INT_METHODS:
+        elif last in ops.INT_METHODS:
             result = result.but(dtype="int", grad=False)
         return result
 
@@ -201,7 +197,7 @@ class Functions:
         counted = last in ("arange", "randint", "randperm", "tril_indices", "triu_indices")
         whole = counted and not has_keyword(node, "dtype") and all(a.dtype == "int" for a in args if a.kind == "number")
         given = _keyword(node, args, "dtype")
-        dtype = torch_api.DTYPE_KINDS.get(given.name or "") if given is not None else "int" if whole else None
+        dtype = dtypes.KINDS.get(given.name or "") if given is not None else "int" if whole else None
         size = node.args[0].value if node.args else None
         rank = 0 if isinstance(size, (cst.Tuple, cst.List)) and not size.elements else None
         return Value("tensor", device=where, dtype=dtype, rank=rank, origin="factory", grad=False, node=node)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.values.value import (
     ACCEL,
     CPU,
@@ -27,41 +27,14 @@ from torchlint.semantic.values.value import (
 if TYPE_CHECKING:
     from torchlint.semantic.values.calls import Calls
 
-_TUPLES = frozenset(["split", "chunk", "unbind", "topk", "sort", "tensor_split"])
-_DIM_TUPLES = frozenset(["max", "min", "median", "mode", "kthvalue", "cummax", "cummin"])
-_DTYPE_METHODS = {
-    "float": "float",
-    "double": "double",
-    "half": "half",
-    "bfloat16": "half",
-    "long": "int",
-    "int": "int",
-    "bool": "bool",
-    "short": "int",
-    "byte": "int",
-}
-SAME_RANK = frozenset(
-    (
-        "detach clone contiguous detach_ requires_grad_ abs exp log sqrt neg neg_ clamp clamp_ float double "
-        "half long int bool sigmoid tanh relu item_ mul div add sub mul_ div_ add_ sub_ square pow bfloat16 "
-        "pin_memory"
-    ).split()
-)
-_TENSOR_METHODS = (
-    torch_api.TENSOR_ONLY_METHODS | torch_api.REDUCTIONS | torch_api.BOOL_METHODS | torch_api.INT_METHODS | SAME_RANK
-) | frozenset(
-    (
-        "view reshape squeeze transpose flatten t split chunk unbind topk sort size type repeat repeat_interleave roll "
-        "flip tril triu new_empty round floor ceil sign softmax log_softmax index_fill cumprod diag einsum dot mv "
-        "type_as unfold fold where erf sin cos tan rsqrt reciprocal squeeze_ view_as baddbmm bmm outer"
-    ).split()
-)
+_SEVERAL = ops.having("method", "several")
+_SEVERAL_WITH_DIM = ops.having("reduce", "several-with-more")
+_CASTS = {method: dtypes.KINDS[f"torch.{dtype}"] for method, dtype in dtypes.CASTS.items()}
+SAME_RANK = ops.having("keeps-rank")
 
 
 # What of all things that can be moved to a device only tensors have.
-_OF_MOVED = (torch_api.REDUCTIONS | torch_api.INT_METHODS | SAME_RANK) & _TENSOR_METHODS - frozenset(
-    "float double half bfloat16 requires_grad_ int long bool pin_memory clone contiguous detach".split()
-)
+_OF_MOVED = ops.having("method", "pointwise") | ops.having("method", "reduce") | ops.INT_METHODS - ops.having("cast")
 
 
 def target_device(calls: Calls, node: cst.Call, args: list[Value]) -> str | None:
@@ -99,7 +72,7 @@ def tensor_method(calls: Calls, receiver: Value, name: str, node: cst.Call, args
         return number if name == "item" else Value("list", item=number)
     if name in ("size", "shape"):
         return INT if node.args else SHAPE
-    if name in torch_api.HOST_METHODS:
+    if name in ops.HOST_METHODS:
         return INT if name != "type" else receiver.but(node=None, dtype=None)
     if name == "backward":
         return NONE
@@ -107,9 +80,9 @@ def tensor_method(calls: Calls, receiver: Value, name: str, node: cst.Call, args
         return _batch_method(receiver, name)
     if name in ("detach", "detach_"):
         return receiver.but(grad=False, node=None)
-    if name in _DTYPE_METHODS:
-        return receiver.but(dtype=_DTYPE_METHODS[name], node=None)
-    if name in torch_api.NEW_METHODS:
+    if name in _CASTS:
+        return receiver.but(dtype=_CASTS[name], node=None)
+    if name in ops.having("new"):
         where = next(
             (
                 calls.device_of(v)
@@ -119,7 +92,7 @@ def tensor_method(calls: Calls, receiver: Value, name: str, node: cst.Call, args
             receiver.device,
         )
         return Value("tensor", device=where, origin="factory", grad=False)
-    if not name.islower() or (receiver.loose and name not in _TENSOR_METHODS):
+    if not name.islower() or (receiver.loose and name not in ops.METHODS):
         # Not a method of tensors: the "tensor" is some other thing that a model or a batch holds.
         return UNKNOWN
     return _computed(receiver, name, node, args)
@@ -127,34 +100,30 @@ def tensor_method(calls: Calls, receiver: Value, name: str, node: cst.Call, args
 
 def _computed(receiver: Value, name: str, node: cst.Call, args: list[Value]) -> Value:
     result = mix([receiver, *[a for a in args if a.tensor]]).but(dtype=computed_dtype(receiver.dtype, name))
-    if name in _TUPLES or (name in _DIM_TUPLES and (node.args and not (args and args[0].tensor))):
+    if name in _SEVERAL or (name in _SEVERAL_WITH_DIM and (node.args and not (args and args[0].tensor))):
         return Value("tuple", item=result.but(rank=None, node=None))
-    if name in torch_api.REDUCTIONS and not node.args:
+    if name in ops.REDUCTIONS and not node.args:
         result = result.but(rank=0)
     elif name not in SAME_RANK or any(a.kind not in ("tensor", "number", "bool") for a in args):
         result = result.but(rank=None)
-    if name in torch_api.BOOL_METHODS:
+    if name in ops.BOOL_METHODS:
         return result.but(dtype="bool", grad=False, node=None)
-    if name in torch_api.INT_METHODS:
+    if name in ops.INT_METHODS:
         return result.but(dtype="int", grad=False, node=None)
     return result.but(node=None)
 
 
-_WHOLE_RESULT = frozenset(
-    (
-        "abs neg clamp max min amax amin cumsum sum prod nansum view reshape squeeze unsqueeze flatten permute t "
-        "transpose contiguous clone detach detach_ expand repeat gather index_select masked_select flip roll cat stack"
-    ).split()
-)
+_KEEPS_WHOLE = ops.having("keeps-whole")
+_COUNTS = ops.having("counts")
 
 
 def computed_dtype(dtype: str | None, name: str) -> str | None:
     """Return the kind of dtype that an operation on a tensor of such a dtype gives."""
     if dtype not in ("int", "bool"):
         return None if name in ("type_as", "view_as_complex", "heaviside") else dtype
-    if name not in _WHOLE_RESULT:
+    if name not in _KEEPS_WHOLE:
         return None
-    return "int" if name in ("sum", "prod", "cumsum", "nansum") else dtype
+    return "int" if name in _COUNTS else dtype
 
 
 def _moved(calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[Value]) -> Value:
@@ -187,10 +156,10 @@ def plain_method(calls: Calls, receiver: Value, name: str, node: cst.Call, args:
         return {"item": NUMBER, "tolist": Value("list", item=NUMBER)}.get(name, NDARRAY)
     if kind == "number":
         return NUMBER
-    if kind == "bool" and (name in _DTYPE_METHODS or name == "type_as"):
+    if kind == "bool" and (name in _CASTS or name == "type_as"):
         # ``(labels == c).float()`` of operands not known: no Python bool has such a method.
         like = args[0] if name == "type_as" and args else UNKNOWN
-        return Value("tensor", device=like.device, dtype=_DTYPE_METHODS.get(name, like.dtype), origin=like.origin)
+        return Value("tensor", device=like.device, dtype=_CASTS.get(name, like.dtype), origin=like.origin)
     if kind == "str":
         return Value("list", item=STR) if name in ("split", "splitlines") else STR
     if kind == "shape":

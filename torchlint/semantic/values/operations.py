@@ -10,23 +10,15 @@ import libcst as cst
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.torch.ops import values
 from torchlint.semantic.values.inferred import inferred
 
 _PACKAGES = ("torch.nn.functional.", "torch.special.", "torch.linalg.", "torch.Tensor.", "torch.")
-_BINARY: dict[type[cst.BaseBinaryOp], str] = {
-    cst.MatrixMultiply: "matmul",
-    cst.Multiply: "mul",
-    cst.Divide: "div",
-    cst.Add: "add",
-    cst.Subtract: "sub",
-}
+_BINARY: dict[type[cst.BaseBinaryOp], str] = {getattr(cst, sign): name for name, sign in values("operator").items()}
 _AUGMENTED: dict[type[cst.BaseAugOp], str] = {
-    cst.MultiplyAssign: "mul",
-    cst.DivideAssign: "div",
-    cst.AddAssign: "add",
-    cst.SubtractAssign: "sub",
+    getattr(cst, f"{sign}Assign"): name for name, sign in values("operator").items()
 }
-_SYNONYMS = {"multiply": "mul", "divide": "div", "true_divide": "div", "subtract": "sub", "expit": "sigmoid"}
+_SYNONYMS = values("is")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantic.code.tree import Tree
-from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch import names as torch_names
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.value import ACCEL, BOOL, FLOAT, INT, STR, UNKNOWN, Value, join_all
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ _NOT_A_TENSOR = re.compile(
 )
 _MAX_SITES = 12
 # What arrays have as well, but no array is the input of a module.
-_ARRAY_USES = frozenset(("shape abs exp log sum mean pow sqrt max min any all float long t square clip").split())
-_TENSOR_USES = frozenset(("device", "dtype", "view", "reshape", "size", "unsqueeze", "detach"))
+_ARRAY_USES = ops.having("array")
+_TENSOR_USES = ops.having("weak")
 
 
 class Parameters:
@@ -113,7 +114,7 @@ def _framework_batch(values: Values, function: cst.FunctionDef) -> str | None:
     if cls is None:
         return None
     names = [p.name.value for p in function.params.params[1:]]
-    if function.name.value in torch_api.STEP_METHODS and names and values.scopes.is_lightning(cls):
+    if function.name.value in torch_names.STEP_METHODS and names and values.scopes.is_lightning(cls):
         return names[0]
     trainer = "inputs" in names and any(base.endswith("Trainer") for base in values.scopes.base_names(cls))
     return "inputs" if trainer and function.name.value in ("compute_loss", "training_step", "prediction_step") else None
@@ -172,7 +173,7 @@ def _used_as_tensor(values: Values, function: cst.FunctionDef) -> frozenset[str]
         assert isinstance(call, cst.Call)
         name = values.names.name(call.func)
         torch_function = (
-            name is not None and name.startswith("torch.") and name not in torch_api.NOT_TENSOR and not _factory(name)
+            name is not None and name.startswith("torch.") and name not in ops.NO_TENSOR and not _factory(name)
         )
         if torch_function or _self_module(values, call):
             out.update(arg.value.value for arg in call.args if isinstance(arg.value, cst.Name) and arg.keyword is None)
@@ -200,8 +201,8 @@ def _operands(node: cst.CSTNode) -> list[str]:
 
 def _factory(name: str) -> bool:
     return (
-        (name in torch_api.FACTORIES and not name.endswith("_like"))
-        or name in torch_api.DATA_FACTORIES
+        (name in ops.FACTORIES and not name.endswith("_like"))
+        or name in ops.DATA_FACTORIES
         or name.startswith(("torch.utils.", "torch.distributed.", "torch.cuda.", "torch.backends."))
     )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic.torch import api as torch_api
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.calls import Calls
 from torchlint.semantic.values.value import (
     ACCEL,
@@ -58,7 +58,7 @@ class Parts(Calls):
             return Value("dtype")
         if attr in ("ndim", "nbytes", "itemsize", "batch_size", "num_graphs"):
             return INT
-        if attr in torch_api.HOST_ATTRIBUTES:
+        if attr in ops.HOST_ATTRIBUTES:
             return BOOL
         if attr in ("data", "T", "mT", "H", "grad", "real", "imag"):
             return holder.but(grad=False if attr in ("data", "grad") else holder.grad, rank=None, loose=False)

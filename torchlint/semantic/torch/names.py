@@ -1,0 +1,91 @@
+"""Facts about torch, NumPy, Lightning, Accelerate and transformers, as tables. Data only.
+
+Sources: torch 2.13 signatures (checked by running, see the catalogue's [V] marks), the PyTorch documentation pages
+named beside the tables, and the frameworks' own documentation.
+"""
+
+from __future__ import annotations
+
+DATALOADER = "torch.utils.data.DataLoader"
+
+_CANONICAL = {
+    "torch.utils.data.dataloader.DataLoader": "torch.utils.data.DataLoader",
+    "torch.utils.data.dataset.TensorDataset": "torch.utils.data.TensorDataset",
+    "torch.utils.data.dataset.Dataset": "torch.utils.data.Dataset",
+    "torch.nn.parallel.DataParallel": "torch.nn.DataParallel",
+    "torch.nn.parallel.data_parallel.DataParallel": "torch.nn.DataParallel",
+    "torch.nn.parallel.distributed.DistributedDataParallel": "torch.nn.parallel.DistributedDataParallel",
+    "torch.nn.modules.module.Module": "torch.nn.Module",
+    "torch.nn.modules.Module": "torch.nn.Module",
+    "torch.nn.parameter.Parameter": "torch.nn.Parameter",
+    "torch.nn.modules.loss._Loss": "torch.nn.Module",
+    "torch.nn.modules.loss._WeightedLoss": "torch.nn.Module",
+    "torch.autograd.no_grad": "torch.no_grad",
+    "torch.autograd.grad_mode.no_grad": "torch.no_grad",
+    "torch.autograd.inference_mode": "torch.inference_mode",
+    "torch.autograd.set_grad_enabled": "torch.set_grad_enabled",
+    "torch.cuda.memory.empty_cache": "torch.cuda.empty_cache",
+    "torch.cuda.amp.autocast_mode.autocast": "torch.cuda.amp.autocast",
+    "torch.cuda.amp.autocast_mode.custom_fwd": "torch.cuda.amp.custom_fwd",
+    "torch.cuda.amp.autocast_mode.custom_bwd": "torch.cuda.amp.custom_bwd",
+    "torch.cuda.amp.grad_scaler.GradScaler": "torch.cuda.amp.GradScaler",
+    "torch.concat": "torch.cat",
+    "torch.concatenate": "torch.cat",
+    "torch.autograd.variable.Variable": "torch.autograd.Variable",
+}
+_PREFIXES = (
+    ("pytorch_lightning.", "lightning.pytorch."),
+    ("torch.functional.", "torch."),
+    ("numpy.core.", "numpy."),
+)
+
+
+def canonical(name: str) -> str:
+    """Return the documented spelling of a dotted name that torch or a framework exports twice."""
+    found = _CANONICAL.get(name)
+    if found is not None:
+        return found
+    if name == "pytorch_lightning":
+        return "lightning.pytorch"
+    for prefix, target in _PREFIXES:
+        if name.startswith(prefix):
+            return target + name[len(prefix) :]
+    return name
+
+
+_STAR_EXPORTS = {
+    "torch": frozenset(
+        ("tensor zeros ones empty full arange cat stack randn rand from_numpy no_grad device Tensor").split()
+    ),
+    "torch.nn": frozenset(("Module Linear Conv2d BatchNorm2d Parameter Sequential ModuleList DataParallel").split()),
+    "torch.utils.data": frozenset(["DataLoader", "Dataset", "TensorDataset", "Subset", "IterableDataset"]),
+}
+
+
+def exports(package: str, name: str) -> bool:
+    """Say whether ``from package import *`` is known to bind `name`."""
+    return name in _STAR_EXPORTS.get(package, ())
+
+
+NO_GRAD = frozenset(("torch.no_grad", "torch.inference_mode", "torch.autograd.inference_mode"))
+MODULE_BASES = frozenset(
+    (
+        "torch.nn.Module",
+        "lightning.pytorch.LightningModule",
+        "lightning.LightningModule",
+        "transformers.PreTrainedModel",
+        "lightning.pytorch.core.LightningModule",
+        "torch.jit.ScriptModule",
+        "transformers.modeling_utils.PreTrainedModel",
+    )
+)
+LIGHTNING_BASES = frozenset(
+    (
+        "lightning.pytorch.LightningModule",
+        "lightning.LightningModule",
+        "lightning.pytorch.core.LightningModule",
+        "lightning.pytorch.core.lightning.LightningModule",
+    )
+)
+DATASET_BASES = frozenset(("torch.utils.data.Dataset", "torch.utils.data.IterableDataset"))
+STEP_METHODS = frozenset(("training_step", "validation_step", "test_step", "predict_step"))
