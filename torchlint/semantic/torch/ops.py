@@ -304,7 +304,7 @@ isinf                     torch method compare finite
 isfinite                  torch method compare finite
 isposinf                  torch method compare finite
 isneginf                  torch method compare finite
-isin                      torch method compare
+isin                      torch compare
 signbit                   torch method compare
 sum                       torch method reduce keeps-whole counts array
 prod                      torch method reduce keeps-whole counts
