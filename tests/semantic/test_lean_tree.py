@@ -13,8 +13,10 @@ from typing import Any
 import libcst as cst
 import pytest
 
-from torchlint.engine import syntax
+from tests.engine.explaining import program, report
+from torchlint.engine import hits, syntax
 from torchlint.engine.analyse import analyse
+from torchlint.explain.counterfactual import World
 from torchlint.semantic.code import lean_tree as lean_trees
 from torchlint.semantic.code.lean_tree import UnreadableError, lean_tree
 from torchlint.semantic.code.spelling import Spelling, Unit, meant, spelled
@@ -229,4 +231,39 @@ def test_a_misread_file_is_left_to_libcst(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(lean_trees._UNARY, ast.USub, lean_trees.new.Plus)
     syntax._recent.clear()
     assert analyse(job(source)) == usual
+    assert syntax.left_to_libcst == {source}
+
+
+class _Once:
+    """What is misread when it is first asked, and as it was from then on."""
+
+    def __init__(self, usual: Any, text: str) -> None:
+        self.usual = usual
+        self.text = text
+
+    def __get__(self, holder: Any, _: Any) -> Any:
+        return lambda *given: self(holder, *given)
+
+    def __call__(self, *given: Any) -> Any:
+        text, self.text = self.text, ""
+        if text:
+            raise MisreadError(text)
+        return self.usual(*given)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), [(hits, "_valid"), (hits, "text_fix"), (World, "tell")], ids=["check", "fix", "explanation"]
+)
+def test_wherever_a_file_turns_out_to_be_misread_it_is_left_to_libcst(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str
+) -> None:
+    source, row = program("total = total + loss.item()", "rare")
+    source = source.replace("host = x.cpu()", "host = torch.zeros(3).to(device)")
+    monkeypatch.setattr(syntax, "left_to_libcst", set())
+    usual = report(source, row)
+    assert any(finding.fix is not None for finding in usual.findings)
+    assert usual.explanations
+    assert not syntax.left_to_libcst
+    monkeypatch.setattr(owner, name, _Once(getattr(owner, name), source))
+    assert report(source, row) == usual
     assert syntax.left_to_libcst == {source}
