@@ -10,8 +10,10 @@ documentation lists them all. A decorator says what a check looks at:
 - ``@rule.method("backward")``: calls of an attribute of one of these names;
 - ``@rule.on(cst.For)``: nodes of these types; ``about=`` is a cheap test of them.
 
-``runs=``, in ``Rule(...)`` for all checks or in a decorator for one, says how often the node has to run; for all but
-``"anywhere"`` a check does not see benchmark code nor error paths, and its hits say by themselves why the place is hot.
+``runs=``, in ``Rule(...)`` for all checks or in a decorator for one, says how often a place has
+to run; for all but ``"anywhere"`` the hits say by themselves why it is hot. Places in benchmark
+code (but for ``benchmarks=True``) and on the way to an exception are left out. All this holds for
+the node that a check is asked about and for the place that its hit points at.
 
 The parent process reads a rule file with `ast` and never imports it, so every argument of ``Rule(...)`` is a
 literal (design §4).
@@ -32,6 +34,7 @@ from torchlint.base.finding import Safety, Severity
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import arguments_of, keyword_argument, spare_statement
 from torchlint.semantic.code.guards import conditions_around, on_error_path
+from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.heat import COLD, Grade, Heat, Why, heat_of, may_be_hot
@@ -60,10 +63,8 @@ __all__ = [
     "deletion",
     "heat_of",
     "inferred",
-    "is_benchmark",
     "keyword_argument",
     "on_device",
-    "on_error_path",
     "one_sentence",
     "with_keyword",
 ]
@@ -161,7 +162,8 @@ class Hit:
         fix: what could be done, if anything.
         severity: overrides the rule's own, where the catalogue grades by context.
         message: replaces the rule's message, where the catalogue gives another sentence for a row.
-        why_hot: the chain that makes this place hot; by default, that of the node a check with ``runs=`` looks at.
+        why_hot: links that come before the chain that makes this place hot, which is added where
+            ``runs=`` is given.
     """
 
     node: cst.CSTNode
@@ -194,12 +196,12 @@ class Rule(Declaration):
         """The file's stem with dashes."""
         return self.module_name.rpartition(".")[2].replace("_", "-")
 
-    def call(self, *names: str, runs: str | None = None, benchmarks: bool | None = None) -> Callable[[C], C]:
+    def call(self, *names: str, runs: str | None = None, benchmarks: bool = False) -> Callable[[C], C]:
         """Mark a function as a check of calls of what has one of these dotted names, whatever a file calls it."""
         wanted = frozenset(names)
         return self.on(cst.Call, about=lambda m, n: m.name(n.func) in wanted, runs=runs, benchmarks=benchmarks)
 
-    def method(self, *names: str, runs: str | None = None, benchmarks: bool | None = None) -> Callable[[C], C]:
+    def method(self, *names: str, runs: str | None = None, benchmarks: bool = False) -> Callable[[C], C]:
         """Mark a function as a check of calls of an attribute of one of these names."""
 
         def about(_: Module, node: cst.Call) -> bool:
@@ -212,7 +214,7 @@ class Rule(Declaration):
         *node_types: type[cst.CSTNode],
         about: Callable[[Module, Any], object] | None = None,
         runs: str | None = None,
-        benchmarks: bool | None = None,
+        benchmarks: bool = False,
     ) -> Callable[[C], C]:
         """Mark a function as a check of these node types (exact types, no subclasses).
 
@@ -220,54 +222,58 @@ class Rule(Declaration):
             node_types: the types.
             about: what else the node must be: a cheap test, which is asked before how often the node runs.
             runs: how often the node must run, where that is not what the rule declares.
-            benchmarks: whether benchmark code counts; by default it does where a node counts anywhere.
+            benchmarks: whether benchmark code counts too.
         """
         often = runs or self.runs
-        measured = often == "anywhere" if benchmarks is None else benchmarks
+        first = about is not None or often not in ("anywhere", "once")
 
         def mark(check: C) -> C:
             @wraps(check)
             def guarded(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
                 if about is not None and not about(module, node):
                     return
-                heat = _enough(module, node, often)
-                if heat is None or (not measured and _measures(module, node, heat)):
+                if first and _counted(module, node, often, benchmarks) is None:
                     return
-                if often == "anywhere":
-                    yield from check(node, module)
-                elif not on_error_path(module, node):
-                    for hit in check(node, module):
-                        told = not isinstance(hit, Hit) or hit.why_hot  # what is no hit, the engine reports
-                        yield hit if told else replace(hit, why_hot=heat.why)
+                for hit in check(node, module):
+                    if not isinstance(hit, Hit) or not isinstance(hit.node, cst.CSTNode):
+                        yield hit  # The engine says what is wrong with it.
+                        continue
+                    there = _counted(module, hit.node, often, benchmarks)
+                    if there is not None and (first or _counted(module, node, often, benchmarks) is not None):
+                        yield replace(hit, why_hot=(*hit.why_hot, *there.why)) if there.why else hit
 
-            plain = about is None and measured and often == "anywhere"
-            self.checks.extend((node_type, check if plain else guarded) for node_type in node_types)
+            self.checks.extend((node_type, guarded) for node_type in node_types)
             return check
 
         return mark
 
 
 _ENOUGH: Mapping[str, Callable[[Heat], bool]] = {
+    "once": lambda heat: True,
     "sample": lambda heat: heat.grade >= Grade.SAMPLE,
     "hot": lambda heat: heat.hot,
+    "batch": lambda heat: heat.grade >= Grade.EVAL,
     "step": lambda heat: heat.step,
     "train": lambda heat: heat.train,
 }
+_UNBOUNDED = ("once", "sample")
+"""What `may_be_hot` says nothing of: it knows steps alone."""
 
 
-def _enough(module: Module, node: cst.CSTNode, runs: str) -> Heat | None:
-    """Return how often a node runs, where that is enough for a check with ``runs=``."""
-    if runs == "anywhere":
-        return COLD
-    if runs != "sample" and not may_be_hot(module, node):  # A bound that knows steps alone.
+def _counted(module: Module, node: cst.CSTNode, runs: str, benchmarks: bool) -> Heat | None:
+    """Return how often a place runs, of a loop its body; None where it does not count for a check."""
+    place: cst.CSTNode = node.body if isinstance(node, LOOPS) else node
+    heat = COLD
+    if runs != "anywhere":
+        if runs not in _UNBOUNDED and not may_be_hot(module, place):
+            return None
+        heat = heat_of(module, place)
+        if not _ENOUGH[runs](heat):
+            return None
+    around = (node, *(why.node for why in heat.why))
+    if not benchmarks and any(is_benchmark(module, each) for each in around):
         return None
-    heat = heat_of(module, node)
-    return heat if _ENOUGH[runs](heat) else None
-
-
-def _measures(module: Module, node: cst.CSTNode, heat: Heat) -> bool:
-    """Say whether a node is benchmark code, or hot because such code calls it."""
-    return any(is_benchmark(module, place) for place in (node, *(why.node for why in heat.why)))
+    return None if on_error_path(module, node) else heat
 
 
 def deletion(module: Module, node: cst.Call, safety: Safety, note: str) -> Fix | None:

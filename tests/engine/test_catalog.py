@@ -218,7 +218,7 @@ BREACHES = {
     "yields-to-itself": (swap('"TL104"', '"TL102"'), "not another rule's code"),
     "yields-to-a-name": (swap('"TL104"', '"host-copy"'), "not another rule's code"),
     "equivalence": (swap('"rng"', '"same"'), "must be one of bitwise, close, rng, opt-in"),
-    "runs": (swap("default=True", 'default=True, runs="often"'), "must be one of anywhere, sample, hot"),
+    "runs": (swap("default=True", 'default=True, runs="often"'), "must be one of anywhere, once, sample, hot"),
     "syntax": (swap("rule = Rule(", "rule = Rule(]"), "line"),
 }
 

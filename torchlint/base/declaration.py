@@ -17,7 +17,7 @@ from torchlint.base.finding import Severity
 CODE = re.compile(r"[A-Z]{2,5}\d{3}")
 EQUIVALENCES = ("bitwise", "close", "rng", "opt-in")
 """What the unsafe fix of a rule keeps of the results; a safe fix keeps every bit."""
-RUNS = ("anywhere", "sample", "hot", "step", "train")
+RUNS = ("anywhere", "once", "sample", "hot", "batch", "step", "train")
 """How often a line has to run for a check to look at it, see `Declaration`."""
 T = TypeVar("T")
 
@@ -82,10 +82,11 @@ class Declaration:
         equivalence: what the unsafe fix keeps of the results, for `torchlint verify`:
             ``"bitwise"``, ``"close"`` (rounding may differ), ``"rng"`` (other random numbers of the
             same distribution) or ``"opt-in"`` (they change by design).
-        runs: how often a line has to run for the checks to look at it: ``"anywhere"`` (it need
-            not), ``"sample"`` (for every sample, or more often), ``"hot"`` (every training step,
-            evaluation batch or forward pass), ``"step"`` (every step that trains, or forward
-            pass) or ``"train"`` (every training step).
+        runs: how often a place has to run for the checks to find it: ``"anywhere"`` (it is not
+            asked), ``"once"`` (it costs each time, and findings say why it runs often), ``"sample"``
+            (for every sample, or more often), ``"hot"`` (every training step, evaluation batch or
+            forward pass), ``"batch"`` (every training step or evaluation batch), ``"step"`` (every
+            step that trains, or forward pass) or ``"train"`` (every training step).
     """
 
     code: str

@@ -110,7 +110,7 @@ rule = Rule(
 )
 
 
-@rule.call(*_GRADCHECK, runs="train", benchmarks=True)
+@rule.call(*_GRADCHECK, runs="train")
 def check_gradcheck(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not on_demand(module, node):
         yield Hit(node, {"name": (module.name(node.func) or "").rpartition(".")[2]}, message=_CHECKED)

@@ -118,20 +118,23 @@ def check_assignment(node: cst.Assign, module: Module) -> Iterator[Hit]:
                 yield from _switched(module, place, index.value, node.value, node if alone else None)
 
 
-@rule.on(cst.Call)
+@rule.call("os.environ.setdefault", "os.putenv")
 def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
-    name, home = module.name(node.func), module.small_statement(node)
-    if name in ("os.environ.setdefault", "os.putenv") and len(node.args) == 2:
+    if len(node.args) == 2:
+        home = module.small_statement(node)
         alone = isinstance(home, cst.Expr) and home.value is node
         yield from _switched(module, node, node.args[0].value, node.args[1].value, home if alone else None)
-    elif name == "os.environ.update":
-        for arg in node.args:
-            if arg.keyword is not None:
-                yield from _switched(module, arg, cst.SimpleString(f'"{arg.keyword.value}"'), arg.value)
-            elif isinstance(arg.value, cst.Dict):
-                for pair in arg.value.elements:
-                    if isinstance(pair, cst.DictElement):
-                        yield from _switched(module, pair.key, pair.key, pair.value)
+
+
+@rule.call("os.environ.update")
+def check_update(node: cst.Call, module: Module) -> Iterator[Hit]:
+    for arg in node.args:
+        if arg.keyword is not None:
+            yield from _switched(module, arg, cst.SimpleString(f'"{arg.keyword.value}"'), arg.value)
+        elif isinstance(arg.value, cst.Dict):
+            for pair in arg.value.elements:
+                if isinstance(pair, cst.DictElement):
+                    yield from _switched(module, pair.key, pair.key, pair.value)
 
 
 def _switched(

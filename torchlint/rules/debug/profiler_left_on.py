@@ -97,7 +97,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import reads_of
@@ -129,19 +128,25 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.call(*_TORCH)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    name = module.name(node.func)
-    if name in _AUTOGRAD and not is_benchmark(module, node):
-        foreign = next((a for a in node.args if a.keyword is not None and a.keyword.value in _FOREIGN), None)
-        if foreign is not None and foreign.keyword is not None:
-            yield Hit(node, {"name": foreign.keyword.value}, message=_ERROR, severity=Severity.ERROR)
-            return
+    yield from _torch(module, node)
+
+
+@rule.call(*_AUTOGRAD)
+def check_autograd(node: cst.Call, module: Module) -> Iterator[Hit]:
+    foreign = next((a.keyword.value for a in node.args if a.keyword is not None and a.keyword.value in _FOREIGN), "")
+    if foreign:
+        yield Hit(node, {"name": foreign}, message=_ERROR, severity=Severity.ERROR)
+    else:
         yield from _use_cuda(module, node)
-    if name in _TORCH or name in _AUTOGRAD:
         yield from _torch(module, node)
-    elif name in _OTHERS and _watched(module, node) and not on_demand(module, node):
-        yield Hit(node, {"name": name}, message=_OTHER)
+
+
+@rule.call(*_OTHERS)
+def check_other(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if _watched(module, node) and not on_demand(module, node):
+        yield Hit(node, {"name": module.name(node.func) or ""}, message=_OTHER)
 
 
 @rule.on(cst.Decorator)

@@ -124,7 +124,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.BinaryOperation)
+@rule.on(cst.BinaryOperation, benchmarks=True)
 def check(node: cst.BinaryOperation, module: Module) -> Iterator[Hit]:
     if not isinstance(node.operator, cst.Subtract) or not isinstance(node.right, cst.Name):
         return

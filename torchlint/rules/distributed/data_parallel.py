@@ -89,7 +89,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.scopes import base_names, local_class
 from torchlint.semantic.time.loops import is_step
@@ -114,17 +113,19 @@ rule = Rule(
 )
 
 
+@rule.call(*_TRAINERS)
+def check_strategy(node: cst.Call, module: Module) -> Iterator[Hit]:
+    strategy = keyword_argument(module, node, "strategy")
+    if isinstance(strategy, cst.SimpleString) and strategy.raw_value == "dp":
+        edit = Replace(strategy, cst.SimpleString('"ddp"'))
+        yield Hit(strategy, message=_STRATEGY, fix=Fix((edit,), Safety.SUGGESTION, "Train with DDP"))
+
+
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     name = module.name(node.func)
-    if name in _TRAINERS:
-        strategy = keyword_argument(module, node, "strategy")
-        if isinstance(strategy, cst.SimpleString) and strategy.raw_value == "dp":
-            edit = Replace(strategy, cst.SimpleString('"ddp"'))
-            yield Hit(strategy, message=_STRATEGY, fix=Fix((edit,), Safety.SUGGESTION, "Train with DDP"))
-        return
     wraps = name == "torch.nn.DataParallel" or _subclass(module, node)
-    if not (wraps or name in _FUNCTIONS) or is_benchmark(module, node) or _unwrapped(module, node):
+    if not (wraps or name in _FUNCTIONS) or _unwrapped(module, node):
         return
     if wraps and _one_device(module, node):
         yield Hit(node, severity=Severity.INFO, message=_ONE_DEVICE)

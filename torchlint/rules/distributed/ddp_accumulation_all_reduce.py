@@ -96,11 +96,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import contexts_around
 from torchlint.semantic.data.replicas import accumulation_in, is_replica, runs_replica
-from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.values.inferred import framework_moves_batches
 
 _BACKWARD = frozenset(("backward", "scale", "mean", "sum"))
@@ -120,21 +118,21 @@ rule = Rule(
 )
 
 
-@rule.on(cst.For, cst.While)
+@rule.on(cst.For, cst.While, runs="once")
 def check(node: cst.For | cst.While, module: Module) -> Iterator[Hit]:
     if "no_sync" in module.text or "require_backward_grad_sync" in module.text or framework_moves_batches(module):
         return
     found = accumulation_in(module, node)
-    if found is None or _one(module, found.period) or is_benchmark(module, node) or not runs_replica(module, node):
+    if found is None or _one(module, found.period) or not runs_replica(module, node):
         return
     if not any(_accumulates(call) for backward in found.backwards for call in contexts_around(module, backward)):
-        yield Hit(found.backwards[0], why_hot=heat_of(module, found.backwards[0]).why)
+        yield Hit(found.backwards[0])
 
 
 @rule.on(cst.With)
 def check_context(node: cst.With, module: Module) -> Iterator[Hit]:
     model = next((m for item in node.items for m in _no_sync(module, item.item)), None)
-    if model is None or not is_replica(module, model) or is_benchmark(module, node):
+    if model is None or not is_replica(module, model):
         return
     calls = [c for c in module.within(node.body, cst.Call) if isinstance(c, cst.Call)]
     backward = next((c for c in calls if _method(c) == "backward"), None)

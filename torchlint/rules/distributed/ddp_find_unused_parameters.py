@@ -93,7 +93,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.scopes import local_class, method_of
@@ -124,19 +123,21 @@ rule = Rule(
 )
 
 
+@rule.call(*_TRAINERS)
+def check_strategy(node: cst.Call, module: Module) -> Iterator[Hit]:
+    strategy = keyword_argument(module, node, "strategy")
+    if isinstance(strategy, cst.SimpleString) and strategy.raw_value == _STRATEGY and _trained(module):
+        edit = Replace(strategy, cst.SimpleString('"ddp"'))
+        yield Hit(strategy, fix=Fix((edit,), Safety.SUGGESTION, "Use the plain ddp strategy"))
+
+
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if module.name(node.func) in _TRAINERS:
-        strategy = keyword_argument(module, node, "strategy")
-        if isinstance(strategy, cst.SimpleString) and strategy.raw_value == _STRATEGY and _trained(module):
-            edit = Replace(strategy, cst.SimpleString('"ddp"'))
-            yield Hit(strategy, fix=Fix((edit,), Safety.SUGGESTION, "Use the plain ddp strategy"))
-        return
     search, static = (
         keyword_argument(module, node, "find_unused_parameters"),
         keyword_argument(module, node, "static_graph"),
     )
-    if not _is_true(search) or _is_true(static) or is_benchmark(module, node):
+    if not _is_true(search) or _is_true(static):
         return
     if (module.name(node.func) in _STRATEGIES and _trained(module)) or _wraps(module, node):
         kept = [arg for arg in node.args if arg.value is not search]

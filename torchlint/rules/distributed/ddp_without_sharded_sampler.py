@@ -135,7 +135,7 @@ rule = Rule(
 )
 
 
-@rule.call(_LOADER, *_SHARDED, benchmarks=False)
+@rule.call(_LOADER, *_SHARDED)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if framework_moves_batches(module):
         return

@@ -102,7 +102,7 @@ rule = Rule(
 )
 
 
-@rule.call(*_INIT, benchmarks=False)
+@rule.call(*_INIT)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     backend = arguments_of(module, node, _INIT[0]).value("backend")
     if not isinstance(backend, cst.SimpleString) or backend.raw_value.lower() != "gloo":

@@ -121,7 +121,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call, about=makes_training_arguments, benchmarks=False)
+@rule.on(cst.Call, about=makes_training_arguments)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if any(arg.star for arg in node.args):
         return

@@ -96,7 +96,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call, about=makes_training_arguments, benchmarks=False)
+@rule.on(cst.Call, about=makes_training_arguments)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     steps, strategy = keyword_argument(module, node, "max_steps"), keyword_argument(module, node, "logging_strategy")
     if isinstance(steps, cst.Integer) and steps.evaluated_value <= _SMOKE:

@@ -99,7 +99,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call, about=makes_lightning_trainer, benchmarks=False)
+@rule.on(cst.Call, about=makes_lightning_trainer)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if _for_debugging(module, node):
         return

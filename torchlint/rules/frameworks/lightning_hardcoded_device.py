@@ -111,7 +111,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call, about=in_lightning, benchmarks=False)
+@rule.on(cst.Call, about=in_lightning)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not _has_self(module, node):
         return

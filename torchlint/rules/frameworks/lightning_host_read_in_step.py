@@ -99,8 +99,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety
-from torchlint.semantic.code.benchmarks import is_benchmark
-from torchlint.semantic.code.guards import on_error_path
 from torchlint.semantic.data.frameworks import lightning_step, logged_by, read_as_number, steers
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.time.heat import heat_of
@@ -117,6 +115,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b"ightning",),
+    runs="once",
 )
 
 
@@ -124,14 +123,12 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     tensor = _tensor(module, node)
     step = lightning_step(module, node) if tensor is not None else None
-    if tensor is None or step is None or "predict" in step or is_benchmark(module, node):
+    if tensor is None or step is None or "predict" in step or steers(module, node):
         return
-    if on_error_path(module, node) or steers(module, node):
-        return
-    log, heat = logged_by(module, node), heat_of(module, node)
+    log = logged_by(module, node)
     fix = _logged(node, tensor) if log is not None else _kept(module, node, tensor)
     words = {"expr": module.code(node), "step": step}
-    yield Hit(node, words, fix, message=_LOGGED if log is not None else None, why_hot=heat.why)
+    yield Hit(node, words, fix, message=_LOGGED if log is not None else None)
 
 
 def _tensor(module: Module, node: cst.Call) -> cst.BaseExpression | None:

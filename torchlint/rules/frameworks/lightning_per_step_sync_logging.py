@@ -93,10 +93,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.data.frameworks import lightning_step
-from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import number_of
 from torchlint.semantic.values.accelerator import makes_lightning_trainer
 
@@ -111,29 +109,21 @@ rule = Rule(
     default=False,
     triggers=(b"sync_dist", b"prog_bar"),
     equivalence="opt-in",
+    runs="once",
 )
 
 
-@rule.on(cst.Call)
+@rule.method("log", "log_dict")
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    match node.func:
-        case cst.Attribute(value=cst.Name("self"), attr=cst.Name("log" | "log_dict")):
-            pass
-        case _:
-            return
+    own = isinstance(node.func, cst.Attribute) and _is(node.func.value, "self")
     step = keyword_argument(module, node, "on_step")
-    if (
-        lightning_step(module, node) != "training_step"
-        or is_benchmark(module, node)
-        or (step is not None and not _is(step, "True"))
-    ):
+    if not own or lightning_step(module, node) != "training_step" or (step is not None and not _is(step, "True")):
         return
-    why = heat_of(module, node).why
     bar, sync = keyword_argument(module, node, "prog_bar"), keyword_argument(module, node, "sync_dist")
     if bar is not None and _is(bar, "True") and not _calm_bar(module):
-        yield Hit(bar, fix=_off(bar, "Leave the progress bar alone"), why_hot=why)
+        yield Hit(bar, fix=_off(bar, "Leave the progress bar alone"))
     if sync is not None and _is(sync, "True") and not _alone(module) and not _monitored(module, node):
-        yield Hit(sync, fix=_off(sync, "Reduce once per epoch"), message=_SYNC, why_hot=why)
+        yield Hit(sync, fix=_off(sync, "Reduce once per epoch"), message=_SYNC)
 
 
 def _is(node: cst.CSTNode | None, word: str) -> bool:

@@ -77,7 +77,7 @@ import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
 from torchlint.semantic.code.calls import keyword_argument
-from torchlint.semantic.code.guards import conditions_around, on_error_path
+from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.versions import version_guarded
 from torchlint.semantic.values.accelerator import makes_lightning_trainer
@@ -139,9 +139,9 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.on(cst.Call, about=makes_lightning_trainer, benchmarks=True)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not makes_lightning_trainer(module, node) or mentions(module, _VERSION_1) or _for_a_version(module, node):
+    if mentions(module, _VERSION_1) or _for_a_version(module, node):
         return
     for arg in node.args:
         name = arg.keyword.value if arg.keyword is not None else ""
@@ -158,9 +158,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _for_a_version(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether a condition on Lightning's version, or a handler of an error, chooses this call."""
+    """Say whether a condition on Lightning's version, chooses this call."""
     around = (_VERSION.search(module.code(test, 200)) for test, _ in conditions_around(module, node))
-    return any(around) or version_guarded(module, node) or on_error_path(module, node)
+    return any(around) or version_guarded(module, node)
 
 
 def _text(node: cst.CSTNode | None) -> str:

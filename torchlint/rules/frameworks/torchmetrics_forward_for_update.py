@@ -80,7 +80,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.bindings import binds_globally
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of
@@ -107,11 +106,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not node.args or not _unused(module, node):
         return
     made = metric_of(module, node.func)
-    if (
-        made is None
-        or (module.name(made.func) or "").rpartition(".")[2] in _OTHER_FORWARD
-        or is_benchmark(module, node)
-    ):
+    if made is None or (module.name(made.func) or "").rpartition(".")[2] in _OTHER_FORWARD:
         return
     if keyword_argument(module, made, "dist_sync_on_step") is not None or _logged(module, node.func):
         return

@@ -76,7 +76,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.data.token_maps import token_map_of
 
@@ -98,10 +97,8 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if keyword_argument(module, node, "batched") is not None or is_benchmark(module, node):
-        return
     found = token_map_of(module, node)
-    if found is None:
+    if found is None or keyword_argument(module, node, "batched") is not None:
         return
     fix = None
     if found.plain and not any(

@@ -90,7 +90,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Severity
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.data.samples import loaders_running, sample_role, worker_count
 from torchlint.semantic.device.transfers import transfer_of
@@ -118,7 +117,7 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not _on_device(module, node) or is_benchmark(module, node):
+    if not _on_device(module, node):
         return
     role = sample_role(module, node)
     if role is None:

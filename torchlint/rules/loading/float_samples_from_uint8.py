@@ -110,7 +110,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of
@@ -146,12 +145,7 @@ rule = Rule(
 
 @rule.on(cst.Return)
 def check_sample(node: cst.Return, module: Module) -> Iterator[Hit]:
-    if (
-        node.value is None
-        or not on_accelerator(module)
-        or is_benchmark(module, node)
-        or sample_role(module, node) != "sample"
-    ):
+    if node.value is None or not on_accelerator(module) or sample_role(module, node) != "sample":
         return
     parts: list[cst.BaseExpression] = [node.value]
     if isinstance(node.value, (cst.Tuple, cst.List, cst.Dict)):
@@ -164,12 +158,7 @@ def check_sample(node: cst.Return, module: Module) -> Iterator[Hit]:
 
 @rule.on(cst.Call)
 def check_pipeline(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if (
-        not on_accelerator(module)
-        or not _COMPOSE.match(module.name(node.func) or "")
-        or is_benchmark(module, node)
-        or not node.args
-    ):
+    if not on_accelerator(module) or not _COMPOSE.match(module.name(node.func) or "") or not node.args:
         return
     steps = node.args[0].value
     if not isinstance(steps, cst.List) or not _transforms_dataset(module, node):

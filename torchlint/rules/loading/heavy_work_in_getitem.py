@@ -115,10 +115,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Severity
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import writes_of
-from torchlint.semantic.code.guards import conditions_around, on_error_path
+from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.data.datasets import does_work
 from torchlint.semantic.data.samples import is_fixed, sample_role
 
@@ -151,7 +150,7 @@ rule = Rule(
 def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
     name = module.name(node.func) or (f".{node.func.attr.value}" if isinstance(node.func, cst.Attribute) else "")
     reads, handle, compose = _READS.match(name), _HANDLES.match(name), _COMPOSE.match(name)
-    if not (reads or handle or compose or _MODELS.search(name)) or is_benchmark(module, node):
+    if not (reads or handle or compose or _MODELS.search(name)):
         return
     role = sample_role(module, node)
     function = module.function(node)
@@ -168,7 +167,7 @@ def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
 @rule.on(cst.Subscript)
 def check_row(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     frame = node.value
-    if not isinstance(frame, cst.Attribute) or frame.attr.value not in ("iloc", "loc") or is_benchmark(module, node):
+    if not isinstance(frame, cst.Attribute) or frame.attr.value not in ("iloc", "loc"):
         return
     function = module.function(node)
     if function is None or sample_role(module, node) != "sample" or does_work(module, function) is True:
@@ -196,9 +195,7 @@ def _kept(module: Module, node: cst.Call, function: cst.FunctionDef) -> bool:
     """Say whether a decorator or a condition spares later samples the work."""
     if any("cache" in module.code(decorator.decorator) for decorator in function.decorators):
         return True
-    return any(not is_fixed(module, test, function) for test, _ in conditions_around(module, node)) or on_error_path(
-        module, node
-    )
+    return any(not is_fixed(module, test, function) for test, _ in conditions_around(module, node))
 
 
 def _opened(module: Module, file: cst.Name, function: cst.FunctionDef) -> list[cst.Call]:

@@ -86,7 +86,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Severity
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.scopes import base_names, method_of
 from torchlint.semantic.data.samples import loaders_of, worker_count
@@ -116,7 +115,7 @@ rule = Rule(
 
 @rule.on(cst.FunctionDef)
 def check(node: cst.FunctionDef, module: Module) -> Iterator[Hit]:
-    if node.name.value != "__iter__" or is_benchmark(module, node):
+    if node.name.value != "__iter__":
         return
     classes = [cls for cls in _streams(module, node) if not _shares(module, cls)]
     starting = [loader for cls in classes for loader in loaders_of(module, cls) if _starts(module, loader)]

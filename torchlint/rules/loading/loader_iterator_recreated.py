@@ -85,9 +85,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Severity
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.flow import reads_of, writes_of
-from torchlint.semantic.code.guards import conditions_around, on_error_path, throttled
+from torchlint.semantic.code.guards import conditions_around, throttled
 from torchlint.semantic.data.loaders import loader_loops
 from torchlint.semantic.data.samples import is_fixed, worker_count
 from torchlint.semantic.time.heat import heat_of
@@ -109,24 +108,13 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
-def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    name = module.name(node.func)
-    if is_benchmark(module, node):
+@rule.call("builtins.iter", runs="once")
+def check_iterated(node: cst.Call, module: Module) -> Iterator[Hit]:
+    loader = node.args[0].value if len(node.args) == 1 else None
+    if loader is None or inferred(module, loader).kind != "loader":
         return
-    if name == _LOADER:
-        yield from _built(module, node)
-    elif name == "builtins.iter" and len(node.args) == 1 and _is_loader(module, node.args[0].value):
-        yield from _iterated(module, node, node.args[0].value)
-
-
-def _is_loader(module: Module, node: cst.BaseExpression) -> bool:
-    return inferred(module, node).kind == "loader"
-
-
-def _iterated(module: Module, node: cst.Call, loader: cst.BaseExpression) -> Iterator[Hit]:
-    loops, heat = module.loops(node), heat_of(module, node)
-    if not _takes_one(module, node) or on_error_path(module, node) or (not loops and not heat.hot):
+    loops = module.loops(node)
+    if not _takes_one(module, node) or (not loops and not heat_of(module, node).hot):
         return
     if loops and (
         not is_fixed(module, loader, loops[0]) or throttled(module, node, loops[0]) or _ends(module, node, loops[0])
@@ -139,7 +127,7 @@ def _iterated(module: Module, node: cst.Call, loader: cst.BaseExpression) -> Ite
         "workers": " (and its workers)" if workers else "",
         "when": "every epoch" if epoch else "in every pass of this loop" if loops else "every step",
     }
-    yield Hit(node, words, severity=Severity.INFO if epoch or workers == 0 else None, why_hot=heat.why)
+    yield Hit(node, words, severity=Severity.INFO if epoch or workers == 0 else None)
 
 
 def _takes_one(module: Module, node: cst.Call) -> bool:
@@ -178,25 +166,38 @@ def _ends(module: Module, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
     return False
 
 
-def _built(module: Module, node: cst.Call) -> Iterator[Hit]:
-    function, loops, heat = module.function(node), module.loops(node), heat_of(module, node)
-    if function is not None and function.name.value.endswith("forward"):
-        if module.class_of(function) is not None and not any(conditions_around(module, node)):
-            words = {"when": "in every forward pass", "workers": ""}
-            yield Hit(node, words, message=_BUILT)
+@rule.call(_LOADER, runs="hot")
+def check_built_in_step(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if _repeating(module, node) is not None:
+        yield Hit(node, {"when": "in every step", "workers": ""}, message=_BUILT)
+
+
+@rule.call(_LOADER)
+def check_built(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find loaders that a forward pass builds, or a loop over epochs."""
+    if _in_forward(module, node):
+        if not any(conditions_around(module, node)):
+            yield Hit(node, {"when": "in every forward pass", "workers": ""}, message=_BUILT)
         return
-    loop = loops[0] if loops else None
+    loop = _repeating(module, node)
+    if loop is None or heat_of(module, node).hot or loop_kind(module, loop) is not LoopKind.EPOCH:
+        return
+    if any(module.is_within(each, loop) for each in loader_loops(module, node)):
+        yield Hit(node, {"when": "in every epoch", "workers": ", with persistent_workers=True"}, message=_BUILT)
+
+
+def _in_forward(module: Module, node: cst.Call) -> bool:
+    function = module.function(node)
+    return function is not None and function.name.value.endswith("forward") and module.class_of(function) is not None
+
+
+def _repeating(module: Module, node: cst.Call) -> cst.CSTNode | None:
+    """Return the loop around a loader with workers that builds the same one again in each pass."""
+    loop = next(iter(module.loops(node)), None)
     if loop is None or throttled(module, node, loop) or _ends(module, node, loop) or not worker_count(module, node):
-        return
+        return None
     same = all(is_fixed(module, arg.value, loop) for arg in node.args) and not any(arg.star for arg in node.args)
-    if not same or _new_run(module, loop):
-        return
-    used = any(module.is_within(each, loop) for each in loader_loops(module, node))
-    if heat.hot:
-        yield Hit(node, {"when": "in every step", "workers": ""}, message=_BUILT, why_hot=heat.why)
-    elif used and loop_kind(module, loop) is LoopKind.EPOCH:
-        words = {"when": "in every epoch", "workers": ", with persistent_workers=True"}
-        yield Hit(node, words, message=_BUILT)
+    return None if not same or _in_forward(module, node) or _new_run(module, loop) else loop
 
 
 def _new_run(module: Module, loop: cst.CSTNode) -> bool:

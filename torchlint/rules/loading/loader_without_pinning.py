@@ -120,7 +120,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call, about=makes_loader, benchmarks=False)
+@rule.on(cst.Call, about=makes_loader)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if pins_memory(module, node) is not False:
         return

@@ -125,7 +125,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call, about=makes_loader, benchmarks=False)
+@rule.on(cst.Call, about=makes_loader)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     bound = arguments_of(module, node, _LOADER)
     workers = bound.value("num_workers")

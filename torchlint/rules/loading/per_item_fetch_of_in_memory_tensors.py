@@ -99,7 +99,7 @@ rule = Rule(
 )
 
 
-@rule.call(_LOADER, benchmarks=False)
+@rule.call(_LOADER)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     bound = arguments_of(module, node, _LOADER)
     size, dataset = bound.value("batch_size"), bound.value("dataset")

@@ -74,13 +74,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity, one_sentence, with_keyword
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.bindings import meaning_of
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.data.arrays import arrays_in, is_array, joined_afresh, made_with, stackable
 from torchlint.semantic.device.exact_dtypes import named_dtype
-from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.uses.observers import hooks_operations, minds_warnings, replaced
 
 _DTYPES = {
@@ -112,15 +110,13 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.call("torch.tensor", "torch.as_tensor", *(f"torch.{name}" for name in _DTYPES))
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    first = node.args[0] if node.args else None
+    if first is None or first.star:
+        return
     name = (module.name(node.func) or "").removeprefix("torch.")
     legacy = _DTYPES.get(name)
-    if not (legacy or name in ("tensor", "as_tensor")) or not node.args or is_benchmark(module, node):
-        return
-    first = node.args[0]
-    if first.star:
-        return
     words = {"call": f"torch.{name}"}
     listed = _listed(module, first.value)
     if listed is not None:
@@ -129,13 +125,16 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     elif arrays_in(module, first.value):
         words |= {"what": "a list of arrays", "remedy": "np.stack first"}
         yield Hit(node, words, _fix_stack(module, node, legacy))
-    elif name == "tensor" and len(node.args) == 1 and joined_afresh(module, first.value):
-        heat = heat_of(module, node)
-        if heat.grade >= Grade.SAMPLE:
+
+
+@rule.call("torch.tensor", runs="sample")
+def check_joined(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find arrays that were just joined, which a tensor may take as they are."""
+    match node:
+        case cst.Call(func=cst.Attribute(), args=[cst.Arg(star="", value=data)]) if joined_afresh(module, data):
             new = node.with_changes(func=cst.Attribute(_torch(node), cst.Name("from_numpy")))
             fix = Fix((Replace(node, new),), Safety.UNSAFE, "Share the array's memory", _SHARED)
-            if isinstance(node.func, cst.Attribute):
-                yield Hit(node, fix=fix, severity=Severity.INFO, message=_MESSAGE, why_hot=heat.why)
+            yield Hit(node, fix=fix, severity=Severity.INFO, message=_MESSAGE)
 
 
 def _listed(module: Module, data: cst.BaseExpression) -> cst.BaseExpression | None:

@@ -120,7 +120,7 @@ rule = Rule(
 )
 
 
-@rule.call(_LOADER, benchmarks=False)
+@rule.call(_LOADER)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not worker_count(module, node):
         return

@@ -83,9 +83,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Safety, Severity, deletion
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import keyword_argument
-from torchlint.semantic.code.guards import on_error_path
 from torchlint.semantic.data.replicas import saves_memory
 from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.time.loops import LoopKind, loop_kind
@@ -110,27 +108,27 @@ rule = Rule(
     default=True,
     triggers=(b"empty_cache", b"clear_device_cache"),
     equivalence="bitwise",
+    runs="once",
 )
 
 
-@rule.on(cst.Call)
-def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+@rule.on(cst.Call, runs="anywhere")
+def check_setting(node: cst.Call, module: Module) -> Iterator[Hit]:
     setting = keyword_argument(module, node, "torch_empty_cache_steps")
-    if isinstance(setting, cst.Integer):
-        if int(setting.value.replace("_", ""), 0) == 1:
-            yield Hit(setting, message=_SETTING)
-        return
-    name = module.name(node.func)
-    if name not in _CALLS or is_benchmark(module, node) or on_error_path(module, node):
-        return
-    heat = heat_of(module, node)
-    if any(is_benchmark(module, why.node) for why in heat.why) or saves_memory(module, node):
+    if isinstance(setting, cst.Integer) and int(setting.value.replace("_", ""), 0) == 1:
+        yield Hit(setting, message=_SETTING)
+
+
+@rule.call(*_CALLS)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    heat, words = heat_of(module, node), {"name": module.name(node.func) or ""}
+    if saves_memory(module, node):
         return
     if heat.grade is Grade.EPOCH:
         if not _whole_training(module, node):
-            yield Hit(node, {"name": name}, severity=Severity.INFO, message=_EPOCH, why_hot=heat.why)
+            yield Hit(node, words, severity=Severity.INFO, message=_EPOCH)
     elif heat.hot:
-        yield Hit(node, {"name": name}, fix=deletion(module, node, Safety.UNSAFE, _NOTE), why_hot=heat.why)
+        yield Hit(node, words, fix=deletion(module, node, Safety.UNSAFE, _NOTE))
 
 
 def _whole_training(module: Module, node: cst.Call) -> bool:

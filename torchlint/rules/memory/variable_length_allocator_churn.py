@@ -91,7 +91,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.data.loaders import batches_go_to, loader_role
@@ -122,7 +121,7 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not (module.name(node.func) == _PAD or _longest(module, node)) or mentions(module, _HANDLED):
         return
-    if not _collates(module, node) or _only_evaluates(module, node) or is_benchmark(module, node):
+    if not _collates(module, node) or _only_evaluates(module, node):
         return
     if _trains_on_cuda(module):
         yield Hit(node)

@@ -76,7 +76,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety, Severity
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.reaching import definitions_of, sole_use, uses_of
@@ -120,17 +119,19 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.call(*_MAKERS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    maker = module.name(node.func) in _MAKERS
-    if not (maker or _to_double(module, node)) or is_benchmark(module, node) or mentions(module, _POLICY):
+    if not node.args or not _is_float64(module, node.args[0].value, _DEPTH) or mentions(module, _POLICY):
         return
-    if maker and node.args and _is_float64(module, node.args[0].value, _DEPTH):
-        if keyword_argument(module, node, "dtype") is None and _goes_to_device(module, node, _DEPTH):
-            fix = Fix((Append(node, ".float()"),), Safety.UNSAFE, "Cast to float32 before the copy", _NOTE)
-            direct = isinstance(module.parent(node), cst.Attribute)
-            yield Hit(node, {"expr": module.code(node)}, fix=fix if direct else None)
-    elif _to_double(module, node) and _in_forward(module, node):
+    if keyword_argument(module, node, "dtype") is None and _goes_to_device(module, node, _DEPTH):
+        fix = Fix((Append(node, ".float()"),), Safety.UNSAFE, "Cast to float32 before the copy", _NOTE)
+        direct = isinstance(module.parent(node), cst.Attribute)
+        yield Hit(node, {"expr": module.code(node)}, fix=fix if direct else None)
+
+
+@rule.method("double", "to", "type")
+def check_explicit(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if _to_double(module, node) and _in_forward(module, node) and not mentions(module, _POLICY):
         yield Hit(node, {"expr": module.code(node)}, severity=Severity.INFO, message=_EXPLICIT)
 
 
@@ -202,10 +203,8 @@ def _cast(module: Module, node: cst.Call) -> bool:
 
 
 def _to_double(module: Module, node: cst.Call) -> bool:
-    if not isinstance(node.func, cst.Attribute):
-        return False
     named = any(module.name(arg.value) in _DOUBLES for arg in node.args)
-    return node.func.attr.value == "double" or (node.func.attr.value in ("to", "type") and named)
+    return named or (isinstance(node.func, cst.Attribute) and node.func.attr.value == "double")
 
 
 def _in_forward(module: Module, node: cst.Call) -> bool:

@@ -111,7 +111,7 @@ rule = Rule(
 )
 
 
-@rule.call(*_LAYERS, benchmarks=False)
+@rule.call(*_LAYERS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     name, norm = module.name(node.func) or "", next_layer(module, node)
     if _decided(node, name) or norm is None or module.name(norm.func) not in _NORMS:

@@ -77,7 +77,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Remove, Rule, Safety
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.guards import conditions_around
 
 _FLAGS = "torch.backends.cudnn."
@@ -101,11 +100,11 @@ rule = Rule(
 def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
     flag = _flag(module, node)
     value = node.value.value if isinstance(node.value, cst.Name) else ""
-    if flag == "enabled" and value == "False" and not is_benchmark(module, node):
+    if flag == "enabled" and value == "False":
         if len(_settings(module, "enabled")) == 1 and not any(True for _ in conditions_around(module, node)):
             fix = Fix((Remove(node),), Safety.UNSAFE, "Delete the line", _NOTE)
             yield Hit(node, {"flag": module.code(node.targets[0].target)}, fix=fix)
-    elif flag == "benchmark" and value == "True" and _beside(module, node) and not is_benchmark(module, node):
+    elif flag == "benchmark" and value == "True" and _beside(module, node):
         yield Hit(node, message=_BOTH)
 
 

@@ -116,7 +116,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call, cst.Decorator)
+@rule.on(cst.Call, cst.Decorator, benchmarks=True)
 def check(node: cst.Call | cst.Decorator, module: Module) -> Iterator[Hit]:
     use = node.decorator if isinstance(node, cst.Decorator) else node
     found = _old(module, use)

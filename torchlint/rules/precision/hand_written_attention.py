@@ -81,7 +81,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.values.attention import written_attention
 
 _FUSED = re.compile(r"scaled_dot_product|sdpa|flash|xformers|memory_efficient_attention|flex_attention", re.IGNORECASE)
@@ -101,7 +100,7 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if module.target_torch < _SINCE or written_attention(module, node) is None or is_benchmark(module, node):
+    if module.target_torch < _SINCE or written_attention(module, node) is None:
         return
     function, cls = module.function(node), module.class_of(node)
     names = [place.name.value for place in (function, cls) if place is not None]

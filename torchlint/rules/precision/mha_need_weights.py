@@ -95,7 +95,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.reaching import readers_of, uses_of
 from torchlint.semantic.values.inferred import inferred
@@ -129,7 +128,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if not _is_attention(module, node) or not _discarded(module, node):
         return
-    if "register_forward_hook" in module.text or is_benchmark(module, node):
+    if "register_forward_hook" in module.text:
         return
     edit = Replace(node, with_keyword(node, "need_weights", cst.Name("False")))
     yield Hit(node, fix=Fix((edit,), Safety.UNSAFE, "Pass need_weights=False", _NOTE))

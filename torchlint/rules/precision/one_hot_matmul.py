@@ -87,7 +87,7 @@ rule = Rule(
 )
 
 
-@rule.call("torch.nn.functional.one_hot", benchmarks=False)
+@rule.call("torch.nn.functional.one_hot")
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     product = _product(module, node) if not _few(node) else None
     if product is not None and "torch_xla" not in module.text:

@@ -86,7 +86,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.reaching import definitions_of, sole_use
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.values.inferred import inferred
@@ -119,7 +118,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     found = operation_of(module, node)
     if found is None or not found.operands or found.name not in ("log", *_BINARY, *_CROSS):
         return
-    if is_benchmark(module, node) or no_grad(module, node):
+    if no_grad(module, node):
         return
     source = _origin(module, found.operands[0])
     if found.name == "log":

@@ -97,7 +97,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, NeedImport, Prepend, Replace, Rule, Safety
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.scopes import method_of
@@ -133,6 +132,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b"val", b"test", b"infer", b"predict", b"detach", b".data"),
+    runs="once",
 )
 
 
@@ -141,7 +141,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     heat, home = heat_of(module, node), module.function(node) or module.root
     if heat.grade is not Grade.EVAL and (heat.grade > Grade.EPOCH or not _named(home)):
         return
-    if not _trainable(module, node) or is_benchmark(module, node) or in_lightning(module, node):
+    if not _trainable(module, node) or in_lightning(module, node):
         return
     loop, around = _loop(module, heat, home), {home, *(module.function(w.node) or module.root for w in heat.why)}
     if heat.grade is Grade.EVAL and loop is not None:
@@ -156,19 +156,16 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if is_frozen(module, node.func) or any(proves_no_grad(module, place) for place in around):
         return
     if _first(module, node):
-        yield Hit(
-            node, fix=_fix(module, node, heat), message=None if heat.loop is not None else _SINGLE, why_hot=heat.why
-        )
+        yield Hit(node, fix=_fix(module, node, heat), message=None if heat.loop is not None else _SINGLE)
 
 
-@rule.on(cst.Call)
+@rule.on(cst.Call, runs="train")
 def check_detached(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Find a model that records a graph in a training step, of which nothing is used: a GAN's generator, a target."""
-    heat = heat_of(module, node)
-    if heat.grade is not Grade.TRAIN or not _trainable(module, node) or is_benchmark(module, node):
+    if not _trainable(module, node) or no_grad(module, node) is not False:
         return
-    if no_grad(module, node) is False and detached_for_nothing(module, node) and not is_frozen(module, node.func):
-        yield Hit(node, message=_DETACHED, why_hot=heat.why)
+    if detached_for_nothing(module, node) and not is_frozen(module, node.func):
+        yield Hit(node, message=_DETACHED)
 
 
 def _trainable(module: Module, node: cst.Call) -> bool:

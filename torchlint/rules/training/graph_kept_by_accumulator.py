@@ -106,11 +106,10 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.consumers import Use, furthest_use
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.time.autograd import no_grad
-from torchlint.semantic.time.heat import Grade, Heat, heat_of
+from torchlint.semantic.time.heat import Heat, heat_of
 from torchlint.semantic.time.iterations import is_reset, spelled_alike
 from torchlint.semantic.time.loops import steps_of
 from torchlint.semantic.uses.gradients import detaching_unnoticed
@@ -127,6 +126,7 @@ rule = Rule(
     default=True,
     triggers=(b"+=", b"append", b" + ", b"] ="),
     equivalence="bitwise",
+    runs="batch",
 )
 
 
@@ -145,18 +145,14 @@ def check(node: cst.AugAssign | cst.Assign | cst.Call, module: Module) -> Iterat
     if growth is None:
         return
     heat = heat_of(module, node)
-    if heat.grade not in (Grade.TRAIN, Grade.EVAL) or inferred(module, growth.value).grad is not True:
+    if inferred(module, growth.value).grad is not True or no_grad(module, node) is not False:
         return
-    if (
-        no_grad(module, node) is not False
-        or is_benchmark(module, node)
-        or not _outlives(module, growth.place, node, heat)
-    ):
+    if not _outlives(module, growth.place, node, heat):
         return
     use = _use(module, growth.place, node, heat)
     if use is not None:
         text = cst.Module([]).code_for_node(growth.place)
-        yield Hit(growth.value, {"acc": text}, fix=_fix(module, growth, use), why_hot=heat.why)
+        yield Hit(growth.value, {"acc": text}, fix=_fix(module, growth, use))
 
 
 def _growth(module: Module, node: cst.AugAssign | cst.Assign | cst.Call) -> _Growth | None:

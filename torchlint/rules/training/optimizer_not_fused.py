@@ -124,10 +124,10 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.call(*_CLASSES)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    name = module.name(node.func)
-    if name not in _CLASSES or not on_accelerator(module) or any(arg.star for arg in node.args):
+    name = module.name(node.func) or ""
+    if not on_accelerator(module) or any(arg.star for arg in node.args):
         return
     given = {arg.keyword.value: arg for arg in node.args if arg.keyword is not None}
     choices = [choice for choice in _CHOICES if choice in given]

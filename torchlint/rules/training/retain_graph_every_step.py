@@ -103,23 +103,24 @@ rule = Rule(
     default=True,
     triggers=(b"retain_graph",),
     equivalence="bitwise",
+    runs="once",
 )
 
 
-@rule.method("backward", "manual_backward", benchmarks=False)
+@rule.method("backward", "manual_backward")
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     asked = next((a for a in node.args if a.keyword is not None and a.keyword.value == "retain_graph"), None)
     if asked is None or not isinstance(asked.value, cst.Name) or asked.value.value != "True":
         return
-    heat = heat_of(module, node)
-    if not isinstance(heat.loop, LOOPS) or _differentiated(module, node):
+    loop = heat_of(module, node).loop
+    if not isinstance(loop, LOOPS) or _differentiated(module, node):
         return
-    if keyword_argument(module, node, "create_graph") is None and _fresh(module, node, heat.loop):
+    if keyword_argument(module, node, "create_graph") is None and _fresh(module, node, loop):
         args = [a for a in node.args if a is not asked]
         if args and node.args[-1] is asked:
             args[-1] = args[-1].with_changes(comma=asked.comma)
         edit = Replace(node, node.with_changes(args=args))
-        yield Hit(asked, fix=Fix((edit,), Safety.UNSAFE, "Let backward free the graph", _NOTE), why_hot=heat.why)
+        yield Hit(asked, fix=Fix((edit,), Safety.UNSAFE, "Let backward free the graph", _NOTE))
 
 
 def _differentiated(module: Module, node: cst.Call) -> bool:

@@ -81,7 +81,6 @@ import libcst as cst
 from torchlint.rule import Append, Fix, Hit, InsertAfter, InsertBefore, Module, NodeEdit, Remove, Rule, Safety
 from torchlint.semantic.code.calls import contexts_around
 from torchlint.semantic.code.guards import conditions_around, is_interval
-from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.loops import is_step
 from torchlint.semantic.values.inferred import is_model_call
 
@@ -98,17 +97,16 @@ rule = Rule(
     default=True,
     triggers=(b"zero_grad",),
     equivalence="opt-in",
+    runs="once",
 )
 
 
-@rule.on(cst.Call)
+@rule.method("zero_grad", benchmarks=True)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not isinstance(node.func, cst.Attribute) or node.func.attr.value != "zero_grad":
-        return
     loop = next(iter(module.loops(node)), None)
-    if loop is None or any(
-        needed or is_interval(module, test) for test, needed in conditions_around(module, node, loop)
-    ):
+    if not isinstance(node.func, cst.Attribute) or loop is None:
+        return
+    if any(needed or is_interval(module, test) for test, needed in conditions_around(module, node, loop)):
         return
     calls = [c for c in module.within(loop.body, cst.Call) if isinstance(c, cst.Call)]
     steps = [c for c in calls if _is_call(c, "step") and is_step(module, c)]
@@ -123,7 +121,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     text = _period(tests[0]) if tests[0] is not None else None
     fix = _fix(module, node, steps[0], loop) if len(steps) == 1 else None
-    yield Hit(node, {"k": f"every {text}" if text else "now and then"}, fix=fix, why_hot=heat_of(module, node).why)
+    yield Hit(node, {"k": f"every {text}" if text else "now and then"}, fix=fix)
 
 
 def _code(node: cst.CSTNode) -> str:

@@ -78,7 +78,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.time.upkeep import over_parameters
@@ -166,7 +165,7 @@ def _call(module: Module, loop: cst.For) -> Fix | None:
 
 def _needed(module: Module, node: cst.CSTNode) -> bool:
     """Say whether something may need the gradients to stay: fixed addresses, or code that reads them unasked."""
-    if is_benchmark(module, node) or mentions(module, _FIXED):
+    if mentions(module, _FIXED):
         return True
     home = module.class_of(node) or module.function(node) or module.root
     return any(

@@ -103,9 +103,9 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.method("to", benchmarks=True)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not isinstance(node.func, cst.Attribute) or node.func.attr.value != "to" or module.name(node.func) is not None:
+    if not isinstance(node.func, cst.Attribute) or module.name(node.func) is not None:
         return
     keyword = keyword_argument(module, node, "non_blocking")
     target = arguments_of(module, node, "Tensor.to").value("device")

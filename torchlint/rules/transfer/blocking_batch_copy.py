@@ -104,7 +104,6 @@ import libcst as cst
 
 from torchlint.rule import (
     Fix,
-    Grade,
     Hit,
     Module,
     Replace,
@@ -115,12 +114,9 @@ from torchlint.rule import (
     one_sentence,
     with_keyword,
 )
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.flow import writes_of
-from torchlint.semantic.code.guards import on_error_path
 from torchlint.semantic.data.loaders import feeding_loaders, pins_memory
 from torchlint.semantic.device.transfers import certainly_tensor, transfer_of
-from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.overlaps import changed_later, may_overlap
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred
@@ -143,6 +139,7 @@ rule = Rule(
     triggers=(b".to", b".cuda"),
     yields_to=("TL102", "TL104", "TL110", "TL902"),
     equivalence="bitwise",
+    runs="batch",
 )
 
 
@@ -151,19 +148,13 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = transfer_of(module, node)
     if transfer is None or "non_blocking" in transfer.given or transfer.like or not _from_loader(module, transfer):
         return
-    heat = heat_of(module, node)
-    if (
-        heat.grade < Grade.EVAL
-        or is_benchmark(module, node)
-        or on_error_path(module, node)
-        or changed_later(module, transfer.source)
-    ):
+    if changed_later(module, transfer.source):
         return
     unpinned = bool(loaders := feeding_loaders(module, node)) and all(
         pins_memory(module, loader) is False for loader in loaders
     )
     severity = Severity.INFO if unpinned else None
-    yield Hit(node, fix=_fix(module, transfer), severity=severity, why_hot=heat.why)
+    yield Hit(node, fix=_fix(module, transfer), severity=severity)
 
 
 def _from_loader(module: Module, transfer: Transfer) -> bool:

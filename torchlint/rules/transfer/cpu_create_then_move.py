@@ -89,13 +89,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity, Transfer, one_sentence, with_keyword
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.guards import on_error_path
 from torchlint.semantic.device.factories import any_dtype, device_effect, factories_of, takes_device
 from torchlint.semantic.device.transfers import certainly_tensor, is_cached, transfer_of
-from torchlint.semantic.time.heat import heat_of, may_be_hot
+from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.observers import defaults_to_meta, free_of_effects, hooks_operations, replaced
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -138,13 +136,14 @@ rule = Rule(
     triggers=(b"torch",),
     yields_to=("TL104", "TL206", "TL902"),
     equivalence="rng",
+    runs="once",
 )
 
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = transfer_of(module, node)
-    if transfer is None or is_benchmark(module, node) or on_error_path(module, node) or is_cached(module, node):
+    if transfer is None or is_cached(module, node):
         return
     value = inferred(module, transfer.source)
     made = factories_of(module, transfer.source) if value.device == "cpu" else []
@@ -157,22 +156,20 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         function = module.function(node)
         if heat.hot or function is None or function.name.value != "__init__":
             severity = None if heat.hot else Severity.INFO
-            yield Hit(node, words, _fix(module, transfer, made[0]), severity, why_hot=heat.why)
+            yield Hit(node, words, _fix(module, transfer, made[0]), severity)
         return
     hot = [factory for factory in made if heat_of(module, factory).hot]
     if heat.hot and not hot:
-        yield Hit(node, words, message=_HOIST, why_hot=heat.why)
+        yield Hit(node, words, message=_HOIST)
     elif heat.hot:
-        yield Hit(node, words, severity=Severity.INFO, message=_COPIES, why_hot=heat.why)
+        yield Hit(node, words, severity=Severity.INFO, message=_COPIES)
         for factory in hot:
-            yield Hit(factory, {"factory": module.code(factory.func), "dev": device}, why_hot=heat.why)
+            yield Hit(factory, {"factory": module.code(factory.func), "dev": device})
 
 
-@rule.on(cst.Subscript)
+@rule.on(cst.Subscript, runs="hot")
 def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     """Find CPU tensors that index a tensor on the device, are filled from one, or are written into one."""
-    if not may_be_hot(module, node):
-        return
     above = module.small_statement(node)
     if isinstance(module.parent(node), cst.AssignTarget) and isinstance(above, cst.Assign):
         pairs = [(node.value, above.value), (above.value, node.value)]
@@ -185,11 +182,9 @@ def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         value = inferred(module, host)
         if value.device != "cpu" or value.rank == 0 or on_device(module, there) is not True:
             continue
-        if heat_of(module, node).hot and not is_benchmark(module, node):
-            for factory in factories_of(module, host, filled=True):
-                heat = heat_of(module, factory)
-                if heat.hot and takes_device(module, factory):
-                    yield Hit(factory, {"factory": module.code(factory.func)}, message=_MIXED, why_hot=heat.why)
+        for factory in factories_of(module, host, filled=True):
+            if takes_device(module, factory):
+                yield Hit(factory, {"factory": module.code(factory.func)}, message=_MIXED)
 
 
 def _device(module: Module, transfer: Transfer) -> str:

@@ -100,12 +100,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Append, Fix, Hit, Module, Replace, Rule, Safety, Severity
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.guards import on_error_path
 from torchlint.semantic.data.batches import used_as_mapping
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
-from torchlint.semantic.time.heat import Grade, heat_of, inner_loop, may_be_hot
+from torchlint.semantic.time.heat import Grade, heat_of, inner_loop
 from torchlint.semantic.uses.accumulators import gathered_reads, keeps_its_values
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -119,6 +117,7 @@ rule = Rule(
     default=True,
     triggers=(b".cpu", b".to", b".tolist"),
     yields_to=("TL104", "TL105", "TL109", "TL505", "TL604", "TL607", "TL901"),
+    runs="hot",
 )
 ONLY_THE_GRAPH = "`{expr}` waits for the GPU and keeps the graph; `.detach()` drops the graph without a copy."
 HOST_ONLY = frozenset(
@@ -132,11 +131,8 @@ NOTE = "The values stay on the device: GPU memory grows with the loop, and what 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Yield a hit for a copy to the host that runs every step."""
-    copy = host_copy(module, node) if may_be_hot(module, node) else None
+    copy = host_copy(module, node)
     if copy is None:
-        return
-    heat = heat_of(module, node)
-    if not heat.hot or is_benchmark(module, node) or on_error_path(module, node):
         return
     whole = _chain(module, node)
     consumers = _consumers(module, whole)
@@ -144,7 +140,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     forced = any((module.name(call.func) or "").partition(".")[0] in HOST_ONLY for call in consumers)
     number = _is_number(module, copy)
-    batchwise = heat.grade is Grade.EVAL and inner_loop(module, node) is None and not number
+    batchwise = heat_of(module, node).grade is Grade.EVAL and inner_loop(module, node) is None and not number
     forced = forced or (not number and _leaves_torch(module, whole))
     guessed = on_device(module, copy.tensor) is not True  # Only the author's own ``.cpu()`` says where it lives.
     fix = _fix(module, copy, whole)
@@ -155,7 +151,6 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         fix=fix,
         severity=Severity.INFO if forced or batchwise or guessed else None,
         message=ONLY_THE_GRAPH if graph else None,
-        why_hot=heat.why,
     )
 
 

@@ -90,12 +90,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
-from torchlint.semantic.code.benchmarks import is_benchmark
-from torchlint.semantic.code.guards import on_error_path
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.device.round_trips import RoundTrip, round_trip
-from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.values.inferred import inferred
 
 rule = Rule(
@@ -106,6 +103,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b"from_numpy", b"tensor", b"Tensor", b"asarray"),
+    runs="step",
 )
 EQUIVALENTS = {
     "argwhere": "argwhere",
@@ -131,9 +129,7 @@ NOTE = "Results may round differently, order NaN and ties differently, and be fl
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Yield a hit for host data that a call brings back to the device it came from."""
     trip = round_trip(module, node)
-    if trip is None or not heat_of(module, trip.copy.node).step or not heat_of(module, node).step:
-        return
-    if is_benchmark(module, node) or on_error_path(module, node):
+    if trip is None:
         return
     function = trip.through[0].rpartition(".")[2] if trip.through else ""
     forced = any(name.partition(".")[0] in HOST_ONLY for name in trip.through)
@@ -143,7 +139,6 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         {"expr": module.code(trip.copy.node), "back": module.code(trip.maker.func), "equivalent": equivalent},
         fix=_fix(module, trip) if trip.direct else None,
         severity=Severity.INFO if forced or is_compiled(module, node) else None,
-        why_hot=heat_of(module, trip.copy.node).why,
     )
 
 

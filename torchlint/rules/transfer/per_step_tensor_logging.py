@@ -91,11 +91,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Prepend, Replace, Rule, Safety, Severity
-from torchlint.semantic.code.benchmarks import is_benchmark
-from torchlint.semantic.code.guards import on_error_path
 from torchlint.semantic.data.per_step_use import Sink, logged_in, logging_call, read_before, shown_tensors, step_counter
 from torchlint.semantic.device.host_reads import HostRead, scalar_reads
-from torchlint.semantic.time.heat import heat_of, may_be_hot
+from torchlint.semantic.time.heat import heat_of
 
 _READ = "`{expr}` reads a GPU value every step for {sink}; log every N steps."
 _METER = (
@@ -127,37 +125,32 @@ rule = Rule(
     ),
     yields_to=("TL901",),
     equivalence="opt-in",
+    runs="train",
 )
 
 
 @rule.on(cst.Call, cst.FormattedString, cst.BinaryOperation)
 def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
     """Yield a hit for a scalar read that only serves a logging call, at the place where TL101 would see it."""
-    if not may_be_hot(module, node):
-        return
     for read in scalar_reads(module, node):
         sinks = logged_in(module, read.node)
-        if sinks and _in_step(module, node) and not read_before(module, read):
+        if sinks and not read_before(module, read):
             yield _hit(module, read, sinks)
 
 
 @rule.on(cst.Call)
 def check_tensors(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Yield a hit for each tensor that a logging call is handed and reads by itself; print is a read already."""
-    sink = logging_call(module, node) if may_be_hot(module, node) else None
+    sink = logging_call(module, node)
     if sink is None or module.name(node.func) == "builtins.print":
         return
     for tensor in shown_tensors(module, sink):
         read = HostRead(tensor, tensor, "format")
-        if _in_step(module, node) and not read_before(module, read):
+        if not read_before(module, read):
             severity = Severity.INFO if sink.kind == "debug" else None
             fix = _throttled(module, node)
             words = {"sink": module.code(node.func)}
-            yield Hit(tensor, words, fix, severity, why_hot=heat_of(module, node).why)
-
-
-def _in_step(module: Module, node: cst.CSTNode) -> bool:
-    return heat_of(module, node).train and not is_benchmark(module, node) and not on_error_path(module, node)
+            yield Hit(tensor, words, fix, severity)
 
 
 def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
@@ -172,7 +165,7 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
     else:
         message = None if read.how in ("format", "print") else _READ
         fix = _throttled(module, sink.call) if module.is_within(read.node, sink.call) else None
-    return Hit(read.node, words, fix, message=message, why_hot=(*read.inside, *heat_of(module, read.node).why))
+    return Hit(read.node, words, fix, message=message, why_hot=read.inside)
 
 
 def _throttled(module: Module, call: cst.Call) -> Fix | None:

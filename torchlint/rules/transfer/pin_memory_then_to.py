@@ -111,7 +111,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call, about=transfer_of)
+@rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = transfer_of(module, node)
     pinned = _pinned(module, transfer.source) if transfer is not None else None

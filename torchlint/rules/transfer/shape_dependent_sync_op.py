@@ -93,12 +93,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Grade, Hit, Module, Rule, Severity
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import arguments_of
-from torchlint.semantic.code.guards import on_error_path
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.device.factories import factories_of
-from torchlint.semantic.time.heat import heat_of, may_be_hot
+from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
@@ -114,6 +112,7 @@ rule = Rule(
     triggers=(b"one_hot", b"repeat_interleave", b"["),
     yields_to=("TL102", "TL104", "TL607"),
     equivalence="bitwise",
+    runs="hot",
 )
 
 
@@ -128,13 +127,12 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         sized, values, alternative = bound.named.get("output_size"), bound.value("repeats"), "pass output_size="
     else:
         return
-    if sized is not None or bound.open or values is None or not _hot(module, node):
+    if sized is not None or bound.open or values is None:
         return
     if on_device(module, values) is True:
-        heat = heat_of(module, node)
-        severity = Severity.WARNING if heat.grade is Grade.FORWARD else None
+        severity = Severity.WARNING if heat_of(module, node).grade is Grade.FORWARD else None
         words = {"op": module.code(node.func), "alternative": alternative}
-        yield Hit(node, words, severity=severity, why_hot=heat.why)
+        yield Hit(node, words, severity=severity)
 
 
 def _repeats(module: Module, node: cst.Call) -> str | None:
@@ -151,16 +149,11 @@ def _repeats(module: Module, node: cst.Call) -> str | None:
 @rule.on(cst.Subscript)
 def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     """Find a tensor on the device that is indexed by a list of numbers, or by integers on the CPU."""
-    if not may_be_hot(module, node):
-        return
     indices = [part.slice.value for part in node.slice if isinstance(part.slice, cst.Index)]
     for index in indices:
         alternative = _alternative(module, index)
-        if alternative is None or on_device(module, node.value) is not True:
-            continue
-        if _hot(module, node):
-            words = {"index": module.code(index), "alternative": alternative}
-            yield Hit(node, words, message=_INDEX, why_hot=heat_of(module, node).why)
+        if alternative is not None and on_device(module, node.value) is True:
+            yield Hit(node, {"index": module.code(index), "alternative": alternative}, message=_INDEX)
 
 
 def _alternative(module: Module, index: cst.BaseExpression) -> str | None:
@@ -176,7 +169,3 @@ def _alternative(module: Module, index: cst.BaseExpression) -> str | None:
         return None  # An element of a tensor that a loop goes over is one number, and is read on the host.
     # A factory's tensor is found where it is built.
     return None if factories_of(module, index, filled=True) else "build the index on the device"
-
-
-def _hot(module: Module, node: cst.CSTNode) -> bool:
-    return heat_of(module, node).hot and not is_benchmark(module, node) and not on_error_path(module, node)

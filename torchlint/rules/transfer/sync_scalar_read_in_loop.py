@@ -116,11 +116,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, InsertAfter, Module, Replace, Rule, Safety, Severity
-from torchlint.semantic.code.benchmarks import is_benchmark
-from torchlint.semantic.code.guards import on_error_path
 from torchlint.semantic.data.per_step_use import read_before
 from torchlint.semantic.device.host_reads import HostRead, scalar_reads
-from torchlint.semantic.time.heat import heat_of, may_be_hot
+from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.accumulators import running_sum
 from torchlint.semantic.uses.certain_tensors import FLOAT, LOSS_NAMES, certain
 from torchlint.semantic.uses.observers import hooks_operations, is_builtin, replaced, scripted
@@ -136,6 +134,7 @@ rule = Rule(
     default=True,
     triggers=(b"torch", b"lightning", b"accelerate"),
     yields_to=("TL104", "TL105", "TL505", "TL604", "TL607", "TL901"),
+    runs="hot",
 )
 KIND_OF_DTYPE = {"float": "float", "double": "float", "half": "float", "int": "int", "bool": "int"}
 _RELIED_ON = (*"item detach double long sum forward __call__ __add__ __radd__ __iadd__ __float__".split(), *LOSS_NAMES)
@@ -146,13 +145,9 @@ METHOD_OF_KIND = {"float": "double", "int": "long"}
 @rule.on(cst.Call, cst.Subscript, cst.FormattedString, cst.BinaryOperation)
 def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
     """Yield a hit for a scalar read that runs every step."""
-    if not may_be_hot(module, node):
-        return
     for read in scalar_reads(module, node):
-        heat = heat_of(module, node)
-        if not heat.hot or (read.how in ("format", "print") and not heat.train):
-            continue
-        if is_benchmark(module, node) or on_error_path(module, node) or read_before(module, read):
+        shown = read.how in ("format", "print")
+        if (shown and not heat_of(module, node).train) or read_before(module, read):
             continue
         severity = Severity.INFO if _decides(module, node) else None
         yield Hit(
@@ -160,7 +155,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             {"expr": module.code(read.node)},
             fix=_fix(module, read),
             severity=severity,
-            why_hot=(*read.inside, *heat.why),
+            why_hot=read.inside,
         )
 
 

@@ -83,13 +83,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Transfer
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import arguments_of
-from torchlint.semantic.code.guards import on_error_path
 from torchlint.semantic.device.exact_dtypes import BYTES, cast_target, exact_dtype_of, named_dtype
 from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.device.transfers import transfer_of
-from torchlint.semantic.time.heat import heat_of, may_be_hot
 from torchlint.semantic.values.inferred import inferred
 
 _BACK = "casting to {narrow} behind the copy to the CPU sends {k} times the bytes; cast on the device, then copy."
@@ -105,13 +102,14 @@ rule = Rule(
     triggers=(b".to", b".cuda", b".cpu"),
     yields_to=("TL102", "TL104"),
     equivalence="bitwise",
+    runs="hot",
 )
 
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = transfer_of(module, node)
-    if transfer is None or transfer.like or not _hot(module, node):
+    if transfer is None or transfer.like:
         return
     before, wide = transfer.source, named_dtype(module, transfer.dtype)
     cast = transfer.source if transfer.dtype is None else None
@@ -122,14 +120,14 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     times = _times(module, before, wide)
     if times > 1 and inferred(module, before).device == "cpu":
         words = {"wide": wide or "", "k": str(times)}
-        yield Hit(node, words, _fix(transfer), why_hot=heat_of(module, node).why)
+        yield Hit(node, words, _fix(transfer))
 
 
 @rule.on(cst.Call)
 def check_back(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Find ``t.cpu().half()`` and ``t.to("cpu", torch.half)`` of a tensor whose dtype is wider."""
-    copy = host_copy(module, node) if may_be_hot(module, node) else None
-    if copy is None or not _hot(module, node):
+    copy = host_copy(module, node)
+    if copy is None:
         return
     narrow: str | None = None
     cast: cst.CSTNode | None = node
@@ -142,11 +140,7 @@ def check_back(node: cst.Call, module: Module) -> Iterator[Hit]:
     wide = exact_dtype_of(module, copy.tensor)
     if isinstance(cast, cst.Call) and narrow is not None and wide is not None and BYTES[wide] > BYTES[narrow]:
         words = {"narrow": narrow, "k": str(BYTES[wide] // BYTES[narrow])}
-        yield Hit(cast, words, message=_BACK, why_hot=heat_of(module, node).why)
-
-
-def _hot(module: Module, node: cst.Call) -> bool:
-    return heat_of(module, node).hot and not is_benchmark(module, node) and not on_error_path(module, node)
+        yield Hit(cast, words, message=_BACK)
 
 
 def _times(module: Module, before: cst.BaseExpression, wide: str | None) -> int:

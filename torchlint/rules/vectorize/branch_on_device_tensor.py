@@ -91,7 +91,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.values.inferred import inferred
@@ -115,6 +114,7 @@ rule = Rule(
     yields_to=("TL505", "TL605", "TL607"),
     triggers=(b"torch", b"lightning"),
     equivalence="bitwise",
+    runs="step",
 )
 
 
@@ -153,16 +153,15 @@ def _leaves(test: cst.BaseExpression) -> list[cst.BaseExpression]:
 def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Iterator[Hit]:
     """Speak of the first operand that waits: one finding for one test."""
     test = next((leaf for leaf in leaves if _reads_device(module, leaf)), None)
-    if test is None or is_benchmark(module, test):
+    if test is None:
         return
-    heat = heat_of(module, test)
     holder = next((a for a in module.ancestors(test) if isinstance(a, (*_TESTS, cst.BaseSmallStatement))), None)
-    if not heat.step or _early_exit(module, holder):
+    if _early_exit(module, holder):
         return
     stop = _stop(module, test, holder)
     fix = _fix(module, holder, test) if stop is None and isinstance(holder, cst.If) and holder.test is test else None
     severity = Severity.INFO if stop is not None else None
-    yield Hit(test, {"word": word}, fix=fix, severity=severity, message=stop, why_hot=heat.why)
+    yield Hit(test, {"word": word}, fix=fix, severity=severity, message=stop)
 
 
 def _early_exit(module: Module, holder: cst.CSTNode | None) -> bool:

@@ -87,8 +87,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety, Severity
-from torchlint.semantic.code.benchmarks import is_benchmark
-from torchlint.semantic.code.guards import on_error_path
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.elements import one_tensor
 from torchlint.semantic.values.place import on_device
@@ -112,23 +110,22 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b"sum(", b"max(", b"min(", b"any(", b"all(", b"sorted("),
+    runs="once",
 )
 
 
-@rule.on(cst.Call)
+@rule.call(*_CALLS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    name = module.name(node.func) or ""
-    if name not in _CALLS or len(node.args) != 1 or node.args[0].star:
+    if len(node.args) != 1 or node.args[0].star:
         return
-    tensor = node.args[0].value
-    if not one_tensor(module, tensor) or is_benchmark(module, node) or on_error_path(module, node):
+    name, tensor = module.name(node.func) or "", node.args[0].value
+    if not one_tensor(module, tensor):
         return
-    heat = heat_of(module, node)
-    often = heat.grade >= Grade.SAMPLE
+    often = heat_of(module, node).grade >= Grade.SAMPLE
     if not often and on_device(module, tensor) is not True:
         return
     words = {"name": name.rpartition(".")[2], "tensor": module.code(tensor), "method": _CALLS[name]}
-    yield Hit(node, words, _fix(module, node, tensor), None if often else Severity.INFO, why_hot=heat.why)
+    yield Hit(node, words, _fix(module, node, tensor), None if often else Severity.INFO)
 
 
 def _fix(module: Module, node: cst.Call, tensor: cst.BaseExpression) -> Fix:

@@ -85,9 +85,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import keyword_argument
-from torchlint.semantic.code.guards import conditions_around, on_error_path
+from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.time.upkeep import compiled_by
 from torchlint.semantic.values.inferred import inferred
@@ -173,7 +172,7 @@ def _operands(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
 
 def _broken(module: Module, node: cst.BaseExpression, construct: str) -> Iterator[Hit]:
     how = compiled_by(module, node)
-    if how is None or is_benchmark(module, node) or on_error_path(module, node):
+    if how is None:
         return
     if isinstance(how, cst.Call) and any(_set(module, how, option) for option in ("fullgraph", "disable")):
         return

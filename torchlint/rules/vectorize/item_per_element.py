@@ -83,8 +83,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Append, Fix, Hit, Module, Replace, Rule, Safety, Severity
-from torchlint.semantic.code.benchmarks import is_benchmark
-from torchlint.semantic.code.guards import on_error_path, throttled
+from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.elements import (
@@ -107,6 +106,7 @@ rule = Rule(
     triggers=(b".item", b"float(", b"int(", b"bool(", b"map"),
     yields_to=("TL606",),
     equivalence="bitwise",
+    runs="once",
 )
 _PERHAPS_LIST = (
     "`{expr}` reads the device once per element of `{tensor}`; read all at once (stack a list first) by `.tolist()`."
@@ -123,17 +123,16 @@ def check(node: cst.For | cst.CompFor | cst.Call, module: Module) -> Iterator[Hi
     for found in element_reads(module, node):
         fix = _fix(module, node, found)
         for read in found.reads:
-            heat = heat_of(module, read.node)
-            rare = not heat.hot and (found.single is not True or throttled(module, read.node))
-            if rare or is_benchmark(module, read.node) or on_error_path(module, read.node):
+            hot = heat_of(module, read.node).hot
+            if not hot and (found.single is not True or throttled(module, read.node)):
                 continue
             tensor = (
                 module.code(found.tensor) if isinstance(found.tensor, _SIMPLE) else f"({module.code(found.tensor)})"
             )
             words = {"expr": module.code(read.node), "tensor": tensor}
             message = None if found.single else _PERHAPS_LIST
-            severity = None if heat.hot else Severity.INFO
-            yield Hit(read.node, words, fix if read is found.reads[0] else None, severity, message, heat.why)
+            severity = None if hot else Severity.INFO
+            yield Hit(read.node, words, fix if read is found.reads[0] else None, severity, message)
 
 
 def _fix(module: Module, node: cst.CSTNode, found: ElementReads) -> Fix | None:

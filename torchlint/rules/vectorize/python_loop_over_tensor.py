@@ -88,10 +88,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Severity
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.time.bodies import independent_rounds, is_size, only_tensor_work
-from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import goes_over, is_structural, iteration_count, spelled_alike
 from torchlint.semantic.uses.elements import asked_for_type
 from torchlint.semantic.values.inferred import inferred
@@ -131,6 +129,7 @@ rule = Rule(
     default=True,
     triggers=(b"for ",),
     yields_to=("TL604",),
+    runs="hot",
 )
 
 
@@ -139,10 +138,9 @@ def check(node: _Loop, module: Module) -> Iterator[Hit]:
     found = _found(module, node)
     if not found or any(_found(module, outer) for outer in _outer(module, node)):
         return
-    heat = heat_of(module, _body(module, node))
     severity = Severity.INFO if is_compiled(module, node) else None
     place = node if isinstance(node, cst.For) else _holder(module, node)
-    yield Hit(place, message=found, severity=severity, why_hot=heat.why)
+    yield Hit(place, message=found, severity=severity)
 
 
 def _holder(module: Module, node: cst.CSTNode) -> cst.CSTNode:
@@ -171,7 +169,7 @@ def _found(module: Module, node: _Loop) -> str:
     body = _body(module, node)
     if isinstance(node, cst.CompFor) and (node.ifs or isinstance(_holder(module, node), cst.DictComp)):
         return ""
-    if not heat_of(module, body).hot or is_benchmark(module, node) or is_structural(module, node):
+    if is_structural(module, node):
         return ""
     count = iteration_count(module, node)
     if count is not None and count <= _FEW:

@@ -80,8 +80,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
-from torchlint.semantic.code.benchmarks import is_benchmark
-from torchlint.semantic.code.guards import on_error_path, throttled
+from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.elements import element_reads, holds_device_tensors
 from torchlint.semantic.values.inferred import inferred
@@ -106,25 +105,22 @@ rule = Rule(
     default=True,
     triggers=(b"ensor(", b"asarray("),
     equivalence="opt-in",
+    runs="once",
 )
 
 
-@rule.on(cst.Call)
+@rule.call(*_FACTORIES)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    name = module.name(node.func) or ""
-    if name not in _FACTORIES or not node.args or node.args[0].star or node.args[0].keyword is not None:
+    if not node.args or node.args[0].star or node.args[0].keyword is not None:
         return
     data = node.args[0].value
     tensors = holds_device_tensors(module, data)
-    if not tensors and not _reads(module, data):
+    if (not tensors and not _reads(module, data)) or throttled(module, node):
         return
-    if is_benchmark(module, node) or on_error_path(module, node) or throttled(module, node):
-        return
-    heat = heat_of(module, node)
     message = _ITEMS if not tensors else _DETACHED if _graph(module, data) else None
-    severity = None if heat.hot else Severity.INFO
-    fix = _fix(module, node, name, data) if tensors else None
-    yield Hit(node, {"factory": module.code(node.func)}, fix, severity, message, heat.why)
+    severity = None if heat_of(module, node).hot else Severity.INFO
+    fix = _fix(module, node, data) if tensors else None
+    yield Hit(node, {"factory": module.code(node.func)}, fix, severity, message)
 
 
 def _reads(module: Module, data: cst.BaseExpression) -> bool:
@@ -141,12 +137,17 @@ def _graph(module: Module, data: cst.BaseExpression) -> bool:
     return item is not None and item.grad is True
 
 
-def _fix(module: Module, node: cst.Call, name: str, data: cst.BaseExpression) -> Fix | None:
+def _fix(module: Module, node: cst.Call, data: cst.BaseExpression) -> Fix | None:
     """Return the rewrite to stack, where everything in the list is a tensor and only a device is asked for."""
     given = {arg.keyword.value if arg.keyword is not None else "" for arg in node.args[1:]}
     item = inferred(module, data).item
     whole = item is not None and item.tensor
-    if not isinstance(node.func, cst.Attribute) or name not in _UNTYPED or given - {"device"} or not whole:
+    if (
+        not isinstance(node.func, cst.Attribute)
+        or module.name(node.func) not in _UNTYPED
+        or given - {"device"}
+        or not whole
+    ):
         return None
     stack = node.func.with_changes(attr=cst.Name("stack"))
     new = node.with_changes(func=stack, args=[node.args[0].with_changes(comma=cst.MaybeSentinel.DEFAULT)])

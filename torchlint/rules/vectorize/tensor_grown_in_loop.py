@@ -86,7 +86,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Grade, Hit, InsertAfter, Module, Replace, Rule, Safety, Severity
-from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.bindings import binds_globally
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.time.heat import heat_of
@@ -111,6 +110,7 @@ rule = Rule(
     default=True,
     triggers=(b"cat", b"stack", b"append"),
     equivalence="bitwise",
+    runs="once",
 )
 
 
@@ -120,7 +120,7 @@ def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
     if len(node.targets) != 1:
         return
     call = node.value.orelse if isinstance(node.value, cst.IfExp) else node.value
-    if not isinstance(call, cst.Call) or is_benchmark(module, node):
+    if not isinstance(call, cst.Call):
         return
     name = module.name(call.func)
     if name not in _TORCH and name not in _NUMPY:
@@ -130,13 +130,12 @@ def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
     loop = _loop(module, node, place) if len(grown) == 1 else None
     if loop is None or (name in _NUMPY and not _collects_results(module, loop, parts)):
         return
-    heat = heat_of(module, node)
     args = {"call": module.code(call.func), "name": module.code(place)}
     if name in _NUMPY:
-        yield Hit(call, args, severity=Severity.INFO, message=_NUMPY_MESSAGE, why_hot=heat.why)
+        yield Hit(call, args, severity=Severity.INFO, message=_NUMPY_MESSAGE)
     else:
-        severity = None if heat.grade > Grade.COLD else Severity.INFO
-        yield Hit(call, args, fix=_fix(module, node, call, loop), severity=severity, why_hot=heat.why)
+        severity = None if heat_of(module, node).grade > Grade.COLD else Severity.INFO
+        yield Hit(call, args, fix=_fix(module, node, call, loop), severity=severity)
 
 
 def _parts(call: cst.Call, name: str) -> list[cst.BaseExpression]:
