@@ -481,6 +481,29 @@ def test_named_folder(project: Project) -> None:
     assert (done.said, done.analysed) == (plain.said, [])
 
 
+def test_projects_that_share_a_folder_have_each_their_own_torch(project: Project) -> None:
+    """What a report rests on is the version, and the project's place; not which file names the version."""
+    text = "import torch\n\nscaler = torch.cuda.amp.GradScaler()\n"
+    for name, torch in (("old", "torch>=1.8\n"), ("new", "torch>=2.4\n")):
+        (project.folder / name / ".git").mkdir(parents=True)
+        project.write(f"{name}/train.py", text)
+        project.write(f"{name}/requirements.txt", torch)
+    words = ("--cache-dir", "../shared", "--select", "TL408", "--output-format", "json")
+
+    def has_fix(name: str) -> tuple[bool, bool]:
+        done = project.check(name, *words)
+        (finding,) = json.loads(done.out)
+        return finding["fix"] is not None, "train.py" in done.analysed
+
+    assert [has_fix("old"), has_fix("new")] == [(False, True), (True, True)]
+    assert [has_fix("old"), has_fix("new")] == [(False, False), (True, False)]
+    (project.folder / "old" / "requirements.txt").unlink()
+    project.write("old/setup.py", "setup(install_requires=['torch>=1.8'])\n")
+    assert has_fix("old") == (False, False)
+    project.write("old/setup.py", "setup(install_requires=['torch>=2.4'])\n")
+    assert has_fix("old") == (True, True)
+
+
 def test_folder_of_the_configuration(project: Project) -> None:
     project.write("torchlint.toml", "cache-dir = 'kept'\n")
     project.check()
