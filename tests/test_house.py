@@ -42,6 +42,8 @@ INSIDE = ROOT / "verify" / "inside"
 NO_NAMES = {"utils", "util", "common", "helpers", "helper", "misc", "types"}
 FILES = sorted(ROOT.rglob("*.py"))
 RULE_FILES = [path for path in FILES if path.parent.parent.name == "rules" and path.name != "__init__.py"]
+BESIDE = {path for path in RULE_FILES if path.name.startswith("_")}
+"""What one rule needs and no other."""
 
 
 def dotted(path: Path) -> str:
@@ -77,12 +79,13 @@ def climbing(text: str, module: str, package: str) -> list[str]:
     ]
 
 
-def between_rules(text: str, module: str, package: str) -> list[str]:
-    """Return the imports of a rule file that reach into the folder of rules."""
+def past_the_rules_door(text: str, module: str, package: str) -> list[str]:
+    """Return the imports of a rule file that are neither the door, nor the model, nor facts beside it."""
     return [
         f"{module}:{line} imports {target}"
         for line, target in imported(ast.parse(text), package)
-        if f"{target}.".startswith("torchlint.rules.")
+        if f"{target}.".startswith("torchlint.")
+        and not f"{target}.".startswith(("torchlint.rule.", "torchlint.semantic.", f"{package}._"))
     ]
 
 
@@ -166,8 +169,16 @@ def test_the_kit_of_reports_knows_nothing_of_what_is_reported() -> None:
     assert of_reports(finding, "torchlint.report.kit.words", "torchlint.report.kit")
 
 
-def test_rules_stand_alone() -> None:
-    assert broken(between_rules, RULE_FILES) == []
+def test_a_rule_imports_the_door_the_model_and_what_stands_beside_it() -> None:
+    assert broken(past_the_rules_door, RULE_FILES) == []
+
+
+def test_what_stands_beside_rules_is_one_rules_alone() -> None:
+    """When a second rule asks, it is a fact about code, and moves to `semantic`."""
+    needed = {path: needed_by(path) for path in RULE_FILES}
+    users = {path: [user.stem for user, names in needed.items() if dotted(path) in names] for path in BESIDE}
+    assert {path.name: names for path, names in users.items() if len(names) != 1} == {}
+    assert BESIDE
 
 
 # Keys of the configuration
@@ -255,9 +266,25 @@ def test_the_door_is_the_only_way_in(line: str, passes: bool) -> None:
     assert bool(past_the_door(line, "torchlint.verify.fixes", "torchlint.verify")) is passes
 
 
-@pytest.mark.parametrize("line", ["from . import other", "from ..memory.other import x", "import torchlint.rules"])
-def test_between_rules_sees_every_form_of_import(line: str) -> None:
-    assert between_rules(line, "torchlint.rules.transfer.a", "torchlint.rules.transfer")
+@pytest.mark.parametrize(
+    ("line", "passes"),
+    [
+        ("from torchlint.rule import Hit", False),
+        ("from torchlint.semantic.code.calls import arguments_of", False),
+        ("from torchlint.rules.transfer._facts import fact", False),
+        ("from torchlint.rules.transfer import _facts as facts", False),
+        ("from ._facts import fact", False),
+        ("import libcst as cst", False),
+        ("from . import other", True),
+        ("from torchlint.rules.memory._facts import fact", True),
+        ("from ..memory.other import x", True),
+        ("import torchlint.rules", True),
+        ("from torchlint.base.finding import Severity", True),
+        ("def f():\n    from torchlint.engine import hits", True),
+    ],
+)
+def test_the_door_of_rules_is_their_only_way_in(line: str, passes: bool) -> None:
+    assert bool(past_the_rules_door(line, "torchlint.rules.transfer.a", "torchlint.rules.transfer")) is passes
 
 
 def test_torch_imports_sees_every_form_of_import() -> None:

@@ -312,14 +312,17 @@ for _path in PACKAGE.glob("rules/*/*.py"):
     importlib.import_module(".".join(_path.relative_to(PACKAGE.parent).with_suffix("").parts))
 
 
+OF_RULES = ("torchlint.semantic.", "torchlint.rules.")
+
+
 def asked_by_rules() -> set[str]:
-    """Return the names that rules import from the semantic model and call with the module first."""
+    """Return the names that rules import, also from beside them, and call with the module first."""
     asked: set[str] = set()
-    for path in (*PACKAGE.glob("rules/*/*.py"), PACKAGE / "rule.py"):
+    for path in (*PACKAGE.glob("rules/*/[!_]*.py"), PACKAGE / "rule.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.args]
         about = [n.func.id for n in calls if isinstance(n.args[0], ast.Name) and n.args[0].id == "module"]
-        imports = (n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and "semantic" in (n.module or ""))
+        imports = (n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and (n.module or "").startswith(OF_RULES))
         asked |= {alias.name for node in imports for alias in node.names} & set(about)
     return asked
 

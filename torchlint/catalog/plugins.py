@@ -129,19 +129,17 @@ def _expected(entry: EntryPoint) -> str:
 
 
 def _files(place: str, dotted: str) -> Iterator[tuple[str, str, str]]:
-    """Yield path, module and family of the rule files in a place; a name with ``_`` in front is the plugin's own."""
+    """Yield path, module and family of the rule files in a place."""
     if place.endswith(".py"):
         yield place, dotted, os.path.basename(os.path.dirname(place)) if "." in dotted else ""
         return
     files, folders = rule_files(place)
     for path in files:
-        if not stem(path).startswith("_"):
-            yield path, f"{dotted}.{stem(path)}", os.path.basename(place)
+        yield path, f"{dotted}.{stem(path)}", os.path.basename(place)
     for folder in folders:
         name = os.path.basename(folder)
-        for path in rule_files(folder)[0] if name.isidentifier() and not name.startswith("_") else ():
-            if not stem(path).startswith("_"):
-                yield path, f"{dotted}.{name}.{stem(path)}", name
+        for path in rule_files(folder)[0] if name.isidentifier() else ():
+            yield path, f"{dotted}.{name}.{stem(path)}", name
 
 
 def installed() -> Sequence[EntryPoint]:

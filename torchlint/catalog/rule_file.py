@@ -71,14 +71,17 @@ class RuleInfo(Declaration):
 
 
 def rule_files(folder: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
-    """Return the rule files and the folders right in `folder`, in order; an editor's lock files are not among them."""
+    """Return the rule files and the folders right in `folder`, in order.
+
+    What has ``_`` in front stands beside rules that need it; what has a dot is an editor's lock file.
+    """
     files, folders = [], []
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(".py"):
-                if entry.name != "__init__.py" and not entry.name.startswith("."):
+                if not entry.name.startswith((".", "_")):
                     files.append(entry.path)
-            elif entry.is_dir() and entry.name != "__pycache__":
+            elif entry.is_dir() and not entry.name.startswith("_"):
                 folders.append(entry.path)
     return sorted(files), sorted(folders)
 

@@ -1,4 +1,4 @@
-"""The page of the documentation that lists the questions a rule may ask."""
+"""The page of the documentation that lists the questions a rule may ask; what one rule alone asks stands beside it."""
 
 from __future__ import annotations
 

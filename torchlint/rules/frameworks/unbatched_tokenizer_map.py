@@ -76,8 +76,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
+from torchlint.rules.frameworks._token_maps import token_map_of
 from torchlint.semantic.code.calls import keyword_argument
-from torchlint.semantic.data.token_maps import token_map_of
 
 # With these, a batch has other values, other columns or another number of rows than its rows have one by one.
 _SHAPED = frozenset(("padding", "return_tensors", "return_overflowing_tokens", "return_length"))

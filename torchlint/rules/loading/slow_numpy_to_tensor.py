@@ -74,10 +74,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity, one_sentence, with_keyword
+from torchlint.rules.loading._arrays import arrays_in, is_array, joined_afresh, made_with, stackable
 from torchlint.semantic.code.bindings import meaning_of
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.imports import name_for_module
-from torchlint.semantic.data.arrays import arrays_in, is_array, joined_afresh, made_with, stackable
 from torchlint.semantic.device.exact_dtypes import named_dtype
 from torchlint.semantic.uses.observers import hooks_operations, minds_warnings, replaced
 

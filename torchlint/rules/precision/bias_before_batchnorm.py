@@ -72,9 +72,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
+from torchlint.rules.precision._layers import next_layer
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.values.layers import next_layer
 
 _LAYERS = frozenset(
     "torch.nn." + n

@@ -74,10 +74,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, NeedImport, NodeEdit, Replace, Rule, Safety, one_sentence
+from torchlint.rules.precision import _mixed_precision as amp
 from torchlint.semantic.code.imports import import_of, import_reads, is_exported, use_of
 from torchlint.semantic.code.versions import version_guarded
 from torchlint.semantic.project.asked import said_somewhere
-from torchlint.semantic.uses import mixed_precision as amp
 from torchlint.semantic.uses.observers import minds_warnings, stays_here
 
 _OLD = re.compile(r"torch\.(cuda|cpu)\.amp\.(autocast|GradScaler|custom_fwd|custom_bwd)$")

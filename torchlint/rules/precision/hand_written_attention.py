@@ -81,7 +81,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule
-from torchlint.semantic.values.attention import written_attention
+from torchlint.rules.precision._attention import written_attention
 
 _FUSED = re.compile(r"scaled_dot_product|sdpa|flash|xformers|memory_efficient_attention|flex_attention", re.IGNORECASE)
 _WINDOW = re.compile(r"[Ww]indow|Win(?=[A-Z])")

@@ -85,12 +85,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, InsertBefore, Module, Remove, Rule, Safety, Severity
+from torchlint.rules.training._constructions import called_at_once
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.device.transfers import is_cached
 from torchlint.semantic.time.heat import Heat, heat_of
-from torchlint.semantic.values.constructions import called_at_once
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import named_device
 from torchlint.semantic.values.value import CPU

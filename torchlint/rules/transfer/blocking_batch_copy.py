@@ -114,10 +114,10 @@ from torchlint.rule import (
     one_sentence,
     with_keyword,
 )
+from torchlint.rules.transfer._overlaps import changed_later, may_overlap
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.data.loaders import feeding_loaders, pins_memory
 from torchlint.semantic.device.transfers import certainly_tensor, transfer_of
-from torchlint.semantic.uses.overlaps import changed_later, may_overlap
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred
 

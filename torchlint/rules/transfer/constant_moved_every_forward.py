@@ -96,7 +96,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
-from torchlint.semantic.device.host_constants import HostConstant, host_constant_of
+from torchlint.rules.transfer._host_constants import HostConstant, host_constant_of
 from torchlint.semantic.device.transfers import is_cached, transfer_of
 
 _GLOBAL = "`{name}` is a constant on the CPU that is copied to the device in every step; keep a copy on the device."

@@ -100,8 +100,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Append, Fix, Hit, Module, Replace, Rule, Safety, Severity
+from torchlint.rules.transfer._mappings import used_as_mapping
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.data.batches import used_as_mapping
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
 from torchlint.semantic.time.heat import Grade, heat_of, inner_loop
 from torchlint.semantic.uses.accumulators import gathered_reads, keeps_its_values

@@ -90,9 +90,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
+from torchlint.rules.transfer._round_trips import RoundTrip, round_trip
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.device.host_reads import host_copy
-from torchlint.semantic.device.round_trips import RoundTrip, round_trip
 from torchlint.semantic.values.inferred import inferred
 
 rule = Rule(

@@ -116,11 +116,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, InsertAfter, Module, Replace, Rule, Safety, Severity
+from torchlint.rules.transfer._certain_tensors import FLOAT, LOSS_NAMES, certain
 from torchlint.semantic.data.per_step_use import read_before
 from torchlint.semantic.device.host_reads import HostRead, scalar_reads
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.accumulators import running_sum
-from torchlint.semantic.uses.certain_tensors import FLOAT, LOSS_NAMES, certain
 from torchlint.semantic.uses.observers import hooks_operations, is_builtin, replaced, scripted
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import CUDA

@@ -88,8 +88,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Severity
+from torchlint.rules.vectorize._bodies import independent_rounds, is_size, only_tensor_work
 from torchlint.semantic.code.scopes import is_compiled
-from torchlint.semantic.time.bodies import independent_rounds, is_size, only_tensor_work
 from torchlint.semantic.time.iterations import goes_over, is_structural, iteration_count, spelled_alike
 from torchlint.semantic.uses.elements import asked_for_type
 from torchlint.semantic.values.inferred import inferred
