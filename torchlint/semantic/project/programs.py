@@ -9,18 +9,26 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.project.reach import stem_of
 
-_STATEMENT = re.compile(r"(?:^|[;:\"'])[ \t]*(?:from|import)\b((?:[^;#\n()\\]|\\\r?\n|\\.|\([^)]*\))*)", re.MULTILINE)
-"""The rest of an import statement, also one in a string or in the JSON of a notebook."""
+_KEYWORD = re.compile(r"(?:from|import)\b")
+_REST = re.compile(r"(?:[^;#\n()\\]|\\\r?\n|\\.|\([^)]*\))*")
 _WORD = re.compile(r"\w+")
-_DYNAMIC = re.compile(
-    r"\b(import_module|__import__|exec|execfile|runpy|run_path|run_module|spec_from_file_location|SourceFileLoader"
-    r"|import_string|locate|pkgutil|resolve_name|entry_points|hydra|instantiate|LightningCLI|jsonargparse"
-    r"|get_obj_from_str)\b|\bimp\.load"
+_DYNAMIC = Wording(
+    re.compile(
+        r"\b(import_module|__import__|exec|execfile|runpy|run_path|run_module|spec_from_file_location|SourceFileLoader"
+        r"|import_string|locate|pkgutil|resolve_name|entry_points|hydra|instantiate|LightningCLI|jsonargparse"
+        r"|get_obj_from_str)\b|\bimp\.load"
+    ),
+    tuple(
+        """import_module __import__ exec runpy run_path run_module spec_from_file_location SourceFileLoader
+        import_string locate pkgutil resolve_name entry_points hydra instantiate LightningCLI jsonargparse
+        get_obj_from_str imp.load""".split()
+    ),
 )
 """Words without which a file imports nothing but what its import statements name."""
 _BY_PYTEST = re.compile(r"^(test_.*|.*_test)$")
@@ -47,10 +55,24 @@ def imports(path: str, text: str | None) -> Imports:
     """Return what a file may import; nothing, where it cannot be read, as Python can neither."""
     if text is None:
         return NOTHING
-    words = {word for rest in _STATEMENT.findall(text) for word in _WORD.findall(rest)}
+    words = {word for rest in _statements(text) for word in _WORD.findall(rest)}
     if _BY_PYTEST.match(stem_of(path)):
         words.add("conftest")
     return Imports(frozenset(words), _DYNAMIC.search(text) is not None)
+
+
+def _statements(text: str) -> Iterator[str]:
+    """Yield what follows the keyword of each import statement, also of one in a string or in a notebook's JSON."""
+    end = 0
+    for keyword in _KEYWORD.finditer(text):
+        before = start = keyword.start()
+        while before and text[before - 1] in " \t":
+            before -= 1
+        if start >= end and (not before or text[before - 1] in "\n;:\"'"):
+            rest = _REST.match(text, keyword.end())
+            if rest is not None:
+                end = rest.end()
+                yield rest.group()
 
 
 def program(path: str, every: Iterable[str], read: Callable[[str], Imports]) -> frozenset[str]:

@@ -225,8 +225,7 @@ def replaced(module: Module, *attributes: str) -> bool:
 
     `attributes` are the last parts of their names: ``stack`` for ``numpy.stack``.
     """
-    here = any(_replaced_here(module, each) for each in attributes)
-    return here or said_somewhere(module, _replacing(attributes))
+    return any(_replaced_here(module, each) or said_somewhere(module, _replacing(each)) for each in attributes)
 
 
 @question(ground=True)
@@ -284,9 +283,9 @@ _WRAPS = re.compile(
 
 
 @functools.cache
-def _replacing(attributes: tuple[str, ...]) -> Callable[[str], bool]:
-    """Return the test whether a text may replace one of these attributes of a library, by whatever name it has it."""
-    name = f"({'|'.join(map(re.escape, attributes))})"
+def _replacing(attribute: str) -> Callable[[str], bool]:
+    """Return the test whether a text may replace an attribute of a library, by whatever name it has it."""
+    name = re.escape(attribute)
     by_string = re.compile(
         rf"(setattr|patch|object|setitem)\([^\n]*[\"'.]{name}[\"']|\bmultiple\([^\n]*\b{name}\s*=(?!=)"
     )
@@ -294,7 +293,7 @@ def _replacing(attributes: tuple[str, ...]) -> Callable[[str], bool]:
     assigned = re.compile(rf"\.{name}\s*(:[^=\n]+)?=(?!=)")
 
     def replaces(text: str) -> bool:
-        quoted = any(f"{each}'" in text or f'{each}"' in text for each in attributes)
+        quoted = f"{attribute}'" in text or f'{attribute}"' in text
         if not (quoted or "setattr(" in text or "multiple(" in text or assigned.search(text)):
             return False  # as for nearly all texts, which is told much sooner so
         if by_string.search(text):

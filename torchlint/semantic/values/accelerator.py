@@ -8,12 +8,20 @@ import libcst as cst
 
 from torchlint.semantic.code.calls import keyword_argument, string
 from torchlint.semantic.code.scopes import scopes
+from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
 _TORCH = re.compile(r"^[^\S\n]*(import|from)\s+(torch|lightning|pytorch_lightning)", re.MULTILINE)
-_OTHER = re.compile(r"^[^\S\n]*(import|from)\s+(mxnet|jax|tensorflow|paddle|mindspore)\b", re.MULTILINE)
-_ACCEL = re.compile(r"cuda|\bdevice\b|\bgpus?\b|accelerat|\bmps\b|\.cpu\(\)|LightningModule|\bTrainer\b", re.IGNORECASE)
+_OTHER = Wording(
+    re.compile(r"^[^\S\n]*(import|from)\s+(mxnet|jax|tensorflow|paddle|mindspore)\b", re.MULTILINE),
+    ("mxnet", "jax", "tensorflow", "paddle", "mindspore"),
+)
+_ACCEL = Wording(
+    re.compile(r"cuda|\bdevice\b|\bgpus?\b|accelerat|\bmps\b|\.cpu\(\)|lightningmodule|\btrainer\b"),
+    ("cuda", "device", "gpu", "accelerat", "mps", ".cpu()", "lightningmodule", "trainer"),
+)
+"""What speaks of one in a text in lower case."""
 _TRAINERS = frozenset(
     (
         "lightning.Trainer lightning.pytorch.Trainer lightning.pytorch.trainer.Trainer "
@@ -34,7 +42,7 @@ def on_accelerator(module: Module) -> bool:
     if module.accelerator != "auto":
         return module.accelerator != "cpu"
     classes = (node for node in module.nodes(cst.ClassDef) if isinstance(node, cst.ClassDef))
-    return bool(_ACCEL.search(module.text)) or any(scopes(module).is_module(cls) for cls in classes)
+    return any(scopes(module).is_module(cls) for cls in classes) or _ACCEL.search(module.text.lower()) is not None
 
 
 @question(ground=True)
