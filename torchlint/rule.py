@@ -174,7 +174,7 @@ class Hit:
     why_hot: tuple[Why, ...] = ()
 
 
-Check = Callable[[Any, Module], Iterator[Hit]]
+Check = Callable[[Any, Module], Iterable[Hit]]
 C = TypeVar("C", bound=Check)
 
 
@@ -229,9 +229,10 @@ class Rule(Declaration):
 
         def mark(check: C) -> C:
             @wraps(check)
+            def asked(node: cst.CSTNode, module: Module) -> Iterable[Hit]:
+                return guarded(node, module) if about is None or about(module, node) else ()
+
             def guarded(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
-                if about is not None and not about(module, node):
-                    return
                 if first and _counted(module, node, often, benchmarks) is None:
                     return
                 for hit in check(node, module):
@@ -242,7 +243,7 @@ class Rule(Declaration):
                     if there is not None and (first or _counted(module, node, often, benchmarks) is not None):
                         yield replace(hit, why_hot=(*hit.why_hot, *there.why)) if there.why else hit
 
-            self.checks.extend((node_type, guarded) for node_type in node_types)
+            self.checks.extend((node_type, asked) for node_type in node_types)
             return check
 
         return mark

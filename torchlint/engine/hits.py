@@ -105,7 +105,8 @@ def hits(module: Module, rules: Iterable[Rule]) -> tuple[list[tuple[Rule, Hit]],
         for node_type, check in rule.checks:
             for node in module.nodes(node_type):
                 try:
-                    found.extend((rule, _proven(module, _valid(rule, hit))) for hit in check(node, module))
+                    for hit in check(node, module):
+                        found.append((rule, _proven(module, _valid(rule, hit))))
                 except (RecursionError, MemoryError, MisreadError):
                     raise
                 except Exception as error:

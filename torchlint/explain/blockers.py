@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -20,7 +20,7 @@ _BASES: tuple[frozenset[Policy], ...] = (
     frozenset((Policy.HOT, Policy.ON_DEVICE)),
 )
 
-Check = Callable[[cst.CSTNode, Module], Iterator[Hit]]
+Check = Callable[[cst.CSTNode, Module], Iterable[Hit]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,13 +49,24 @@ def question(
         if not yes and not remember:
             return decide
         several = str(decide.__annotations__["return"]).startswith("Iterator[")
-        answered = _remembered(decide, several, circular) if remember else decide
 
         def ask(module: Module, *args: P.args, **named: P.kwargs) -> Any:
-            if module.witness is None:
-                return answered(module, *args, **named)
-            truth: Any = answered(module.ground, *args, **named) if ground else decide(module, *args, **named)
-            if not yes:
+            if module.witness is not None:
+                return imagined(module, *args, **named)
+            if not remember:
+                return decide(module, *args, **named)
+            key: Any = (args, *named.items()) if named else args
+            found = module.answers.get(decide, _EMPTY).get(key, _NONE)
+            if found is _NONE:
+                found = _worked_out(decide, several, module, key, args, named)
+            elif found is _PENDING:
+                module.circles += 1
+                return circular
+            return iter(found) if several else found
+
+        def imagined(module: Module, *args: P.args, **named: P.kwargs) -> Any:
+            truth: Any = ask(module.ground, *args, **named) if ground else decide(module, *args, **named)
+            if not yes or module.witness is None:
                 return truth
             truth = tuple(truth) if several else truth
             given: Any = module.witness.tell(about, (*args, *named.values()), truth)
@@ -66,36 +77,22 @@ def question(
     return mark
 
 
-def _remembered(decide: Any, several: bool, circular: object) -> Any:
-    """Return a function that gives a remembered answer, or works it out and remembers it."""
-
-    def answered(module: Module, *args: Any, **named: Any) -> Any:
-        key = (args, *named.items()) if named else args
-        found = module.answers.get(answered, _EMPTY).get(key, _NONE)
-        if found is _NONE:
-            found = work_out(module, key, args, named)
-        elif found is _PENDING:
-            module.circles += 1
-            return circular
-        return iter(found) if several else found
-
-    def work_out(module: Module, key: Any, args: Any, named: Any) -> Any:
-        answers = module.answers.setdefault(answered, {})
-        answers[key] = _PENDING
-        circles, outermost = module.circles, not module.asking
-        module.asking += 1
-        try:
-            found = decide(module, *args, **named)
-            found = tuple(found) if several else found
-        except BaseException:
-            del answers[key]
-            raise
-        finally:
-            module.asking -= 1
-        if outermost or module.circles == circles:
-            answers[key] = found
-        else:
-            del answers[key]  # A circle was cut on the way: asked from elsewhere, it may know more.
-        return found
-
-    return answered
+def _worked_out(decide: Any, several: bool, module: Module, key: Any, args: Any, named: Any) -> Any:
+    """Return the answer to a question that has not been answered yet, and remember it."""
+    answers = module.answers.setdefault(decide, {})
+    answers[key] = _PENDING
+    circles, outermost = module.circles, not module.asking
+    module.asking += 1
+    try:
+        found = decide(module, *args, **named)
+        found = tuple(found) if several else found
+    except BaseException:
+        del answers[key]
+        raise
+    finally:
+        module.asking -= 1
+    if outermost or module.circles == circles:
+        answers[key] = found
+    else:
+        del answers[key]  # A circle was cut on the way: asked from elsewhere, it may know more.
+    return found
