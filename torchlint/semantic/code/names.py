@@ -43,6 +43,8 @@ _MOST_PARTS = 100
 
 def dotted_text(node: cst.CSTNode | None) -> str | None:
     """Return ``a.b.c`` for a chain of plain names, else None."""
+    if isinstance(node, cst.Name):
+        return node.value
     parts: list[str] = []
     for _ in range(_MOST_PARTS):
         if not isinstance(node, cst.Attribute):

@@ -160,15 +160,14 @@ class Tree:
     def class_of(self, node: cst.CSTNode) -> cst.ClassDef | None:
         """Return the class whose method holds `node` (also from nested functions), or None."""
         parents, known = self.parents, self._classes
-        passed: list[cst.CSTNode] = []
+        if node in known:
+            return known[node]
+        passed = [node]
         at = parents.get(node)
-        while at is not None and at not in known:
-            kind = type(at)
-            if kind is cst.ClassDef:
-                break
+        while at is not None and type(at) is not cst.ClassDef and at not in known:
             passed.append(at)  # all of them: a chain of 3,000 calls is climbed once
             at = parents.get(at)
-        found = known[at] if at in known else at if isinstance(at, cst.ClassDef) else None
+        found = at if isinstance(at, cst.ClassDef) else known[at] if at is not None else None
         known.update(dict.fromkeys(passed, found))
         return found
 

@@ -340,9 +340,8 @@ def inner_loop(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
 
 
 def _takes_tensors(module: Module, function: cst.FunctionDef) -> bool:
-    env = values(module).run(function, 0)
     first = [p.name.value for p in function.params.params if p.name.value not in ("self", "cls")]
-    return any(env.values.name_evidence(function, name, Value()).tensor for name in first) or any(
+    return any(values(module).name_evidence(function, name, Value()).tensor for name in first) or any(
         name is not None and name.startswith("torch.")
         for call in module.within(function.body, cst.Call)
         if isinstance(call, cst.Call)

@@ -57,6 +57,7 @@ class Values(Fuelled, Roles):
         self._full_attributes: dict[tuple[cst.ClassDef, str], tuple[int, Value]] = {}
         self._parameters: dict[cst.FunctionDef, params.Parameters] = {}
         self._made: dict[cst.ClassDef, list[cst.Call]] | None = None
+        self._free: dict[cst.Name, Value | cst.FunctionDef | cst.Module] = {}
         self._uses: dict[cst.CSTNode, dict[str, Value]] = {}
         self._assigned: dict[cst.ClassDef, params.Assignments] = {}
         self._buffers: dict[cst.ClassDef, frozenset[str]] = {}
@@ -154,13 +155,11 @@ class Values(Fuelled, Roles):
 
     def free_name(self, node: cst.Name, fuel: int) -> Value:
         """Return the value of a name that the function itself has not bound so far."""
-        scope, bindings = self.names.bindings(node.value, node)
-        if scope is None or not bindings:
-            return UNKNOWN
-        if bindings[0].kind in ("def", "class") and len(bindings) == 1:
-            return Value("function" if bindings[0].kind == "def" else "class", node=bindings[0].node)
-        if not isinstance(scope, (cst.FunctionDef, cst.Module)) or self._never_bound(node, scope, bindings):
-            return UNKNOWN
+        if node not in self._free:
+            self._free[node] = self._free_name(node)
+        scope = self._free[node]
+        if isinstance(scope, Value):
+            return scope
         if fuel <= 0:
             self.starve()
             return UNKNOWN
@@ -169,6 +168,15 @@ class Values(Fuelled, Roles):
             self.starve()
             return UNKNOWN
         return self.run(scope, fuel - 1).env.get(node.value, UNKNOWN)
+
+    def _free_name(self, node: cst.Name) -> Value | cst.FunctionDef | cst.Module:
+        """Return the value of such a name where no code needs to run for it, else the scope that binds it."""
+        scope, bindings = self.names.bindings(node.value, node)
+        if len(bindings) == 1 and bindings[0].kind in ("def", "class"):
+            return Value("function" if bindings[0].kind == "def" else "class", node=bindings[0].node)
+        if not isinstance(scope, (cst.FunctionDef, cst.Module)) or self._never_bound(node, scope, bindings):
+            return UNKNOWN
+        return scope
 
     def _never_bound(self, node: cst.Name, scope: cst.CSTNode, bindings: Sequence[Binding]) -> bool:
         """Say whether no statement gives a name its value: an import does, or it is ``self`` of its own function."""
