@@ -225,7 +225,9 @@ def replaced(module: Module, *attributes: str) -> bool:
 
     `attributes` are the last parts of their names: ``stack`` for ``numpy.stack``.
     """
-    return any(_replaced_here(module, each) or said_somewhere(module, _replacing(each)) for each in attributes)
+    here = any(_replaced_here(module, each) for each in attributes)
+    tests = (_replaces_any, *map(_replacing, attributes))
+    return here or any(said_somewhere(module, test) for test in tests)
 
 
 @question(ground=True)
@@ -294,18 +296,28 @@ def _replacing(attribute: str) -> Callable[[str], bool]:
 
     def replaces(text: str) -> bool:
         quoted = f"{attribute}'" in text or f'{attribute}"' in text
-        if not (quoted or "setattr(" in text or "multiple(" in text or assigned.search(text)):
-            return False  # as for nearly all texts, which is told much sooner so
-        if by_string.search(text):
+        if (quoted or "multiple(" in text) and by_string.search(text):
             return True
-        given = [alias or names for alias, names in _ALIASES.findall(text)]
-        held = {*_LIBRARIES, *(word for each in given for word in re.findall(r"\w+", each))}
-        holder = rf"\b({'|'.join(map(re.escape, sorted(held)))})"
-        stored = rf"{holder}\.{name}\s*(:[^=\n]+)?=(?!=)"
-        computed = rf"setattr\(\s*{holder}[\w.]*\s*,\s*(?![\"'\s])"
-        return re.search(f"{stored}|{computed}", text) is not None or _WRAPS.search(text) is not None
+        if not assigned.search(text):
+            return False  # as for nearly all texts, which is told much sooner so
+        return re.search(rf"{_libraries_in(text)}\.{name}\s*(:[^=\n]+)?=(?!=)", text) is not None
 
     return replaces
+
+
+def _replaces_any(text: str) -> bool:
+    """Say whether a text may replace attributes of a library by names that it computes."""
+    if "setattr(" not in text:
+        return False
+    computed = rf"setattr\(\s*{_libraries_in(text)}[\w.]*\s*,\s*(?![\"'\s])"
+    return re.search(computed, text) is not None or _WRAPS.search(text) is not None
+
+
+def _libraries_in(text: str) -> str:
+    """Return the pattern of the names that a text may have given to torch, NumPy and what is in them."""
+    given = [alias or names for alias, names in _ALIASES.findall(text)]
+    held = {*_LIBRARIES, *(word for each in given for word in re.findall(r"\w+", each))}
+    return rf"\b({'|'.join(map(re.escape, sorted(held)))})"
 
 
 _PLAIN_CALLS = frozenset(("torch.device", "builtins.str", "builtins.int", "torch.cuda.current_device"))
