@@ -6,7 +6,6 @@ import re
 
 import libcst as cst
 
-from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import names as torch_names
@@ -23,7 +22,15 @@ _TIMING = ("torch.cuda.Event", "torch.utils.benchmark.Timer")
 )
 def is_benchmark(module: Module, node: cst.CSTNode) -> bool:
     """Say whether `node` is benchmark or test code: by path, by function name, or by CUDA timing events."""
-    return _in_bench_file(module) or any(_is_bench(module, each) for each in scopes(module).enclosing_functions(node))
+    around = module.tree.def_of(node)
+    return _in_bench_file(module) or (around is not None and _in_bench(module, around))
+
+
+@question(ground=True)
+def _in_bench(module: Module, function: cst.FunctionDef) -> bool:
+    """Say whether a function measures time or tests, or lies in one that does."""
+    outer = module.tree.def_of(function)
+    return _is_bench(module, function) or (outer is not None and _in_bench(module, outer))
 
 
 @question(ground=True)
@@ -34,7 +41,6 @@ def _in_bench_file(module: Module) -> bool:
     return bool(_TEST_PATH.search(tail) or _BENCH_WORDS.search(path.rpartition("/")[2]))
 
 
-@question(ground=True)
 def _is_bench(module: Module, function: cst.FunctionDef) -> bool:
     """Say whether a function measures time or tests, by its name or by CUDA timing events."""
     name = function.name.value

@@ -33,6 +33,7 @@ class Guards:
     def __init__(self, tree: Tree, names: Names) -> None:
         self.tree = tree
         self.names = names
+        self._error_paths: dict[cst.CSTNode, bool] = {}
         self._leaving: dict[cst.CSTNode, list[cst.If]] = {}
         self._rarity: dict[tuple[cst.CSTNode, bool], bool] = {}
 
@@ -85,18 +86,30 @@ class Guards:
 
         That is in a ``raise``, the message of an ``assert``, an ``except`` block, or a block that ends in ``raise``.
         """
-        child = node
-        for above in self.tree.ancestors(node):
-            if isinstance(above, FUNCTIONS):
-                return False
-            if isinstance(above, (cst.Raise, cst.ExceptHandler)):
-                return True
-            if isinstance(above, cst.Assert) and child is above.msg:
-                return True
-            if isinstance(above, (cst.If, cst.Else)) and child is above.body and self._raises(above.body):
-                return True
-            child = above
-        return False
+        known = self._error_paths
+        passed: list[cst.CSTNode] = []
+        at, found = node, known.get(node)
+        while found is None:
+            passed.append(at)  # all of them: a chain of 3,000 calls is climbed once
+            above = self.tree.parents.get(at)
+            found = False if above is None else self._leads_to_exception(at, above)
+            if above is not None:
+                at = above
+                found = found if found is not None else known.get(above)
+        known.update(dict.fromkeys(passed, found))
+        return found
+
+    def _leads_to_exception(self, node: cst.CSTNode, above: cst.CSTNode) -> bool | None:
+        """Say whether the node above makes another run on an error path alone; None where it leaves that open."""
+        if isinstance(above, FUNCTIONS):
+            return False
+        if isinstance(above, (cst.Raise, cst.ExceptHandler)):
+            return True
+        if isinstance(above, cst.Assert) and node is above.msg:
+            return True
+        return (
+            True if isinstance(above, (cst.If, cst.Else)) and node is above.body and self._raises(above.body) else None
+        )
 
     def _raises(self, suite: cst.BaseSuite) -> bool:
         last: cst.CSTNode | None = suite.body[-1] if suite.body else None

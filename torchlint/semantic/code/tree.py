@@ -71,6 +71,7 @@ class Tree:
         self.root = root
         self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
         self._classes: dict[cst.CSTNode, cst.ClassDef | None] = {}
+        self._defs: dict[cst.CSTNode, cst.FunctionDef | None] = {}
         self.owners: dict[cst.CSTNode, Owner] = {}
         self.scopes: dict[cst.CSTNode, cst.CSTNode] = {}
         self.by_type: dict[type, list[cst.CSTNode]] = {}
@@ -159,15 +160,21 @@ class Tree:
 
     def class_of(self, node: cst.CSTNode) -> cst.ClassDef | None:
         """Return the class whose method holds `node` (also from nested functions), or None."""
-        parents, known = self.parents, self._classes
+        return self._nearest(node, cst.ClassDef, self._classes)
+
+    def def_of(self, node: cst.CSTNode) -> cst.FunctionDef | None:
+        """Return the innermost ``def`` that holds `node`, its decorators, parameters and name counted to it."""
+        return self._nearest(node, cst.FunctionDef, self._defs)
+
+    def _nearest(self, node: cst.CSTNode, kind: type[N], known: dict[cst.CSTNode, N | None]) -> N | None:
         if node in known:
             return known[node]
         passed = [node]
-        at = parents.get(node)
-        while at is not None and type(at) is not cst.ClassDef and at not in known:
+        at = self.parents.get(node)
+        while at is not None and not isinstance(at, kind) and at not in known:
             passed.append(at)  # all of them: a chain of 3,000 calls is climbed once
-            at = parents.get(at)
-        found = at if isinstance(at, cst.ClassDef) else known[at] if at is not None else None
+            at = self.parents.get(at)
+        found = at if isinstance(at, kind) else known[at] if at is not None else None
         known.update(dict.fromkeys(passed, found))
         return found
 

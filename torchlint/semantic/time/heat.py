@@ -100,6 +100,8 @@ class Caller:
 
 
 COLD = Heat(Grade.COLD)
+_DECIDING = (cst.BaseStatement, cst.BaseSmallStatement, cst.BaseSuite, cst.Module, cst.Lambda, cst.IfExp)
+"""What may run another number of times than what lies in it."""
 _DEPTH = 4
 """Calls up which heat is looked for."""
 
@@ -129,15 +131,37 @@ class HeatMap:
         self._functions: dict[tuple[cst.CSTNode, int], Heat] = {}
         self._some: dict[cst.CSTNode, bool] = {}
         self._heats: dict[cst.CSTNode, Heat] = {}
+        self._places: dict[cst.CSTNode, cst.CSTNode] = {}
         self._pending = 0
 
     def heat(self, node: cst.CSTNode, depth: int = _DEPTH) -> Heat:
         """Return how often `node` runs. Throttled places are cold."""
         if depth != _DEPTH or self._pending:
             return self._heat(node, depth)  # Of a function that is being judged, this is not the last word.
-        if node not in self._heats:
-            self._heats[node] = self._heat(node, depth)
-        return self._heats[node]
+        place = self._place(node)
+        if place not in self._heats:
+            self._heats[place] = self._heat(place, depth)
+        return self._heats[place]
+
+    def _place(self, node: cst.CSTNode) -> cst.CSTNode:
+        """Return the largest part of a statement around `node` that runs as often, as nothing in it is conditional."""
+        parents, known = self.tree.parents, self._places
+        passed: list[cst.CSTNode] = []
+        at = node
+        while at not in known:
+            passed.append(at)  # all of them: a chain of 3,000 calls is climbed once
+            above = parents.get(at)
+            if (
+                above is None
+                or isinstance(above, _DECIDING)
+                or (isinstance(above, cst.BooleanOperation) and at is above.right)
+            ):
+                known[at] = at
+            else:
+                at = above
+        found = known[at]
+        known.update(dict.fromkeys(passed, found))
+        return found
 
     def _heat(self, node: cst.CSTNode, depth: int) -> Heat:
         function = self.scopes.tree.function(node)
