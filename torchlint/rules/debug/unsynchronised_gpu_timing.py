@@ -90,6 +90,7 @@ from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.time.loops import LoopKind, is_step, loop_kind
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred, is_model_call
 from torchlint.semantic.values.place import on_device
 
@@ -99,13 +100,12 @@ _CLOCKS = frozenset(
         "timeit.default_timer"
     ).split()
 )
-_HARMLESS = frozenset(
-    (
-        "zero_grad train eval to cuda half float detach unsqueeze squeeze view reshape permute transpose contiguous "
-        "flatten sum mean size dim clone append"
-    ).split()
-)
-_WAITING = frozenset(("item", "cpu", "numpy", "tolist", "synchronize", "nonzero", "unique", "masked_select", "equal"))
+_HARMLESS = (ops.SAME_VALUES | ops.having("cast") | ops.having("move") | ops.HOST_METHODS | ops.having("module")) | {
+    "sum",
+    "mean",
+    "append",
+}
+_WAITING = ops.having("waits") | {"numpy", "synchronize"}
 _BUILTINS = frozenset("builtins." + name for name in ("range", "len", "enumerate", "zip", "list", "tuple", "dict"))
 _DEVICE = re.compile(r"cuda|\.to\([^)\n]*device|accelerat", re.IGNORECASE)
 

@@ -95,18 +95,12 @@ from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.consumers import Use, furthest_use
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.torch import ops
 
 _PACKAGES = ("torch.distributed", "torch.distributed.distributed_c10d")
 _BARRIERS = ("barrier", "monitored_barrier")
 # Where the result lands: the position of the argument that a collective fills, and its name.
-_RESULTS = {
-    "all_reduce": (0, "tensor"),
-    "reduce": (0, "tensor"),
-    "all_gather": (0, "tensor_list"),
-    "all_gather_object": (0, "object_list"),
-    "gather_object": (1, "object_gather_list"),
-    "broadcast_object_list": (0, "object_list"),
-}
+_RESULTS = ops.values("fills")
 _METER = re.compile(r"meter|metric|loss|acc|avg|log|stat", re.IGNORECASE)
 _ONE_RANK = re.compile(r"rank|main_process|master", re.IGNORECASE)
 _SEVERAL = re.compile(r"rank|main_process|master|world|distributed", re.IGNORECASE)
@@ -167,9 +161,9 @@ def _speaks(module: Module, test: cst.CSTNode, words: re.Pattern[str]) -> bool:
 
 def _only_logged(module: Module, node: cst.Call, collective: str) -> bool:
     """Say whether all that becomes of a collective's result is a line in a log."""
-    position, keyword = _RESULTS[collective]
+    position, _, keyword = _RESULTS[collective].partition(":")
     given = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
-    result = given[position] if len(given) > position else keyword_argument(module, node, keyword)
+    result = given[int(position)] if len(given) > int(position) else keyword_argument(module, node, keyword)
     if not isinstance(result, cst.Name):
         return False
     scope = module.function(node) or module.root

@@ -115,6 +115,7 @@ from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import local_class
 from torchlint.semantic.data.samples import sample_role
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.classes import is_dataset
 
@@ -122,10 +123,8 @@ _READERS = re.compile(
     r"^(cv2\.(imread|imdecode|cvtColor)|torchvision\.io\.(image\.)?(read_image|decode_\w+)|imageio\.(v[23]\.)?imread|"
     r"skimage\.io\.imread)$"
 )
-_WRAPS = ("numpy.array", "numpy.asarray", "torch.from_numpy", "torch.as_tensor", "torch.tensor")
-_SHAPING = frozenset(
-    "permute transpose contiguous copy clone unsqueeze squeeze view reshape flip astype to type".split()
-)
+_WRAPS = ops.dotted("from-data", "own-dtype") | {"numpy.array", "numpy.asarray"}
+_SHAPING = ops.SAME_VALUES | ops.having("repeats") | {"copy", "astype", "to", "type"}
 _WIDE = re.compile(r"\b(float|float32|float64|long|int64|double)$")
 _CASTS = {"float": "float32", "double": "float64", "long": "int64"}
 _COMPOSE = re.compile(r"^torchvision\.transforms\.(v2\.)?Compose$")

@@ -79,17 +79,10 @@ from torchlint.semantic.code.bindings import meaning_of
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.device.exact_dtypes import named_dtype
+from torchlint.semantic.torch import dtypes
 from torchlint.semantic.uses.observers import hooks_operations, minds_warnings, replaced
 
-_DTYPES = {
-    "FloatTensor": "float32",
-    "DoubleTensor": "float64",
-    "HalfTensor": "float16",
-    "LongTensor": "int64",
-    "IntTensor": "int32",
-    "ByteTensor": "uint8",
-    "BoolTensor": "bool",
-}
+_DTYPES = {legacy: dtype for legacy, dtype in dtypes.LEGACY.items() if dtype != "bfloat16"}
 _EMPTY = "np.stack raises for an empty list, where torch gives an empty tensor."
 _MIXED = "np.stack raises where the shapes differ or have no dimension, and joins different dtypes in their common one."
 _CAST = "NumPy's own conversion to the dtype takes the place of Python's, which raises on overflow."

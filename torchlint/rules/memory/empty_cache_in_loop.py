@@ -87,14 +87,12 @@ from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.data.replicas import saves_memory
 from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.time.loops import LoopKind, loop_kind
+from torchlint.semantic.torch import ops
 
-_CALLS = frozenset(
-    (
-        "torch.cuda.empty_cache torch.accelerator.empty_cache torch.accelerator.memory.empty_cache "
-        "torch.mps.empty_cache torch.xpu.empty_cache torch.xpu.memory.empty_cache torch.npu.empty_cache "
-        "accelerate.utils.clear_device_cache accelerate.utils.memory.clear_device_cache"
-    ).split()
-)
+_CALLS = ops.dotted("empties") | {
+    "accelerate.utils.clear_device_cache",
+    "accelerate.utils.memory.clear_device_cache",
+}
 _NOTE = "The peak of reserved memory can rise; where memory is short, call it every N steps instead."
 _EPOCH = "{name}() every epoch gives cached blocks back; the next epoch has to allocate them anew."
 _SETTING = "torch_empty_cache_steps=1 empties the cache every step, which waits for the device; use a larger interval."

@@ -82,11 +82,12 @@ from torchlint.semantic.code.reaching import definitions_of, sole_use, uses_of
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.device.transfers import transfer_of
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.classes import family_of, is_network
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import named_device, on_device
 
-_MAKERS = ("torch.from_numpy", "torch.tensor", "torch.as_tensor", "torch.asarray")
+_MAKERS = ops.dotted("from-data", "own-dtype")
 _RANDOM = (
     "numpy.random.rand numpy.random.randn numpy.random.uniform numpy.random.normal numpy.random.random "
     "numpy.random.random_sample numpy.random.standard_normal numpy.random.beta numpy.random.gamma "
@@ -95,12 +96,10 @@ _RANDOM = (
 _FLOATS = frozenset((_RANDOM + " numpy.linspace numpy.logspace numpy.zeros numpy.ones numpy.empty numpy.eye").split())
 _BY_VALUE = ("numpy.arange", "numpy.full")
 _DTYPE_POSITION = {"numpy.zeros": 1, "numpy.ones": 1, "numpy.empty": 1, "numpy.full": 2, "numpy.eye": 3}
-_CASTS = frozenset("float half bfloat16 long int bool byte short type type_as".split())
+_CASTS = ops.having("cast") - {"double"}
 _DOUBLES = ("torch.float64", "torch.double")
 _POLICY = re.compile(r"set_default_dtype|set_default_tensor_type|gradcheck")
-_EXACT = re.compile(
-    r"linalg|cholesky|\b(svd|eigh?|inverse|pinverse|solve|l?u_solve|logdet|slogdet|lstsq|fft)\b|\bfft\."
-)
+_EXACT = re.compile(rf"linalg|cholesky|\b({'|'.join(sorted(ops.having('precise')))}|u_solve|fft)\b|\bfft\.")
 _BACK = re.compile(r"\.float\(\)|\.(to|type)\((?!(dtype=)?torch\.(double|float64))|\.type_as\(")
 _LOSS = re.compile(r"loss|criterion|metric|scaler|normaliz|standardiz|statistic", re.IGNORECASE)
 _DEPTH = 4
@@ -194,7 +193,7 @@ def _on_mps(module: Module, target: cst.BaseExpression | None) -> bool:
 
 def _cast(module: Module, node: cst.Call) -> bool:
     return any(
-        isinstance(above := module.parent(use), cst.Attribute) and above.attr.value in (*_CASTS, "to")
+        isinstance(above := module.parent(use), cst.Attribute) and above.attr.value in _CASTS
         for use in uses_of(module, node)
     )
 

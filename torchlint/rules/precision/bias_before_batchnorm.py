@@ -75,21 +75,11 @@ from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
 from torchlint.rules.precision._layers import next_layer
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.text import mentions
+from torchlint.semantic.torch import ops
 
-_LAYERS = frozenset(
-    "torch.nn." + n
-    for n in (
-        "Linear LazyLinear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d LazyConv1d LazyConv2d "
-        "LazyConv3d LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d"
-    ).split()
-)
-_NORMS = frozenset(
-    "torch.nn." + n
-    for n in (
-        "BatchNorm1d BatchNorm2d BatchNorm3d LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d SyncBatchNorm"
-    ).split()
-)
-_POSITIONAL_BIAS = {"Linear": 3, "LazyLinear": 2, "Conv": 8, "LazyConv": 7, "ConvTranspose": 8, "LazyConvTranspose": 7}
+_BIAS = ops.values("bias", "layer")
+"""The position of the argument ``bias`` of the layers that have one, counted from one."""
+_NORMS = ops.dotted("layer", "batch-norm")
 _STATISTICS = ("track_running_stats", "momentum")
 _FROZEN = re.compile(
     r"(freeze|frozen|fix)\w*_(bn|batch_?norm)|(bn|norm)_?(eval|frozen)\b|BatchNorm\w*[\])]*:?\s*\w+\.eval\(\)",
@@ -111,7 +101,7 @@ rule = Rule(
 )
 
 
-@rule.call(*_LAYERS)
+@rule.call(*ops.dotted("layer", "bias"))
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     name, norm = module.name(node.func) or "", next_layer(module, node)
     if _decided(node, name) or norm is None or module.name(norm.func) not in _NORMS:
@@ -126,10 +116,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _decided(layer: cst.Call, name: str) -> bool:
     """Say whether the call says something about the bias, or may say it in ``*args`` or ``**options``."""
-    kind = name.rpartition(".")[2].rstrip("123d")
     positional = [a for a in layer.args if a.keyword is None]
     named = any(a.star or (a.keyword is not None and a.keyword.value == "bias") for a in layer.args)
-    return named or len(positional) >= _POSITIONAL_BIAS[kind]
+    return named or len(positional) >= int(_BIAS[name.rpartition(".")[2]])
 
 
 def _same_channels(module: Module, layer: cst.Call, norm: cst.Call, name: str) -> bool:

@@ -70,9 +70,10 @@ import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.code.reaching import sole_use
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.operations import operation_of
 
-_CASTS = frozenset("float double half bfloat16 to type type_as".split())
+_CASTS = ops.having("cast")
 _PRODUCTS = ("matmul", "mm")
 _FEW = 16
 

@@ -88,11 +88,12 @@ import libcst as cst
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
 from torchlint.semantic.code.reaching import definitions_of, sole_use
 from torchlint.semantic.time.autograd import no_grad
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.operations import operation_of
 
-_KINDS = {"softmax": "softmax", "Softmax": "softmax", "sigmoid": "sigmoid", "Sigmoid": "sigmoid"}
-_FUSED = {"softmax": "log_softmax", "sigmoid": "logsigmoid"}
+_LAYERS = ops.values("is", "layer")
+_FUSED = ops.values("log")
 _BINARY = ("binary_cross_entropy", "BCELoss")
 _SMALL = 0.01
 _CROSS = ("cross_entropy", "CrossEntropyLoss")
@@ -167,7 +168,8 @@ def _origin(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
 def _probabilities(module: Module, node: cst.BaseExpression) -> tuple[str, cst.Call | None]:
     """Return whether an expression is a softmax or a sigmoid, and its call."""
     found = operation_of(module, node)
-    kind = _KINDS.get(found.name, "") if found is not None and found.operands else ""
+    kind = _LAYERS.get(found.name, found.name) if found is not None and found.operands else ""
+    kind = kind if kind in _FUSED else ""
     return (kind, node) if isinstance(node, cst.Call) else ("", None)
 
 
@@ -178,7 +180,7 @@ def _last_layer(module: Module, node: cst.BaseExpression) -> str:
         return ""
     last = made.args[-1].value
     name = module.name(last.func) if isinstance(last, cst.Call) else None
-    return _KINDS.get((name or "").removeprefix("torch.nn."), "")
+    return _LAYERS.get((name or "").removeprefix("torch.nn."), "")
 
 
 def _renamed(call: cst.Call, name: str) -> cst.Call | None:

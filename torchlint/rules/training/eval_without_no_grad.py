@@ -104,6 +104,7 @@ from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.heat import Grade, Heat, heat_of
 from torchlint.semantic.time.loops import LoopKind, loop_kind
+from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.gradients import detached_for_nothing, differentiates, is_frozen, proves_no_grad
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred, is_model_call
@@ -116,10 +117,7 @@ _GRADIENTS = re.compile(
     r"train\w*|fit|learn|finetune|guid\w+)(_|$)",
     re.IGNORECASE,
 )
-_WITHOUT_PARAMETERS = re.compile(
-    r"^torch\.nn\.(modules\.)?\w*(Softmax\w*|Sigmoid|Tanh|LU|ReLU6?|Pool\dd|Dropout\w*|Flatten|Unflatten|Upsample|Pad\dd|"
-    r"Identity|fold|Fold|Similarity|Distance|Shuffle|Softplus|shrink)$"
-)
+_WITHOUT_PARAMETERS = ops.dotted("layer", "stateless")
 _NOTE = "The outputs lose their grad_fn, so code that back-propagates them would fail."
 _SINGLE = "inference builds an autograd graph; run it under torch.no_grad()."
 _DETACHED = "only the detached result is used, so the graph is recorded in vain; run it under torch.no_grad()."
@@ -175,7 +173,7 @@ def _trainable(module: Module, node: cst.Call) -> bool:
     model = inferred(module, node.func)
     forward = method_of(module, model.node, "forward") if isinstance(model.node, cst.ClassDef) else None
     silent = forward is not None and no_grad(module, forward.body.body[0]) is True
-    return not silent and not _WITHOUT_PARAMETERS.match(model.name or "")
+    return not silent and model.name not in _WITHOUT_PARAMETERS
 
 
 def _loop(module: Module, heat: Heat, home: cst.CSTNode) -> cst.CSTNode | None:

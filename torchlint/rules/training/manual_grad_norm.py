@@ -86,15 +86,13 @@ import libcst as cst
 from torchlint.rule import Hit, Module, Rule, Severity
 from torchlint.semantic.code.tree import COMPREHENSIONS
 from torchlint.semantic.time.upkeep import over_parameters
+from torchlint.semantic.torch import ops
 
-_NORMS = frozenset(("norm", "vector_norm"))
-_SQUARES = frozenset(("pow", "square", "dot", "vdot"))
-_CHECKS = frozenset(("isnan", "isinf", "isfinite"))
-_ELSEWHERE = frozenset(
-    (
-        "is_sparse coalesce sparse_mask all_reduce all_gather reduce DTensor FSDP FullyShardedDataParallel "
-        "fully_shard to_local full_tensor"
-    ).split()
+_NORMS = ops.having("norm")
+_SQUARES = ops.having("square")
+_CHECKS = ops.having("finite")
+_ELSEWHERE = ops.having("collective") | frozenset(
+    "is_sparse coalesce sparse_mask DTensor FSDP FullyShardedDataParallel fully_shard to_local full_tensor".split()
 )
 _KERNELS = "hand-written gradient norm runs several kernels per parameter; use torch.nn.utils.clip_grad_norm_."
 _FINITE = "testing every gradient for NaN reads from the device once per parameter; test the total norm once."

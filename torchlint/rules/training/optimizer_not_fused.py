@@ -90,20 +90,19 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.time.upkeep import over_parameters
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import ACCEL, CUDA
 
-_BUILT_IN = "Adadelta Adagrad Adamax AdamW Adam ASGD NAdam RAdam RMSprop Rprop SGD".split()
-_CLASSES = {f"torch.optim.{name}" for name in _BUILT_IN}
-_FUSED = ("torch.optim.Adam", "torch.optim.AdamW")
+_BUILT_IN = ops.having("optimizer", "foreach")
+_CLASSES = ops.dotted("optimizer", "foreach")
+_FUSED = ops.dotted("optimizer", "fused")
 _FUSED_SINCE = (2, 8)
 _CHOICES = ("fused", "foreach", "capturable", "differentiable")
 _OWN = re.compile(rf"^_*(plain|my|custom|simple|naive)?_?({'|'.join(_BUILT_IN)})_?(legacy|optimizer)?$", re.IGNORECASE)
 _OPTIMIZERS = frozenset(("torch.optim.Optimizer", "torch.optim.optimizer.Optimizer"))
-_UPDATES = frozenset(
-    ("add_", "sub_", "mul_", "div_", "addcmul_", "addcdiv_", "lerp_", "copy_", "pow_", "sqrt_", "neg_")
-)
+_UPDATES = ops.having("in-place", "arithmetic")
 _LEAST = 3
 _SPARSE = re.compile(r"sparse\s*=\s*True|SparseAdam|register_step_(pre|post)_hook")
 _FOREACH = "foreach=False updates one tensor after the other; the default does all tensors at once on CUDA."

@@ -91,14 +91,12 @@ from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.device.transfers import is_cached
 from torchlint.semantic.time.heat import Heat, heat_of
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import named_device
 from torchlint.semantic.values.value import CPU
 
-_PARAMETERISED = re.compile(
-    r"^torch\.nn\.(Lazy)?(Linear|Bilinear|Conv(Transpose)?[123]d|BatchNorm[123]d|SyncBatchNorm|LayerNorm|GroupNorm|RMSNorm|"
-    r"LSTM(Cell)?|GRU(Cell)?|RNN(Cell)?|Embedding(Bag)?|MultiheadAttention|Transformer\w*|PReLU)$"
-)
+_PARAMETERISED = ops.dotted("layer", "parameters")
 _SWITCHES = re.compile(r"eval|valid|test|sample|generat|infer|predict|freez|mode$", re.IGNORECASE)
 _DEVICE = re.compile(r"device|is_cuda|cuda", re.IGNORECASE)
 _SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.amp.grad_scaler.GradScaler")
@@ -125,7 +123,7 @@ def _construct(module: Module, node: cst.Call) -> tuple[Severity, str | None, bo
         return Severity.WARNING, None, False
     if name in _SCALERS or (name.startswith("torch.optim.") and inferred(module, node).kind == "optimizer"):
         return Severity.ERROR, _LOST, True
-    if _PARAMETERISED.match(name) and called_at_once(module, node) and not _plain(module, node):
+    if name in _PARAMETERISED and called_at_once(module, node) and not _plain(module, node):
         return Severity.ERROR, _NEVER, False  # One without parameters costs next to nothing.
     match node.func:
         case cst.Attribute(value=place, attr=cst.Name(value="to" | "cuda")) if _is_module(module, place):

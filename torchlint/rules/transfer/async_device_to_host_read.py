@@ -77,17 +77,25 @@ from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.device.transfers import certainly_tensor
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import named_device
 from torchlint.semantic.values.value import CPU
 
-_VIEWS = frozenset("detach view squeeze unsqueeze t permute transpose expand unbind requires_grad_".split())
-_KNOWN = frozenset("shape dtype device ndim size dim numel is_pinned data_ptr requires_grad to cpu cuda".split())
-_WAITS = frozenset(
-    "synchronize wait_stream wait_event wait query stream item tolist cpu nonzero barrier record_event".split()
-)
-_ASKS = frozenset("torch.is_tensor torch.numel torch.is_floating_point torch.is_complex".split())
+_VIEWS = ops.having("no-copy")
+_KNOWN = ops.having("fact") - ops.having("cast") | {"to", "cpu", "cuda"}
+_WAITS = ops.having("waits") | {
+    "synchronize",
+    "wait_stream",
+    "wait_event",
+    "wait",
+    "query",
+    "stream",
+    "barrier",
+    "record_event",
+}
+_ASKS = ops.dotted("fact")
 _NOTE = "An object with a `to` of its own may do something else without that argument."
 _READERS = ("builtins.float", "builtins.int", "builtins.bool", "builtins.print", "builtins.str", "builtins.list")
 

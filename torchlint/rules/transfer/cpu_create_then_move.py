@@ -94,19 +94,17 @@ from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.device.factories import any_dtype, device_effect, factories_of, takes_device
 from torchlint.semantic.device.transfers import certainly_tensor, is_cached, transfer_of
 from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.uses.observers import defaults_to_meta, free_of_effects, hooks_operations, replaced
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
-_STEPS = frozenset("unsqueeze squeeze view reshape flatten t transpose permute repeat long float bool".split())
-_EYE_DTYPES = frozenset(
-    (
-        "float float16 float32 float64 double half bfloat16 int int8 int16 int32 int64 long short bool uint8 complex64 "
-        "complex128 cfloat cdouble"
-    ).split()
-)
+_CASTS = frozenset(("long", "float", "bool"))
+_STEPS = _CASTS | {"repeat"} | ops.having("method", "view") - ops.having("part") - ops.having("spreads")
+_REAL_DTYPES = dtypes.spelled(dtypes.FULL)
+_EYE_DTYPES = _REAL_DTYPES | dtypes.spelled(dtypes.of_kind("complex"))
 """Dtypes for which every factory of zeros and ones exists; torch.eye has no others."""
-_FILLED_DTYPES = frozenset("uint16 uint32 uint64 float8_e4m3fn float8_e5m2".split())
+_FILLED_DTYPES = dtypes.spelled(dtypes.DTYPES)
 _STRANGE = frozenset("layout memory_format names".split())
 _COPIES = "`{expr}` was built on the CPU by {factory} and is copied; build it with device={dev}."
 _HOIST = "`{expr}` is the same in every step and copied in each; move it to the device once."
@@ -256,7 +254,7 @@ def _casts(transfer: Transfer) -> bool:
     """Say whether a cast stands between the factory and the move."""
     at: cst.BaseExpression = transfer.source
     while isinstance(at, cst.Call) and isinstance(at.func, cst.Attribute):
-        if at.func.attr.value in ("long", "float", "bool"):
+        if at.func.attr.value in _CASTS:
             return True
         at = at.func.value
     return False
@@ -266,7 +264,7 @@ def _is_dtype(module: Module, node: cst.BaseExpression, factory: cst.Call) -> bo
     """Say whether an expression is certainly a dtype that the factory can fill: one of torch's, or a tensor's own."""
     name = module.name(node) or ""
     if name.startswith("torch."):
-        kinds = _EYE_DTYPES if module.name(factory.func) == "torch.eye" else _EYE_DTYPES | _FILLED_DTYPES
+        kinds = _EYE_DTYPES if module.name(factory.func) == "torch.eye" else _FILLED_DTYPES
         return name.removeprefix("torch.") in kinds
     match node:
         case cst.Attribute(value=cst.Name() as tensor, attr=cst.Name(value="dtype")):
@@ -289,7 +287,7 @@ def _may_be_complex(module: Module, factory: cst.Call) -> bool:
     """Say whether the factory's own dtype may be complex, of which a cast to a real one warns."""
     given = keyword_argument(module, factory, "dtype")
     name = module.name(given) or ""
-    real = name.removeprefix("torch.") in _EYE_DTYPES - {"complex64", "complex128", "cfloat", "cdouble"}
+    real = name.removeprefix("torch.") in _REAL_DTYPES
     return given is not None and not (name.startswith("torch.") and real)
 
 

@@ -98,16 +98,11 @@ from torchlint.rule import Hit, Module, Rule, Safety, deletion
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
 
-_WAITS = frozenset(
-    "torch.cuda.synchronize torch.accelerator.synchronize torch.mps.synchronize torch.xpu.synchronize".split()
-)
-_CURRENT = frozenset(
-    (
-        "torch.cuda.current_stream torch.cuda.default_stream torch.accelerator.current_stream torch.xpu.current_stream"
-    ).split()
-)
+_WAITS = ops.dotted("whole-device")
+_CURRENT = ops.dotted("stream")
 _CLOCK = re.compile(
     r"(^|[._])(time|time_ns|perf_counter(_ns)?|monotonic(_ns)?|process_time(_ns)?|default_timer|now|elapsed_time|tic|"
     r"toc)$|"

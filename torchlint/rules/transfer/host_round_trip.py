@@ -93,6 +93,7 @@ from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
 from torchlint.rules.transfer._round_trips import RoundTrip, round_trip
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.device.host_reads import host_copy
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
 
 rule = Rule(
@@ -105,20 +106,7 @@ rule = Rule(
     triggers=(b"from_numpy", b"tensor", b"Tensor", b"asarray"),
     runs="step",
 )
-EQUIVALENTS = {
-    "argwhere": "argwhere",
-    "where": "where",
-    "clip": "clamp",
-    "exp": "exp",
-    "log": "log",
-    "sqrt": "sqrt",
-    "abs": "abs",
-    "absolute": "abs",
-    "sign": "sign",
-    "argmax": "argmax",
-    "argmin": "argmin",
-    "argsort": "argsort",
-}
+EQUIVALENTS = {array: name for name, arrays in ops.values("numpy").items() for array in arrays.split("/")}
 ARGUMENTS = {"where": 3, "clip": 3}
 HOST_ONLY = frozenset(("scipy", "sklearn", "faiss", "lap", "cv2", "pycocotools", "skimage"))
 HOST_KINDS = ("ndarray", "list", "tuple", "tensor")

@@ -100,6 +100,7 @@ import libcst as cst
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, one_sentence, with_keyword
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.device.transfers import is_cached, transfer_of
+from torchlint.semantic.torch import dtypes
 from torchlint.semantic.uses.observers import defaults_to_meta, free_of_effects, hooks_operations, replaced, scripted
 from torchlint.semantic.values.place import named_device
 from torchlint.semantic.values.value import ACCEL, CUDA
@@ -114,14 +115,19 @@ _CONSTANTS = {
 }
 _LARGEST = 65504.0
 """The largest number that all floating dtypes but the 8-bit ones hold."""
-_FLOATING = frozenset("float float16 float32 float64 double half bfloat16 complex64 complex128".split())
+_FLOATING = dtypes.spelled(dtypes.of_kind("half", "float", "double", "complex"))
+
+
+def _range(dtype: dtypes.Dtype) -> tuple[int, int]:
+    """Return the least and the largest whole number of a dtype; of int64, those that a float holds as well."""
+    if dtype.kind == "bool" or dtype.name.startswith("u"):
+        return 0, 1 if dtype.kind == "bool" else 2 ** (8 * dtype.nbytes) - 1
+    bits = min(8 * dtype.nbytes - 1, 53)
+    return -(2**bits), 2**bits - (bits < 53)
+
+
 _RANGES = {
-    "uint8": (0, 2**8 - 1),
-    "int8": (-(2**7), 2**7 - 1),
-    **dict.fromkeys(("int16", "short"), (-(2**15), 2**15 - 1)),
-    **dict.fromkeys(("int32", "int"), (-(2**31), 2**31 - 1)),
-    **dict.fromkeys(("int64", "long"), (-(2**53), 2**53)),
-    "bool": (0, 1),
+    name: _range(dtype) for dtype in dtypes.FULL if dtype.kind in ("int", "bool") for name in dtypes.spelled((dtype,))
 }
 _ODD = "The code replaces functions of torch, watches or compiles its operations, or computes the device while moving."
 _NOTE = "Where the number does not fit the dtype, torch.full raises another error, or one where torch.tensor gives infinity."

@@ -90,8 +90,9 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import contexts_around
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.device.transfers import transfer_of
+from torchlint.semantic.torch import ops
 
-_STREAMS = frozenset(("torch.cuda.stream", "torch.cuda.StreamContext", "torch.xpu.stream"))
+_STREAMS = ops.dotted("on-stream")
 _FAILS = "A `pin_memory` of the object's own is no longer called, and without a GPU another exception is raised."
 _NOTE = (
     "Where the device is the CPU, the tensor was pinned and is no longer; "

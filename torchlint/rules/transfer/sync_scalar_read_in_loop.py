@@ -137,9 +137,13 @@ rule = Rule(
     runs="hot",
 )
 KIND_OF_DTYPE = {"float": "float", "double": "float", "half": "float", "int": "int", "bool": "int"}
-_RELIED_ON = (*"item detach double long sum forward __call__ __add__ __radd__ __iadd__ __float__".split(), *LOSS_NAMES)
 """What must be torch's own for the sums to be equal."""
 METHOD_OF_KIND = {"float": "double", "int": "long"}
+_RELIED_ON = (
+    *("item", "detach", "sum", "forward", "__call__", "__add__", "__radd__", "__iadd__", "__float__"),
+    *METHOD_OF_KIND.values(),
+    *LOSS_NAMES,
+)
 
 
 @rule.on(cst.Call, cst.Subscript, cst.FormattedString, cst.BinaryOperation)

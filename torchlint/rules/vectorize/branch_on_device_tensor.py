@@ -93,10 +93,11 @@ import libcst as cst
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
-_FINITE = ("isnan", "isinf", "isfinite", "isposinf", "isneginf")
+_FINITE = tuple(ops.having("finite"))
 _COMPARES = ("torch.equal", "torch.allclose")
 _Tested = cst.If | cst.While | cst.IfExp | cst.Assert | cst.CompIf
 _TESTS = (cst.If, cst.While, cst.IfExp, cst.Assert, cst.CompIf)

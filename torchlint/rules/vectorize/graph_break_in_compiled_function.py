@@ -89,6 +89,7 @@ from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.time.upkeep import compiled_by
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
 
 _CALLS = {
@@ -100,7 +101,7 @@ _CALLS = {
 }
 _LEVELS = frozenset(("debug", "info", "warning", "warn", "error", "critical", "exception", "log"))
 _LOGGER = re.compile(r"(^|[._])(logging|log|_?logger)$", re.IGNORECASE)
-_SIZES = frozenset(("nonzero", "masked_select", "unique", "unique_consecutive", "argwhere"))
+_SIZES = ops.having("values-decide")
 _READS = frozenset(("item", "float", "int", "bool"))
 _LEFT_OUT = re.compile(r"is_compiling|is_dynamo_compiling|is_scripting|is_tracing|verbose|debug|(^|_)log(ging)?$")
 _SCALARS = "capture_scalar_outputs"

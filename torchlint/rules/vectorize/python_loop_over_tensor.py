@@ -91,6 +91,7 @@ from torchlint.rule import Hit, Module, Rule, Severity
 from torchlint.rules.vectorize._bodies import independent_rounds, is_size, only_tensor_work
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.time.iterations import goes_over, is_structural, iteration_count, spelled_alike
+from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.elements import asked_for_type
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -104,19 +105,7 @@ _MASKS = (
 )
 _ROWS = "Python loop over the rows of a tensor: one or more kernel launches per row; apply the operations to all rows at once."
 _HOST = (
-    "item",
-    "tolist",
-    "cpu",
-    "numpy",
-    "to",
-    "cuda",
-    "size",
-    "dim",
-    "numel",
-    "backward",
-    "detach",
-    "clone",
-    "append",
+    ops.having("reads") | ops.having("move") | ops.HOST_METHODS | ops.having("graph") | {"detach", "clone", "append"}
 )
 _Loop = cst.For | cst.CompFor
 

@@ -82,16 +82,12 @@ import libcst as cst
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.elements import element_reads, holds_device_tensors
 from torchlint.semantic.values.inferred import inferred
 
-_FACTORIES = frozenset(
-    (
-        "torch.tensor torch.as_tensor torch.asarray torch.Tensor torch.FloatTensor torch.DoubleTensor torch.LongTensor "
-        "torch.IntTensor"
-    ).split()
-)
-_UNTYPED = ("torch.tensor", "torch.as_tensor", "torch.asarray")
+_FACTORIES = ops.dotted("from-data", "lists")
+_UNTYPED = ops.dotted("from-data", "lists", "own-dtype")
 _DETACHED = "{factory} of tensors reads each back to the host and drops their gradients; use torch.stack."
 _ITEMS = "{factory} takes numbers that .item() reads one by one; join the tensors with torch.stack, on the device."
 _NOTE = "The result stays on the device and in the graph, and has the dtype and shape of the elements."

@@ -91,11 +91,12 @@ from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import is_reset, is_structural, iteration_count, spelled_alike
 from torchlint.semantic.time.loops import has_model_call
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred, is_loader
 
-_TORCH = tuple("torch." + n for n in "cat hstack vstack dstack row_stack column_stack".split())
+_TORCH = ops.dotted("join") - {"torch.stack"}
 _NUMPY = tuple("numpy." + n for n in "append concatenate vstack hstack dstack row_stack column_stack".split())
-_SIZES = ("shape", "ndim", "numel", "nelement", "size", "dim", "device", "dtype")
+_FACTS = ops.having("fact")
 _KEPT = re.compile(r"(^|_)(cache|caches|queue|past|kv|memory|bank|buffer)(_|$)")
 _FEW = 4
 _NOTE = "The parts stay alive until the loop ends; one that is changed in place later changes the result."
@@ -174,7 +175,7 @@ def _used(module: Module, read: cst.CSTNode) -> bool:
         case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator=cst.Is() | cst.IsNot())]):
             return left is not read
         case cst.Attribute(attr=cst.Name(value=attr)):
-            return attr not in _SIZES
+            return attr not in _FACTS
         case cst.Arg() | cst.Element():
             call = next((a for a in module.ancestors(read) if isinstance(a, cst.Call)), None)
             name = module.name(call.func) if call is not None else None

@@ -50,7 +50,7 @@ KINDS = {
     "from-data": "",
     "new": "fresh",
     "in-place": "",
-    "reads": "waits",
+    "reads": "",
     "fact": "",
     "graph": "",
     "apart": "",
@@ -110,6 +110,7 @@ FACTS = {
     "sizes": "its arguments are sizes or positions, which the host must know",
     "only-sizes": "all its positional arguments are sizes",
     "reshapes": "changes the shape, the strides or the storage of the tensor in place",
+    "spreads": "a view in which elements stand several times",
     # numbers
     "dtype": "the dtype of the result",
     "gives-int": "the result is of integers, whatever the tensor holds",
@@ -123,6 +124,9 @@ FACTS = {
     "arithmetic": "the in-place steps of which optimizers are written",
     "square": "squares, or sums squares",
     "norm": "a norm",
+    "log": "the operation that computes its logarithm, without underflow",
+    "numpy": "the functions of NumPy that compute the same",
+    "precise": "often computed in float64 on purpose",
     "mask": "used to mask scores",
     "batched": "multiplies matrices of a batch",
     "operator": "the class of libcst for its operator",
@@ -156,6 +160,7 @@ FACTS = {
     "foreach": "updates all parameters at once where it can",
     "whole-device": "waits for all work on a device",
     "stream": "gives a stream",
+    "on-stream": "a context in which work goes to a stream of its own",
     "empties": "gives cached memory back to the driver",
     "host-memory": "needs or makes elements that lie in host memory",
     "to-host": "copies all elements to host memory, or can",
@@ -206,9 +211,9 @@ swapdims                  torch method view no-copy turns
 adjoint                   torch method view no-copy turns
 squeeze                   torch method view no-copy keeps-whole keeps-last
 unsqueeze                 torch method view own no-copy keeps-whole keeps-last weak
-expand                    method view hint no-copy keeps-whole sizes
-expand_as                 method view own no-copy
-broadcast_to              torch method view no-copy
+expand                    method view hint no-copy keeps-whole sizes spreads
+expand_as                 method view own no-copy spreads
+broadcast_to              torch method view no-copy spreads
 atleast_1d                torch view
 atleast_2d                torch view
 narrow                    torch method view own part no-copy sizes
@@ -240,13 +245,13 @@ type_as                   method cast move own
 to                        method aten cast move to-host mixes
 cpu                       method move waits host-memory to-host
 cuda                      method move
-abs                       torch method pointwise keeps-whole array
-exp                       torch method pointwise array
-log                       torch method pointwise array
-sqrt                      torch method pointwise array
+abs                       torch method pointwise keeps-whole array numpy=abs/absolute
+exp                       torch method pointwise array numpy=exp
+log                       torch method pointwise array numpy=log
+sqrt                      torch method pointwise array numpy=sqrt
 square                    torch method pointwise square array
 neg                       torch method pointwise keeps-whole
-sigmoid                   torch method nn pointwise hint
+sigmoid                   torch method nn pointwise hint log=logsigmoid
 tanh                      torch method pointwise hint
 relu                      torch method pointwise hint
 expm1                     torch method pointwise
@@ -255,7 +260,7 @@ log10                     torch method pointwise
 log1p                     torch method pointwise
 rsqrt                     torch method pointwise
 reciprocal                torch method pointwise
-sign                      torch method pointwise
+sign                      torch method pointwise numpy=sign
 round                     torch method pointwise
 floor                     torch method pointwise
 ceil                      torch method pointwise
@@ -266,7 +271,7 @@ tan                       torch method pointwise
 atan                      torch method pointwise
 erf                       torch method pointwise
 nan_to_num                torch method pointwise mask
-clamp                     torch method pointwise hint keeps-whole
+clamp                     torch method pointwise hint keeps-whole numpy=clip
 clamp_min                 torch method pointwise own
 clamp_max                 torch method pointwise own
 clip                      torch method pointwise array
@@ -325,8 +330,8 @@ median                    torch method reduce several-with-more
 nanmedian                 torch method aten reduce several-with-more cost=8
 any                       torch method reduce gives-bool array
 all                       torch method reduce gives-bool array
-argmax                    torch method reduce gives-int
-argmin                    torch method reduce gives-int
+argmax                    torch method reduce gives-int numpy=argmax
+argmin                    torch method reduce gives-int numpy=argmin
 count_nonzero             torch method reduce gives-int
 quantile                  torch method reduce
 aminmax                   torch method reduce several
@@ -336,10 +341,10 @@ cumsum                    torch method along hint keeps-whole counts
 cumprod                   torch method along
 cummax                    torch method along several
 cummin                    torch method along several
-softmax                   torch method nn along hint
+softmax                   torch method nn along hint log=log_softmax
 log_softmax               torch method nn along own
 sort                      torch method along several
-argsort                   torch method along hint gives-int
+argsort                   torch method along hint gives-int numpy=argsort
 matmul                    torch method product hint batched operator=MatrixMultiply
 bmm                       torch method product own batched
 einsum                    torch product batched
@@ -363,10 +368,10 @@ topk                      torch method pick hint several
 kthvalue                  torch method pick several
 mode                      torch method pick several
 nonzero                   torch method aten pick hint gives-int several-on-request values-decide waits cost=4
-argwhere                  torch method pick values-decide waits
+argwhere                  torch method pick values-decide waits numpy=argwhere
 unique                    torch method pick several-with-more values-decide waits
 unique_consecutive        torch method aten pick several-with-more values-decide waits cost=unique
-where                     torch method pick mask several-on-request
+where                     torch method pick mask several-on-request numpy=where
 bincount                  torch method aten pick gives-int waits cost=extremes
 histc                     torch method aten pick waits cost=extremes
 multinomial               torch method aten pick random cost=multinomial
@@ -400,10 +405,18 @@ unfold                    nn neural
 pairwise_distance         nn neural
 cosine_similarity         torch nn neural
 qr                        torch method neural several
-svd                       torch method neural several
-eigh                      linalg neural several
+svd                       torch method neural several precise
+eigh                      linalg neural several precise
 lu                        torch method neural several
-slogdet                   torch method neural several
+eig                       linalg neural several precise
+inverse                   torch method neural precise
+pinverse                  torch method neural precise
+solve                     linalg neural precise
+lu_solve                  torch method neural precise
+cholesky                  torch method neural precise
+logdet                    torch method neural precise
+lstsq                     linalg neural several precise
+slogdet                   torch method neural several precise
 cross_entropy             nn loss class=CrossEntropyLoss
 nll_loss                  nn loss class=NLLLoss
 mse_loss                  nn loss class=MSELoss
@@ -514,8 +527,8 @@ sparse_resize_            method in-place reshapes
 as_strided_               method in-place reshapes
 set_                      method aten in-place reshapes mixes
 share_memory_             method in-place host-memory
-item                      method aten reads hint host-memory cost=item
-tolist                    method reads host-memory to-host
+item                      method aten reads hint host-memory cost=item waits
+tolist                    method reads host-memory to-host waits
 numpy                     method reads alias of-graph host-memory
 equal                     torch method aten apart fresh truth waits cost=1
 allclose                  torch method aten apart fresh truth waits cost=1
@@ -557,9 +570,9 @@ __len__                   method fact
 backward                  method graph own wants-graph
 retain_grad               method graph own wants-graph
 register_hook             method graph fact hint wants-graph
-is_tensor                 torch apart truth
-is_floating_point         torch apart truth
-is_complex                torch apart truth
+is_tensor                 torch apart truth fact
+is_floating_point         torch apart truth fact
+is_complex                torch apart truth fact
 is_grad_enabled           torch apart
 get_default_dtype         torch apart
 set_default_dtype         torch apart
@@ -578,7 +591,7 @@ device                    torch apart context
 Generator                 torch apart
 get_rng_state             torch apart
 set_rng_state             torch apart
-numel                     torch apart
+numel                     torch apart fact
 set_num_threads           torch apart
 get_num_threads           torch apart
 set_printoptions          torch apart
@@ -715,8 +728,8 @@ ReplicationPad2d          layer built stateless
 ReplicationPad3d          layer built stateless
 SELU                      layer built stateless
 SiLU                      layer built stateless
-Sigmoid                   layer built stateless
-Softmax                   layer built stateless
+Sigmoid                   layer built stateless is=sigmoid
+Softmax                   layer built stateless is=softmax
 Softmax2d                 layer built stateless
 Softplus                  layer built stateless
 Softshrink                layer built stateless
@@ -759,7 +772,9 @@ profiler.profile          torch apart context
 profiler.record_function  torch apart context
 autograd.profiler.record_function torch apart context
 autograd.profiler.profile torch apart context
-cuda.stream               torch apart context
+cuda.stream               torch apart context on-stream
+cuda.StreamContext        torch apart on-stream
+xpu.stream                torch apart on-stream
 cuda.device               torch apart context
 random.fork_rng           torch apart context
 backends.cudnn.flags      torch apart context
