@@ -14,12 +14,13 @@ from torchlint.semantic.code.imports import import_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.data.datasets import assigned_to
 from torchlint.semantic.module import Module
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred, is_model_call
 from torchlint.semantic.values.place import named_device
 from torchlint.semantic.values.value import Value
 
 _LINKS = 5
-_MOVES = ("to", "cuda", "cpu")
+_MOVES = ops.having("move")
 _ROWS = 4
 
 

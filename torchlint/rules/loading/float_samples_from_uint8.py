@@ -115,7 +115,7 @@ from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import local_class
 from torchlint.semantic.data.samples import sample_role
-from torchlint.semantic.torch import ops
+from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.classes import is_dataset
 
@@ -125,8 +125,9 @@ _READERS = re.compile(
 )
 _WRAPS = ops.dotted("from-data", "own-dtype") | {"numpy.array", "numpy.asarray"}
 _SHAPING = ops.SAME_VALUES | ops.having("repeats") | {"copy", "astype", "to", "type"}
-_WIDE = re.compile(r"\b(float|float32|float64|long|int64|double)$")
-_CASTS = {"float": "float32", "double": "float64", "long": "int64"}
+_WIDE_DTYPES = tuple(dtype for dtype in dtypes.FULL if dtype.kind in ("float", "double") or dtype.name == "int64")
+_WIDE = re.compile(rf"\b({'|'.join(dtypes.spelled(_WIDE_DTYPES))})$")
+_CASTS = {method: name for method, name in dtypes.CASTS.items() if name in dtypes.spelled(_WIDE_DTYPES)}
 _COMPOSE = re.compile(r"^torchvision\.transforms\.(v2\.)?Compose$")
 _TO_FLOAT = re.compile(r"^torchvision\.transforms\.(v2\.)?(ToTensor|ConvertImageDtype)$")
 _NORMALIZE = re.compile(r"^torchvision\.transforms\.(v2\.)?Normalize$")

@@ -89,6 +89,7 @@ from torchlint.rule import Hit, Module, Rule, Severity
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.scopes import base_names, method_of
 from torchlint.semantic.data.samples import loaders_of, worker_count
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.classes import family_of
 from torchlint.semantic.values.inferred import inferred
 
@@ -99,7 +100,9 @@ _SHARES = re.compile(
     r"process_index|num_processes|Queue|queue",
     re.IGNORECASE,
 )
-_RANDOM = re.compile(r"\b(rand\w*|random\.\w+|choice|sample|multinomial|normal|uniform)\(|\bwhile\s+(True|1)\s*:")
+_RANDOM = re.compile(
+    rf"\b(rand\w*|random\.\w+|choice|sample|uniform|{'|'.join(sorted(ops.having('random')))})\(|\bwhile\s+(True|1)\s*:"
+)
 
 rule = Rule(
     __name__,

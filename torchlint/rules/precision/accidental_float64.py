@@ -82,7 +82,7 @@ from torchlint.semantic.code.reaching import definitions_of, sole_use, uses_of
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.device.transfers import transfer_of
-from torchlint.semantic.torch import ops
+from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.values.classes import family_of, is_network
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import named_device, on_device
@@ -97,10 +97,10 @@ _FLOATS = frozenset((_RANDOM + " numpy.linspace numpy.logspace numpy.zeros numpy
 _BY_VALUE = ("numpy.arange", "numpy.full")
 _DTYPE_POSITION = {"numpy.zeros": 1, "numpy.ones": 1, "numpy.empty": 1, "numpy.full": 2, "numpy.eye": 3}
 _CASTS = ops.having("cast") - {"double"}
-_DOUBLES = ("torch.float64", "torch.double")
+_DOUBLES = dtypes.dotted(dtypes.of_kind("double"))
 _POLICY = re.compile(r"set_default_dtype|set_default_tensor_type|gradcheck")
 _EXACT = re.compile(rf"linalg|cholesky|\b({'|'.join(sorted(ops.having('precise')))}|u_solve|fft)\b|\bfft\.")
-_BACK = re.compile(r"\.float\(\)|\.(to|type)\((?!(dtype=)?torch\.(double|float64))|\.type_as\(")
+_BACK = re.compile(rf"\.float\(\)|\.(to|type)\((?!(dtype=)?({'|'.join(_DOUBLES)}))|\.type_as\(")
 _LOSS = re.compile(r"loss|criterion|metric|scaler|normaliz|standardiz|statistic", re.IGNORECASE)
 _DEPTH = 4
 _NOTE = "Values are rounded to float32, and what is computed from them has another dtype."

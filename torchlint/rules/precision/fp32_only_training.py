@@ -92,10 +92,12 @@ from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.text import has_main_guard, mentions
 from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.time.loops import LoopKind, loop_kind
+from torchlint.semantic.torch import dtypes
 from torchlint.semantic.values.inferred import framework_moves_batches
 
+_NARROW_OR_WIDE = "|".join(dtype.name for dtype in dtypes.of_kind("half", "double"))
 _PRECISION = re.compile(
-    r"autocast|GradScaler|bfloat16|bf16|float16|fp16|fp32|\bhalf\(|precision|tf32|float64|\bdouble\(|\b(use_)?amp\b|apex|"
+    rf"autocast|GradScaler|{_NARROW_OR_WIDE}|bf16|fp16|fp32|\bhalf\(|precision|tf32|\bdouble\(|\b(use_)?amp\b|apex|"
     r"deepspeed|fsdp|quantiz",
     re.IGNORECASE,
 )

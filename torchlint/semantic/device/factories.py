@@ -10,7 +10,7 @@ from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.torch import ops
+from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import CPU
 
@@ -20,7 +20,7 @@ _EXACT = ops.having("factory", "exact")
 _RANDOM = ops.having("factory", "random")
 _SIZED = ops.having("factory", "only-sizes")
 _ANY_DTYPE = ops.having("factory", "zero-one")
-_WHOLE = frozenset(("torch.long", "torch.int64", "torch.int32", "torch.int"))
+_WHOLE = dtypes.dotted(dtype for dtype in dtypes.of_kind("int") if dtype.name in ("int32", "int64"))
 _SIZES = ("builtins.len", "builtins.isinstance", "builtins.type")
 _ELEMENT_WRITERS = ops.having("host-memory")
 

@@ -18,7 +18,7 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import batch_device, class_attribute, returned_by
 from torchlint.semantic.values.value import UNKNOWN, Value
 
-_STEPS = ops.SAME_VALUES | ops.having("cast") | {"data", "numpy", "cpu", "mean", "sum"}
+_STEPS = ops.SAME_VALUES | ops.having("cast") | ops.REDUCTIONS | {"data", "numpy", "cpu"}
 _READS = ops.having("reads") | {"cpu"}
 _CASTS = frozenset(("builtins.float", "builtins.int"))
 _TESTS = frozenset(("builtins.isinstance", "torch.is_tensor", "builtins.hasattr"))

@@ -55,10 +55,15 @@ def spelled(dtypes: Iterable[Dtype]) -> frozenset[str]:
     return frozenset(name for dtype in dtypes for name in (dtype.name, dtype.other) if name)
 
 
+def dotted(dtypes: Iterable[Dtype]) -> frozenset[str]:
+    """Return their dotted names: ``torch.float32`` and ``torch.float``."""
+    return frozenset(f"torch.{name}" for name in spelled(dtypes))
+
+
 def of_kind(*kinds: str) -> tuple[Dtype, ...]:
     """Return the dtypes of these kinds of numbers."""
     return tuple(dtype for dtype in DTYPES if dtype.kind in kinds)
 
 
-KINDS = {f"torch.{name}": dtype.kind for dtype in DTYPES for name in spelled((dtype,)) if dtype.kind != "float8"}
+KINDS = {name: dtype.kind for dtype in DTYPES for name in dotted((dtype,)) if dtype.kind != "float8"}
 """The kind of number that a dtype holds, by its dotted name; an 8-bit float is of no kind that has a word."""

@@ -291,7 +291,7 @@ fmod                      torch method pointwise
 lerp                      torch method pointwise
 maximum                   torch method pointwise
 minimum                   torch method pointwise
-bernoulli                 torch method pointwise
+bernoulli                 torch method pointwise random
 frexp                     torch method pointwise several
 eq                        torch method compare hint
 ne                        torch method compare hint

@@ -7,7 +7,7 @@ from functools import cache
 
 import libcst as cst
 
-from torchlint.semantic.torch import ops
+from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.values.value import ACCEL, UNKNOWN, Value
 
 _LOADER = re.compile(
@@ -83,9 +83,7 @@ def by_name(name: str) -> Value:
 
 _ANNOTATIONS = {
     "torch.Tensor": Value("tensor"),
-    "torch.FloatTensor": Value("tensor", dtype="float"),
-    "torch.LongTensor": Value("tensor", dtype="int"),
-    "torch.BoolTensor": Value("tensor", dtype="bool"),
+    **{f"torch.{old}": Value("tensor", dtype=dtypes.KINDS[f"torch.{dtype}"]) for old, dtype in dtypes.LEGACY.items()},
     "torch.nn.Module": Value("module"),
     "torch.utils.data.DataLoader": Value("loader"),
     "torch.optim.Optimizer": Value("optimizer"),

@@ -227,7 +227,7 @@ class Expressions(Parts):
         raise NotImplementedError
 
 
-_DTYPES = frozenset(f"torch.{name}" for name in dtypes.spelled(dtypes.DTYPES))
+_DTYPES = dtypes.dotted(dtypes.DTYPES)
 _EXPRESSIONS: dict[type, Callable[[Any, Any], Value]] = {
     cst.Name: Expressions._name,
     cst.Attribute: Expressions._attribute,
