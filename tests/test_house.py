@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 import torchlint
+from torchlint.semantic.torch import dtypes, ops
 from torchlint.settings.keys import KEYS
 
 ROOT = Path(torchlint.__file__).parent
@@ -383,6 +386,101 @@ def test_the_ground_knows_no_torch() -> None:
 )
 def test_asking_upwards_is_seen_in_every_form(line: str, subjects: list[str]) -> None:
     assert above_itself(line, "torchlint.semantic.values.place") == subjects
+
+
+# What torch does
+
+OPERATIONS = ROOT / "semantic" / "torch"
+NO_OPERATIONS = {"fact", "apart", "internal", "owner", "collective"}
+"""Kinds of rows whose names are words of many other things: ``size``, ``device``, ``load``, ``to`` of a module."""
+NAMESAKES = {
+    "semantic/code/versions.py": {"_VERSION"},  # ``torch_ge_1_8``: comparisons of versions
+    "semantic/data/arrays.py": {  # NumPy's functions of the same names
+        *(
+            "_ALWAYS",
+            "_SHAPED",
+            "_ELEMENTWISE",
+            "_METHODS",
+            "_FRESH",
+            "_FLOAT64",
+            "_DTYPES",
+            "_DTYPE_PLACES",
+            "_MAKERS",
+        ),
+    },
+    "semantic/data/token_maps.py": {"_SAME"},  # methods of Hugging Face's datasets
+}
+"""Tables of names that are spelled like an operation of torch, and stand for something else."""
+
+
+def operations() -> set[str]:
+    """Return the names of torch's operations and dtypes that no builtin and no device has."""
+    kinds = [rows for word, rows in ops.WORDS.items() if word in ops.KINDS.keys() - NO_OPERATIONS]
+    names = {ops.NAMES[row].rpartition(".")[2] for row in set().union(*kinds)} | dtypes.spelled(dtypes.DTYPES)
+    return names - set(dir(builtins)) - {"cpu", "cuda"}
+
+
+def words(value: ast.expr) -> Iterator[str]:
+    """Yield the words of a table: its strings, what they are split into, and what a pattern is written of."""
+    code = ast.unparse(value)
+    for node in ast.walk(value):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value
+            if "re.compile(" in code:
+                yield from re.findall(r"[A-Za-z_][\w.]*", re.sub(r"\\[a-zA-Z]|\?P<\w+>", " ", text))
+            elif ".split(" in code or " " not in text:
+                yield from text.split()
+
+
+def tables_of_operations(text: str) -> dict[str, set[str]]:
+    """Return the module-level tables that hold three names of torch's operations or more, and these names."""
+    known = operations()
+    found = {}
+    for line in ast.parse(text).body:
+        if isinstance(line, (ast.Assign, ast.AnnAssign)) and line.value is not None:
+            value = line.value
+            if isinstance(value, ast.Dict):  # what it says of the names is no list of names
+                value = ast.Tuple([key for key in value.keys if key is not None], ast.Load())
+            spelled = list(words(value))
+            others = any(word.endswith(".") and not word.startswith("torch") for word in spelled)  # "numpy." + name
+            hits = {word.removeprefix("aten::").rpartition(".")[2] for word in spelled if not_of_others(word)} & known
+            if len(hits) > 2 and not others:
+                target = line.targets[0] if isinstance(line, ast.Assign) else line.target
+                found[ast.unparse(target)] = hits
+    return found
+
+
+def not_of_others(word: str) -> bool:
+    """Say whether a name is a bare one, or stands behind ``torch``."""
+    return "." not in word.lstrip(".") or word.startswith("torch.")
+
+
+def test_what_torch_does_is_said_in_its_tables_alone() -> None:
+    files = [path for path in FILES if not path.is_relative_to(OPERATIONS)]
+    found = {
+        path.relative_to(ROOT).as_posix(): tables_of_operations(path.read_text(encoding="utf-8")) for path in files
+    }
+    assert {file: set(tables) for file, tables in found.items() if tables} == NAMESAKES, found
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ('X = frozenset(("view", "reshape", "flatten"))', {"view", "reshape", "flatten"}),
+        ('X: Names = frozenset("detach clone float64".split())', {"detach", "clone", "float64"}),
+        ('X = tuple("torch." + n for n in ("zeros", "ones", "empty"))', {"zeros", "ones", "empty"}),
+        ('X = {"torch.zeros": 0, "torch.ones": 0, "torch.nn.functional.softmax": 1}', {"zeros", "ones", "softmax"}),
+        ('X = re.compile(r"\\.(argmax|argmin|topk)\\(")', {"argmax", "argmin", "topk"}),
+        ('X = frozenset(("view", "reshape"))', None),
+        ('X = tuple("numpy." + n for n in ("zeros", "ones", "empty"))', None),
+        ('X = ("numpy.zeros", "numpy.ones", "numpy.empty")', None),
+        ('X = ("float", "int", "sum", "cpu", "cuda", "size", "device")', None),
+        ('X = "the view, the clone and the softmax of a tensor"', None),
+        ('X = {"a": "view", "b": "reshape", "c": "flatten"}', None),
+    ],
+)
+def test_a_table_of_operations_is_seen_in_every_form(line: str, names: set[str] | None) -> None:
+    assert tables_of_operations(line) == ({"X": names} if names else {})
 
 
 # Circles

@@ -15,6 +15,7 @@ from torchlint.engine.job import Job
 from torchlint.engine.overlaps import independent
 from torchlint.engine.syntax import syntax_fault
 from torchlint.run.run import RunOptions, run
+from torchlint.semantic.torch import dtypes, ops
 from torchlint.source.document import Document, decode, encode, fixable
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "encode",
     "fixable",
     "independent",
+    "ledger_rows",
     "load_catalog",
     "rule_findings",
     "syntax_fault",
@@ -42,3 +44,25 @@ def rule_findings(examples: Iterable[tuple[str, str]]) -> Iterator[tuple[Finding
         jobs.append(Job(decode(text.encode(), f"/{name}", name), name, frozenset({code})))
     for report in run(jobs, RunOptions()):
         yield report.findings
+
+
+def ledger_rows() -> dict[str, object]:
+    """Return what the ledger of `verify` reads of the table of operations, as plain data: it counts without torchlint.
+
+    Names by operator or function; "factories" are dotted, and sorted by where their tensors lie.
+    """
+    like, placed = ops.dotted("factory", "like"), ops.dotted("factory", "placed")
+    return {
+        "cost": ops.values("cost"),
+        "says": ops.values("says"),
+        "mixes": sorted(ops.having("mixes")),
+        "strict": sorted(ops.having("strict")),
+        "factories": {
+            "plain": sorted(ops.FACTORIES - like - placed),
+            "placed": sorted(placed),
+            "like": sorted(like),
+            "from-data": sorted(ops.dotted("from-data", "lists", "own-dtype")),
+        },
+        "new": sorted(ops.having("method", "new")),
+        "legacy": dtypes.LEGACY,
+    }

@@ -13,7 +13,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tests.verify.ledger_cases import CASES, PINNED, PLAIN, TRAINING, Case, Row  # noqa: E402
-from torchlint.verify.inside.ledger import costs, virtual_cuda  # noqa: E402
+from tests.verify.ledgers import virtual_cuda  # noqa: E402
+from torchlint.verify.inside.ledger import costs  # noqa: E402
 from torchlint.verify.inside.ledger.tags import is_cuda  # noqa: E402
 
 
@@ -269,7 +270,7 @@ def test_only_an_error_since_the_start_is_a_gap(tmp_path: Path, monkeypatch: pyt
 def test_the_compiler_is_not_imported(tmp_path: Path) -> None:
     text = (
         "import sys, torch\n"
-        "from torchlint.verify.inside.ledger import Ledger\n"
+        "from tests.verify.ledgers import Ledger\n"
         "ledger = Ledger('.')\n"
         "ledger.start()\n"
         "torch.ones(3, device='cuda').sum().item()\n"

@@ -14,7 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torchlint.verify.inside.ledger import Ledger, virtual_cuda  # noqa: E402
+from tests.verify.ledgers import Ledger, virtual_cuda  # noqa: E402
 
 WAYS = {
     "at module level": 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")',

@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torchlint.verify.inside.ledger import virtual_cuda  # noqa: E402
+from tests.verify.ledgers import virtual_cuda  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

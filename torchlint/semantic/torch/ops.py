@@ -370,17 +370,17 @@ mode                      torch method pick several
 nonzero                   torch method aten pick hint gives-int several-on-request values-decide waits cost=4
 argwhere                  torch method pick values-decide waits numpy=argwhere
 unique                    torch method pick several-with-more values-decide waits
-unique_consecutive        torch method aten pick several-with-more values-decide waits cost=unique
+unique_consecutive        torch method aten pick several-with-more values-decide waits cost=any-element
 where                     torch method pick mask several-on-request numpy=where
 bincount                  torch method aten pick gives-int waits cost=extremes
-histc                     torch method aten pick waits cost=extremes
-multinomial               torch method aten pick random cost=multinomial
+histc                     torch method aten pick waits cost=extremes-or-range
+multinomial               torch method aten pick random cost=old-draws
 histogram                 torch method pick several
 tril                      torch method pick
 triu                      torch method pick
 diag                      torch method pick
 repeat                    method repeats keeps-whole sizes
-repeat_interleave         torch method aten repeats cost=repeat_interleave
+repeat_interleave         torch method aten repeats cost=no-size-given
 tile                      torch method repeats
 flip                      torch method repeats keeps-whole
 roll                      torch method repeats keeps-whole
@@ -456,7 +456,7 @@ rand                      torch factory random sizes only-sizes
 randn                     torch factory random sizes only-sizes
 randint                   torch factory random whole
 randperm                  torch factory random sizes flat whole
-normal                    torch aten factory random placed cost=normal
+normal                    torch aten factory random placed cost=drawn-deviation
 sparse_coo_tensor         torch factory placed
 zeros_like                torch factory fresh exact zero-one like
 ones_like                 torch factory fresh exact zero-one like
@@ -527,12 +527,12 @@ sparse_resize_            method in-place reshapes
 as_strided_               method in-place reshapes
 set_                      method aten in-place reshapes mixes
 share_memory_             method in-place host-memory
-item                      method aten reads hint host-memory cost=item waits
+item                      method aten reads hint host-memory cost=element waits
 tolist                    method reads host-memory to-host waits
 numpy                     method reads alias of-graph host-memory
 equal                     torch method aten apart fresh truth waits cost=1
 allclose                  torch method aten apart fresh truth waits cost=1
-is_nonzero                torch method aten apart truth waits cost=item
+is_nonzero                torch method aten apart truth waits cost=element
 shape                     attribute fact array with-to
 dtype                     attribute fact weak
 device                    attribute fact weak
@@ -797,17 +797,17 @@ mps.empty_cache           torch apart empties
 xpu.empty_cache           torch apart empties
 xpu.memory.empty_cache    torch apart empties
 npu.empty_cache           torch apart empties
-_local_scalar_dense       aten internal cost=item mixes
-_unique                   aten internal cost=unique
-_unique2                  aten internal cost=unique
+_local_scalar_dense       aten internal cost=element mixes
+_unique                   aten internal cost=any-element
+_unique2                  aten internal cost=any-element
 unique_dim                aten internal cost=8 says=unique
 unique_dim_consecutive    aten internal cost=8 says=unique
-index                     aten internal cost=index mixes
-_unsafe_index             aten internal cost=index mixes
-index_put                 aten internal cost=index_put mixes
-_index_put_impl_          aten internal cost=index_put mixes
-_unsafe_index_put         aten internal cost=index_put mixes
-index_put_                aten internal cost=index_put mixes
+index                     aten internal cost=indices mixes
+_unsafe_index             aten internal cost=indices mixes
+index_put                 aten internal cost=indices-and-value mixes
+_index_put_impl_          aten internal cost=indices-and-value mixes
+_unsafe_index_put         aten internal cost=indices-and-value mixes
+index_put_                aten internal cost=indices-and-value mixes
 _linalg_check_errors      aten internal cost=errors
 _to_copy                  aten internal mixes
 _pack_padded_sequence     aten internal mixes

@@ -43,7 +43,7 @@ class Example:
         if settings.get("ledger"):
             from .ledger import virtual_cuda
 
-            self.ledger = self.stack.enter_context(virtual_cuda(settings["root"]))
+            self.ledger = self.stack.enter_context(virtual_cuda(settings["root"], settings["operations"]))
         side, timed = settings["side"], settings["timed"]
         with self._place():
             self._execute(settings["setup"])

@@ -180,7 +180,7 @@ class Recorder:
         else:
             from .ledger import Ledger
 
-            self.ledger = Ledger(self.settings["root"])
+            self.ledger = Ledger(self.settings["root"], self.settings["operations"])
         self.ledger.start()
 
     def _shake_new(self, optimizer: Any, shake: Any) -> None:

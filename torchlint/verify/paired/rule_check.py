@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from torchlint.api import ledger_rows
 from torchlint.verify.model import Counts, Equality, Expected, Level
 from torchlint.verify.paired.rule_page import Page
 from torchlint.verify.paired.sessions import Session
@@ -53,6 +54,7 @@ class ExampleRunner:
             "whole": False,
             "standin": self.instead == STANDIN,
             "ledger": self.instead == VIRTUAL,
+            "operations": ledger_rows(),
             "root": str(self.live.zygotes[0].cwd),
             "file": str(self.live.zygotes[0].cwd / f"{page.info.code}.py"),
             **more,

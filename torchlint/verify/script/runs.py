@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torchlint.api import ledger_rows
 from torchlint.base.errors import TorchlintError
 from torchlint.verify.machine.environment import RUN_VARIABLE, child_environment
 from torchlint.verify.machine.pristine import Pristine
@@ -125,6 +126,7 @@ class Runner:
             "phase": phase,
             "out": str(out),
             "root": str(home.copy),
+            "operations": ledger_rows(),
             "original": str(self.original),
             "device": self.device,
             "seed": self.options.seed,

@@ -27,12 +27,11 @@ def _argument(args: Sequence[Any], kwargs: dict[str, Any], index: int, name: str
     return args[index] if len(args) > index else kwargs.get(name, default)
 
 
-def _flat(what: str, nbytes: int, times: int = 1) -> Cost:
-    """An operation that waits a fixed number of times, for as many bytes each time."""
+def _flat(what: str, nbytes: int) -> Cost:
+    """An operation that waits once, whatever it is given."""
 
     def cost(events: Events, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        for _ in range(times):
-            events.sync(what, nbytes)
+        events.sync(what, nbytes)
 
     return cost
 
@@ -132,44 +131,29 @@ def _errors(events: Events, args: Sequence[Any], kwargs: dict[str, Any]) -> None
     events.sync("linalg error check", 1)
 
 
-COSTS: dict[str, Cost] = {
-    "aten::_local_scalar_dense": _item,
-    "aten::nonzero": _flat("nonzero", _INT),
-    "aten::masked_select": _flat("masked_select", _INT),
-    "aten::equal": _flat("equal", 1),
-    "aten::allclose": _flat("allclose", 1),
-    "aten::_unique": _unique,
-    "aten::_unique2": _unique,
-    "aten::unique_dim": _flat("unique", _LONG),
-    "aten::unique_consecutive": _unique,
-    "aten::unique_dim_consecutive": _flat("unique", _LONG),
-    "aten::repeat_interleave": _repeat_interleave,
-    "aten::bincount": _extremes("bincount"),
-    "aten::histc": _extremes("histc"),
-    "aten::multinomial": _multinomial,
-    "aten::normal": _normal,
-    "aten::nanmedian": _flat("nanmedian", _LONG),
-    "aten::index": _index,
-    "aten::_unsafe_index": _index,
-    "aten::index_put": _index_put,
-    "aten::index_put_": _index_put,
-    "aten::_index_put_impl_": _index_put,
-    "aten::_unsafe_index_put": _index_put,
-    "aten::_linalg_check_errors": _errors,
-    "aten::is_nonzero": _item,
-    "aten::item": _item,
+_CONDITIONS: dict[str, Cost] = {
+    "element": _item,
+    "any-element": _unique,
+    "no-size-given": _repeat_interleave,
+    "extremes": _extremes("bincount"),
+    "extremes-or-range": _extremes("histc"),
+    "old-draws": _multinomial,
+    "indices": _index,
+    "indices-and-value": _index_put,
+    "drawn-deviation": _normal,
+    "errors": _errors,
 }
-"""By operator name, what a call on CUDA tensors costs."""
+"""What a wait depends on, by its name in the table of operations."""
 
-MIXES = frozenset(
-    "aten::" + name
-    for name in (
-        "copy_ _to_copy to index _unsafe_index index_put index_put_ _index_put_impl_ _unsafe_index_put fill_ "
-        "_pack_padded_sequence _pad_packed_sequence _ctc_loss tensor_split set_ lift_fresh lift _foreach_copy_ "
-        "_local_scalar_dense record_stream _has_compatible_shallow_copy_type resize_as_ _reshape_alias"
-    ).split()
-)
-"""Operators that take tensors of both sides."""
 
-STRICT = frozenset({"aten::cat", "aten::stack"})
-"""Operators that refuse even a number in host memory."""
+def costs_of(costs: dict[str, str], said: dict[str, str]) -> dict[str, Cost]:
+    """Return, by operator, what a call on CUDA tensors costs.
+
+    Args:
+        costs: by operator, the bytes of its one wait, or the name of a condition.
+        said: under what name the wait is reported, where that is not the operator's.
+    """
+    return {
+        f"aten::{name}": _flat(said.get(name, name), int(cost)) if cost.isdigit() else _CONDITIONS[cost]
+        for name, cost in costs.items()
+    }

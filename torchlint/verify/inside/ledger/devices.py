@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from .events import Events
-from .methods import LEGACY
 from .tags import CUDA, names_cuda, set_cuda
 from .transfers import record_copy
 
@@ -154,7 +153,7 @@ def generator_class() -> Any:
     return Generator
 
 
-def legacy_types(events: Events) -> dict[str, Any]:
+def legacy_types(events: Events, legacy: dict[str, Any]) -> dict[str, Any]:
     """Classes to stand for ``torch.cuda.FloatTensor`` and its like."""
 
     def made(name: str, dtype: Any) -> Any:
@@ -171,4 +170,4 @@ def legacy_types(events: Events) -> dict[str, Any]:
 
         return Meta(name, (), {"__module__": "torch.cuda", "dtype": dtype, "is_cuda": True})
 
-    return {name: made(name, dtype) for name, dtype in LEGACY.items() if hasattr(torch, name)}
+    return {name: made(name, dtype) for name, dtype in legacy.items() if hasattr(torch, name)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import torch
@@ -13,18 +14,6 @@ from .tags import any_cuda, elsewhere, is_cuda, names_cuda, pin, set_cuda, tenso
 from .transfers import record_copy
 
 Factory = Callable[[Events, Any, Sequence[Any], dict[str, Any]], Any]
-_NEW = "new_tensor new_empty new_empty_strided new_full new_ones new_zeros new"
-_LIKE = "empty_like full_like ones_like rand_like randint_like randn_like zeros_like"
-_PLAIN = (
-    "empty empty_permuted empty_strided empty_quantized ones arange bartlett_window blackman_window eye full "
-    "hamming_window hann_window kaiser_window linspace logspace rand randn randint randperm range tril_indices "
-    "triu_indices zeros scalar_tensor"
-)
-_OF_TENSORS = (
-    "normal sparse_coo_tensor sparse_compressed_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor "
-    "sparse_bsc_tensor"
-)
-"""Those that lie where the tensors lie that they are made of."""
 
 
 def default_is_cuda() -> bool:
@@ -83,9 +72,12 @@ def _plain(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str, Any
     return _make(events, func, args, kwargs, _wanted(args, kwargs, inherits=False))
 
 
+def _like(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    make = _without_default if kwargs.get("device") is None else _inheriting
+    return make(events, func, args, kwargs)
+
+
 def _inheriting(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    if func in _LIKES and kwargs.get("device") is None:
-        return _without_default(events, func, args, kwargs)
     return _make(events, func, args, kwargs, _wanted(args, kwargs, inherits=True))
 
 
@@ -169,25 +161,24 @@ def _pad_packed(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str
     return result
 
 
-def _table() -> dict[Any, Factory]:
+_WAYS: dict[str, Factory] = {"plain": _plain, "placed": _inheriting, "like": _like, "from-data": _from_data}
+
+
+def factories_of(made: dict[str, list[str]], methods: list[str]) -> dict[Any, Factory]:
+    """Return, by function, how it is called on the virtual device.
+
+    Args:
+        made: dotted names of functions that make tensors, by where these lie.
+        methods: those of tensors that do.
+    """
     table: dict[Any, Factory] = {}
-    for names, factory in ((_PLAIN, _plain), (_OF_TENSORS, _inheriting)):
-        table.update({getattr(torch, name): factory for name in names.split() if hasattr(torch, name)})
-    table[torch.fft.fftfreq] = table[torch.fft.rfftfreq] = _plain
-    for name in _LIKE.split():
-        table[getattr(torch, name)] = _inheriting
-    for name in _NEW.split():
-        table[getattr(torch.Tensor, name)] = _inheriting
-    for name in ("tensor", "as_tensor", "asarray"):
-        table[getattr(torch, name)] = _from_data
+    for way, names in made.items():
+        found = (reduce(lambda at, part: getattr(at, part, None), name.split(".")[1:], torch) for name in names)
+        table.update({function: _WAYS[way] for function in found if function is not None})
+    table.update({getattr(torch.Tensor, name): _inheriting for name in methods})
     table[torch.Tensor.new_tensor] = _from_data
     table[torch.device] = device
     table[torch._C._nn._parse_to] = _module_to
     table[torch.nn.functional.one_hot] = _one_hot
     table[torch._C._VariableFunctions._pad_packed_sequence] = _pad_packed
     return table
-
-
-FACTORIES: dict[Any, Factory] = _table()
-"""By function, how it is called on the virtual device."""
-_LIKES = frozenset([getattr(torch, name) for name in _LIKE.split()])

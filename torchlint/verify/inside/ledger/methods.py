@@ -11,21 +11,6 @@ from .patches import Patches
 from .tags import CUDA, elsewhere, is_cuda, is_pinned, names_cuda, pin, set_storage, storage_is_cuda
 from .transfers import move, record_copy
 
-_TYPES = {
-    torch.float32: "FloatTensor",
-    torch.float64: "DoubleTensor",
-    torch.float16: "HalfTensor",
-    torch.bfloat16: "BFloat16Tensor",
-    torch.uint8: "ByteTensor",
-    torch.int8: "CharTensor",
-    torch.int16: "ShortTensor",
-    torch.int32: "IntTensor",
-    torch.int64: "LongTensor",
-    torch.bool: "BoolTensor",
-}
-LEGACY = {name: dtype for dtype, name in _TYPES.items()}
-"""Names of the old tensor types, and their dtypes."""
-
 
 def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
     """(wanted CUDA or None, dtype, non_blocking, copy, other keywords) of a call of ``Tensor.to``."""
@@ -76,7 +61,7 @@ def _transfers(events: Events, patches: Patches) -> None:
     patches.set(lazy, "_allowed_methods", [*lazy._allowed_methods, to, cuda, cpu])
 
 
-def _legacy_type(events: Events, patches: Patches) -> None:
+def _legacy_type(events: Events, patches: Patches, legacy: dict[str, Any]) -> None:
     plain: Any = torch.Tensor.type
 
     def type(self: Any, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:  # noqa: A001
@@ -86,7 +71,7 @@ def _legacy_type(events: Events, patches: Patches) -> None:
         if isinstance(dtype, torch.dtype):
             return move(events, self, is_cuda(self), dtype, non_blocking)
         full = dtype if isinstance(dtype, str) else f"{dtype.__module__}.{dtype.__name__}"
-        known = LEGACY.get(full.rpartition(".")[2])
+        known = legacy.get(full.rpartition(".")[2])
         if known is None:
             return plain(self, dtype, non_blocking, **kwargs)
         return move(events, self, full.startswith("torch.cuda."), known, non_blocking)
@@ -233,10 +218,10 @@ def _fast_paths(patches: Patches) -> None:
     patches.set(torch.overrides, "has_torch_function", has_torch_function)
 
 
-def install(events: Events, patches: Patches) -> None:
-    """Replace them all."""
+def install(events: Events, patches: Patches, legacy: dict[str, Any]) -> None:
+    """Replace them all; `legacy` holds the old tensor types' dtypes."""
     _transfers(events, patches)
-    _legacy_type(events, patches)
+    _legacy_type(events, patches, legacy)
     _reads(events, patches)
     _places(patches)
     _pinning(events, patches)

@@ -14,9 +14,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .costs import COSTS, MIXES, STRICT
 from .events import Events
-from .factories import FACTORIES
+from .operations import Operations
 from .tags import Use, elsewhere, is_cuda, is_pinned, names_cuda, pin, set_cuda, tensors_in
 from .transfers import direct, record_copy
 
@@ -45,9 +44,10 @@ def _look(args: Any, kwargs: Any) -> tuple[bool, tuple[bool, bool]]:
 class FunctionMode(TorchFunctionMode):
     """Redirects factories to host memory and remembers what they were asked for."""
 
-    def __init__(self, events: Events, originals: dict[Any, Any]) -> None:
+    def __init__(self, events: Events, originals: dict[Any, Any], operations: Operations) -> None:
         super().__init__()
         self._events = events
+        self._factories = operations.factories
         self._originals = originals
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -55,7 +55,7 @@ class FunctionMode(TorchFunctionMode):
         if self._events.stopped:
             return func(*args, **kwargs)
         func = self._originals.get(func, func)  # PyTorch looks methods up by name, and finds the replaced ones
-        factory = FACTORIES.get(func)
+        factory = self._factories.get(func)
         if factory is not None:
             return factory(self._events, func, args, kwargs)
         now = self._events.now
@@ -72,9 +72,10 @@ class FunctionMode(TorchFunctionMode):
 class DispatchMode(TorchDispatchMode):
     """Carries device tags through every operation, and counts syncs, copies and mixed devices."""
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: Events, operations: Operations) -> None:
         super().__init__()
         self._events = events
+        self._operations = operations
         self._returns: dict[Any, tuple[str, ...]] = {}
 
     @classmethod
@@ -138,11 +139,12 @@ class DispatchMode(TorchDispatchMode):
         if name == "aten::copy_":
             self._copy(args, kwargs, tags)
             return
-        cost = COSTS.get(name)
+        cost = self._operations.costs.get(name)
         if cost is not None:
             cost(self._events, args, kwargs)
         host, number = self._events.now.mixed
-        if (host or (number and name in STRICT)) and False in tags and name not in MIXES:
+        refused = host or (number and name in self._operations.strict)
+        if refused and False in tags and name not in self._operations.mixes:
             self._mismatch(name, tensors, tags)
 
     def _mismatch(self, name: str, tensors: list[Any], tags: list[bool]) -> None:
@@ -150,7 +152,7 @@ class DispatchMode(TorchDispatchMode):
 
         PyTorch's own code may make helper tensors that carry no tag; these are not the program's.
         """
-        strict = name in STRICT
+        strict = name in self._operations.strict
         if any(not tag and (strict or tensor.dim()) for tensor, tag in zip(tensors, tags, strict=True)):
             self._events.add("mismatch", name.partition("::")[2])
             self._events.now.mixed = (False, False)

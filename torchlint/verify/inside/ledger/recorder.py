@@ -15,6 +15,7 @@ from torch.utils import _device
 from . import methods, stubs
 from .events import Events
 from .modes import DispatchMode, FunctionMode
+from .operations import Operations
 from .patches import Patches
 from .tags import Use
 
@@ -29,10 +30,12 @@ class Ledger:
 
     Args:
         root: the project's folder. Events are given to the nearest frame below it, else to ``"<library>"``.
+        rows: what the table of operations says; see `torchlint.api.ledger_rows`.
     """
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, rows: dict[str, Any]) -> None:
         self._events = Events(root)
+        self._operations = Operations(rows)
         self._patches = Patches()
         self._modes = ExitStack()
         self._earlier = getattr(sys, "last_value", None)
@@ -46,21 +49,21 @@ class Ledger:
         constructors: Any = getattr(_device, "_device_constructors", None)
         if constructors is not None:
             constructors()  # cached by PyTorch: must hold the functions as they are now
-        methods.install(self._events, self._patches)
-        stubs.install(self._events, self._patches)
+        methods.install(self._events, self._patches, self._operations.legacy)
+        stubs.install(self._events, self._patches, self._operations.legacy)
         self._threads()
         self._modes.enter_context(stubs.environment())
-        self._modes.enter_context(FunctionMode(self._events, self._patches.originals))
-        self._modes.enter_context(DispatchMode(self._events))
+        self._modes.enter_context(FunctionMode(self._events, self._patches.originals, self._operations))
+        self._modes.enter_context(DispatchMode(self._events, self._operations))
         os.register_at_fork(after_in_child=self._forked)
 
     def _threads(self) -> None:
         """Follow threads too: the modes are per thread."""
         plain: Any = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
-        events, originals = self._events, self._patches.originals
+        events, originals, operations = self._events, self._patches.originals, self._operations
 
         def bootstrap(thread: Any) -> None:
-            with FunctionMode(events, originals), DispatchMode(events):
+            with FunctionMode(events, originals, operations), DispatchMode(events, operations):
                 plain(thread)
 
         self._patches.set(threading.Thread, "_bootstrap_inner", bootstrap)
@@ -121,9 +124,9 @@ class Ledger:
 
 
 @contextmanager
-def virtual_cuda(root: str) -> Iterator[Ledger]:
+def virtual_cuda(root: str, rows: dict[str, Any]) -> Iterator[Ledger]:
     """Count what a block does; everything is as before at its end."""
-    ledger = Ledger(root)
+    ledger = Ledger(root, rows)
     ledger.start()
     try:
         yield ledger

@@ -93,7 +93,7 @@ def _cuda_values() -> dict[str, Any]:
     }
 
 
-def _cuda(events: Events, patches: Patches) -> Any:
+def _cuda(events: Events, patches: Patches, legacy: dict[str, Any]) -> Any:
     cuda: Any = torch.cuda
     for name, value in _cuda_values().items():
         for owner in (
@@ -115,7 +115,7 @@ def _cuda(events: Events, patches: Patches) -> Any:
     patches.set(cuda, "StreamContext", lambda stream: _StreamContext(state, stream))
     patches.set(cuda, "stream", lambda stream: _StreamContext(state, stream))
     patches.set(cuda, "synchronize", lambda device=None: events.sync("torch.cuda.synchronize"))
-    for name, kind in legacy_types(events).items():
+    for name, kind in legacy_types(events, legacy).items():
         patches.set(cuda, name, kind)
     for name in ("CUDAGraph", "graph", "make_graphed_callables"):
         refuse = _refuse(events, f"CUDA graphs (torch.cuda.{name}) cannot be followed")
@@ -242,9 +242,9 @@ def environment() -> Iterator[None]:
             os.environ["TORCHDYNAMO_DISABLE"] = before
 
 
-def install(events: Events, patches: Patches) -> None:
-    """Replace them all."""
-    state = _cuda(events, patches)
+def install(events: Events, patches: Patches, legacy: dict[str, Any]) -> None:
+    """Replace them all; `legacy` holds the old tensor types' dtypes."""
+    state = _cuda(events, patches, legacy)
     _accelerator(events, patches, state)
     _backends(patches)
     _defaults(patches)
