@@ -13,10 +13,10 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import number_of
 from torchlint.semantic.torch.names import DATALOADER
+from torchlint.semantic.torch.spelling import COLLATE, called
 from torchlint.semantic.values.classes import is_dataset
 from torchlint.semantic.values.inferred import inferred
 
-_COLLATE = re.compile(r"(^|_)collat(e|or)(_|$|fn)|Collat(e|or)\w*$", re.IGNORECASE)
 _DEPTH = 3
 # Calls that give the same for the same arguments, and read nothing that may change.
 _PURE = re.compile(
@@ -51,7 +51,7 @@ def _own_role(module: Module, function: cst.FunctionDef) -> str | None:
         if name in ("__getitem__", "__getitems__"):
             return "sample"
         return "stream" if name == "__iter__" else None
-    if _COLLATE.search(name) or (cls is not None and name == "__call__" and _COLLATE.search(cls.name.value)):
+    if called(name, COLLATE) or (cls is not None and name == "__call__" and called(cls.name.value, COLLATE)):
         return "batch"
     return "batch" if name in collate_functions(module) else None
 

@@ -16,14 +16,13 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import spelled_alike
 from torchlint.semantic.torch import ops
+from torchlint.semantic.torch.spelling import DEVICE, RANK, called
 from torchlint.semantic.values.accelerator import on_accelerator
-from torchlint.semantic.values.evidence import is_device_name
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import named_device, on_device
 from torchlint.semantic.values.value import ACCEL, CUDA
 
 _METHODS = ops.having("move") - {"cpu"}
-_RANKS = frozenset(("rank", "local_rank", "gpu", "gpu_id", "gpu_idx", "LOCAL_RANK"))
 _OF_OTHER = ("other", "non_blocking", "copy")
 
 
@@ -80,9 +79,9 @@ def _to(module: Module, call: cst.Call, source: cst.BaseExpression) -> Transfer 
         return None
     device = named_device(module, target)
     last = (dotted_text(target) or "").rpartition(".")[2]
-    if device is None and last in _RANKS:
+    if device is None and called(last, RANK):
         device = CUDA
-    elif device is None and inferred(module, target).kind == "str" and is_device_name(last):
+    elif device is None and inferred(module, target).kind == "str" and called(last, DEVICE):
         device = ACCEL
     if device not in (CUDA, ACCEL):
         return None

@@ -17,7 +17,7 @@ from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, Tree
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.loops import LoopKind, Loops, loops
-from torchlint.semantic.values.evidence import is_model_name
+from torchlint.semantic.torch.spelling import MODEL, called
 from torchlint.semantic.values.facts import values
 from torchlint.semantic.values.value import Value
 
@@ -298,7 +298,7 @@ class HeatMap:
     def _is_metric(self, cls: cst.ClassDef, function: cst.FunctionDef) -> bool:
         """Say whether a method is what a metric does for each batch; one that gets a model goes over a data set."""
         params = [param.name.value for param in (*function.params.params, *function.params.kwonly_params)]
-        if any(is_model_name(name) for name in params) or not self.takes_tensors(function):
+        if any(called(name, MODEL) for name in params) or not self.takes_tensors(function):
             return False
         names = [cls.name.value, *self.scopes.base_names(cls), *(c.name.value for c in self.scopes.lineage(cls))]
         return any(_METRIC.search(name) for name in names)

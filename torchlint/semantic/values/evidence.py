@@ -2,81 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 
 import libcst as cst
 
 from torchlint.semantic.torch import dtypes, ops
+from torchlint.semantic.torch.spelling import CRITERION, DEVICE, LOADER, LOSS, MODEL, OPTIMIZER, SCALER, called
 from torchlint.semantic.values.value import ACCEL, UNKNOWN, Value
-
-_LOADER = re.compile(
-    r"(^|_)(data_?)?(loaders?|dl|dataloaders?|(data|train|test|val|valid|eval)_iter(ator)?)(_(train|val|valid|test|eval|trn|tst|tr|te))?\d*$|[a-z](Data)?Loader$",
-    re.IGNORECASE,
-)
-_MODEL = re.compile(
-    r"^(\w+_)?(model|net|network|generator|discriminator|critic|actor|policy|encoder|decoder|backbone|classifier|teacher|student|unet|vae|"
-    r"netG|netD|net_g|net_d|model_ema)(_\w+)?$|^net_?[A-Z]\w*$|^net_\w+$"
-)
-_NOT_MODEL = re.compile(
-    r"(name|path|dir|file|type|cfg|config|args?|kwargs|params?|id|ids|key|size|dim|dict|url|list|class|cls|version|fn|func|step|"
-    r"input|inputs|output|outputs|out|loss|losses|target|device|state|score|scores|pred|preds|info|spec|s)$",
-    re.IGNORECASE,
-)
-# ``is_peft_model(m)`` and ``unwrap_model(m)`` do something with a model, or make one: they are none.
-_VERB = re.compile(
-    r"^_*(is|has|can|should|use|get|set|build|create|make|init|setup|prepare|load|save|export|convert|wrap|unwrap|log|print|"
-    r"plot|quantize|freeze|update|register)_"
-)
-_CRITERION = re.compile(
-    r"^(\w+_)?(criterion|criteria|loss_fn|loss_func|loss_function|lossfn|loss_fct|crit|cri_\w+|criterion_\w+|\w+_loss_fn|loss_module|loss_layer)$",
-    re.IGNORECASE,
-)
-_LOSS = re.compile(r"(^|_)loss(_\w+)?$|^[a-z]+_?loss$", re.IGNORECASE)
-_OPTIMIZER = re.compile(r"^(\w+_)?(optim(izer)?\w*|opt|opts)$", re.IGNORECASE)
-_DEVICE = re.compile(r"^(\w+_)?(device|dev)(_\w+)?$", re.IGNORECASE)
-_NOT_DEVICE = re.compile(r"(count|id|ids|type|name|num|n|map|list|placement|memory|mesh|stats|index|s)$", re.IGNORECASE)
-_SCALER = re.compile(r"^(\w+_)?(grad_?)?scaler$")
-
-
-@cache
-def is_loader_name(name: str) -> bool:
-    """Say whether a name is one that people give to data loaders."""
-    return bool(_LOADER.search(name))
-
-
-@cache
-def is_criterion_name(name: str) -> bool:
-    """Say whether a name is one that people give to loss modules."""
-    return bool(_CRITERION.match(name))
-
-
-@cache
-def is_device_name(name: str) -> bool:
-    """Say whether a name is one that people give to a `torch.device`, not to an index or a count."""
-    return bool(_DEVICE.match(name)) and not _NOT_DEVICE.search(name)
-
-
-@cache
-def is_model_name(name: str) -> bool:
-    """Say whether a name is one that people give to a model."""
-    return bool(_MODEL.match(name)) and not _NOT_MODEL.search(name) and not _VERB.match(name)
 
 
 @cache
 def by_name(name: str) -> Value:
     """Return what a bare name suggests: a loader, model, criterion, optimizer, scaler or device."""
-    if is_loader_name(name):
+    if called(name, LOADER):
         return Value("loader", origin="name")
-    if is_criterion_name(name):
+    if called(name, CRITERION):
         return Value("module", origin="name", name="loss")
-    if is_model_name(name):
+    if called(name, MODEL):
         return Value("module", origin="name")
-    if _OPTIMIZER.match(name):
+    if called(name, OPTIMIZER):
         return Value("optimizer", origin="name")
-    if _SCALER.match(name):
+    if called(name, SCALER):
         return Value("scaler", origin="name")
-    if is_device_name(name):
+    if called(name, DEVICE):
         return Value("device", device=ACCEL, origin="name")
     return UNKNOWN
 
@@ -124,7 +72,7 @@ def tensor_names(calls: list[cst.CSTNode], attributes: list[cst.CSTNode], traine
                 out[receiver.value] = Value("tensor", origin="loss", grad=True)
             elif method == "item" and receiver.value in trained:
                 out.setdefault(receiver.value, Value("tensor", origin="model"))
-            elif method in ("item", "cpu") and _LOSS.search(receiver.value):
+            elif method in ("item", "cpu") and called(receiver.value, LOSS):
                 out.setdefault(receiver.value, Value("tensor", origin="loss"))
             elif method in _OWN_METHODS:
                 out.setdefault(receiver.value, Value("tensor"))

@@ -22,6 +22,7 @@ from torchlint.semantic.code.scopes import Scopes, scopes
 from torchlint.semantic.code.tree import Tree
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.torch.spelling import MODEL, called
 from torchlint.semantic.values import backprop, evidence, params, records
 from torchlint.semantic.values.fuel import Fuelled
 from torchlint.semantic.values.interpreter import Interpreter
@@ -225,7 +226,7 @@ class Values(Fuelled, Roles):
             elsewhere = self.names.outside.attribute(self.family(holder), attr)
             if elsewhere.kind != "?":
                 return elsewhere
-            return Value("module") if holder.kind == "module" and evidence.is_model_name(attr) else UNKNOWN
+            return Value("module") if holder.kind == "module" and called(attr, MODEL) else UNKNOWN
         return self.class_attribute(cls, attr, fuel)
 
     def class_attribute(self, cls: cst.ClassDef, attr: str, fuel: int) -> Value:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.torch.spelling import LOADER, called
 from torchlint.semantic.values import evidence
 from torchlint.semantic.values.expressions import Expressions
 from torchlint.semantic.values.value import CPU, NONE, UNKNOWN, Value, join, join_all, mix
@@ -79,7 +80,7 @@ class Interpreter(Expressions):
         if isinstance(target, cst.Name):
             if target.value == "batch_sizes" and value.tensor:
                 value = value.but(device=CPU)  # A PackedSequence keeps them on the host.
-            if value.origin == "batch" and evidence.is_loader_name(target.value):
+            if value.origin == "batch" and called(target.value, LOADER):
                 value = evidence.by_name(target.value)  # ``for loader in val_loaders``: not a batch, but a loader.
             self.env[target.value] = value
             self.recorded[target] = value

@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.torch import dtypes, ops
+from torchlint.semantic.torch.spelling import RANK, called
 from torchlint.semantic.values.value import (
     ACCEL,
     CPU,
@@ -45,17 +46,12 @@ def target_device(calls: Calls, node: cst.Call, args: list[Value]) -> str | None
                 return calls.device_of(value)
         elif arg.star == "" and value.kind != "dtype":
             found = calls.device_of(value)
-            if found is None and value.kind == "?" and _rank_name(arg.value):
+            if found is None and value.kind == "?" and called((dotted_text(arg.value) or "").rpartition(".")[2], RANK):
                 return CUDA
             return found
         elif arg.star == "*" and value.items:
             return calls.device_of(value.items[0])
     return None
-
-
-def _rank_name(node: cst.CSTNode) -> bool:
-    text = (dotted_text(node) or "").rpartition(".")[2]
-    return text in ("rank", "local_rank", "gpu", "gpu_id", "gpu_idx", "LOCAL_RANK")
 
 
 _MAPPING_METHODS = frozenset(("items", "keys", "values", "get", "pop"))

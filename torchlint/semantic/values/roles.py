@@ -8,7 +8,7 @@ import libcst as cst
 
 from torchlint.semantic.code.flow import Flow
 from torchlint.semantic.code.names import Names, dotted_text
-from torchlint.semantic.values import evidence
+from torchlint.semantic.torch.spelling import MODEL, called
 from torchlint.semantic.values.value import CPU, Value
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Roles:
         """Say whether ``module.attr`` is a module itself: by its class in this file, or by its name."""
         if isinstance(module.node, cst.ClassDef):
             return self._values.class_attribute(module.node, attr, 1).kind == "module"
-        return evidence.is_model_name(attr)
+        return called(attr, MODEL)
 
     def loader_of(self, node: cst.CSTNode) -> bool:
         """Say whether iterating over an expression goes through a data loader's batches."""

@@ -1,0 +1,34 @@
+"""What people call things is told from what only sounds like it."""
+
+from __future__ import annotations
+
+import pytest
+
+from torchlint.semantic.torch import spelling
+from torchlint.semantic.torch.spelling import Spelling, called
+
+CASES = {
+    "LOADER": ("train_loader dl valLoader data_iter test_loader2", "download loaded loader_args iteration"),
+    "MODEL": ("model netG student_net self_model encoder_q", "model_path unwrap_model is_model models get_net"),
+    "CRITERION": ("criterion loss_fn criterion_gan recon_loss_fn", "name_of_criterion_ loss lossy"),
+    "LOSS": ("loss total_loss closs loss_G", "lossless glossary losses_dict"),
+    "OPTIMIZER": ("optimizer opt d_optim optimizer_G", "option opt_level adopt"),
+    "SCALER": ("scaler grad_scaler amp_gradscaler", "scale StandardScaler scaler_D"),
+    "DEVICE": ("device my_dev device_map_dev", "device_count devices device_ids deviation"),
+    "RANK": ("rank local_rank LOCAL_RANK gpu", "ranking RANK gpus world_rank"),
+    "COLLATE": ("collate_fn my_collator PadCollate", "collapse late"),
+}
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_a_name_is_told_from_what_sounds_like_it(kind: str) -> None:
+    what: Spelling = getattr(spelling, kind)
+    yes, no = CASES[kind]
+    assert [name for name in yes.split() if not called(name, what)] == []
+    assert [name for name in no.split() if called(name, what)] == []
+
+
+def test_each_spelling_has_a_case_and_a_source() -> None:
+    rows = {name: value for name, value in vars(spelling).items() if isinstance(value, Spelling)}
+    assert rows.keys() == CASES.keys()
+    assert all(row.source for row in rows.values())

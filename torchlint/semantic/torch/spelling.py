@@ -1,0 +1,77 @@
+"""What people call things: a name alone says what it is likely to be, where no definition does. Data only.
+
+Each row says how one knows. Where that is a count, it is of 36 public training repositories that nobody here wrote,
+and of pairs of a name and a repository.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import NamedTuple
+
+
+class Spelling(NamedTuple):
+    """What a kind of thing is called: a pattern, one of what it is not in spite of that, and how one knows."""
+
+    pattern: str
+    source: str
+    not_these: str = r"(?!)"  # matches nothing
+    any_case: bool = True
+
+
+@cache
+def called(name: str, what: Spelling) -> bool:
+    """Say whether a name is one that people give to such a thing."""
+    found = re.search(what.pattern, name, re.IGNORECASE if what.any_case else 0)
+    return found is not None and not re.search(what.not_these, name, re.IGNORECASE)
+
+
+LOADER = Spelling(
+    r"(^|_)(data_?)?(loaders?|dl|dataloaders?|(data|train|test|val|valid|eval)_iter(ator)?)"
+    r"(_(train|val|valid|test|eval|trn|tst|tr|te))?\d*$|[a-z](Data)?Loader$",
+    "41 of the 41 names bound to a DataLoader",
+)
+MODEL = Spelling(
+    r"^(\w+_)?(model|net|network|generator|discriminator|critic|actor|policy|encoder|decoder|backbone|classifier|teacher|"
+    r"student|unet|vae|netG|netD|net_g|net_d|model_ema)(_\w+)?$|^net_?[A-Z]\w*$|^net_\w+$",
+    "45 of the 71 names that are asked for their parameters(); the others are parts, or one letter",
+    # ``model_path`` is none, nor is what does something with a model or makes one, as ``unwrap_model(m)`` does.
+    r"(name|path|dir|file|type|cfg|config|args?|kwargs|params?|id|ids|key|size|dim|dict|url|list|class|cls|version|fn|"
+    r"func|step|input|inputs|output|outputs|out|loss|losses|target|device|state|score|scores|pred|preds|info|spec|s)$|"
+    r"^_*(?-i:is|has|can|should|use|get|set|build|create|make|init|setup|prepare|load|save|export|convert|wrap|unwrap|"
+    r"log|print|plot|quantize|freeze|update|register)_",
+    any_case=False,
+)
+CRITERION = Spelling(
+    r"^(\w+_)?(criterion|criteria|loss_fn|loss_func|loss_function|lossfn|loss_fct|crit|cri_\w+|criterion_\w+|\w+_loss_fn|"
+    r"loss_module|loss_layer)$",
+    "19 of the 30 names bound to a loss of torch.nn; the others are loss itself, or the loss's own name",
+)
+LOSS = Spelling(
+    r"(^|_)loss(_\w+)?$|^[a-z]+_?loss$",
+    "32 of the 39 names on which backward() is called",
+)
+OPTIMIZER = Spelling(
+    r"^(\w+_)?(optim(izer)?\w*|opt|opts)$",
+    "38 of the 38 names bound to an optimizer of torch.optim",
+)
+SCALER = Spelling(
+    r"^(\w+_)?(grad_?)?scaler$",
+    "6 of the 8 names bound to a GradScaler; the others are scaler_D and scaler_G",
+    any_case=False,
+)
+DEVICE = Spelling(
+    r"^(\w+_)?(device|dev)(_\w+)?$",
+    "21 of the 22 names bound to a torch.device; the other is _device",
+    r"(count|id|ids|type|name|num|n|map|list|placement|memory|mesh|stats|index|s)$",
+)
+RANK = Spelling(
+    r"^(rank|local_rank|gpu|gpu_id|gpu_idx|LOCAL_RANK)$",
+    "torchrun sets LOCAL_RANK; rank and gpu_id are PyTorch's tutorials on DDP, gpu is its ImageNet example",
+    any_case=False,
+)
+COLLATE = Spelling(
+    r"(^|_)collat(e|or)(_|$|fn)|Collat(e|or)\w*$",
+    "4 of the 4 names given as collate_fn= that are no lambda",
+)
