@@ -395,7 +395,7 @@ NO_OPERATIONS = {"fact", "apart", "internal", "owner", "collective"}
 """Kinds of rows whose names are words of many other things: ``size``, ``device``, ``load``, ``to`` of a module."""
 NAMESAKES = {
     "semantic/code/versions.py": {"_VERSION"},  # ``torch_ge_1_8``: comparisons of versions
-    "semantic/data/arrays.py": {  # NumPy's functions of the same names
+    "rules/loading/_arrays.py": {  # NumPy's functions of the same names
         *(
             "_ALWAYS",
             "_SHAPED",
@@ -408,7 +408,7 @@ NAMESAKES = {
             "_MAKERS",
         ),
     },
-    "semantic/data/token_maps.py": {"_SAME"},  # methods of Hugging Face's datasets
+    "rules/frameworks/_token_maps.py": {"_SAME"},  # methods of Hugging Face's datasets
 }
 """Tables of names that are spelled like an operation of torch, and stand for something else."""
 
