@@ -521,3 +521,48 @@ def test_no_circle_of_imports_is_larger_than_the_interpreter_of_values() -> None
 def test_a_circle_is_seen_over_several_files() -> None:
     needs = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set[str](), "e": {"a"}}
     assert circles(needs) == [{"a", "b", "c"}]
+
+
+# Classes
+
+MANY_BASES = {f"torchlint.semantic.values.{name}" for name in ("expressions.Expressions", "interpreter.Interpreter")}
+"""The interpreter of values, a chain of five files, is the one class that is written in parts."""
+
+
+def bases_in(tree: ast.Module, module: str, package: str) -> dict[str, set[str]]:
+    """Return the classes of a file with those of their bases that are ours, by full name."""
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    known = {target.rpartition(".")[2]: target for _, target in imported(tree, package)}
+    known |= {node.name: f"{module}.{node.name}" for node in classes}
+    named = {node.name: {ast.unparse(base).partition("[")[0] for base in node.bases} for node in classes}
+    return {
+        f"{module}.{name}": {known[base] for base in bases if known.get(base, "").startswith("torchlint.")}
+        for name, bases in named.items()
+    }
+
+
+def too_many(bases: dict[str, set[str]]) -> set[str]:
+    """Return the classes with more than two bases of ours, those of their bases included."""
+
+    def above(name: str) -> set[str]:
+        return bases.get(name, set()).union(*(above(base) for base in bases.get(name, set())))
+
+    return {name for name in bases if len(above(name)) > 2}
+
+
+def test_a_class_has_no_more_than_two_bases_of_ours() -> None:
+    bases: dict[str, set[str]] = {}
+    for path in FILES:
+        module = dotted(path)
+        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+        bases |= bases_in(ast.parse(path.read_text(encoding="utf-8")), module, package)
+    assert too_many(bases) - MANY_BASES == set()
+
+
+def test_bases_are_counted_over_all_generations() -> None:
+    text = (
+        "from torchlint.a import A\nclass B(A): pass\nclass C(B, dict[str, int]): pass\nclass D(Generic[T], C): pass\n"
+    )
+    found = bases_in(ast.parse(text), "torchlint.b", "torchlint")
+    assert found["torchlint.b.D"] == {"torchlint.b.C"}
+    assert too_many(found) == {"torchlint.b.D"}
