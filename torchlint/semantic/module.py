@@ -14,7 +14,7 @@ import libcst as cst
 
 from torchlint.semantic.code.names import Names
 from torchlint.semantic.code.statements import Statements
-from torchlint.semantic.code.tree import LOOPS, Tree
+from torchlint.semantic.code.tree import LOOPS, N, Tree
 from torchlint.semantic.elsewhere import Elsewhere
 
 
@@ -104,7 +104,7 @@ class Module:
 
     # -- where nodes stand --------------------------------------------------------------------------------------
 
-    def nodes(self, *types: type[cst.CSTNode]) -> list[cst.CSTNode]:
+    def nodes(self, *types: type[N]) -> list[N]:
         """Return all nodes of exactly these types in source order."""
         return self.tree.nodes(*types)
 
@@ -116,7 +116,7 @@ class Module:
         """Yield the parent, its parent, and so on up to the module."""
         return self.tree.ancestors(node)
 
-    def within(self, node: cst.CSTNode, *types: type[cst.CSTNode], nested: bool = False) -> Iterator[cst.CSTNode]:
+    def within(self, node: cst.CSTNode, *types: type[N], nested: bool = False) -> Iterator[N]:
         """Yield `node` and its descendants of these types; bodies of inner functions only if `nested`."""
         return self.tree.within(node, *types, nested=nested)
 
@@ -166,7 +166,7 @@ class Module:
 
     def names_in(self, node: cst.CSTNode) -> frozenset[str]:
         """Return the plain names inside an expression or target."""
-        return frozenset(n.value for n in self.tree.within(node, cst.Name) if isinstance(n, cst.Name))
+        return frozenset(n.value for n in self.tree.within(node, cst.Name))
 
     def source(self, node: cst.CSTNode) -> str:
         """Return a statement, or the whole file, as it is written; decorators and comments above are left out."""

@@ -159,7 +159,7 @@ def _held(module: Module, node: cst.Call, around: cst.With, marker: str | None =
 def _off_again(module: Module, node: cst.Call) -> bool:
     """Say whether the same function sets anomaly detection to something else, later."""
     home = module.function(node) or module.root
-    calls = [c for c in module.within(home, cst.Call) if isinstance(c, cst.Call) and module.before(node, c)]
+    calls = [c for c in module.within(home, cst.Call) if module.before(node, c)]
     return any(module.name(c.func) in _SWITCH and not _asks(module, c) and _with(module, c) is None for c in calls)
 
 

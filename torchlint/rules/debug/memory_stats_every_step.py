@@ -134,7 +134,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _asks_the_driver(module: Module, node: cst.Call) -> bool:
-    strings = (s for arg in node.args for s in module.within(arg, cst.SimpleString) if isinstance(s, cst.SimpleString))
+    strings = (s for arg in node.args for s in module.within(arg, cst.SimpleString))
     return any("nvidia-smi" in s.raw_value for s in strings)
 
 

@@ -223,7 +223,7 @@ def _behind(module: Module, node: cst.CSTNode, name: str) -> Iterator[cst.CSTNod
     for part in block.body if isinstance(block, (cst.IndentedBlock, cst.Module)) else ():
         if not module.before(line, part) or isinstance(part, (cst.FunctionDef, cst.ClassDef)):
             continue
-        calls = (c.func for c in module.within(part, cst.Call) if isinstance(c, cst.Call))
+        calls = (c.func for c in module.within(part, cst.Call))
         ends = (f for f in calls if isinstance(f, cst.Attribute) and f.attr.value in _ENDS)
         if any(_is(f.value, name or "tracemalloc") for f in ends):
             return

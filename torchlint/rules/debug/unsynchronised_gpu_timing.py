@@ -135,7 +135,7 @@ def check(node: cst.BinaryOperation, module: Module) -> Iterator[Hit]:
     if not _runs_device(module, between) or any(_may_wait(module, part) for part in between):
         return
     home = module.function(node) or module.root
-    calls = (c for c in module.within(home, cst.Call) if isinstance(c, cst.Call))
+    calls = module.within(home, cst.Call)
     if not any(module.name(call.func) == "torch.cuda.Event" for call in calls):
         yield Hit(node)
 
@@ -187,7 +187,7 @@ def _between(module: Module, start: str, end: cst.CSTNode) -> list[cst.CSTNode]:
 
 
 def _runs_device(module: Module, between: list[cst.CSTNode]) -> bool:
-    calls = [c for part in between for c in module.within(part, cst.Call) if isinstance(c, cst.Call)]
+    calls = [c for part in between for c in module.within(part, cst.Call)]
     # A copy from pageable memory waits by itself.
     return any((on_device(module, c) and transfer_of(module, c) is None) or is_step(module, c) for c in calls)
 

@@ -160,7 +160,7 @@ def _unwrapped(module: Module, node: cst.Call) -> bool:
 
 
 def _trains(module: Module, scope: cst.CSTNode) -> bool:
-    return any(is_step(module, call) for call in module.within(scope, cst.Call) if isinstance(call, cst.Call))
+    return any(is_step(module, call) for call in module.within(scope, cst.Call))
 
 
 def _inference(module: Module, node: cst.Call) -> bool:

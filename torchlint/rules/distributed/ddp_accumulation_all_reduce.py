@@ -134,15 +134,12 @@ def check_context(node: cst.With, module: Module) -> Iterator[Hit]:
     model = next((m for item in node.items for m in _no_sync(module, item.item)), None)
     if model is None or not is_replica(module, model):
         return
-    calls = [c for c in module.within(node.body, cst.Call) if isinstance(c, cst.Call)]
+    calls = list(module.within(node.body, cst.Call))
     backward = next((c for c in calls if _method(c) == "backward"), None)
     if backward is None or any(_method(c) not in _BACKWARD for c in calls):
         return
     scope = next(iter(module.loops(node)), None) or module.function(node) or module.root
-    if any(
-        isinstance(c, cst.Call) and c.func.deep_equals(model) and module.before(c, node)
-        for c in module.within(scope, cst.Call)
-    ):
+    if any(c.func.deep_equals(model) and module.before(c, node) for c in module.within(scope, cst.Call)):
         yield Hit(backward, message=_ONLY_BACKWARD)
 
 

@@ -159,14 +159,14 @@ def _wraps(module: Module, node: cst.Call) -> bool:
 
 def _trained(module: Module) -> bool:
     """Say whether what a trainer can train here, the Lightning modules of the file, uses all parameters."""
-    classes = [c for c in module.nodes(cst.ClassDef) if isinstance(c, cst.ClassDef)]
+    classes = module.nodes(cst.ClassDef)
     found = [c for c in classes if method_of(module, c, "training_step") is not None]
     return bool(found) and all(_uses_all(module, cls, ()) for cls in found) and not _partial(module)
 
 
 def _partial(module: Module) -> bool:
     """Say whether something is frozen, or several optimizers share the work."""
-    calls = [c for c in module.nodes(cst.Call) if isinstance(c, cst.Call)]
+    calls = module.nodes(cst.Call)
     optimizers = sum(inferred(module, call).kind == "optimizer" for call in calls)
     return optimizers > 1 or bool(mentions(module, _PARTIAL))
 
@@ -180,9 +180,9 @@ def _uses_all(module: Module, cls: cst.ClassDef, seen: tuple[cst.ClassDef, ...])
     passes = _reached(module, start, [])
     if any(True for method in passes for _ in module.within(method.body, *_BRANCHES)):
         return False
-    reads = {n.attr.value for m in passes for n in module.within(m.body, cst.Attribute) if isinstance(n, cst.Attribute)}
+    reads = {n.attr.value for m in passes for n in module.within(m.body, cst.Attribute)}
     built = [node for method in _reached(module, setup, []) for node in module.within(method.body, cst.Assign)]
-    return all(_used(module, node, reads, (*seen, cls)) for node in built if isinstance(node, cst.Assign))
+    return all(_used(module, node, reads, (*seen, cls)) for node in built)
 
 
 def _reached(module: Module, method: Function, found: list[Function]) -> list[Function]:
@@ -191,7 +191,7 @@ def _reached(module: Module, method: Function, found: list[Function]) -> list[Fu
         return found
     found.append(method)
     for call in module.within(method.body, cst.Call):
-        for callee in callees_of(module, call) if isinstance(call, cst.Call) else ():
+        for callee in callees_of(module, call):
             _reached(module, callee, found)
     return found
 
@@ -199,7 +199,7 @@ def _reached(module: Module, method: Function, found: list[Function]) -> list[Fu
 def _used(module: Module, part: cst.Assign, reads: set[str], seen: tuple[cst.ClassDef, ...]) -> bool:
     """Say whether what a constructor stores has no parameters, or is read, and lets none of its own parts out."""
     target = part.targets[0].target
-    called = [c for c in module.within(part.value, cst.Call) if isinstance(c, cst.Call)]
+    called = list(module.within(part.value, cst.Call))
     if not called:
         return inferred(module, part.value).kind != "module"
     for call in called:

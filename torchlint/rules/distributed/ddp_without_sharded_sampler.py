@@ -203,7 +203,7 @@ def _divides(node: cst.CSTNode) -> bool:
 
 
 def _speaks(module: Module, node: cst.CSTNode, words: re.Pattern[str]) -> bool:
-    return any(isinstance(n, cst.Name) and words.search(n.value) for n in module.within(node, cst.Name, nested=True))
+    return any(words.search(n.value) for n in module.within(node, cst.Name, nested=True))
 
 
 def _seeds(module: Module, call: cst.CSTNode) -> bool:
@@ -218,7 +218,7 @@ def _same_order(module: Module, node: cst.Call) -> bool:
     if "set_epoch" in module.text or _is(keyword_argument(module, node, "shuffle"), "False"):
         return False
     for loader in module.nodes(cst.Call):
-        if not isinstance(loader, cst.Call) or module.name(loader.func) != _LOADER:
+        if module.name(loader.func) != _LOADER:
             continue
         sampler = arguments_of(module, loader, _LOADER).value("sampler")
         if sampler is not None and any(module.is_within(node, p) for p in (sampler, *assigned_to(module, sampler))):

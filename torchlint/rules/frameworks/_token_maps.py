@@ -113,7 +113,7 @@ def _imported(module: Module) -> bool:
 def _in_function(module: Module, call: cst.Call, function: cst.FunctionDef | cst.Lambda) -> TokenMap | None:
     row = function.params.params[0].name.value
     for each in module.within(function.body, cst.Call):
-        if not isinstance(each, cst.Call) or not _tokenizes(module, each):
+        if not _tokenizes(module, each):
             continue
         texts = [arg.value for arg in each.args if not arg.star and row in module.names_in(arg.value)]
         if not texts:

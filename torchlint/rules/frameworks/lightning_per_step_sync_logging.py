@@ -134,15 +134,9 @@ def _off(value: cst.BaseExpression, title: str) -> Fix:
     return Fix((Replace(value, cst.Name("False")),), Safety.SUGGESTION, title)
 
 
-def _calls(module: Module) -> Iterator[cst.Call]:
-    for call in module.nodes(cst.Call):
-        if isinstance(call, cst.Call):
-            yield call
-
-
 def _calm_bar(module: Module) -> bool:
     """Say whether the file switches the progress bar off, or gives it a refresh rate."""
-    calls = list(_calls(module))
+    calls = module.nodes(cst.Call)
     off = (_is(keyword_argument(module, call, "enable_progress_bar"), "False") for call in calls)
     return any(off) or any(keyword_argument(module, call, "refresh_rate") is not None for call in calls)
 
@@ -151,7 +145,7 @@ def _alone(module: Module) -> bool:
     """Say whether the file's Trainer is given one device."""
     given = {
         number_of(module, keyword_argument(module, call, "devices"))
-        for call in _calls(module)
+        for call in module.nodes(cst.Call)
         if makes_lightning_trainer(module, call)
     }
     return given == {1}
@@ -159,6 +153,6 @@ def _alone(module: Module) -> bool:
 
 def _monitored(module: Module, log: cst.Call) -> bool:
     """Say whether a callback or a scheduler of this file watches a metric that is logged here."""
-    names = {str(n.raw_value) for n in module.within(log, cst.SimpleString) if isinstance(n, cst.SimpleString)}
-    watched = [keyword_argument(module, call, "monitor") for call in _calls(module)]
+    names = {str(n.raw_value) for n in module.within(log, cst.SimpleString)}
+    watched = [keyword_argument(module, call, "monitor") for call in module.nodes(cst.Call)]
     return any(isinstance(n, cst.SimpleString) and str(n.raw_value) in names for n in watched)

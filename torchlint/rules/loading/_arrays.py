@@ -134,7 +134,6 @@ def _named(module: Module, node: cst.Name, depth: int) -> bool:
         return all(is_array(module, each.value, depth - 1) for each in found if isinstance(each, cst.Assign))
     if len(found) == 1 and isinstance(found[0], cst.FunctionDef):
         for param in module.within(found[0], cst.Param):
-            assert isinstance(param, cst.Param)
             if param.name.value == node.value and param.annotation is not None:
                 return module.name(param.annotation.annotation) == "numpy.ndarray"
     return _element(module, node, depth)

@@ -184,9 +184,7 @@ def _first(module: Module, node: cst.Subscript, function: cst.FunctionDef) -> bo
     rows = [
         each
         for each in module.within(function, cst.Subscript)
-        if isinstance(each, cst.Subscript)
-        and isinstance(each.value, cst.Attribute)
-        and each.value.attr.value in ("iloc", "loc")
+        if isinstance(each.value, cst.Attribute) and each.value.attr.value in ("iloc", "loc")
     ]
     return rows[0] is node
 

@@ -137,9 +137,7 @@ def _streams(module: Module, method: cst.FunctionDef) -> list[cst.ClassDef]:
     return [
         cls
         for cls in module.nodes(cst.ClassDef)
-        if isinstance(cls, cst.ClassDef)
-        and method_of(module, cls, "__iter__") is method
-        and any(name in _BASES for name in base_names(module, cls))
+        if method_of(module, cls, "__iter__") is method and any(name in _BASES for name in base_names(module, cls))
     ]
 
 

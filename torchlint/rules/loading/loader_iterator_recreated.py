@@ -205,5 +205,4 @@ def _new_run(module: Module, loop: cst.CSTNode) -> bool:
     return any(
         isinstance(assign.value, cst.Call) and inferred(module, assign.value).kind in ("module", "optimizer")
         for assign in module.within(loop, cst.Assign)
-        if isinstance(assign, cst.Assign)
     )

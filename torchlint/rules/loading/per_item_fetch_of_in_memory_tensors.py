@@ -138,7 +138,7 @@ def _only_indexes(module: Module, cls: cst.ClassDef) -> bool:
         return False
     if any(True for _ in module.within(method.body, cst.Call, cst.For, cst.If, cst.BinaryOperation)):
         return False
-    taken = [each for each in module.within(method.body, cst.Subscript) if isinstance(each, cst.Subscript)]
+    taken = list(module.within(method.body, cst.Subscript))
     return bool(taken) and all(_holds_tensor(module, each.value, cls) for each in taken)
 
 

@@ -183,9 +183,7 @@ def _mutable(module: Module, node: cst.Call, dataset: cst.BaseExpression | None)
     held = inferred(module, dataset).node if dataset is not None else None
     if isinstance(held, cst.ClassDef) and method_of(module, held, "set_epoch") is not None:
         return True
-    places: list[cst.CSTNode] = [
-        each for each in module.nodes(cst.Attribute) if isinstance(each, cst.Attribute) and each.attr.value == "dataset"
-    ]
+    places: list[cst.CSTNode] = [each for each in module.nodes(cst.Attribute) if each.attr.value == "dataset"]
     if isinstance(dataset, cst.Name):
         places += reads_of(module, module.function(node) or module.root, dataset.value)
     return any(_touched(module, place) for place in places if module.loops(place))

@@ -111,10 +111,7 @@ def _young(node: cst.Call) -> bool:
 
 def _scheduled(module: Module) -> bool:
     """Say whether the file runs the garbage collector by a schedule of its own."""
-    return any(
-        isinstance(call, cst.Call) and module.name(call.func) in ("gc.disable", "gc.freeze")
-        for call in module.nodes(cst.Call)
-    )
+    return any(module.name(call.func) in ("gc.disable", "gc.freeze") for call in module.nodes(cst.Call))
 
 
 def _cycles(module: Module, node: cst.Call) -> bool:

@@ -147,11 +147,7 @@ def _collates(module: Module, node: cst.Call) -> bool:
 
 def _given(module: Module, function: cst.FunctionDef) -> list[cst.Call]:
     """Return the calls, of loaders as a rule, that take a function as ``collate_fn=``."""
-    calls = [
-        (call, keyword_argument(module, call, "collate_fn"))
-        for call in module.nodes(cst.Call)
-        if isinstance(call, cst.Call)
-    ]
+    calls = [(call, keyword_argument(module, call, "collate_fn")) for call in module.nodes(cst.Call)]
     return [call for call, given in calls if given is not None and inferred(module, given).node is function]
 
 

@@ -181,7 +181,7 @@ def _uses(module: Module, cls: cst.ClassDef, attr: str) -> Iterator[cst.Attribut
     """Yield ``self.attr`` in a class, its bases and its subclasses of this file."""
     for member in family_of(module, cls):
         for node in module.within(member, cst.Attribute, nested=True):
-            if isinstance(node, cst.Attribute) and node.attr.value == attr and dotted_text(node.value) == "self":
+            if node.attr.value == attr and dotted_text(node.value) == "self":
                 yield node
 
 
@@ -206,7 +206,7 @@ def _only_call(module: Module, cls: cst.ClassDef, attr: str) -> cst.Call | None:
             return None
         calls.append(above)
     picks = (c for m in family_of(module, cls) for c in module.within(m, cst.Call, nested=True))
-    if any(isinstance(c, cst.Call) and module.name(c.func) == "builtins.getattr" and _of_self(c) for c in picks):
+    if any(module.name(c.func) == "builtins.getattr" and _of_self(c) for c in picks):
         return None
     return calls[0] if len(calls) == 1 else None
 

@@ -114,7 +114,7 @@ def _flag(module: Module, node: cst.Assign) -> str:
 
 
 def _settings(module: Module, flag: str) -> list[cst.Assign]:
-    return [n for n in module.nodes(cst.Assign) if isinstance(n, cst.Assign) and _flag(module, n) == flag]
+    return [n for n in module.nodes(cst.Assign) if _flag(module, n) == flag]
 
 
 def _beside(module: Module, node: cst.Assign) -> bool:

@@ -190,14 +190,14 @@ def _named(place: cst.CSTNode) -> bool:
 
 
 def _eval_call(module: Module, place: cst.CSTNode) -> bool:
-    calls = (c.func for c in module.within(place, cst.Call) if isinstance(c, cst.Call) and not c.args)
+    calls = (c.func for c in module.within(place, cst.Call) if not c.args)
     return any(isinstance(f, cst.Attribute) and f.attr.value == "eval" for f in calls)
 
 
 def _held_out(module: Module, loop: cst.CSTNode) -> bool:
     """Say whether a loop goes over data held out from training, by the name of its loader."""
     names = module.within(loop.iter, cst.Name) if isinstance(loop, cst.For) else ()
-    return any(isinstance(n, cst.Name) and _EVALUATION.search(n.value) for n in names)
+    return any(_EVALUATION.search(n.value) for n in names)
 
 
 def _first(module: Module, node: cst.Call) -> bool:
@@ -205,7 +205,7 @@ def _first(module: Module, node: cst.Call) -> bool:
     loops = module.loops(node)
     place: cst.CSTNode = loops[0] if loops else module.function(node) or module.root
     for call in module.within(place, cst.Call):
-        if isinstance(call, cst.Call) and module.loops(call)[:1] == loops[:1] and _trainable(module, call):
+        if module.loops(call)[:1] == loops[:1] and _trainable(module, call):
             return call is node
     return True
 

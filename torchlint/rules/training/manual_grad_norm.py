@@ -148,7 +148,7 @@ def _norm(
 def _behind(module: Module, term: cst.BaseExpression, body: cst.BaseSuite | None) -> Iterator[cst.BaseExpression]:
     """Yield what the loop's body assigns to the names in a term, and to the names in that."""
     names = set(module.names_in(term))
-    assigns = [n for n in module.within(body, cst.Assign) if isinstance(n, cst.Assign)] if body is not None else []
+    assigns = list(module.within(body, cst.Assign)) if body is not None else []
     for assign in reversed(assigns):
         target = assign.targets[0].target
         if isinstance(target, cst.Name) and target.value in names:
@@ -157,16 +157,16 @@ def _behind(module: Module, term: cst.BaseExpression, body: cst.BaseSuite | None
 
 
 def _is_grad(module: Module, node: cst.BaseExpression, name: str) -> bool:
-    found = (a for a in module.within(node, cst.Attribute) if isinstance(a, cst.Attribute) and a.attr.value == "grad")
+    found = (a for a in module.within(node, cst.Attribute) if a.attr.value == "grad")
     return any(isinstance(a.value, cst.Name) and a.value.value == name for a in found)
 
 
 def _squared(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression takes a norm, or the sum of squares."""
-    calls = [c.func for c in module.within(node, cst.Call) if isinstance(c, cst.Call)]
+    calls = [c.func for c in module.within(node, cst.Call)]
     words = {f.attr.value for f in calls if isinstance(f, cst.Attribute)}
     words |= {f.value for f in calls if isinstance(f, cst.Name)}
-    operations = (b for b in module.within(node, cst.BinaryOperation) if isinstance(b, cst.BinaryOperation))
+    operations = module.within(node, cst.BinaryOperation)
     power = any(isinstance(b.operator, (cst.Power, cst.Multiply)) for b in operations)
     return bool(words & _NORMS) or ("sum" in words and (power or bool(words & _SQUARES)))
 
@@ -174,7 +174,6 @@ def _squared(module: Module, node: cst.BaseExpression) -> bool:
 def _read(module: Module, node: cst.BaseExpression) -> cst.Call | None:
     """Return the call in an expression that brings a scalar to the host."""
     for call in module.within(node, cst.Call):
-        assert isinstance(call, cst.Call)
         item = isinstance(call.func, cst.Attribute) and call.func.attr.value in ("item", "cpu", "tolist")
         if item or module.name(call.func) == "builtins.float":
             return call
@@ -188,7 +187,7 @@ def check_finite(node: cst.Call, module: Module) -> Iterator[Hit]:
     home = module.statement(node)
     if name is None or not isinstance(home, cst.If):
         return
-    calls = (c for c in module.within(node, cst.Call) if isinstance(c, cst.Call))
+    calls = module.within(node, cst.Call)
     checks = [c for c in calls if isinstance(c.func, cst.Attribute) and c.func.attr.value in _CHECKS]
     if any(_is_grad(module, c, name) for c in checks):
         top = module.parent(node)

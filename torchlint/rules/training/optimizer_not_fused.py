@@ -149,7 +149,7 @@ def check_loop(node: cst.For, module: Module) -> Iterator[Hit]:
     own = _OWN.match(cls.name.value)
     if own is None or not _OPTIMIZERS.intersection(base_names(module, cls)) or _foreach(module, cls):
         return
-    calls = (c.func for c in module.within(node.body, cst.Call) if isinstance(c, cst.Call))
+    calls = (c.func for c in module.within(node.body, cst.Call))
     count = sum(isinstance(func, cst.Attribute) and func.attr.value in _UPDATES for func in calls)
     if count >= _LEAST:
         name = next(name for name in _BUILT_IN if name.lower() == own[2].lower())
@@ -157,7 +157,7 @@ def check_loop(node: cst.For, module: Module) -> Iterator[Hit]:
 
 
 def _foreach(module: Module, cls: cst.ClassDef) -> bool:
-    names = (n for n in module.within(cls, cst.Name, nested=True) if isinstance(n, cst.Name))
+    names = module.within(cls, cst.Name, nested=True)
     return any("foreach" in name.value for name in names)
 
 
@@ -177,7 +177,7 @@ def _scaled(module: Module, node: cst.Call) -> bool:
     name = dotted_text(home.targets[0].target)
     scope = (module.function(node) if name is not None and "." not in name else module.class_of(node)) or module.root
     for call in module.within(scope, cst.Call, nested=True):
-        if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "step":
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "step":
             passed = dotted_text(call.args[0].value) if call.args else None
             if name is not None and passed == name and inferred(module, call.func.value).kind == "scaler":
                 return True

@@ -126,7 +126,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 def _differentiated(module: Module, node: cst.Call) -> bool:
     """Say whether the class or function asks autograd for anything else."""
     scope: cst.CSTNode = module.class_of(node) or module.function(node) or module.root
-    calls = (c for c in module.within(scope, cst.Call, nested=True) if isinstance(c, cst.Call) and c is not node)
+    calls = (c for c in module.within(scope, cst.Call, nested=True) if c is not node)
     functions = (c.func for c in calls)
     return any(isinstance(f, cst.Attribute) and f.attr.value in _DIFFERENTIATE for f in functions)
 
@@ -139,7 +139,7 @@ def _fresh(module: Module, node: cst.Call, loop: cst.For | cst.While) -> bool:
         r for name in _names(module, loop) if name not in bound - carried for r in reads_of(module, loop.body, name)
     ]
     return all(_without_graph(module, read) for read in reads) and not any(
-        _keeps_state(module, call) for call in module.within(loop.body, cst.Call) if isinstance(call, cst.Call)
+        _keeps_state(module, call) for call in module.within(loop.body, cst.Call)
     )
 
 

@@ -197,8 +197,6 @@ def _switched(module: Module, node: cst.Call) -> bool:
         return True
     own = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
     for call in module.within(loop, cst.Call):
-        if not isinstance(call, cst.Call):
-            continue
         callee = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
         word = callee.value if isinstance(callee, cst.Name) else ""
         if word != own and (word == "train" or _SWITCHES.search(word)):

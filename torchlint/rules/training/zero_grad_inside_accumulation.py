@@ -108,7 +108,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if any(needed or is_interval(module, test) for test, needed in conditions_around(module, node, loop)):
         return
-    calls = [c for c in module.within(loop.body, cst.Call) if isinstance(c, cst.Call)]
+    calls = list(module.within(loop.body, cst.Call))
     steps = [c for c in calls if _is_call(c, "step") and is_step(module, c)]
     optimizers = {_code(_optimizer(c)) for c in steps}
     if len(optimizers) != 1 or _accelerate(module, node) or not _clears(module, node.func.value, optimizers, calls):

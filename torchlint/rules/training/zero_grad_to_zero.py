@@ -122,7 +122,6 @@ def check_loop(node: cst.For, module: Module) -> Iterator[Hit]:
 def _zeroing(module: Module, loop: cst.For, name: str) -> cst.Call | None:
     """Return the call by which a loop fills the gradient of every parameter with zeros, whatever else it does."""
     for call in module.within(loop.body, cst.Call):
-        assert isinstance(call, cst.Call)
         if not isinstance(call.func, cst.Attribute) or not _of_gradient(call.func.value, name):
             continue
         method, zero = call.func.attr.value, call.args and isinstance(call.args[0].value, (cst.Integer, cst.Float))
@@ -168,9 +167,7 @@ def _needed(module: Module, node: cst.CSTNode) -> bool:
     if mentions(module, _FIXED):
         return True
     home = module.class_of(node) or module.function(node) or module.root
-    return any(
-        _read(module, a) for a in module.within(home, cst.Attribute, nested=True) if isinstance(a, cst.Attribute)
-    )
+    return any(_read(module, a) for a in module.within(home, cst.Attribute, nested=True))
 
 
 def _read(module: Module, node: cst.Attribute) -> bool:

@@ -277,7 +277,7 @@ def _given_to_losses(module: Module, line: cst.CSTNode) -> Iterator[cst.Name]:
     if not isinstance(line, cst.SimpleStatementLine):
         return
     for call in module.within(line, cst.Call):
-        if isinstance(call, cst.Call) and is_loss(module, call) and _always(module, call, line):
+        if is_loss(module, call) and _always(module, call, line):
             for arg in call.args[:2]:
                 if arg.keyword is None and isinstance(arg.value, cst.Name):
                     yield arg.value

@@ -102,10 +102,7 @@ def _in_class_body(module: Module, cls: cst.ClassDef, name: str) -> bool:
 
 def _trained(module: Module, made: cst.CSTNode) -> bool:
     """Say whether a statement makes a leaf that gets gradients."""
-    return any(
-        isinstance(name, cst.Name) and name.value in ("requires_grad", "requires_grad_")
-        for name in module.within(made, cst.Name)
-    )
+    return any(name.value in ("requires_grad", "requires_grad_") for name in module.within(made, cst.Name))
 
 
 def _made_once(module: Module, cls: cst.ClassDef, name: str) -> cst.Assign | cst.AnnAssign | None:
@@ -114,7 +111,7 @@ def _made_once(module: Module, cls: cst.ClassDef, name: str) -> cst.Assign | cst
     for member in family_of(module, cls):
         for node in module.within(member.body, cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.Del, nested=True):
             for each in module.within(getattr(node, "target", node), cst.Attribute):
-                if isinstance(each, cst.Attribute) and _is_self(each, name) and not _inside(module, each):
+                if _is_self(each, name) and not _inside(module, each):
                     statement = node if isinstance(node, cst.AnnAssign) else module.parent(node)
                     if not isinstance(statement, (cst.Assign, cst.AnnAssign)):
                         return None
@@ -172,7 +169,7 @@ def _resolved(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | 
 
 def _changed(module: Module, cls: cst.ClassDef, name: str) -> bool:
     for node in module.within(cls.body, cst.Attribute, nested=True):
-        if isinstance(node, cst.Attribute) and _is_self(node, name):
+        if _is_self(node, name):
             above = module.parent(node)
             if isinstance(above, cst.Attribute) and above.attr.value in _MUTATORS:
                 return True

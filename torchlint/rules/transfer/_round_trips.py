@@ -49,7 +49,6 @@ def round_trip(module: Module, back: cst.Call) -> RoundTrip | None:
     data = maker.args[0].value
     for expr in _sources(module, data, maker, _DEPTH, set()):
         for call in module.within(expr, cst.Call):
-            assert isinstance(call, cst.Call)
             copy = host_copy(module, call)
             if copy is not None:
                 return RoundTrip(copy, back, maker, module.is_within(call, data), tuple(through))
@@ -82,7 +81,6 @@ def _sources(
     if depth == 0:
         return
     for name in module.within(expr, cst.Name):
-        assert isinstance(name, cst.Name)
         above = module.parent(name)
         if isinstance(above, cst.Attribute) and above.attr is name:
             continue

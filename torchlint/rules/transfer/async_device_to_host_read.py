@@ -182,8 +182,7 @@ def _waits(module: Module, copy: cst.Call, read: cst.CSTNode) -> bool:
     last = module.statement(read)
     scope = module.function(copy) or module.root
     return any(
-        isinstance(call, cst.Call)
-        and module.before(copy, call)
+        module.before(copy, call)
         and (module.before(call, last) or module.is_within(call, last))
         and _wait(module, call, read)
         for call in module.within(scope, cst.Call)

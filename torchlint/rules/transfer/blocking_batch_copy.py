@@ -184,7 +184,7 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
     given = {p.name.value for p in function.params.params if p.name.value != "self"} if function is not None else set()
     for loop in module.loops(source):
         if isinstance(loop, cst.For):
-            given.update(n.value for n in module.within(loop.target, cst.Name) if isinstance(n, cst.Name))
+            given.update(n.value for n in module.within(loop.target, cst.Name))
     if source.value in given:
         return True
     for write in writes_of(module, function or module.root, source.value):
@@ -196,7 +196,7 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
                 parts = [holder]
             case _:
                 continue
-        names = [n.value for part in parts for n in module.within(part, cst.Name) if isinstance(n, cst.Name)]
+        names = [n.value for part in parts for n in module.within(part, cst.Name)]
         return bool(given.intersection(names))
     return False
 

@@ -140,6 +140,6 @@ def _fix(module: Module, constant: HostConstant) -> Fix | None:
 
 def _after_super(module: Module, made: cst.Assign, function: cst.FunctionDef) -> bool:
     for call in module.within(function.body, cst.Call):
-        if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "__init__":
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "__init__":
             return module.before(call, made)
     return False

@@ -174,8 +174,6 @@ def _spelled(module: Module, call: cst.Call) -> str:
 def _ordered(module: Module, node: cst.Call) -> bool:
     """Say whether the function orders work itself: streams, graphs, collectives in flight, copies that do not wait."""
     for call in module.within(module.function(node) or module.root, cst.Call):
-        if not isinstance(call, cst.Call):
-            continue
         if _OWN_ORDER.search(_spelled(module, call)) or keyword_argument(module, call, "async_op") is not None:
             return True
         method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""

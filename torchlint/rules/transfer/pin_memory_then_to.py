@@ -141,7 +141,7 @@ def _beside(module: Module, node: cst.Call) -> bool:
     if function is None:
         return False
     return any(
-        isinstance(call, cst.Call) and function.name.value in module.names_in(arg.value)
+        function.name.value in module.names_in(arg.value)
         for call in module.nodes(cst.Call)
         for arg in getattr(call, "args")  # noqa: B009
         if (arg.keyword is not None and arg.keyword.value == "target") or _submits(call)

@@ -126,7 +126,7 @@ def _reads_other(module: Module, body: cst.CSTNode, target: cst.Subscript) -> bo
 
 
 def _calls(module: Module, body: cst.CSTNode) -> list[cst.Call]:
-    return [call for call in module.within(body, cst.Call) if isinstance(call, cst.Call)]
+    return list(module.within(body, cst.Call))
 
 
 def _grown_and_read(module: Module, body: cst.CSTNode, call: cst.Call) -> bool:

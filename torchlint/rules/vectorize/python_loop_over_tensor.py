@@ -191,7 +191,7 @@ def _indexed(module: Module, index: cst.Name, counts: cst.Call, body: cst.CSTNod
         return _MASKS
     if not any(is_size(module, arg.value) for arg in counts.args):
         return ""
-    taken = [s for s in module.within(body, cst.Subscript) if isinstance(s, cst.Subscript)]
+    taken = list(module.within(body, cst.Subscript))
     read = [s for s in taken if _picks(module, s, index) and on_device(module, s.value)]
     if not any(_works(module, body, s) for s in read):
         return ""

@@ -190,7 +190,7 @@ def _used(module: Module, read: cst.CSTNode) -> bool:
 def _collects_results(module: Module, loop: cst.For | cst.While, parts: list[cst.BaseExpression]) -> bool:
     if has_model_call(module, loop) or (isinstance(loop, cst.For) and is_loader(module, loop.iter)):
         return True
-    reads = (c.func for p in parts for c in module.within(p, cst.Call) if isinstance(c, cst.Call))
+    reads = (c.func for p in parts for c in module.within(p, cst.Call))
     return any(isinstance(f, cst.Attribute) and f.attr.value in ("numpy", "cpu", "tolist") for f in reads)
 
 

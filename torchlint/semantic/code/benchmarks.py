@@ -46,5 +46,5 @@ def _is_bench(module: Module, function: cst.FunctionDef) -> bool:
     name = function.name.value
     if _BENCH_WORDS.search(name) or (name.startswith("test_") and name not in torch_names.STEP_METHODS):
         return True
-    calls = (call for call in module.within(function, cst.Call) if isinstance(call, cst.Call))
+    calls = module.within(function, cst.Call)
     return any(module.name(call.func) in _TIMING for call in calls)

@@ -52,7 +52,7 @@ def names_of_outer_scopes(module: Module) -> list[set[str]]:
 @question(ground=True)
 def imported_over(module: Module, node: cst.CSTNode) -> bool:
     """Say whether an import may give a name inside `node` another meaning than a binding above it gave it."""
-    names = (each for each in module.tree.within(node, cst.Name, nested=True) if isinstance(each, cst.Name))
+    names = module.tree.within(node, cst.Name, nested=True)
     return any(module.names.imported_over(each.value, each) for each in names if not _is_label(module, each))
 
 

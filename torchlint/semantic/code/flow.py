@@ -105,7 +105,6 @@ class Flow:
         if self._sites is None:
             self._sites = {}
             for call in self.tree.nodes(cst.Call):
-                assert isinstance(call, cst.Call)
                 for callee in self.callees(call):
                     self._sites.setdefault(callee, []).append(call)
         return self._sites.get(function, [])

@@ -89,7 +89,7 @@ class GradContexts:
     def _unclear(self, expr: cst.BaseExpression) -> bool:
         if self._context(expr) is not None:
             return False
-        words = [n.value for n in self.tree.within(expr, cst.Name) if isinstance(n, cst.Name)]
+        words = [n.value for n in self.tree.within(expr, cst.Name)]
         if any(_GRAD_WORDS.search(word) for word in words):
             return True
         callee = expr.func if isinstance(expr, cst.Call) else expr
@@ -110,7 +110,6 @@ class GradContexts:
         if not self.tree.named("set_grad_enabled"):
             return False
         for call in self.tree.within(function, cst.Call):
-            assert isinstance(call, cst.Call)
             if self.tree.order[call] > self.tree.order[node] or not call.args:
                 continue
             value = call.args[0].value

@@ -196,16 +196,12 @@ class Guards:
             return self.is_interval(test.left) or self.is_interval(test.right)
         if isinstance(test, cst.UnaryOperation):
             return self.is_interval(test.expression)
-        for node in self.tree.within(test, cst.BinaryOperation):
-            if (
-                isinstance(node, cst.BinaryOperation)
-                and isinstance(node.operator, cst.Modulo)
-                and not isinstance(node.left, (cst.SimpleString, cst.FormattedString, cst.ConcatenatedString))
-            ):
+        for each in self.tree.within(test, cst.BinaryOperation):
+            literal = (cst.SimpleString, cst.FormattedString, cst.ConcatenatedString)
+            if isinstance(each.operator, cst.Modulo) and not isinstance(each.left, literal):
                 return True
-        for node in self.tree.within(test, cst.Call):
-            if isinstance(node, cst.Call) and self.names.name(node.func) in _ELAPSED:
-                return True
+        if any(self.names.name(call.func) in _ELAPSED for call in self.tree.within(test, cst.Call)):
+            return True
         if isinstance(test, cst.Comparison):
             return self._counter_comparison(test)
         if isinstance(test, cst.Call):

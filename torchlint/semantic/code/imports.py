@@ -68,7 +68,7 @@ def use_of(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
 @question(yes="other files may use the name", no="no other file uses the name", ground=True)
 def is_exported(module: Module, home: Import) -> bool:
     """Say whether other files may use a name that an import binds: an ``__init__.py``, or a name in quotes."""
-    strings = {s.raw_value for s in module.nodes(cst.SimpleString) if isinstance(s, cst.SimpleString)}
+    strings = {s.raw_value for s in module.nodes(cst.SimpleString)}
     names = () if isinstance(home.names, cst.ImportStar) else home.names
     bound = {dotted_text(a.asname.name if a.asname is not None else a.name) for a in names}
     return module.filename.endswith("__init__.py") or bool(bound & strings)

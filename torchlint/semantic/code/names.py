@@ -97,19 +97,17 @@ class Names:
 
     def _collect(self) -> None:
         tree = self.tree
-        for node in tree.nodes(cst.Global, cst.Nonlocal):
-            assert isinstance(node, (cst.Global, cst.Nonlocal))
-            self.outer.setdefault(self.scope(node), set()).update(item.name.value for item in node.names)
-        for node in tree.nodes(cst.Import, cst.ImportFrom):
-            self._imports(node)
+        for outer in tree.nodes(cst.Global, cst.Nonlocal):
+            assert isinstance(outer, (cst.Global, cst.Nonlocal))
+            self.outer.setdefault(self.scope(outer), set()).update(item.name.value for item in outer.names)
+        for statement in tree.nodes(cst.Import, cst.ImportFrom):
+            self._imports(statement)
         for node in tree.nodes(cst.FunctionDef, cst.ClassDef):
             assert isinstance(node, (cst.FunctionDef, cst.ClassDef))
             kind = "def" if isinstance(node, cst.FunctionDef) else "class"
             self._add(node.name.value, Binding(kind, node), self.scope(node))
-        for node in tree.nodes(cst.Param):
-            assert isinstance(node, cst.Param)
-            owner = tree.owners[node]
-            self._add(node.name.value, Binding("param", node), owner)
+        for param in tree.nodes(cst.Param):
+            self._add(param.name.value, Binding("param", param), tree.owners[param])
         self._assignments()
         self._headers()
         self._patterns()

@@ -75,7 +75,6 @@ class Scopes(GradContexts):
         if self._below is None:
             self._below = {}
             for cls in self.tree.nodes(cst.ClassDef):
-                assert isinstance(cls, cst.ClassDef)
                 for above in self.lineage(cls)[1:]:
                     self._below.setdefault(above, []).append(cls)
         return self._below.get(node, [])
@@ -240,5 +239,5 @@ def _passed_to_compile(module: Module) -> frozenset[str]:
     return frozenset(
         dotted_text(call.args[0].value) or ""
         for call in module.nodes(cst.Call)
-        if isinstance(call, cst.Call) and call.args and module.name(call.func) in ("torch.compile", "torch.jit.script")
+        if call.args and module.name(call.func) in ("torch.compile", "torch.jit.script")
     )

@@ -74,7 +74,7 @@ class Tree:
         self._defs: dict[cst.CSTNode, cst.FunctionDef | None] = {}
         self.owners: dict[cst.CSTNode, Owner] = {}
         self.scopes: dict[cst.CSTNode, cst.CSTNode] = {}
-        self.by_type: dict[type, list[cst.CSTNode]] = {}
+        self.by_type: dict[type, list[Any]] = {}
         self.order: dict[cst.CSTNode, int] = {}
         self.ends: dict[cst.CSTNode, int]
         self._named: dict[str, list[cst.Name]] | None = None
@@ -213,11 +213,11 @@ class Tree:
         self._small.update(dict.fromkeys(passed, found))
         return found
 
-    def nodes(self, *types: type[cst.CSTNode]) -> list[cst.CSTNode]:
+    def nodes(self, *types: type[N]) -> list[N]:
         """Return all nodes of exactly these types in source order."""
         if len(types) == 1:
             return self.by_type.get(types[0], [])
-        out = [n for t in types for n in self.by_type.get(t, [])]
+        out: list[N] = [n for t in types for n in self.by_type.get(t, [])]
         out.sort(key=self.order.__getitem__)
         return out
 
@@ -242,13 +242,13 @@ class Tree:
         low = bisect.bisect_left(orders, self.order[outer])
         return nodes[low : bisect.bisect_right(orders, self.ends[outer], low)]
 
-    def within(self, node: cst.CSTNode, *types: type[cst.CSTNode], nested: bool = False) -> Iterator[cst.CSTNode]:
+    def within(self, node: cst.CSTNode, *types: type[N], nested: bool = False) -> Iterator[N]:
         """Yield `node` and its descendants of exactly these types, in source order.
 
         Bodies of functions defined inside are left out unless `nested`.
         """
         low, high = self.order[node], self.ends[node]
-        found: list[cst.CSTNode] = []
+        found: list[N] = []
         for node_type in types:
             found.extend(self._between(node_type, low, high))
         if len(types) > 1:
@@ -262,8 +262,8 @@ class Tree:
             if owners[each] is owner or each is node:
                 yield each
 
-    def _between(self, node_type: type, low: int, high: int) -> list[cst.CSTNode]:
-        every = self.by_type.get(node_type)
+    def _between(self, node_type: type[N], low: int, high: int) -> list[N]:
+        every: list[N] | None = self.by_type.get(node_type)
         if not every:
             return []
         orders = self._orders.get(node_type)

@@ -28,7 +28,7 @@ def version_guarded(module: Module, node: cst.CSTNode) -> bool:
     """
     code = module.root.code_for_node
     for test, _ in conditions_around(module, node, module.root):
-        names = [n for n in module.within(test, cst.Name) if isinstance(n, cst.Name)]
+        names = list(module.within(test, cst.Name))
         meanings = [d for n in names if (d := sole_definition(module, n)) is not None]
         if any(_VERSION.search(code(part)) for part in (test, *meanings)):
             return True

@@ -133,7 +133,6 @@ def assigned_to(module: Module, place: cst.BaseExpression) -> list[cst.BaseExpre
         return []
     out = []
     for assign in module.within(scope, cst.Assign, nested=True):
-        assert isinstance(assign, cst.Assign)
         if any(target.target.deep_equals(place) for target in assign.targets):
             out.append(assign.value)
         elif isinstance(assign.value, cst.Call) and module.name(assign.value.func) == _SPLIT:
@@ -167,9 +166,7 @@ def _work(module: Module, function: cst.CSTNode, depth: int) -> bool | None:
 
 def _calls(module: Module, function: cst.CSTNode) -> Iterator[cst.Call]:
     body = function.body if isinstance(function, (cst.FunctionDef, cst.Lambda)) else function
-    for call in module.within(body, cst.Call):
-        assert isinstance(call, cst.Call)
-        yield call
+    yield from module.within(body, cst.Call)
 
 
 @question(yes="the dataset or collate function puts samples on the device itself", no="the samples are made on the CPU")
@@ -190,7 +187,7 @@ def cuda_samples(module: Module, loader: cst.Call) -> bool:
             holders.append(other)
     for where, holder in holders:
         for call in where.within(holder, cst.Call, nested=True):
-            if isinstance(call, cst.Call) and transfer_of(where, call) is not None:
+            if transfer_of(where, call) is not None:
                 return True
     return False
 

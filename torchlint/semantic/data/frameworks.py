@@ -111,7 +111,7 @@ def read_as_number(module: Module, copy: cst.Call) -> bool:
 @question(yes="the file streams its dataset", no="the file does not stream its dataset")
 def streams_rows(module: Module) -> bool:
     """Whether the file streams a dataset of the datasets library (``streaming=True``)."""
-    calls = (c for c in module.nodes(cst.Call) if isinstance(c, cst.Call))
+    calls = module.nodes(cst.Call)
     given = (keyword_argument(module, call, "streaming") for call in calls)
     return any(isinstance(value, cst.Name) and value.value == "True" for value in given)
 
@@ -126,7 +126,6 @@ def makes_training_arguments(module: Module, call: cst.Call) -> bool:
 def costly_for_trainer(module: Module) -> bool:
     """Say whether what this file gives a transformers ``Trainer`` to load reads, decodes, tokenises or augments."""
     for call in module.nodes(cst.Call):
-        assert isinstance(call, cst.Call)
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("set_transform", "with_transform"):
             return True
         dataset, collate = (keyword_argument(module, call, name) for name in ("train_dataset", "data_collator"))

@@ -104,7 +104,6 @@ def feeding_loaders(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> l
 def moves_batches(module: Module, node: cst.CSTNode, depth: int = 2) -> str | None:
     """Return the device to which code inside `node`, or a local function it calls, brings batches; None for none."""
     for call in module.within(node, cst.Call, nested=True):
-        assert isinstance(call, cst.Call)
         transfer = transfer_of(module, call)
         if transfer is not None and (
             inferred(module, transfer.source).origin == "batch"
@@ -186,7 +185,6 @@ def pins_memory(module: Module, loader: cst.Call) -> bool | None:
 def batches_go_to(module: Module) -> str | None:
     """Return the device to which a training or evaluation loop of this file brings its batches; None for none."""
     for loop in module.nodes(cst.For):
-        assert isinstance(loop, cst.For)
         if loop_kind(module, loop).name in ("TRAIN", "EVAL") and any(
             is_loader(module, goes.iterated) for goes in goes_over(module, loop)
         ):

@@ -45,7 +45,7 @@ class Accumulation:
 @question(yes="the file wraps a model in DistributedDataParallel", no="the file wraps no model in DDP")
 def replica_wraps(module: Module) -> list[cst.Call]:
     """Return the calls of a file that wrap a model in DistributedDataParallel or a subclass of it."""
-    return [call for call in module.nodes(cst.Call) if isinstance(call, cst.Call) and _wrap(module, call)]
+    return [call for call in module.nodes(cst.Call) if _wrap(module, call)]
 
 
 def _wrap(module: Module, call: cst.Call) -> bool:
@@ -63,7 +63,7 @@ def is_replica(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
             is_replica(module, back.value, depth - 1)
             for callee in (callees_of(module, node) if depth else ())
             for back in module.within(callee, cst.Return)
-            if isinstance(back, cst.Return) and back.value is not None
+            if back.value is not None
         )
     if depth < 0 or not isinstance(node, (cst.Name, cst.Attribute)) or dotted_text(node) is None:
         return False
@@ -77,7 +77,7 @@ def is_replica(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
 
 def _assigned(module: Module, place: cst.CSTNode, scope: cst.CSTNode, depth: int) -> bool:
     for assign in module.within(scope, cst.Assign, nested=isinstance(scope, cst.ClassDef)):
-        if not isinstance(assign, cst.Assign) or not any(t.target.deep_equals(place) for t in assign.targets):
+        if not any(t.target.deep_equals(place) for t in assign.targets):
             continue
         if is_replica(module, assign.value, depth if isinstance(assign.value, cst.Call) else depth - 1):
             return True
@@ -96,13 +96,11 @@ def _passed(module: Module, name: cst.Name, function: cst.FunctionDef, depth: in
 def runs_replica(module: Module, loop: cst.For | cst.While) -> bool:
     """Say whether a DDP model runs in a loop, or in a local function called there, or is handed to other code."""
     for call in module.within(loop.body, cst.Call):
-        if not isinstance(call, cst.Call):
-            continue
         if any(is_replica(module, node) for node in (call.func, *(arg.value for arg in call.args))):
             return True
         for callee in callees_of(module, call):
             for inner in module.within(callee, cst.Call):
-                if isinstance(inner, cst.Call) and is_replica(module, inner.func):
+                if is_replica(module, inner.func):
                     return True
     return False
 
@@ -113,7 +111,7 @@ def runs_replica(module: Module, loop: cst.For | cst.While) -> bool:
 @question(yes="the loop accumulates gradients", no="the loop does not accumulate gradients over micro-batches")
 def accumulation_in(module: Module, loop: cst.For | cst.While) -> Accumulation | None:
     """Return how a loop accumulates gradients: backward for each micro-batch, a step only for every k-th."""
-    calls = [c for c in module.within(loop.body, cst.Call) if isinstance(c, cst.Call)]
+    calls = list(module.within(loop.body, cst.Call))
     own = [c for c in calls if is_step(module, c) and next(iter(module.loops(c)), None) is loop]
     steps = [c for c in own if _is_call(c, "step")]
     tests = [counter(module, c, loop) for c in steps]
@@ -141,7 +139,7 @@ def _is_call(call: cst.Call, method: str) -> bool:
 
 def _period(module: Module, test: cst.BaseExpression) -> cst.BaseExpression | None:
     for node in module.within(test, cst.BinaryOperation):
-        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
+        if isinstance(node.operator, cst.Modulo):
             return node.right
     return None
 
@@ -153,4 +151,4 @@ def _period(module: Module, test: cst.BaseExpression) -> cst.BaseExpression | No
 def saves_memory(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a setting about memory asks for the code at `node`: somebody has chosen headroom over speed."""
     names = (n for test, needed in conditions_around(module, node) if needed for n in module.within(test, cst.Name))
-    return any(isinstance(n, cst.Name) and _MEMORY.search(n.value) for n in names)
+    return any(_MEMORY.search(n.value) for n in names)

@@ -61,12 +61,10 @@ def collate_functions(module: Module) -> set[str]:
     """Return the last names of what the file passes or assigns as a loader's ``collate_fn``."""
     given: list[cst.CSTNode | None] = []
     for call in module.nodes(cst.Call):
-        assert isinstance(call, cst.Call)
         by_name = keyword_argument(module, call, "collate_fn")
         positional = module.name(call.func) == DATALOADER
         given.append(arguments_of(module, call, DATALOADER).value("collate_fn") if positional else by_name)
     for assign in module.nodes(cst.Assign):
-        assert isinstance(assign, cst.Assign)
         for target in assign.targets:
             if isinstance(target.target, cst.Attribute) and target.target.attr.value == "collate_fn":
                 given.append(assign.value)
@@ -84,7 +82,6 @@ def _fixed(module: Module, node: cst.CSTNode, scope: cst.CSTNode, depth: int = _
     method, what the class assigns to ``self`` outside of ``__init__`` counts as changing.
     """
     for call in module.within(node, cst.Call, nested=True):
-        assert isinstance(call, cst.Call)
         name = module.name(call.func) or ""
         method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
         if not _PURE.match(name) and method not in _PURE_METHODS:
@@ -95,9 +92,7 @@ def _fixed(module: Module, node: cst.CSTNode, scope: cst.CSTNode, depth: int = _
         if _changes(module, attribute, scope):
             return False
     return all(
-        _fixed_name(module, name, scope, depth)
-        for name in module.within(node, cst.Name)
-        if isinstance(name, cst.Name) and not _is_label(module, name)
+        _fixed_name(module, name, scope, depth) for name in module.within(node, cst.Name) if not _is_label(module, name)
     )
 
 
@@ -146,7 +141,6 @@ def loaders_of(module: Module, cls: cst.ClassDef) -> list[cst.Call]:
     """Return the calls of this file that make a loader over a dataset of a class."""
     out = []
     for call in module.nodes(cst.Call):
-        assert isinstance(call, cst.Call)
         if module.name(call.func) == DATALOADER:
             dataset = arguments_of(module, call, DATALOADER).value("dataset")
             if dataset is not None and inferred(module, dataset).node is cls:
@@ -171,7 +165,6 @@ def loaders_running(module: Module, node: cst.CSTNode) -> list[cst.Call]:
     cls = module.class_of(node)
     out = loaders_of(module, cls) if cls is not None else []
     for call in module.nodes(cst.Call) if function is not None else ():
-        assert isinstance(call, cst.Call)
         if module.name(call.func) == DATALOADER and function is not None:
             collate = dotted_text(arguments_of(module, call, DATALOADER).value("collate_fn")) or ""
             if collate.rpartition(".")[2] == function.name.value:

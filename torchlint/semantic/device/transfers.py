@@ -114,7 +114,7 @@ def is_cached(module: Module, node: cst.CSTNode) -> bool:
             if spelled_alike(module, test, place):
                 return True
             if any(
-                isinstance(s, cst.SimpleString) and isinstance(place, cst.Attribute) and s.raw_value == place.attr.value
+                isinstance(place, cst.Attribute) and s.raw_value == place.attr.value
                 for s in module.within(test, cst.SimpleString)
             ):
                 return True

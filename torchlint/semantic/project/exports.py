@@ -124,7 +124,6 @@ def argument_reads(module: Module, name: str) -> tuple[ArgumentRead, ...]:
     params = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
     out = []
     for call in module.within(function.body, cst.Call):
-        assert isinstance(call, cst.Call)
         found = _read_name(module, call)
         if found is None or found[0] not in params or not _always(module, call, function):
             continue

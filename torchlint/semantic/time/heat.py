@@ -368,7 +368,6 @@ def _takes_tensors(module: Module, function: cst.FunctionDef) -> bool:
     return any(values(module).name_evidence(function, name, Value()).tensor for name in first) or any(
         name is not None and name.startswith("torch.")
         for call in module.within(function.body, cst.Call)
-        if isinstance(call, cst.Call)
         for name in (module.name(call.func),)
     )
 

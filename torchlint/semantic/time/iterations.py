@@ -109,7 +109,7 @@ class Iterations:
         targets = {n for goes in self.over(loop) for n in self.bound(goes.target)}
         holder = self.tree.parents[loop] if isinstance(loop, cst.CompFor) else loop
         for call in self.tree.within(holder, cst.Call):
-            if isinstance(call, cst.Call) and self._callee_root(call) in targets:
+            if self._callee_root(call) in targets:
                 return True
         return any(self._is_structure(goes.iterated) for goes in self.over(loop))
 
@@ -137,7 +137,7 @@ class Iterations:
 
     def bound(self, target: cst.CSTNode) -> set[str]:
         """Return the plain names that a loop's target binds."""
-        return {n.value for n in self.tree.within(target, cst.Name) if isinstance(n, cst.Name)}
+        return {n.value for n in self.tree.within(target, cst.Name)}
 
     def reset(self, loop: Loop, place: cst.CSTNode, at: cst.CSTNode) -> bool:
         """Say whether every iteration binds a place (``x``, ``self.x``, ``d[k]``) anew before it comes to `at`."""
@@ -223,7 +223,7 @@ class Iterations:
         return False
 
     def _body_writes(self, loop: Loop) -> list[cst.Name]:
-        return [n for n in self.tree.within(loop.body, cst.Name) if isinstance(n, cst.Name) and self.flow.is_write(n)]
+        return [n for n in self.tree.within(loop.body, cst.Name) if self.flow.is_write(n)]
 
 
 @question(ground=True)

@@ -121,7 +121,7 @@ class Loops:
         if self._steps is None:
             self._steps = {}
             for call in self.tree.nodes(cst.Call):
-                if isinstance(call, cst.Call) and self.is_step(call):
+                if self.is_step(call):
                     self._steps.setdefault(self._loop_of(call), []).append(call)
         return self._steps.get(holder, [])
 
@@ -129,7 +129,7 @@ class Loops:
         """Yield the calls whose nearest step-like loop (or function) is `holder`."""
         body = holder.body if isinstance(holder, (cst.For, cst.While, cst.FunctionDef)) else holder
         for call in self.tree.within(body, cst.Call):
-            if isinstance(call, cst.Call) and self._loop_of(call) is holder:
+            if self._loop_of(call) is holder:
                 yield call
 
     def is_step_function(self, function: cst.CSTNode, depth: int = 3) -> bool:
@@ -159,7 +159,6 @@ class Loops:
                 found = any(
                     self.trains(callee, depth - 1)
                     for call in self.tree.within(function, cst.Call)
-                    if isinstance(call, cst.Call)
                     for callee in self.flow.callees(call)
                     if callee is not function
                 )
@@ -206,10 +205,9 @@ class Loops:
         """Say whether a loop unpacks pairs and gives them to a model, as only a loop over batches does."""
         if not isinstance(loop.target, cst.Tuple):
             return False
-        targets = {n.value for n in self.tree.within(loop.target, cst.Name) if isinstance(n, cst.Name)}
+        targets = {n.value for n in self.tree.within(loop.target, cst.Name)}
         for call in self.tree.within(loop.body, cst.Call):
-            assert isinstance(call, cst.Call)
-            fed = {n.value for arg in call.args for n in self.tree.within(arg, cst.Name) if isinstance(n, cst.Name)}
+            fed = {n.value for arg in call.args for n in self.tree.within(arg, cst.Name)}
             if fed & targets and dotted_text(call.func) not in targets and self.values.is_model_call(call):
                 return self.values.value(loop.iter).kind in ("?", "loader")
         return False
@@ -217,7 +215,6 @@ class Loops:
     def has_model_call(self, node: cst.CSTNode, depth: int = 2) -> bool:
         """Say whether a model is called inside `node`, or in a local function called from there."""
         for call in self.tree.within(node, cst.Call):
-            assert isinstance(call, cst.Call)
             if self.values.is_model_call(call):
                 return True
             if depth and any(self.has_model_call(callee, depth - 1) for callee in self.flow.callees(call)):

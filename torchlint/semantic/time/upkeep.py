@@ -82,7 +82,7 @@ def _runs_training(module: Module, place: cst.CSTNode, depth: int, loops_alone: 
             return True
         if kind is LoopKind.EPOCH and not loops_alone:
             return True
-    calls = [c for c in module.within(place, cst.Call) if isinstance(c, cst.Call)]
+    calls = list(module.within(place, cst.Call))
     if any((not loops_alone and is_step(module, call)) or _starts_training(module, call) for call in calls):
         return True
     callees = [f for call in calls for f in callees_of(module, call) if isinstance(f, cst.FunctionDef)]
@@ -152,19 +152,16 @@ def regions(module: Module) -> dict[cst.FunctionDef, cst.BaseExpression]:
             continue
         found[function] = how
         for call in module.within(function.body, cst.Call) if depth else ():
-            assert isinstance(call, cst.Call)
             todo.extend((callee, how, depth - 1) for callee in _runs(module, call))
     return found
 
 
 def _compiled(module: Module) -> Iterator[tuple[cst.FunctionDef, cst.BaseExpression]]:
     for decorator in module.nodes(cst.Decorator):
-        assert isinstance(decorator, cst.Decorator)
         how, function = decorator.decorator, module.parent(decorator)
         if isinstance(function, cst.FunctionDef) and module.name(callee(how)) == "torch.compile":
             yield function, how
     for call in module.nodes(cst.Call):
-        assert isinstance(call, cst.Call)
         if module.name(call.func) == "torch.compile" and call.args and call.args[0].keyword is None:
             for function in _named(module, call.args[0].value):
                 yield function, call

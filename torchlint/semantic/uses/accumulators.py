@@ -99,7 +99,7 @@ def _leaves_in_else(module: Module, loop: cst.For | cst.While) -> bool:
 def _imported_since(module: Module, binding: cst.BaseStatement, loop: cst.CSTNode, name: str) -> bool:
     """Say whether an import behind the start value, inside the loop or before it, might bind the name anew."""
     for each in module.nodes(cst.ImportFrom):
-        if isinstance(each, cst.ImportFrom) and module.before(binding, each):
+        if module.before(binding, each):
             names = () if isinstance(each.names, cst.ImportStar) else each.names
             bound = {alias.name.value for alias in names if isinstance(alias.name, cst.Name)}
             inside = module.is_within(each, loop) or module.before(each, loop)
@@ -179,7 +179,7 @@ def _start(module: Module, step: cst.CSTNode, name: str) -> tuple[cst.For | cst.
     child = step
     for above in module.ancestors(step):
         if isinstance(above, (cst.IndentedBlock, cst.Module)):
-            before = [s for s in above.body if isinstance(s, cst.BaseStatement) and module.before(s, child)]
+            before = [s for s in above.body if module.before(s, child)]
             binding = next((s for s in reversed(before) if s is not child and writes_of(module, s, name)), None)
             if binding is not None:
                 return loop, binding
@@ -231,7 +231,7 @@ def _seen_elsewhere(module: Module, loop: cst.For | cst.While, name: str) -> boo
     everywhere = [*reads_of(module, owner, name), *writes_of(module, owner, name)]
     if any(module.tree.owners[node] is not owner for node in everywhere):
         return True
-    calls = [c for c in module.within(loop, cst.Call, nested=True) if isinstance(c, cst.Call)]
+    calls = list(module.within(loop, cst.Call, nested=True))
     return any(module.name(call.func) in _FRAME_READERS for call in calls)
 
 

@@ -76,10 +76,7 @@ def asked_for_type(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether the function asks an expression for its type: then it may be a list of tensors."""
     function = module.function(node)
     calls = module.within(function.body, cst.Call) if function is not None else ()
-    return any(
-        isinstance(c, cst.Call) and c.args and c.args[0].value.deep_equals(node) and module.name(c.func) in _TYPE_TESTS
-        for c in calls
-    )
+    return any(c.args and c.args[0].value.deep_equals(node) and module.name(c.func) in _TYPE_TESTS for c in calls)
 
 
 @question(yes="`{0}` holds tensors on the device", no="`{0}` is not known to hold device tensors")

@@ -29,7 +29,6 @@ _FREEZING = re.compile(r"freez|frozen|set_requires_grad|no_?grad", re.IGNORECASE
 def differentiates(module: Module, place: cst.CSTNode) -> bool:
     """Say whether code inside `place` asks autograd for something: a backward pass, a gradient, a hook."""
     for node in module.within(place, cst.Attribute, nested=True):
-        assert isinstance(node, cst.Attribute)
         attr, above = node.attr.value, module.parent(node)
         if attr in _NEEDS or (attr == "grad" and not isinstance(above, cst.AssignTarget)):
             return True
@@ -37,7 +36,7 @@ def differentiates(module: Module, place: cst.CSTNode) -> bool:
             return True
         if attr == "requires_grad_" and not (isinstance(above, cst.Call) and _is_false(above.args)):
             return True
-    return any(is_step(module, c) for c in module.within(place, cst.Call) if isinstance(c, cst.Call))
+    return any(is_step(module, c) for c in module.within(place, cst.Call))
 
 
 @question(yes="the file switches off the gradients of `{0}`", no="the parameters of `{0}` are trained")
@@ -76,7 +75,7 @@ def only_detached(module: Module, call: cst.Call) -> bool:
 def trained_elsewhere(module: Module, call: cst.Call) -> bool:
     """Say whether another call of the same model, by its name in this file, records a graph that is put to use."""
     name = dotted_text(call.func)
-    calls = (other for other in module.nodes(cst.Call) if isinstance(other, cst.Call) and other is not call)
+    calls = (other for other in module.nodes(cst.Call) if other is not call)
     same = [other for other in calls if name is not None and dotted_text(other.func) == name]
     return any(
         no_grad(module, other) is False and uses_of(module, other) and not only_detached(module, other)
@@ -88,8 +87,6 @@ def trained_elsewhere(module: Module, call: cst.Call) -> bool:
 def proves_no_grad(module: Module, function: cst.CSTNode) -> bool:
     """Say whether a function would raise if a graph were recorded: ``numpy()`` of a tensor that then requires grad."""
     for call in module.within(function, cst.Call):
-        if not isinstance(call, cst.Call):
-            continue
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "numpy" and not call.args:
             read: cst.BaseExpression | None = call.func.value
         else:
@@ -108,7 +105,7 @@ def _names(model: cst.CSTNode) -> set[str]:
 
 
 def _words(module: Module, node: cst.CSTNode) -> set[str]:
-    return {n.value for n in module.within(node, cst.Name) if isinstance(n, cst.Name)}
+    return {n.value for n in module.within(node, cst.Name)}
 
 
 def _assigned_false(module: Module, target: cst.CSTNode) -> bool:

@@ -251,7 +251,7 @@ class _Search:
         holder: cst.CSTNode = loop
         while isinstance(holder, cst.CompFor):
             holder = self.module.tree.parents[holder]
-        names = [n for n in self.module.within(target, cst.Name) if isinstance(n, cst.Name)]
+        names = list(self.module.within(target, cst.Name))
         for name in names:
             for read in reads_of(self.module, holder, name.value):
                 if read is name or self.module.is_within(read, loop.iter):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import libcst as cst
 
@@ -238,7 +238,7 @@ def _replaced_here(module: Module, attribute: str) -> bool:
             holder = dotted_text(above.value)
             if holder not in ("self", "cls"):
                 return True
-    return any(_sets(module, string, attribute) for string in _strings(module))
+    return any(_sets(module, string, attribute) for string in module.nodes(cst.SimpleString))
 
 
 def is_stored(module: Module, node: cst.CSTNode) -> bool:
@@ -254,10 +254,6 @@ def is_stored(module: Module, node: cst.CSTNode) -> bool:
             return above.target is child
         return False
     return False
-
-
-def _strings(module: Module) -> Iterator[cst.SimpleString]:
-    return (node for node in module.nodes(cst.SimpleString) if isinstance(node, cst.SimpleString))
 
 
 def _sets(module: Module, string: cst.SimpleString, attribute: str) -> bool:
@@ -336,9 +332,9 @@ def free_of_effects(module: Module, node: cst.CSTNode) -> bool:
     if any(True for _ in module.within(node, cst.NamedExpr, cst.Await, cst.Yield, nested=True)):
         return False
     for call in module.within(node, cst.Call, nested=True):
-        if isinstance(call, cst.Call) and not _only_reads(module, call):
+        if not _only_reads(module, call):
             return False
-    attributes = {a.attr.value for a in module.within(node, cst.Attribute, nested=True) if isinstance(a, cst.Attribute)}
+    attributes = {a.attr.value for a in module.within(node, cst.Attribute, nested=True)}
     return not any(_is_property(module, name) for name in attributes)
 
 

@@ -312,14 +312,9 @@ def _own_moves(module: Module) -> bool:
     if says(module, _OTHER_COLLATE) or not all_by_torch(module) or elsewhere(module, _MOVERS):
         return True
     for cls in module.nodes(cst.ClassDef):
-        assert isinstance(cls, cst.ClassDef)
         own = any(own_method(module, cls, name) is not None for name in ("to", "cuda", "__torch_function__"))
         # What is neither a tensor nor a mapping or sequence cannot be collated.
         if "torch.Tensor" in base_names(module, cls) or (own and cls.bases and not is_network(module, cls)):
             return True
-    stored = (
-        module.parent(n)
-        for n in module.nodes(cst.Attribute)
-        if isinstance(n, cst.Attribute) and n.attr.value == "collate_fn"
-    )
+    stored = (module.parent(n) for n in module.nodes(cst.Attribute) if n.attr.value == "collate_fn")
     return any(isinstance(above, cst.AssignTarget) for above in stored)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import libcst as cst
@@ -55,7 +56,9 @@ def by_annotation(name: str | None) -> Value:
     return _ANNOTATIONS.get(name, UNKNOWN)
 
 
-def tensor_names(calls: list[cst.CSTNode], attributes: list[cst.CSTNode], trained: dict[str, bool]) -> dict[str, Value]:
+def tensor_names(
+    calls: Sequence[cst.Call], attributes: Sequence[cst.Attribute], trained: dict[str, bool]
+) -> dict[str, Value]:
     """Return the plain names on which methods or attributes are used that only tensors have.
 
     ``loss.backward()`` says more: a 0-dim tensor with a graph. Names in `trained` flow into such a loss: they live
@@ -63,7 +66,7 @@ def tensor_names(calls: list[cst.CSTNode], attributes: list[cst.CSTNode], traine
     """
     out = {name: Value("tensor", origin="model") for name, certain in trained.items() if certain}
     for call in calls:
-        if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+        if not isinstance(call.func, cst.Attribute):
             continue
         receiver = call.func.value
         if isinstance(receiver, cst.Name) and receiver.value != "self":
@@ -77,11 +80,7 @@ def tensor_names(calls: list[cst.CSTNode], attributes: list[cst.CSTNode], traine
             elif method in _OWN_METHODS:
                 out.setdefault(receiver.value, Value("tensor"))
     for node in attributes:
-        if (
-            isinstance(node, cst.Attribute)
-            and isinstance(node.value, cst.Name)
-            and node.attr.value in ("grad_fn", "is_cuda")
-        ):
+        if isinstance(node.value, cst.Name) and node.attr.value in ("grad_fn", "is_cuda"):
             out.setdefault(node.value.value, Value("tensor"))
     return out
 

@@ -54,7 +54,7 @@ class Interpreter(Expressions):
         return bool(method(self, node)) if method is not None else False
 
     def _line(self, node: cst.SimpleStatementLine | cst.SimpleStatementSuite) -> bool:
-        return any([self.statement(small) for small in node.body])
+        return any(self.statement(small) for small in node.body)
 
     def _assign(self, node: cst.Assign) -> None:
         value = self.eval(node.value)

@@ -216,7 +216,7 @@ def _stop(children: Sequence[Child], grace: float) -> None:
         for child in living:
             if child.poll() is None:
                 _terminate(child, root=True)
-        _until(lambda: all([child.poll() is not None for child in living]), grace / 2)
+        _until(lambda: all(child.poll() is not None for child in living), grace / 2)
         for child in living:
             _terminate(child, root=False)
         _until(lambda: not any(child._family.members() for child in living), end - time.monotonic())
