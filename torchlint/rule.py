@@ -225,23 +225,26 @@ class Rule(Declaration):
             benchmarks: whether benchmark code counts too.
         """
         often = runs or self.runs
-        first = about is not None or often not in ("anywhere", "once")
+        bounded = often not in _UNBOUNDED
 
         def mark(check: C) -> C:
             @wraps(check)
             def asked(node: cst.CSTNode, module: Module) -> Iterable[Hit]:
-                return guarded(node, module) if about is None or about(module, node) else ()
+                if about is not None and not about(module, node):
+                    return ()
+                # Of all nodes of a type only the cheap bound is asked before a check decides.
+                return () if bounded and not may_be_hot(module, node) else guarded(node, module)
 
             def guarded(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
-                if first and _counted(module, node, often, benchmarks) is None:
+                if about is not None and _counted(module, node, often, benchmarks) is None:
                     return
                 for hit in check(node, module):
                     if not isinstance(hit, Hit) or not isinstance(hit.node, cst.CSTNode):
                         yield hit  # The engine says what is wrong with it.
-                        continue
-                    there = _counted(module, hit.node, often, benchmarks)
-                    if there is not None and (first or _counted(module, node, often, benchmarks) is not None):
-                        yield replace(hit, why_hot=(*hit.why_hot, *there.why)) if there.why else hit
+                    elif _counted(module, node, often, benchmarks) is not None:
+                        there = _counted(module, hit.node, often, benchmarks)
+                        if there is not None:
+                            yield replace(hit, why_hot=(*hit.why_hot, *there.why))
 
             self.checks.extend((node_type, asked) for node_type in node_types)
             return check
@@ -257,18 +260,15 @@ _ENOUGH: Mapping[str, Callable[[Heat], bool]] = {
     "step": lambda heat: heat.step,
     "train": lambda heat: heat.train,
 }
-_UNBOUNDED = ("once", "sample")
+_UNBOUNDED = ("anywhere", "once", "sample")
 """What `may_be_hot` says nothing of: it knows steps alone."""
 
 
 def _counted(module: Module, node: cst.CSTNode, runs: str, benchmarks: bool) -> Heat | None:
     """Return how often a place runs, of a loop its body; None where it does not count for a check."""
-    place: cst.CSTNode = node.body if isinstance(node, LOOPS) else node
     heat = COLD
     if runs != "anywhere":
-        if runs not in _UNBOUNDED and not may_be_hot(module, place):
-            return None
-        heat = heat_of(module, place)
+        heat = heat_of(module, node.body if isinstance(node, LOOPS) else node)
         if not _ENOUGH[runs](heat):
             return None
     around = (node, *(why.node for why in heat.why))
