@@ -5,12 +5,11 @@ Imported only where there is work for it, as importing pebble takes time (see `f
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
 from contextlib import contextmanager
-from multiprocessing.context import SpawnContext, SpawnProcess
+from multiprocessing import context as contexts
 from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Any
@@ -61,7 +60,7 @@ class Workers:
         self._set_up = set_up
         self._look = look
         self._pool: ProcessPool | None = None
-        self._seen: set[BaseProcess] = set()
+        self._processes: list[BaseProcess] = []
         self._awaits: ProcessFuture[Any] | None = None
         self._closed = False
         self._trouble = ""
@@ -123,9 +122,9 @@ class Workers:
         """End all workers now."""
         if self._pool is not None:
             pool, self._pool = self._pool, None
-            self._seen.clear()
             pool.stop()  # type: ignore[no-untyped-call]
             pool.join()
+            self._processes.clear()
 
     def close(self) -> None:
         """End all workers for good; who waits for one in another thread is told at once."""
@@ -140,11 +139,21 @@ class Workers:
         if self._pool is None:
             before_fork()
             CONSTS.sleep_unit = self._look
-            context: Any = multiprocessing.get_context("fork") if AVAILABLE else _Context()
+            context: Any = contexts.ForkContext() if AVAILABLE else _Context()
+            context.Process = self._noted(context.Process)
             self._pool = ProcessPool(max_workers=self._count, initializer=self._set_up, context=context)
-            if self._pool.active:
-                self._seen.update(multiprocessing.active_children())
         return self._pool
+
+    def _noted(self, make: Callable[..., BaseProcess]) -> Callable[..., BaseProcess]:
+        """Return a function that makes a worker's process, and takes note of it."""
+
+        def noted(**how: Any) -> BaseProcess:
+            process = make(**how)
+            alive_or_in_peace = [each for each in self._processes if not each.exitcode]
+            self._processes = [*alive_or_in_peace, process]  # the others would keep descriptors open
+            return process
+
+        return noted
 
     def _schedule(self, pending: Pending) -> None:
         try:
@@ -195,12 +204,11 @@ class Workers:
         Raises:
             TimeoutError: it took longer.
         """
-        self._seen.update(multiprocessing.active_children())
         self._awaits = future
         while not _settled(future):
             pool = self._pool
             # Of a worker that exited with 0, pebble thinks that it was told to, and forgets its task.
-            in_peace = any(process.exitcode == 0 for process in self._seen)
+            in_peace = any(process.exitcode == 0 for process in self._processes)
             if pool is None or not pool.active or in_peace:
                 return future.done()
             if future.running() or not queued:
@@ -242,13 +250,13 @@ def _safe_path() -> Iterator[None]:
             os.environ["PYTHONSAFEPATH"] = before
 
 
-class _Process(SpawnProcess):
+class _Process(contexts.SpawnProcess):
     def start(self) -> None:
         with _safe_path():
             super().start()
 
 
-class _Context(SpawnContext):
+class _Context(contexts.SpawnContext):
     Process = _Process
 
     def RLock(self) -> Any:  # noqa: N802  # the first one starts a process that watches over all
