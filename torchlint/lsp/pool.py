@@ -1,8 +1,8 @@
 """The analysis of open documents: what the editor's server asks of workers, which stay warm.
 
-libcst can hang or crash (conventions.md B1), so it never runs in the server. A worker that is late is ended, one that
-dies costs its one request; both are told of, and another one takes its place. The second worker is started when the
-first is busy for the first time.
+libcst can hang or crash, so it never runs in the server. A worker that is late is ended, one that
+dies costs its one request; both are told of, and another one takes its place. The second worker is
+started when the first is busy for the first time.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _PATIENCE = 1.0
 _LOOK = 0.25
 """Seconds between looks at how far such a worker is."""
 _UNKNOWN = 10.0
-"""Seconds by the clock that stand for `_PATIENCE` where the CPU time of another process is not known."""
+"""Seconds by the clock in place of `_PATIENCE`, where CPU time of another process is not known."""
 _ALIVE = 0.25
-"""Seconds between looks at whether a worker lives; an editor is open all day, and each look costs."""
+"""Seconds between looks at whether a worker lives; an editor is open all day, and a look costs."""
 _TIDY = 20
 """Jobs between two looks of a worker for garbage, which take as long as a job."""
 _count = itertools.count(1)
 
 HOME = os.path.dirname(os.path.abspath(torchlint.__file__))
-"""Where server and workers run: what is checked does not lie there, so no module of it can pose as one of ours."""
+"""Where server and workers run: no module of what is checked lies there and could pose as ours."""
 
 
 def set_up() -> None:
@@ -59,7 +59,7 @@ def set_up() -> None:
 
 
 def analyse_open(job: Job) -> FileReport:
-    """Analyse a document in a worker; other files of its project are read again where they have changed."""
+    """Analyse a document in a worker; changed files of its project are read again."""
     if next(_count) % _TIDY == 0:
         gc.collect()
     found = prescan(job.document.text.encode("utf-8", "surrogatepass"))
@@ -80,7 +80,12 @@ class Pool:
         memory: bytes that a worker may take for one analysis.
     """
 
-    def __init__(self, tell: Callable[[str], object], timeout: float = TIMEOUT, memory: int = MEMORY) -> None:
+    def __init__(
+        self,
+        tell: Callable[[str], object],
+        timeout: float = TIMEOUT,
+        memory: int = MEMORY,
+    ) -> None:
         self._tell = tell
         self._timeout = timeout
         self._memory = memory
@@ -99,7 +104,7 @@ class Pool:
     async def analyse(self, job: Job, timeout: float = TIMEOUT) -> FileReport:
         """Return the report on a job; whatever happens to the worker, there is one.
 
-        Where the caller is cancelled, the worker may finish what it is at for a short while; then it is ended.
+        Where the caller is cancelled, the worker may go on for a short while; then it is ended.
         """
         worker = await self._free()
         if isinstance(worker, OSError):
@@ -124,7 +129,7 @@ class Pool:
             worker.close()
 
     async def _free(self) -> Workers | OSError:
-        """Wait for a worker that is alive and has nothing to do; an error where none can be started."""
+        """Wait for a worker that has nothing to do; an error where none can be started."""
         while True:
             if self._idle.empty() and not self._starting and len(self._processes) < MOST:
                 self._start(Workers(1, set_up, _ALIVE))
@@ -151,7 +156,7 @@ class Pool:
             del self._processes[worker]
             self._tell(str(error))
             for _ in range(0 if self._processes else self._waiting):
-                self._idle.put_nowait(error)  # who waits is told, as there is nobody left to wait for
+                self._idle.put_nowait(error)  # there is nobody left to wait for
             return
         finally:
             self._starting -= 1
@@ -165,8 +170,13 @@ class Pool:
         else:
             self._idle.put_nowait(worker)
 
-    async def _abandoned(self, worker: Workers, pending: Pending, answer: asyncio.Future[FileReport]) -> None:
-        """Wait a little for a worker whose answer nobody wants: for a little of its work, as a new one costs more."""
+    async def _abandoned(
+        self,
+        worker: Workers,
+        pending: Pending,
+        answer: asyncio.Future[FileReport],
+    ) -> None:
+        """Wait for a little work of a worker whose answer nobody wants, as a new one costs more."""
         process, looks = self._processes[worker], 0
         begun = limits.cpu_seconds(process)
         while not (await asyncio.wait((answer,), timeout=_LOOK))[0]:

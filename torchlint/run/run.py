@@ -1,8 +1,9 @@
 """Many files: isolated workers, reports in the order of the jobs.
 
-The analysis runs in worker processes always, even for one file (design §4): a worker that crashes, hangs or runs out of
-memory costs its one file. A small run has one worker, a bare fork (`fork`); a larger one has a pool (`workers`), which
-is not imported before. Nothing here imports libcst, so that a worker starts in milliseconds.
+The analysis runs in worker processes always, even for one file: a worker that crashes, hangs or
+runs out of memory costs its one file. A small run has one worker, a bare fork (`fork`); a larger
+one has a pool (`workers`), which is not imported before. Nothing here imports libcst, so that a
+worker starts in milliseconds.
 """
 
 from __future__ import annotations
@@ -100,7 +101,10 @@ def _large(planned: Iterator[Task | FileReport], workers: Workers) -> Iterator[F
     window: deque[Pending | FileReport] = deque()
     size = 0
     while True:
-        while len(window) < _WINDOW_FILES and size < _WINDOW_BYTES and (task := next(planned, None)) is not None:
+        while len(window) < _WINDOW_FILES and size < _WINDOW_BYTES:
+            task = next(planned, None)
+            if task is None:
+                break
             if isinstance(task, Task):
                 size += len(task.job.document.data)
                 window.append(workers.submit(task))
@@ -113,7 +117,8 @@ def _large(planned: Iterator[Task | FileReport], workers: Workers) -> Iterator[F
             yield first
         else:
             size -= len(first.task.job.document.data)
-            yield workers.finish(first, (other for other in window if not isinstance(other, FileReport)))
+            behind = (other for other in window if not isinstance(other, FileReport))
+            yield workers.finish(first, behind)
 
 
 def refused(document: Document, found: Prescan) -> FileReport:

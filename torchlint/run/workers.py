@@ -1,4 +1,4 @@
-"""Worker processes of a large run, and of an editor's server: pebble's, and words for how one of them ended.
+"""Worker processes of a large run, and of an editor's server: pebble's, and words for their ends.
 
 Imported only where there is work for it, as importing pebble takes time (see `fork`).
 """
@@ -11,7 +11,6 @@ from concurrent import futures
 from contextlib import contextmanager
 from multiprocessing import context as contexts
 from multiprocessing.process import BaseProcess
-from types import TracebackType
 from typing import Any
 
 from pebble import CONSTS, ProcessExpired, ProcessFuture, ProcessPool
@@ -22,7 +21,7 @@ from torchlint.run.fork import AVAILABLE
 from torchlint.run.worker import Task, before_fork, death, failed, prepare, work
 
 CONSTS.term_timeout = 0.2
-"""Seconds that pebble waits for a worker to end before it kills it; its 3 would make Ctrl-C slow."""
+"""Seconds that pebble waits for a worker to end before it kills it; its 3 would slow Ctrl-C."""
 
 
 class Pending:
@@ -52,10 +51,15 @@ class Workers:
     Args:
         count: how many workers it has.
         set_up: what each of them does first; a function that can be found by its module and name.
-        look: seconds between pebble's looks at whether they live; its 0.1 would make every run longer.
+        look: seconds between pebble's looks at whether they live; its 0.1 slows every run.
     """
 
-    def __init__(self, count: int, set_up: Callable[[], object] = prepare, look: float = 0.02) -> None:
+    def __init__(
+        self,
+        count: int,
+        set_up: Callable[[], object] = prepare,
+        look: float = 0.02,
+    ) -> None:
         self._count = count
         self._set_up = set_up
         self._look = look
@@ -68,9 +72,7 @@ class Workers:
     def __enter__(self) -> Workers:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -107,8 +109,8 @@ class Workers:
     def finish(self, pending: Pending, behind: Iterable[Pending] = ()) -> FileReport:
         """Wait for the report on a task; whatever happens to its worker, there is one.
 
-        Where the pool breaks, nobody knows which task was to blame: this one is done once more by itself, and then
-        those `behind` it are scheduled again.
+        Where the pool breaks, nobody knows which task was to blame: this one is done once more by
+        itself, and then those `behind` it are scheduled again.
         """
         report = self._outcome(pending)
         if report is None:
@@ -141,7 +143,7 @@ class Workers:
             CONSTS.sleep_unit = self._look
             context: Any = contexts.ForkContext() if AVAILABLE else _Context()
             context.Process = self._noted(context.Process)
-            self._pool = ProcessPool(max_workers=self._count, initializer=self._set_up, context=context)
+            self._pool = ProcessPool(self._count, initializer=self._set_up, context=context)
         return self._pool
 
     def _noted(self, make: Callable[..., BaseProcess]) -> Callable[..., BaseProcess]:
@@ -149,8 +151,9 @@ class Workers:
 
         def noted(**how: Any) -> BaseProcess:
             process = make(**how)
+            # The others would keep descriptors open.
             alive_or_in_peace = [each for each in self._processes if not each.exitcode]
-            self._processes = [*alive_or_in_peace, process]  # the others would keep descriptors open
+            self._processes = [*alive_or_in_peace, process]
             return process
 
         return noted
@@ -158,7 +161,7 @@ class Workers:
     def _schedule(self, pending: Pending) -> None:
         try:
             pending.future = self._started().schedule(work, args=(pending.task,))
-        except (OSError, RuntimeError) as error:  # no process, no pipe, no semaphore; or a pool that broke
+        except (OSError, RuntimeError) as error:  # no process, pipe, semaphore; or it broke
             pending.future = None
             self._trouble = str(error.__cause__ or error)
 
@@ -169,7 +172,9 @@ class Workers:
         report = self._outcome(pending)
         if report is None:
             self.stop()
-            pending.lost = f"no worker could be started: {self._trouble}" if pending.future is None else "crashed"
+            pending.lost = "crashed"
+            if pending.future is None:
+                pending.lost = f"no worker could be started: {self._trouble}"
             report = failed(pending.task.name, pending.lost)
         return report
 
@@ -193,8 +198,13 @@ class Workers:
             return failed(task.name, f"internal error: {type(error).__name__}: {error}")
         return failed(task.name, pending.lost)
 
-    def _awaited(self, future: ProcessFuture[Any], patience: limits.Patience, queued: bool = True) -> bool:
-        """Wait until `future` is done; return False where the pool, or a worker, has died without saying so.
+    def _awaited(
+        self,
+        future: ProcessFuture[Any],
+        patience: limits.Patience,
+        queued: bool = True,
+    ) -> bool:
+        """Wait until `future` is done; return False where pool or worker died without saying so.
 
         Args:
             future: what is waited for.
@@ -207,7 +217,7 @@ class Workers:
         self._awaits = future
         while not _settled(future):
             pool = self._pool
-            # Of a worker that exited with 0, pebble thinks that it was told to, and forgets its task.
+            # A worker that exits with 0 was told to, pebble thinks, and forgets its task.
             in_peace = any(process.exitcode == 0 for process in self._processes)
             if pool is None or not pool.active or in_peace:
                 return future.done()
@@ -217,7 +227,7 @@ class Workers:
 
 
 def _settled(future: ProcessFuture[Any]) -> bool:
-    """Wait for one tick; say whether `future` is done, or cancelled, which `futures.wait` hears late."""
+    """Wait a tick; say whether `future` is done, or cancelled: `futures.wait` hears that late."""
     try:
         future.exception(limits.TICK)
     except futures.CancelledError:
@@ -236,9 +246,9 @@ def _nothing_came(future: ProcessFuture[FileReport] | None) -> bool:
 
 @contextmanager
 def _safe_path() -> Iterator[None]:
-    """Have interpreters that start now not look for modules in the current directory: what is checked lies there.
+    """Have interpreters that start now not look for modules in the current directory.
 
-    Python 3.10 does not know of this.
+    What is checked lies there. Python 3.10 does not know of this.
     """
     before = os.environ.get("PYTHONSAFEPATH")
     os.environ["PYTHONSAFEPATH"] = "1"
