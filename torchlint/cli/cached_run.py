@@ -101,6 +101,8 @@ def _name(arguments: Sequence[str]) -> str:
 
 def _places(arguments: Sequence[str], name: str) -> Iterator[tuple[str, str]]:
     """Yield the cache folders that hold a file of this name, with their identity."""
+    # Before the table of keys can be had, which takes longer to import than all this; a folder that
+    # is named otherwise, or twice, is a miss and no more, as the name of the file holds all arguments.
     for index, argument in enumerate(arguments):
         if argument.startswith("--cache-dir"):
             value = argument.partition("=")[2] or "".join(arguments[index + 1 : index + 2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,10 +15,11 @@ from torchlint.cli.options import Given, overrides
 from torchlint.settings.dependencies import Declared
 from torchlint.settings.files import find_config
 from torchlint.settings.keys import Settings
-from torchlint.settings.load import find_root, in_folder, load_settings, parse_inline
-from torchlint.source.discover import DiscoverOptions, Found, SkipKind, Skipped, discover
+from torchlint.settings.load import discover_options, find_root, in_folder, load_settings, parse_inline
+from torchlint.source.discover import Found, SkipKind, Skipped, discover
 from torchlint.source.document import Document, byte_limit, loaded, read, read_up_to
 from torchlint.source.globs import matches
+from torchlint.source.paths import folder_under
 
 STDIN = "-"
 
@@ -66,20 +68,12 @@ def _above(folder: str, names: tuple[str, ...]) -> str:
 
 
 def place_under(root: str, filename: str) -> str:
-    """Return the posix path under a folder of a file as the user named it; of a link, the place of the link counts."""
+    """Return the posix path under a folder of a file as it was named; of a link, the place of the link counts."""
     folder, name = os.path.split(filename)
-    inside = _inside(folder, root)
-    return f"{inside}/{name}" if inside else name
+    return posixpath.join(_folder_under(root, folder), name)
 
 
-@lru_cache(maxsize=256)
-def _inside(folder: str, root: str) -> str:
-    """Return the posix path under `root` of a folder as the user named it; empty for the root itself."""
-    try:
-        inside = os.path.relpath(os.path.realpath(folder), root)
-    except ValueError:  # another drive
-        return ""
-    return "" if inside == os.curdir else inside.replace(os.sep, "/")
+_folder_under = lru_cache(maxsize=256)(folder_under)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +193,7 @@ def scope(given: Given, catalog: Catalog, before: Callable[[Settings], object] |
         if before is not None and any(map(os.path.exists, group)):
             before(settings)
     for settings, group in groups.items():
-        discovery = discover(group, _discover_options(settings))
+        discovery = discover(group, discover_options(settings))
         skipped.update(discovery.skipped)
         folders.update(discovery.folders)
         marks.update(discovery.marks)
@@ -215,16 +209,6 @@ def scope(given: Given, catalog: Catalog, before: Callable[[Settings], object] |
         frozenset(folders),
         frozenset(marks),
         frozenset(configured.declared),
-    )
-
-
-def _discover_options(settings: Settings) -> DiscoverOptions:
-    return DiscoverOptions(
-        root=settings.root,
-        include=settings.include,
-        exclude=settings.exclude,
-        respect_gitignore=settings.respect_gitignore,
-        force_exclude=settings.force_exclude,
     )
 
 

@@ -7,6 +7,7 @@ client is told once, and the last good settings hold.
 from __future__ import annotations
 
 import os
+import posixpath
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -18,10 +19,11 @@ from torchlint.lsp.uris import UNTITLED, path_of, scheme_of
 from torchlint.run.jobs import job_for
 from torchlint.settings.files import find_config
 from torchlint.settings.keys import KEYS, Settings
-from torchlint.settings.load import Overrides, in_folder, load_settings, severities
-from torchlint.source.discover import DiscoverOptions, SkipKind, discover
+from torchlint.settings.load import Overrides, discover_options, in_folder, load_settings, severities
+from torchlint.source.discover import SkipKind, discover
 from torchlint.source.document import Document
 from torchlint.source.notebook import Notebook
+from torchlint.source.paths import folder_under
 
 Texts = tuple[tuple[str, str], ...]
 """Paths with the texts of the files."""
@@ -104,12 +106,14 @@ class Configured:
         if settings.max_file_size and len(data) > settings.max_file_size:
             words = f"is larger than {settings.max_file_size} bytes (max-file-size)"
             return Task(None, settings, known=FileReport(shown, notes=(Note(NoteKind.SKIPPED, shown, words),)))
-        relative = _inside(path, settings.root) if path else name
+        if path:  # of a link, the place of the link counts
+            folder, name = os.path.split(path)
+            name = posixpath.join(folder_under(settings.root, folder), name)
         # The bytes of a notebook are not ours to write: its fixes go to the client by cell.
         written = data if notebook is None else b""
         document = Document(shown, path, text, "utf-8", False, written, notebook)
         job = replace(
-            job_for(document, relative, settings, self.catalog),
+            job_for(document, name, settings, self.catalog),
             fix=fix,
             root=settings.root if path else "",
             traced=bool(path),
@@ -138,12 +142,7 @@ class Configured:
 
     def _excluded(self, path: str, settings: Settings) -> bool:
         """Say whether a file is left out by the configuration or by git; one that is not there is not."""
-        options = DiscoverOptions(
-            settings.root,
-            exclude=settings.exclude,
-            respect_gitignore=settings.respect_gitignore,
-            force_exclude=True,
-        )
+        options = replace(discover_options(settings), force_exclude=True)
         try:
             skipped = discover((path,), options).skipped
         except TorchlintError as error:  # a glob that can match nothing
@@ -152,13 +151,3 @@ class Configured:
                 self._tell(str(error))
             return False
         return any(skip.kind is SkipKind.EXCLUDED for skip in skipped)
-
-
-def _inside(path: str, root: str) -> str:
-    """Return the posix path of a file under the root; of a link, the place of the link counts."""
-    folder, name = os.path.split(path)
-    try:
-        inside = os.path.relpath(os.path.realpath(folder), root)
-    except ValueError:  # another drive
-        return name
-    return name if inside == os.curdir else f"{inside.replace(os.sep, '/')}/{name}"

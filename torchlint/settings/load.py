@@ -19,6 +19,7 @@ from torchlint.settings import values
 from torchlint.settings.dependencies import Declared, declared_above, declared_in
 from torchlint.settings.files import Layer, read_chain
 from torchlint.settings.keys import CONFIGURED, FIELDS, KEYS, TARGET_TORCH, Settings, checked
+from torchlint.source.discover import DiscoverOptions
 from torchlint.source.globs import matches
 from torchlint.source.paths import real_folder_of
 
@@ -229,6 +230,17 @@ def codes_for(settings: Settings, catalog: Catalog, relative_path: str) -> froze
         if matches(relative_path, (glob,)):
             codes -= catalog.resolve(selectors, f"{settings.config}: per-file-ignores")
     return codes
+
+
+def discover_options(settings: Settings) -> DiscoverOptions:
+    """Return which files are looked for under these settings."""
+    return DiscoverOptions(
+        root=settings.root,
+        include=settings.include,
+        exclude=settings.exclude,
+        respect_gitignore=settings.respect_gitignore,
+        force_exclude=settings.force_exclude,
+    )
 
 
 def severities(settings: Settings, catalog: Catalog) -> dict[str, Severity]:

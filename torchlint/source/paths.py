@@ -31,6 +31,15 @@ def lies_in(path: str, root: str) -> bool:
     return os.path.join(os.path.realpath(os.path.join(root, path)), "").startswith(os.path.join(root, ""))
 
 
+def folder_under(root: str, folder: str) -> str:
+    """Return the posix path under `root` of a folder as it was named; empty for the root itself."""
+    try:
+        inside = os.path.relpath(os.path.realpath(folder), root)
+    except ValueError:  # another drive
+        return ""
+    return "" if inside == os.curdir else inside.replace(os.sep, "/")
+
+
 def kind_of(mode: int) -> str:
     """Return what sort of thing a file mode (`os.stat_result.st_mode`) stands for, with its article."""
     if stat.S_ISDIR(mode):
