@@ -104,7 +104,11 @@ import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
 from torchlint.semantic.code.calls import keyword_argument
-from torchlint.semantic.data.frameworks import costly_for_trainer, makes_training_arguments, streams_rows
+from torchlint.semantic.code.scopes import method_of
+from torchlint.semantic.data import datasets
+from torchlint.semantic.data.frameworks import makes_training_arguments
+from torchlint.semantic.question import question
+from torchlint.semantic.values.inferred import inferred
 
 _SMOKE = 100
 _NOTE = "Random augmentation draws from the workers' generators, and each worker needs memory of its own."
@@ -139,3 +143,28 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if keyword_argument(module, node, "dataloader_persistent_workers") is None:
         new = with_keyword(new, "dataloader_persistent_workers", cst.Name("True"))
     yield Hit(node, fix=Fix((Replace(node, new),), Safety.UNSAFE, "Load with workers; tune their number", _NOTE))
+
+
+@question(yes="the file streams its dataset", no="the file does not stream its dataset")
+def streams_rows(module: Module) -> bool:
+    """Whether the file streams a dataset of the datasets library (``streaming=True``)."""
+    calls = module.nodes(cst.Call)
+    given = (keyword_argument(module, call, "streaming") for call in calls)
+    return any(isinstance(value, cst.Name) and value.value == "True" for value in given)
+
+
+@question(yes="what the Trainer loads is costly", no="nothing in the file shows that what the Trainer loads is costly")
+def costly_for_trainer(module: Module) -> bool:
+    """Say whether what this file gives a transformers ``Trainer`` to load reads, decodes, tokenises or augments."""
+    for call in module.nodes(cst.Call):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("set_transform", "with_transform"):
+            return True
+        dataset, collate = (keyword_argument(module, call, name) for name in ("train_dataset", "data_collator"))
+        if dataset is not None and datasets.dataset_cost(module, dataset) is True:
+            return True
+        made = inferred(module, collate).node if collate is not None else None
+        if isinstance(made, cst.ClassDef):
+            made = method_of(module, made, "__call__")
+        if isinstance(made, (cst.FunctionDef, cst.Lambda)) and datasets.work(module, made) is True:
+            return True
+    return False

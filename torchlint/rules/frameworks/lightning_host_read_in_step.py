@@ -99,12 +99,16 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety
-from torchlint.semantic.data.frameworks import lightning_step, logged_by, read_as_number, steers
+from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.data.frameworks import lightning_step
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
+from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.values.classes import in_lightning
 
 _LOGGED = "`{expr}` in {step}() waits for the GPU and is copied back to it; pass the tensor (self.log detaches it)."
 _NOTE = "A double stays one, an integer is converted with a warning, and an own log() is given a tensor."
+_LOGS = {"log": ("name", "value"), "log_dict": ("dictionary",)}
 _READS = frozenset(("item", "float", "int"))
 
 rule = Rule(
@@ -115,7 +119,7 @@ rule = Rule(
     severity="warning",
     default=True,
     triggers=(b"ightning",),
-    runs="once",
+    runs="hot",
 )
 
 
@@ -165,3 +169,57 @@ def _kept(module: Module, node: cst.Call, tensor: cst.BaseExpression) -> Fix | N
         case _:
             return None
     return Fix((Replace(node, new),), Safety.SUGGESTION, "Keep the detached tensor, read it once per epoch")
+
+
+@question(yes="`{answer}` logs the value", no="self.log is not handed the value")
+def logged_by(module: Module, value: cst.BaseExpression) -> cst.Call | None:
+    """Return the ``self.log(name, value)`` or ``self.log_dict({name: value})`` that is handed `value`, or None."""
+    above = module.parent(value)
+    if isinstance(above, cst.DictElement) and above.value is value:
+        holder = module.parent(above)
+        above = module.parent(holder) if holder is not None else None
+        expected = "log_dict"
+    else:
+        expected = "log"
+    call = module.parent(above) if isinstance(above, cst.Arg) else None
+    match call:
+        case cst.Call(func=cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name))) if name == expected:
+            params = _LOGS[name]
+            given = above.keyword.value if isinstance(above, cst.Arg) and above.keyword is not None else None
+            place = params.index(given) if given in params else call.args.index(above) if given is None else -1
+            return call if place == len(params) - 1 and in_lightning(module, call) else None
+    return None
+
+
+@question(yes="the value chooses what the host does", no="no condition reads the value")
+def steers(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a condition reads an expression, itself or by its name: the value chooses what the host does."""
+    if _in_test(module, node):
+        return True
+    bound = module.small_statement(node)
+    target = bound.targets[0].target if isinstance(bound, cst.Assign) else None
+    if not isinstance(target, cst.Name):
+        return False
+    return any(_in_test(module, read) for read in reads_of(module, module.function(node) or module.root, target.value))
+
+
+@question(yes="the copy only serves a scalar read", no="the copy is not for a scalar read")
+def read_as_number(module: Module, copy: cst.Call) -> bool:
+    """Say whether a copy to the host only serves a scalar read: ``t.cpu().item()``, ``float(t.cpu())``."""
+    for above in module.ancestors(copy):
+        if isinstance(above, cst.Call) and scalar_reads(module, above):
+            return True
+        if not isinstance(above, (cst.Attribute, cst.Call, cst.Arg)):
+            return False
+    return False
+
+
+def _in_test(module: Module, node: cst.CSTNode) -> bool:
+    child = node
+    for above in module.ancestors(node):
+        if isinstance(above, (cst.If, cst.While, cst.IfExp)):
+            return child is above.test
+        if isinstance(above, cst.BaseStatement):
+            return False
+        child = above
+    return False

@@ -109,7 +109,7 @@ rule = Rule(
     default=False,
     triggers=(b"sync_dist", b"prog_bar"),
     equivalence="opt-in",
-    runs="once",
+    runs="hot",
 )
 
 

@@ -80,11 +80,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety
-from torchlint.semantic.code.bindings import binds_globally
+from torchlint.semantic.code.bindings import binds_globally, sole_definition
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.data.frameworks import metric_of
+from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.values import params
 
 # Metrics that end in another state when they are updated instead of called (torchmetrics 1.9, all wrappers tried).
 _OTHER_FORWARD = frozenset(("MinMaxMetric", "BootStrapper"))
@@ -141,3 +142,22 @@ def _logged(module: Module, metric: cst.BaseExpression) -> bool:
         if not off and (step is not None or heat_of(module, call).train):
             return True
     return False
+
+
+@question(yes="`{0}` is a torchmetrics metric", no="`{0}` is not known to be a torchmetrics metric")
+def metric_of(module: Module, node: cst.BaseExpression) -> cst.Call | None:
+    """Return the one call of a torchmetrics class that makes what a name or ``self.name`` holds, or None."""
+    made: list[cst.CSTNode] = []
+    if isinstance(node, cst.Name):
+        definition = sole_definition(module, node)
+        made = [definition] if definition is not None else []
+    elif isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == "self":
+        cls = module.class_of(node)
+        found = params.self_assignments(module.tree, cls) if cls is not None else {}
+        made = found.get(node.attr.value, [])
+    call = made[0] if len(made) == 1 else None
+    if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "clone":
+        return metric_of(module, call.func.value)
+    name = (module.name(call.func) or "") if isinstance(call, cst.Call) else ""
+    is_class = name.startswith("torchmetrics.") and name.rpartition(".")[2][:1].isupper()
+    return call if isinstance(call, cst.Call) and is_class and ".functional." not in name else None
