@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import difflib
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,9 @@ def test_every_diff_stands_beside_its_fixture() -> None:
 
 if __name__ == "__main__":
     for each in RULE_FILES:
-        each.with_suffix(".diff").unlink(missing_ok=True)
+        diff = each.with_suffix(".diff")
         if found := changes(each):
-            each.with_suffix(".diff").write_text(found, encoding="utf-8", newline="")
+            diff.write_text(found, encoding="utf-8", newline="")
+        elif diff.exists():
+            diff.unlink()
+            sys.stdout.write(f"removed {diff}: {each.name} has no safe fix\n")

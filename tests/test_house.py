@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import builtins
+import importlib
+import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import torchlint
+from torchlint.semantic.question import QUESTIONS
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.settings.keys import KEYS
 
@@ -330,15 +333,31 @@ def above_itself(text: str, module: str) -> list[str]:
     own = SUBJECTS.index(module.split(".")[2])
     found = [target.split(".") for _, target in imported(tree, module.rpartition(".")[0])]
     found = [path for path in found if path[2:4] != ["project", "asked"]]
-    subjects = [path[2] for path in found if path[:2] == ["torchlint", "semantic"] and path[2] in SUBJECTS]
-    return [subject for subject in subjects if SUBJECTS.index(subject) > own]
+    asked = [path for path in found if path[:2] == ["torchlint", "semantic"] and path[2] in SUBJECTS]
+    return [".".join(path[1:4]) for path in asked if SUBJECTS.index(path[2]) > own]
 
 
 def test_the_semantic_model_asks_downwards() -> None:
     files = [path for path in FILES if path.parent.parent == ROOT / "semantic"]
     assert {path.parent.name for path in files} == set(SUBJECTS)
     found = {dotted(path): above_itself(path.read_text(encoding="utf-8"), dotted(path)) for path in files}
-    assert {module: subjects for module, subjects in found.items() if subjects} == {}
+    order = " < ".join(SUBJECTS)
+    assert {module: asked for module, asked in found.items() if asked} == {}, f"each may ask those before it: {order}"
+
+
+def test_what_rules_ask_of_the_model_is_a_question() -> None:
+    """A function of `semantic` whose first parameter is the module, and which a rule imports, is marked `@question`."""
+    unmarked = set()
+    for path in RULE_FILES:
+        package = dotted(path).rpartition(".")[0]
+        for _, target in imported(ast.parse(path.read_text(encoding="utf-8")), package):
+            home, _, name = target.rpartition(".")
+            if home.startswith("torchlint.semantic."):
+                asked = getattr(importlib.import_module(home), name)
+                takes = list(inspect.signature(asked).parameters) if inspect.isfunction(asked) else []
+                if takes[:1] == ["module"] and name not in QUESTIONS:
+                    unmarked.add(target)
+    assert unmarked == set()
 
 
 def test_the_modes_of_verify_share_what_lies_below_them() -> None:
@@ -375,17 +394,17 @@ def test_the_ground_knows_no_torch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "subjects"),
+    ("line", "asked"),
     [
-        ("from torchlint.semantic.time.heat import heat_of", ["time"]),
+        ("from torchlint.semantic.time.heat import heat_of", ["semantic.time.heat"]),
         ("from torchlint.semantic.code.names import dotted_text", []),
         ("from torchlint.semantic.values.value import Value", []),
         ("if TYPE_CHECKING:\n    from torchlint.semantic.data import loaders", []),
-        ("def f():\n    import torchlint.semantic.project.project", ["project"]),
+        ("def f():\n    import torchlint.semantic.project.project", ["semantic.project.project"]),
     ],
 )
-def test_asking_upwards_is_seen_in_every_form(line: str, subjects: list[str]) -> None:
-    assert above_itself(line, "torchlint.semantic.values.place") == subjects
+def test_asking_upwards_is_seen_in_every_form(line: str, asked: list[str]) -> None:
+    assert above_itself(line, "torchlint.semantic.values.place") == asked
 
 
 # What torch does

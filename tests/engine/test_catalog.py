@@ -266,13 +266,13 @@ def test_an_unreadable_file_is_refused(write: Write) -> None:
 
 def test_a_code_or_name_is_given_once(write: Write) -> None:
     write()
-    with pytest.raises(CatalogError, match=r"second.py: TL102 is already taken by .*host_read.py"):
+    with pytest.raises(CatalogError, match=r"TL102 is taken twice: by .*host_read.py and by .*second.py"):
         catalog_of(write(name="transfer/second.py"))
 
 
 def test_a_name_is_given_once(write: Write) -> None:
     write()
-    with pytest.raises(CatalogError, match=r"host-read is already taken"):
+    with pytest.raises(CatalogError, match=r"host-read is taken twice"):
         catalog_of(write(variant("TL201"), "loading/host_read.py"))
 
 

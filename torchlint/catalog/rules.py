@@ -53,7 +53,7 @@ class Catalog:
         for info in self.rules:
             for table, key in ((self._by_code, info.code), (self._by_name, info.name)):
                 if key in table:
-                    raise CatalogError(f"{info.path}: {key} is already taken by {table[key].path}")
+                    raise CatalogError(f"{key} is taken twice: by {table[key].path} and by {info.path}")
                 table[key] = info
 
     def find(self, code_or_name: str) -> RuleInfo | None:

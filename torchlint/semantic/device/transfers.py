@@ -147,6 +147,7 @@ def certainly_tensor(module: Module, source: cst.BaseExpression) -> bool:
     return any(_used_as_tensor(module, read, 2) for name in names for read in reads_of(module, scope, name))
 
 
+@question(remember=False)
 def moved_names(module: Module, source: cst.BaseExpression) -> Iterator[str]:
     """Yield the name to which the call that moves `source` is assigned, alone or as part of a tuple."""
     statement = module.small_statement(source)

@@ -19,6 +19,7 @@ from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS
 from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
@@ -89,6 +90,7 @@ class ObjectUse:
     carried: bool = False
 
 
+@question(remember=False)
 def object_uses(module: Module, node: cst.CSTNode, lives: str = "") -> list[ObjectUse]:
     """Return all uses of the object that an expression evaluates to, or that ``x += …`` leaves in `x`.
 
@@ -104,6 +106,7 @@ def object_uses(module: Module, node: cst.CSTNode, lives: str = "") -> list[Obje
     return search.found
 
 
+@question(remember=False)
 def binding_uses(
     module: Module, definition: cst.CSTNode, name: str, lives: str = "", part: Key | None = None
 ) -> list[ObjectUse]:
@@ -129,6 +132,7 @@ def literal_key(node: cst.CSTNode | None) -> Key | None:
     return None
 
 
+@question(remember=False)
 def may_follow(module: Module, use: ObjectUse, node: cst.CSTNode, origin: cst.CSTNode) -> bool:
     """Say whether a use of the object that `origin` gives may run after `node` has, while it is the same object."""
     if module.before(node, use.at) or module.is_within(use.at, node):

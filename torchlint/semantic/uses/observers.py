@@ -144,6 +144,7 @@ def reads_by_string(module: Module) -> bool:
     return False
 
 
+@question(remember=False)
 def sees_variables(module: Module) -> bool:
     """Say whether code of the project may look into the variables of a running function."""
     return reads_by_string(module) or says(module, _FRAMES) or says(module, _INTERACT)

@@ -71,6 +71,7 @@ def all_by_torch(module: Module) -> bool:
     return not has_own_tensors(module) and not patches_torch(module)
 
 
+@question(remember=False)
 def rebound_elsewhere(module: Module, name: str) -> bool:
     """Say whether a function of the file, or another file, may bind a name of the module or of the function around."""
     if any(name in names for names in names_of_outer_scopes(module)):
@@ -163,6 +164,7 @@ class Root:
     part: Key | None = None
 
 
+@question(remember=False)
 def host_roots(module: Module, node: cst.CSTNode, depth: int = 8) -> list[Root] | None:
     """Return where a tensor on the host comes from, or None where it is not certain that it is one of torch's own.
 
