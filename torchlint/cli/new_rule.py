@@ -59,7 +59,7 @@ def _own_rule(checkout: Path, family: str, name: str) -> list[str]:
         raise UsageError(f"rule --new: torchlint has no family {family!r} (known: {', '.join(FAMILIES)})")
     code = _next(f"TL{FAMILIES[family]}", checkout / "torchlint" / "rules" / family)
     _write(checkout, new_rule.own_rule(family, name, code))
-    tests = f"python -m pytest tests/test_rules.py tests/test_fixtures.py -k '{code} or {name}'"
+    tests = f"python -m pytest tests/test_rules.py tests/test_fixtures.py tests/test_fixes_run.py -k '{code} or {name}'"
     return [tests, f"torchlint rule {code}", "python -m tests.test_readme"]
 
 
