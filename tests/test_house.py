@@ -8,6 +8,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -432,11 +433,12 @@ NAMESAKES = {
 """Tables of names that are spelled like an operation of torch, and stand for something else."""
 
 
-def operations() -> set[str]:
+@cache
+def operations() -> frozenset[str]:
     """Return the names of torch's operations and dtypes that no builtin and no device has."""
     kinds = [rows for word, rows in ops.WORDS.items() if word in ops.KINDS.keys() - NO_OPERATIONS]
     names = {ops.NAMES[row].rpartition(".")[2] for row in set().union(*kinds)} | dtypes.spelled(dtypes.DTYPES)
-    return names - set(dir(builtins)) - {"cpu", "cuda"}
+    return frozenset(names - set(dir(builtins)) - {"cpu", "cuda"})
 
 
 def words(value: ast.expr) -> Iterator[str]:
@@ -452,21 +454,31 @@ def words(value: ast.expr) -> Iterator[str]:
 
 
 def tables_of_operations(text: str) -> dict[str, set[str]]:
-    """Return the module-level tables that hold three names of torch's operations or more, and these names."""
-    known = operations()
-    found = {}
+    """Return the tables that hold three names of torch's operations or more, and these names.
+
+    A table is what a module-level line assigns, or a tuple, list or set in a function, by the function's name.
+    """
+    tables: list[tuple[str, ast.expr]] = []
     for line in ast.parse(text).body:
         if isinstance(line, (ast.Assign, ast.AnnAssign)) and line.value is not None:
-            value = line.value
-            if isinstance(value, ast.Dict):  # what it says of the names is no list of names
-                value = ast.Tuple([key for key in value.keys if key is not None], ast.Load())
-            spelled = list(words(value))
-            others = any(word.endswith(".") and not word.startswith("torch") for word in spelled)  # "numpy." + name
-            hits = {word.removeprefix("aten::").rpartition(".")[2] for word in spelled if not_of_others(word)} & known
-            if len(hits) > 2 and not others:
-                target = line.targets[0] if isinstance(line, ast.Assign) else line.target
-                found[ast.unparse(target)] = hits
-    return found
+            target = line.targets[0] if isinstance(line, ast.Assign) else line.target
+            tables.append((ast.unparse(target), line.value))
+        for function in ast.walk(line):
+            if isinstance(function, (ast.FunctionDef, ast.Lambda)):
+                inner = (n for n in ast.walk(function) if isinstance(n, (ast.Tuple, ast.List, ast.Set)))
+                tables += [(getattr(function, "name", "lambda"), node) for node in inner]
+    known = operations()
+    return {name: found for name, table in tables if len(found := named(table) & known) > 2}
+
+
+def named(value: ast.expr) -> set[str]:
+    """Return the last parts of the names in a table, where these can be torch's."""
+    if isinstance(value, ast.Dict):  # what it says of the names is no list of names
+        value = ast.Tuple([key for key in value.keys if key is not None], ast.Load())
+    spelled = list(words(value))
+    if any(word.endswith(".") and not word.startswith("torch") for word in spelled):  # "numpy." + name
+        return set()
+    return {word.removeprefix("aten::").rpartition(".")[2] for word in spelled if not_of_others(word)}
 
 
 def not_of_others(word: str) -> bool:
@@ -490,6 +502,8 @@ def test_what_torch_does_is_said_in_its_tables_alone() -> None:
         ('X = tuple("torch." + n for n in ("zeros", "ones", "empty"))', {"zeros", "ones", "empty"}),
         ('X = {"torch.zeros": 0, "torch.ones": 0, "torch.nn.functional.softmax": 1}', {"zeros", "ones", "softmax"}),
         ('X = re.compile(r"\\.(argmax|argmin|topk)\\(")', {"argmax", "argmin", "topk"}),
+        ('def X(name):\n    return name in ("view", "reshape", "flatten")', {"view", "reshape", "flatten"}),
+        ('def X(name):\n    return name in ("view", "reshape") or name in ("flatten", "ravel")', None),
         ('X = frozenset(("view", "reshape"))', None),
         ('X = tuple("numpy." + n for n in ("zeros", "ones", "empty"))', None),
         ('X = ("numpy.zeros", "numpy.ones", "numpy.empty")', None),

@@ -82,6 +82,8 @@ from torchlint.semantic.device.exact_dtypes import named_dtype
 from torchlint.semantic.torch import dtypes
 from torchlint.semantic.uses.observers import hooks_operations, minds_warnings, replaced
 
+_FLOATS = frozenset(dtype.name for dtype in dtypes.of_kind("float", "double"))
+_NARROW = frozenset(dtype.name for dtype in dtypes.FULL if dtype.kind == "int" and dtype.nbytes <= 4)
 _DTYPES = {legacy: dtype for legacy, dtype in dtypes.LEGACY.items() if dtype != "bfloat16"}
 _EMPTY = "np.stack raises for an empty list, where torch gives an empty tensor."
 _MIXED = "np.stack raises where the shapes differ or have no dimension, and joins different dtypes in their common one."
@@ -187,8 +189,8 @@ def _changed(module: Module, node: cst.Call, data: cst.BaseExpression, legacy: s
     given = keyword_argument(module, node, "dtype")
     target = named_dtype(module, given) or "" if given is not None else dtype
     # From a list, what does not fit an integer raises; into floats of 32 and 64 bits both convert alike.
-    small = dtype in ("float32", "float64", "uint8", "int8", "int16", "int32")
-    if legacy is not None or not (target == dtype or (small and target in ("float32", "float64"))):
+    small = dtype in _FLOATS | _NARROW
+    if legacy is not None or not (target == dtype or (small and target in _FLOATS)):
         yield _CAST
 
 

@@ -181,8 +181,7 @@ def _goes_to_device(module: Module, node: cst.Call, depth: int) -> bool:
     moved = transfer_of(module, call)
     if moved is not None:
         return moved.dtype is None and not _on_mps(module, moved.target) and not _cast(module, call)
-    same = above.attr.value in ("unsqueeze", "view", "reshape", "contiguous", "pin_memory", "permute", "transpose", "t")
-    return same and _goes_to_device(module, call, depth - 1)
+    return above.attr.value in ops.SAME_VALUES and _goes_to_device(module, call, depth - 1)
 
 
 def _on_mps(module: Module, target: cst.BaseExpression | None) -> bool:

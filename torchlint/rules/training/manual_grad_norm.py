@@ -88,6 +88,7 @@ from torchlint.semantic.code.tree import COMPREHENSIONS
 from torchlint.semantic.time.upkeep import over_parameters
 from torchlint.semantic.torch import ops
 
+_READS = ops.having("reads") | {"cpu"}
 _NORMS = ops.having("norm")
 _SQUARES = ops.having("square")
 _CHECKS = ops.having("finite")
@@ -174,7 +175,7 @@ def _squared(module: Module, node: cst.BaseExpression) -> bool:
 def _read(module: Module, node: cst.BaseExpression) -> cst.Call | None:
     """Return the call in an expression that brings a scalar to the host."""
     for call in module.within(node, cst.Call):
-        item = isinstance(call.func, cst.Attribute) and call.func.attr.value in ("item", "cpu", "tolist")
+        item = isinstance(call.func, cst.Attribute) and call.func.attr.value in _READS
         if item or module.name(call.func) == "builtins.float":
             return call
     return None

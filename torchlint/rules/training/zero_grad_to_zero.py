@@ -81,7 +81,9 @@ from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.time.upkeep import over_parameters
+from torchlint.semantic.torch import ops
 
+_RESETS = ops.having("sets") | {"detach_", "requires_grad_"}
 _FIXED = re.compile(r"CUDAGraph|cuda\.graph\b|make_graphed_callables|gradient_as_bucket_view\s*=\s*True")
 _NOTE = "Unused parameters are skipped instead of decayed, and code that reads .grad finds None."
 
@@ -177,7 +179,7 @@ def _read(module: Module, node: cst.Attribute) -> bool:
         return False
     while isinstance(above, cst.Attribute) and above.attr.value == "data":
         above = module.parent(above)
-    if isinstance(above, cst.Attribute) and above.attr.value in ("zero_", "fill_", "detach_", "requires_grad_"):
+    if isinstance(above, cst.Attribute) and above.attr.value in _RESETS:
         return False
     if module.name(node) is not None:
         return False

@@ -45,6 +45,7 @@ _LOSS_CLASSES = frozenset(f"torch.nn.{name}" for name in _LOSSES.values())
 _LAYERS = ops.dotted("layer", "one-tensor")
 _REDUCTIONS = frozenset(("reduction", "reduce", "size_average"))
 _CHAINS = ops.having("module", "chains", "plain")
+_FUNCTIONS = ops.dotted("reduce") | ops.dotted("compare")
 _COMPARISONS = ops.having("compare")
 _POSITIONS = ops.having("reduce", "gives-int")
 _SAME = ops.having("method", "same") | {"clone", "cpu", "cuda"}
@@ -119,7 +120,7 @@ def _called(module: Module, call: cst.Call, depth: int) -> Certain | None:
     if _is_layer(module, call):
         return Certain()
     func, name = call.func, module.name(call.func)
-    if name in ("torch.sum", "torch.count_nonzero", "torch.eq", "torch.argmax") and call.args:
+    if name in _FUNCTIONS and call.args:
         inner = certain(module, call.args[0].value, depth - 1)
         rest = call.args[1:]
         return _method(inner, name.rpartition(".")[2], rest) if inner is not None else None

@@ -304,5 +304,5 @@ def _seen(module: Module, transfer: Transfer, factory: cst.Call) -> Iterator[str
         yield "meta"
     called = factory.func.attr.value if isinstance(factory.func, cst.Attribute) else "torch"
     own = (module.name(factory.func) or "").rpartition(".")[2]
-    if replaced(module, *{called, own, "to", "cuda", "type_as"}) or hooks_operations(module):
+    if replaced(module, *{called, own, *ops.having("move")}) or hooks_operations(module):
         yield "patched"

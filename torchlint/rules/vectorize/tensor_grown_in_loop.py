@@ -96,6 +96,7 @@ from torchlint.semantic.values.inferred import inferred, is_loader
 
 _TORCH = ops.dotted("join") - {"torch.stack"}
 _NUMPY = tuple("numpy." + n for n in "append concatenate vstack hstack dstack row_stack column_stack".split())
+_TO_HOST = ops.having("to-host") - {"to"} | {"numpy"}
 _FACTS = ops.having("fact")
 _KEPT = re.compile(r"(^|_)(cache|caches|queue|past|kv|memory|bank|buffer)(_|$)")
 _FEW = 4
@@ -191,7 +192,7 @@ def _collects_results(module: Module, loop: cst.For | cst.While, parts: list[cst
     if has_model_call(module, loop) or (isinstance(loop, cst.For) and is_loader(module, loop.iter)):
         return True
     reads = (c.func for p in parts for c in module.within(p, cst.Call))
-    return any(isinstance(f, cst.Attribute) and f.attr.value in ("numpy", "cpu", "tolist") for f in reads)
+    return any(isinstance(f, cst.Attribute) and f.attr.value in _TO_HOST for f in reads)
 
 
 def _fix(module: Module, node: cst.Assign, call: cst.Call, loop: cst.For | cst.While) -> Fix | None:

@@ -109,6 +109,7 @@ FACTS = {
     "values-decide": "how many elements the result has depends on values",
     "sizes": "its arguments are sizes or positions, which the host must know",
     "only-sizes": "all its positional arguments are sizes",
+    "sets": "whatever the elements were, writes the same number into each",
     "reshapes": "changes the shape, the strides or the storage of the tensor in place",
     "spreads": "a view in which elements stand several times",
     # numbers
@@ -509,8 +510,8 @@ addcdiv_                  method in-place arithmetic
 lerp_                     method in-place arithmetic
 copy_                     method aten in-place hint arithmetic mixes
 clamp_                    method in-place own keeps-rank
-fill_                     method aten in-place own mixes
-zero_                     method in-place own
+fill_                     method aten in-place own mixes sets
+zero_                     method in-place own sets
 masked_fill_              method in-place own
 index_add_                method in-place own
 scatter_                  method in-place own
@@ -626,6 +627,9 @@ half                      module owner chains
 train                     module owner chains plain
 eval                      module owner chains plain
 requires_grad_            module owner chains
+bfloat16                  module owner chains
+type                      module owner chains
+apply                     module owner chains
 zero_grad                 module owner plain
 parameters                module owner plain
 named_parameters          module owner plain

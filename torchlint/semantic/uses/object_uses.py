@@ -47,6 +47,7 @@ _HOLDERS = (
     cst.Dict,
     *COMPREHENSIONS,
 )
+_ARITHMETIC = ops.having("in-place", "arithmetic")
 _OF_THE_GRAPH = ops.having("method", "of-graph")
 _FUEL = 400
 
@@ -510,7 +511,7 @@ class _Search:
         """Follow the argument of a tensor's method, which is only read: ``total.add_(x)``, ``a.copy_(x)``."""
         match call.func:
             case cst.Attribute(value=holder, attr=cst.Name(value=name)) if inferred(self.module, holder).tensor:
-                known = name in ops.COMPUTING_METHODS or name in ("add_", "sub_", "mul_", "div_", "copy_")
+                known = name in ops.COMPUTING_METHODS or name in _ARITHMETIC
                 if known:
                     self._end(Way.COMPUTED, call, name, reached)
                 return known

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import libcst as cst
 
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values import methods
 from torchlint.semantic.values.functions import PASS_THROUGH, Functions, has_keyword
 from torchlint.semantic.values.params import bind
@@ -20,8 +19,7 @@ from torchlint.semantic.values.value import (
     join_all,
 )
 
-if TYPE_CHECKING:
-    pass
+_CHAINS = ops.having("module", "chains")
 
 
 class Calls(Functions):
@@ -210,17 +208,7 @@ class Calls(Functions):
         if name in ("to", "cuda", "cpu"):
             where = {"cuda": CUDA, "cpu": CPU}.get(name) or methods.target_device(self, node, args)
             return module.but(device=where or module.device)
-        if name in (
-            "eval",
-            "train",
-            "half",
-            "float",
-            "double",
-            "bfloat16",
-            "requires_grad_",
-            "apply",
-            "type",
-        ):
+        if name in _CHAINS:
             return module
         if name in ("parameters", "buffers"):
             return Value("iterator", item=Value("tensor", device=ACCEL, origin="param", grad=name == "parameters"))

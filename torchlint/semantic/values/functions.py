@@ -38,6 +38,8 @@ _NO_TENSORS = frozenset(
     overrides testing random""".split()
 ) | {""}  # the module itself, called
 _SEVERAL = ops.having("several")
+_WHOLE = ops.having("factory", "whole")
+_OF_ANYTHING = ops.dotted("from-data", "own-dtype", "lists")
 _SEVERAL_WITH_MORE = ops.having("several-with-more")
 _BUILTINS = {
     "len": INT,
@@ -194,7 +196,7 @@ class Functions:
             where = args[0].device if args else None
         else:
             where = None if self.values.default_device(node) else CPU
-        counted = last in ("arange", "randint", "randperm", "tril_indices", "triu_indices")
+        counted = last in _WHOLE
         whole = counted and not has_keyword(node, "dtype") and all(a.dtype == "int" for a in args if a.kind == "number")
         given = _keyword(node, args, "dtype")
         dtype = dtypes.KINDS.get(given.name or "") if given is not None else "int" if whole else None
@@ -207,7 +209,7 @@ class Functions:
         first = args[0] if args else UNKNOWN
         if device is not None and device.kind != "none":
             where = self.device_of(device)
-        elif name in ("torch.as_tensor", "torch.tensor", "torch.asarray") and first.kind in ("tensor", "?"):
+        elif name in _OF_ANYTHING and first.kind in ("tensor", "?"):
             where = first.device
         else:
             where = None if self.values.default_device(node) else CPU

@@ -35,6 +35,7 @@ SAME_RANK = ops.having("keeps-rank")
 
 
 # What of all things that can be moved to a device only tensors have.
+_OF_TENSORS = ops.having("own") & (ops.SAME_VALUES | ops.having("cast") | ops.having("pick")) | {"squeeze"}
 _OF_MOVED = ops.having("method", "pointwise") | ops.having("method", "reduce") | ops.INT_METHODS - ops.having("cast")
 
 
@@ -211,10 +212,7 @@ def by_method_name(calls: Calls, receiver: Value, name: str, node: cst.Call, arg
         return Value("?", device=CUDA)
     if name in ("cpu",) and not args:
         return Value("tensor", device=CPU)
-    if (
-        name in ("squeeze", "unsqueeze", "permute", "masked_fill", "index_select", "type_as", "contiguous")
-        and receiver.kind == "?"
-    ):
+    if name in _OF_TENSORS and receiver.kind == "?":
         return Value("tensor", device=receiver.device)
     if name == "detach":
         return Value("tensor", device=receiver.device, grad=False)

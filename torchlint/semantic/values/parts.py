@@ -60,7 +60,7 @@ class Parts(Calls):
             return INT
         if attr in ops.HOST_ATTRIBUTES:
             return BOOL
-        if attr in ("data", "T", "mT", "H", "grad", "real", "imag"):
+        if attr in ops.ALIASING_ATTRIBUTES or attr == "grad":
             return holder.but(grad=False if attr in ("data", "grad") else holder.grad, rank=None, loose=False)
         if holder.kind == "batch" or holder.loose:
             return Value("tensor", device=holder.device, origin=holder.origin, grad=holder.grad, loose=True)
