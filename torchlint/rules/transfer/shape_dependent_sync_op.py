@@ -93,7 +93,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Grade, Hit, Module, Rule, Severity
-from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.calls import Arguments, arguments_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.device.factories import factories_of
 from torchlint.semantic.time.heat import heat_of
@@ -101,6 +101,7 @@ from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
 _INDEX = "the index `{index}` is on the host and is copied to the device, which synchronises; {alternative}."
+_ONE_HOT = "torch.nn.functional.one_hot"
 
 rule = Rule(
     __name__,
@@ -116,25 +117,6 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
-def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    """Find one_hot and repeat_interleave that are not told the size of their result."""
-    if module.name(node.func) == "torch.nn.functional.one_hot":
-        bound = arguments_of(module, node, "torch.nn.functional.one_hot")
-        sized, values, alternative = bound.named.get("num_classes"), bound.value("tensor"), "pass num_classes="
-    elif (signature := _repeats(module, node)) is not None:
-        bound = arguments_of(module, node, signature)
-        sized, values, alternative = bound.named.get("output_size"), bound.value("repeats"), "pass output_size="
-    else:
-        return
-    if sized is not None or bound.open or values is None:
-        return
-    if on_device(module, values) is True:
-        severity = Severity.WARNING if heat_of(module, node).grade is Grade.FORWARD else None
-        words = {"op": module.code(node.func), "alternative": alternative}
-        yield Hit(node, words, severity=severity)
-
-
 def _repeats(module: Module, node: cst.Call) -> str | None:
     """Return the signature of a call of repeat_interleave, as a function or a tensor's method."""
     if module.name(node.func) == "torch.repeat_interleave":
@@ -144,6 +126,31 @@ def _repeats(module: Module, node: cst.Call) -> str | None:
         case cst.Attribute(value=value, attr=cst.Name("repeat_interleave")) if inferred(module, value).tensor:
             return "Tensor.repeat_interleave"
     return None
+
+
+@rule.call(_ONE_HOT)
+def check_one_hot(node: cst.Call, module: Module) -> Iterator[Hit]:
+    bound = arguments_of(module, node, _ONE_HOT)
+    yield from _unsized(module, node, bound, bound.value("tensor"), "num_classes")
+
+
+@rule.on(cst.Call, about=_repeats)
+def check_repeats(node: cst.Call, module: Module) -> Iterator[Hit]:
+    bound = arguments_of(module, node, _repeats(module, node) or "")
+    yield from _unsized(module, node, bound, bound.value("repeats"), "output_size")
+
+
+def _unsized(
+    module: Module, node: cst.Call, bound: Arguments, values: cst.BaseExpression | None, size: str
+) -> Iterator[Hit]:
+    """Find a call that is not told the size of its result, which depends on values on the device."""
+    if bound.named.get(size) is not None or bound.open or values is None:
+        return
+    if on_device(module, values) is not True:
+        return
+    severity = Severity.WARNING if heat_of(module, node).grade is Grade.FORWARD else None
+    words = {"op": module.code(node.func), "alternative": f"pass {size}="}
+    yield Hit(node, words, severity=severity)
 
 
 @rule.on(cst.Subscript)
