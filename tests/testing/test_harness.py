@@ -81,7 +81,10 @@ def test_a_rule_is_checked_by_code_name_or_file(installed: Installed) -> None:
 
 
 BROKEN = {
-    "not found": (("not heat.hot", "heat.hot"), "this Bad example is not found with all rules on"),
+    "not found": (
+        ('@rule.method("detach")', '@rule.method("attach")'),
+        "this Bad example is not found with all rules on",
+    ),
     "other good": (
         ("Replace(node, inner)", "Replace(node, tensor)"),
         "the safe fix of this Bad example does not give Good:\n--- fixed\n+++ Good\n",
@@ -91,7 +94,7 @@ BROKEN = {
         ("Replace(node, inner)", "Replace(node, node.with_changes(func=cst.Attribute(node, cst.Name('detach'))))"),
         "its fixes do not come to rest",
     ),
-    "speaks on cold code": ((" or not heat.hot", ""), "it speaks of row"),
+    "speaks on cold code": (('runs="hot"', 'runs="anywhere"'), "it speaks of row"),
     "speaks on what is no tensor": ((" or not inferred(module, tensor).tensor", ""), "of this Leave alone example"),
     "good is no python": (("    total += loss.detach()\n```", "    total +=\n```"), "invalid syntax"),
     "trigger": (('triggers=(b"detach",)', 'triggers=(b"attach",)'), "holds none of (b'attach',)"),
