@@ -155,6 +155,17 @@ def test_fresh_results_have_memory_of_their_own() -> None:
     assert [name for name, x, _, y in tried("fresh") if memory(y) & memory(x)] == []
 
 
+def test_what_is_made_of_a_tensor_may_share_its_memory() -> None:
+    def shares(name: str) -> bool:
+        whole = torch.ones(3, dtype=getattr(torch, dtypes.LEGACY.get(name, "float32")))
+        given = whole.numpy() if name in ("from_numpy", "frombuffer") else whole
+        made = getattr(torch, name)(given, **({"dtype": torch.float32} if name == "frombuffer" else {}))
+        return bool(memory(made) == memory(whole))
+
+    made_of = ops.having("torch", "from-data")
+    assert {name for name in made_of if shares(name)} == ops.having("torch", "from-data", "alias")
+
+
 def test_what_is_in_place_gives_the_tensor_itself() -> None:
     assert [name for name, x, _, y in tried("in-place") if y is not x] == []
 

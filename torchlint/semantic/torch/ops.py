@@ -482,15 +482,15 @@ tensor                    torch from-data fresh own-dtype lists
 as_tensor                 torch from-data alias own-dtype lists
 asarray                   torch from-data alias own-dtype lists
 from_numpy                torch from-data alias own-dtype
-frombuffer                torch from-data
-Tensor                    torch from-data fresh lists
-FloatTensor               torch from-data fresh lists
-LongTensor                torch from-data fresh lists
-DoubleTensor              torch from-data lists
-IntTensor                 torch from-data lists
-ByteTensor                torch from-data lists
-BoolTensor                torch from-data lists
-HalfTensor                torch from-data lists
+frombuffer                torch from-data alias
+Tensor                    torch from-data alias lists
+FloatTensor               torch from-data alias lists
+LongTensor                torch from-data alias lists
+DoubleTensor              torch from-data alias lists
+IntTensor                 torch from-data alias lists
+ByteTensor                torch from-data alias lists
+BoolTensor                torch from-data alias lists
+HalfTensor                torch from-data alias lists
 new                       method new
 new_tensor                method new own
 new_zeros                 method new own sizes
