@@ -86,12 +86,14 @@ class Calls(Functions):
         return self.values.summary(function, self.fuel - 1, given) if given else found
 
     def _fuelled(self) -> bool:
+        self.values.asked += 1
         if self.fuel <= 0:
             self.values.starve()
         return self.fuel > 0
 
     def _inlined(self, function: cst.Lambda, node: cst.Call) -> Value | None:
         """Evaluate a lambda's body with the values of this call's positional arguments."""
+        self.plain = False
         outer = self.env
         names = [p.name.value for p in function.params.params]
         given = [self.recorded.get(arg.value, UNKNOWN) for arg in node.args if arg.keyword is None and not arg.star]

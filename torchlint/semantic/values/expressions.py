@@ -39,6 +39,9 @@ class Expressions(Parts):
         self.fuel = fuel
         self.env: dict[str, Value] = {}
         self.recorded: dict[cst.CSTNode, Value] = {}
+        """The values of the expressions of the step at hand."""
+        self.plain = True
+        """Whether the step at hand has neither given anything to a caller nor read names that are not in it."""
         self.yields: list[Value] = []
 
     def eval(self, node: cst.CSTNode) -> Value:
@@ -213,6 +216,7 @@ class Expressions(Parts):
         return value
 
     def _yield(self, node: cst.Yield) -> Value:
+        self.plain = False
         if isinstance(node.value, cst.From):
             self.yields.append(self.element(self.eval(node.value.item)))
         else:

@@ -27,6 +27,7 @@ from torchlint.semantic.values import backprop, evidence, params, records
 from torchlint.semantic.values.fuel import Fuelled
 from torchlint.semantic.values.interpreter import Interpreter
 from torchlint.semantic.values.roles import Roles
+from torchlint.semantic.values.steps import Step
 from torchlint.semantic.values.value import ACCEL, UNKNOWN, Value, join_all
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Values(Fuelled, Roles):
         self._full_attributes: dict[tuple[cst.ClassDef, str], tuple[int, Value]] = {}
         self._parameters: dict[cst.FunctionDef, params.Parameters] = {}
         self._made: dict[cst.ClassDef, list[cst.Call]] | None = None
+        self.steps: dict[cst.CSTNode, Step] = {}
         self._free: dict[cst.Name, Value | cst.FunctionDef | cst.Module] = {}
         self._uses: dict[cst.CSTNode, dict[str, Value]] = {}
         self._assigned: dict[cst.ClassDef, params.Assignments] = {}
@@ -70,7 +72,7 @@ class Values(Fuelled, Roles):
         owner = self.tree.owners.get(node, self.tree.root)
         while isinstance(owner, cst.Lambda):
             owner = self.tree.owners[owner]
-        return self.run(owner, fuel).recorded.get(node, UNKNOWN)
+        return self.run(owner, fuel).value_of(node)
 
     def run_with(self, function: cst.FunctionDef, fuel: int, given: Mapping[str, Value]) -> Interpreter:
         """Return the analysis of a function for these arguments; an unknown one is left to its other evidence."""
@@ -82,8 +84,8 @@ class Values(Fuelled, Roles):
                 env = self._environment(function, fuel)
                 found = self._given[key] = Interpreter(self, function, fuel)
                 found.run({**env, **{name: value for name, value in known if name in env}})
-        elif key in self._short:
-            self.starve()
+        else:
+            self._used(key)
         return found
 
     def run(self, owner: cst.CSTNode, fuel: int) -> Interpreter:
@@ -94,8 +96,7 @@ class Values(Fuelled, Roles):
         key = (owner, fuel)
         found = self._runs.get(key)
         if found is not None:
-            if key in self._short:
-                self.starve()
+            self._used(key)
             return found
         with self._watched(key):
             found = self._runs[key] = Interpreter(self, owner, fuel)
@@ -111,6 +112,7 @@ class Values(Fuelled, Roles):
 
     def summary(self, function: cst.CSTNode, fuel: int, given: Mapping[str, Value] | None = None) -> Value:
         """Return what a call of a local function gives, for these arguments if any are; unknown without fuel."""
+        self.asked += 1
         if fuel < 0:
             self.starve()
             return UNKNOWN
@@ -161,11 +163,13 @@ class Values(Fuelled, Roles):
         scope = self._free[node]
         if isinstance(scope, Value):
             return scope
+        self.asked += 1
         if fuel <= 0:
             self.starve()
             return UNKNOWN
         key = (scope, fuel - 1)
-        if key in self._runs and not self._runs[key].recorded:
+        if key in self._runs and not self._runs[key].begun:
+            self._used(key)
             self.starve()
             return UNKNOWN
         return self.run(scope, fuel - 1).env.get(node.value, UNKNOWN)
@@ -231,6 +235,7 @@ class Values(Fuelled, Roles):
 
     def class_attribute(self, cls: cst.ClassDef, attr: str, fuel: int) -> Value:
         """Return the join of everything that the class and its relatives in this file assign to ``self.attr``."""
+        self.asked += 1
         least, full = self._full_attributes.get((cls, attr), (FUEL + 1, UNKNOWN))
         if least <= fuel:
             return full
@@ -242,8 +247,8 @@ class Values(Fuelled, Roles):
                 found = self._attributes[key] = self._class_attribute(cls, attr, fuel)
             if key not in self._short:
                 self._full_attributes[cls, attr] = fuel, found
-        elif key in self._short:
-            self.starve()
+        else:
+            self._used(key)
         return found
 
     def _class_attribute(self, cls: cst.ClassDef, attr: str, fuel: int) -> Value:

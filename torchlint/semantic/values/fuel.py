@@ -14,17 +14,32 @@ class Fuelled:
 
     def __init__(self) -> None:
         self._short: set[tuple[object, ...]] = set()
-        self._starved = 0
+        self._open: set[tuple[object, ...]] = set()
+        self.asked = 0
+        """How often an answer was wanted that may depend on fuel."""
+        self.starved = 0
+        """How often one was cut short."""
+        self.unfinished = 0
+        """How often one was used that was still being worked out."""
 
     def starve(self) -> None:
         """Take note that an answer would have been another with more fuel."""
-        self._starved += 1
+        self.starved += 1
 
     @contextmanager
     def _watched(self, key: tuple[object, ...]) -> Iterator[None]:
         """Note under `key` whether what is made in this context was cut short; until it is done, it counts as such."""
         self._short.add(key)
-        before = self._starved
+        self._open.add(key)
+        before = self.starved
         yield
-        if self._starved == before:
+        self._open.discard(key)
+        if self.starved == before:
             self._short.discard(key)
+
+    def _used(self, key: tuple[object, ...]) -> None:
+        """Take note that what is remembered under `key` is used."""
+        if key in self._short:
+            self.starve()
+        if key in self._open:
+            self.unfinished += 1

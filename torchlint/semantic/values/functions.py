@@ -68,6 +68,7 @@ class Functions:
     fuel: int
     env: dict[str, Value]
     recorded: dict[cst.CSTNode, Value]
+    plain: bool
 
     def eval(self, node: cst.CSTNode) -> Value:
         """Evaluate an expression; the evaluator of expressions knows how."""

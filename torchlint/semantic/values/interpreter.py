@@ -11,6 +11,7 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.torch.spelling import LOADER, called
 from torchlint.semantic.values import evidence
 from torchlint.semantic.values.expressions import Expressions
+from torchlint.semantic.values.steps import Met, Step
 from torchlint.semantic.values.value import CPU, NONE, UNKNOWN, Value, join, join_all, mix
 
 if TYPE_CHECKING:
@@ -28,8 +29,19 @@ class Interpreter(Expressions):
 
     def __init__(self, values: Values, owner: cst.CSTNode, fuel: int) -> None:
         super().__init__(values, owner, fuel)
+        self.known: dict[cst.CSTNode, Value] = {}
+        """The values of the expressions of all steps so far."""
         self.returns: list[Value] = []
         self._quick = False
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything is recorded."""
+        return bool(self.known or self.recorded)
+
+    def value_of(self, node: cst.CSTNode) -> Value:
+        """Return what is recorded for an expression."""
+        return self.recorded.get(node) or self.known.get(node, UNKNOWN)
 
     def run(self, env: Env) -> None:
         """Interpret the owner's body from `env`."""
@@ -50,23 +62,64 @@ class Interpreter(Expressions):
 
     def statement(self, node: cst.CSTNode) -> bool:
         """Interpret one statement; return whether control leaves."""
-        method = _STATEMENTS.get(type(node))
+        kind = type(node)
+        if kind in _SIMPLE:
+            self._step(node)
+            return False
+        method = _STATEMENTS.get(kind)
         return bool(method(self, node)) if method is not None else False
 
     def _line(self, node: cst.SimpleStatementLine | cst.SimpleStatementSuite) -> bool:
         return any(self.statement(small) for small in node.body)
 
-    def _assign(self, node: cst.Assign) -> None:
+    def _step(self, node: cst.CSTNode) -> Value:
+        """Evaluate a simple statement or an expression of a header, or repeat what it came to with the same values."""
+        values, fuel = self.values, self.fuel
+        step = values.steps.get(node)
+        if step is None:
+            step = values.steps[node] = Step(node)
+        before = list(map(self.env.get, step.names))
+        for met in step.met:
+            if (met.least == fuel if met.short else met.least <= fuel) and met.before == before:
+                self.known.update(met.recorded)
+                self.env.update(met.bound)
+                if met.short:
+                    values.starve()
+                return met.value
+        asked, starved, unfinished = values.asked, values.starved, values.unfinished
+        self.recorded, self.plain = {}, True
+        value = _SIMPLE.get(type(node), Interpreter.eval)(self, node)
+        self.known.update(self.recorded)
+        if self.plain and values.unfinished == unfinished:
+            least = fuel if values.asked != asked else 0
+            short = values.starved != starved
+            env = self.env
+            bound = {name: env[name] for name in step.targets}
+            for name, old in zip(step.names, before, strict=True):
+                if env.get(name) is not old:
+                    bound[name] = env[name]
+            step.met.append(Met(before, least, short, value, self.recorded, bound))
+        return value
+
+    def _receive(self, target: cst.CSTNode, value: Value) -> None:
+        """Bind the target of a compound statement."""
+        self.recorded = {}
+        self.bind(target, value)
+        self.known.update(self.recorded)
+
+    def _assign(self, node: cst.Assign) -> Value:
         value = self.eval(node.value)
         for target in node.targets:
             self.bind(target.target, value)
+        return value
 
-    def _ann_assign(self, node: cst.AnnAssign) -> None:
+    def _ann_assign(self, node: cst.AnnAssign) -> Value:
         value = self.eval(node.value) if node.value is not None else UNKNOWN
         declared = self.values.annotation(node.annotation.annotation)
         self.bind(node.target, declared if value.kind in ("?", "none") and declared.kind != "?" else value)
+        return value
 
-    def _aug_assign(self, node: cst.AugAssign) -> None:
+    def _aug_assign(self, node: cst.AugAssign) -> Value:
         old = self.eval(node.target)
         value = self.eval(node.value)
         new = mix([old, value]) if old.tensor or value.tensor else join(old, value)
@@ -74,6 +127,7 @@ class Interpreter(Expressions):
             new = UNKNOWN
         self.recorded[node] = new
         self.bind(node.target, new)
+        return new
 
     def bind(self, target: cst.CSTNode, value: Value) -> None:
         """Bind an assignment target to a value, unpacking tuples."""
@@ -117,7 +171,7 @@ class Interpreter(Expressions):
             self.env[text] = holder.but(item=value if old is None else join(old, value), items=None)
 
     def _if(self, node: cst.If) -> bool:
-        self.eval(node.test)
+        self._step(node.test)
         before = dict(self.env)
         left = self.suite(node.body)
         after, self.env = self.env, before
@@ -135,7 +189,7 @@ class Interpreter(Expressions):
         return left and other
 
     def _for(self, node: cst.For) -> None:
-        iterated = self.eval(node.iter)
+        iterated = self._step(node.iter)
         self._loop(node, self.element(iterated))
 
     def _while(self, node: cst.While) -> None:
@@ -147,9 +201,9 @@ class Interpreter(Expressions):
         for last in (True,) if outer_quick else (False, True):
             self._quick = outer_quick or not last
             if isinstance(node, cst.While):
-                self.eval(node.test)
+                self._step(node.test)
             elif element is not None:
-                self.bind(node.target, element)
+                self._receive(node.target, element)
             self.suite(node.body)
             self.env = _join_env(before, self.env)
         self._quick = outer_quick
@@ -158,9 +212,9 @@ class Interpreter(Expressions):
 
     def _with(self, node: cst.With) -> bool:
         for item in node.items:
-            value = self.eval(item.item)
+            value = self._step(item.item)
             if item.asname is not None:
-                self.bind(item.asname.name, value if value.kind in ("loader", "iterator") else UNKNOWN)
+                self._receive(item.asname.name, value if value.kind in ("loader", "iterator") else UNKNOWN)
         return self.suite(node.body)
 
     def _try(self, node: cst.Try) -> bool:
@@ -181,21 +235,22 @@ class Interpreter(Expressions):
         return not results
 
     def _return(self, node: cst.Return) -> bool:
-        self.returns.append(self.eval(node.value) if node.value is not None else NONE)
+        self.returns.append(self._step(node.value) if node.value is not None else NONE)
         return True
 
     def _leave(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.Raise) and node.exc is not None:
-            self.eval(node.exc)
+            self._step(node.exc)
         return True
 
-    def _expr(self, node: cst.Expr) -> None:
-        self.eval(node.value)
+    def _expr(self, node: cst.Expr) -> Value:
+        return self.eval(node.value)
 
-    def _assert(self, node: cst.Assert) -> None:
-        self.eval(node.test)
+    def _assert(self, node: cst.Assert) -> Value:
+        value = self.eval(node.test)
         if node.msg is not None:
             self.eval(node.msg)
+        return value
 
     def _import(self, node: cst.Import | cst.ImportFrom) -> None:
         for name in self.values.names.bound_by_import(node, list(self.env)):
@@ -204,7 +259,7 @@ class Interpreter(Expressions):
     def _function(self, node: cst.FunctionDef) -> None:
         self.env[node.name.value] = Value("function", node=node)
         for decorator in node.decorators:
-            self.eval(decorator.decorator)
+            self._step(decorator.decorator)
 
     def _class(self, node: cst.ClassDef) -> None:
         outer = dict(self.env)
@@ -213,7 +268,7 @@ class Interpreter(Expressions):
         self.env[node.name.value] = Value("class", node=node)
 
     def _match(self, node: cst.Match) -> None:
-        self.eval(node.subject)
+        self._step(node.subject)
         before = dict(self.env)
         result = before
         for case in node.cases:
@@ -248,9 +303,6 @@ def _join_env(a: Env, b: Env) -> Env:
 _STATEMENTS: dict[type, Callable[[Any, Any], bool | None]] = {
     cst.SimpleStatementLine: Interpreter._line,
     cst.SimpleStatementSuite: Interpreter._line,
-    cst.Assign: Interpreter._assign,
-    cst.AnnAssign: Interpreter._ann_assign,
-    cst.AugAssign: Interpreter._aug_assign,
     cst.If: Interpreter._if,
     cst.For: Interpreter._for,
     cst.While: Interpreter._while,
@@ -261,11 +313,16 @@ _STATEMENTS: dict[type, Callable[[Any, Any], bool | None]] = {
     cst.Raise: Interpreter._leave,
     cst.Continue: Interpreter._leave,
     cst.Break: Interpreter._leave,
-    cst.Expr: Interpreter._expr,
-    cst.Assert: Interpreter._assert,
     cst.Import: Interpreter._import,
     cst.ImportFrom: Interpreter._import,
     cst.FunctionDef: Interpreter._function,
     cst.ClassDef: Interpreter._class,
     cst.Match: Interpreter._match,
+}
+_SIMPLE: dict[type, Callable[[Any, Any], Value]] = {
+    cst.Assign: Interpreter._assign,
+    cst.AnnAssign: Interpreter._ann_assign,
+    cst.AugAssign: Interpreter._aug_assign,
+    cst.Expr: Interpreter._expr,
+    cst.Assert: Interpreter._assert,
 }

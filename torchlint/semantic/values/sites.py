@@ -20,7 +20,7 @@ def seen_from(values: Values, node: cst.CSTNode, function: cst.FunctionDef, site
     given = passed(values, function, site)
     if not any(value.tensor or value.kind in ("tuple", "list") for value in given.values()):
         return UNKNOWN
-    return values.run_with(function, _FUEL, given).recorded.get(node, UNKNOWN)
+    return values.run_with(function, _FUEL, given).value_of(node)
 
 
 def passed(values: Values, function: cst.FunctionDef, site: cst.Call) -> dict[str, Value]:
