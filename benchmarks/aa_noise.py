@@ -1,15 +1,18 @@
 """How often verify calls a fix faster or slower that changes nothing, on this machine's own noise.
 
-    python benchmarks/aa_noise.py [--launches N] [--rounds N] [--seconds N] [--runs N] [--keep NAME] [--from FILE]
+    python benchmarks/aa_noise.py [--launches N] [--rounds N] [--seconds N] [--runs N] [--keep NAME]
+    [--from FILE]
 
-Records identical train steps: each launch starts three resident processes of one program (original, null control and
-a "fix" that changes nothing), which take turns in a new random order each round, the others stopped with SIGSTOP.
-Then it plays many verifications on windows of that recording, roles shuffled, and counts the verdicts of
-``torchlint.verify.statistics``; for power the fix's times are divided by 1.10 and 1.25. The same on synthetic noise
-with drift and a fixed seed. --from plays an earlier recording again. Prints the rates; --keep writes them with the
-recording to ``benchmarks/results/NAME.json``.
+Records identical train steps: each launch starts three resident processes of one program (original,
+null control and a "fix" that changes nothing), which take turns in a new random order each round,
+the others stopped with SIGSTOP. Then it plays many verifications on windows of that recording,
+roles shuffled, and counts the verdicts of ``torchlint.verify.statistics``; for power the fix's
+times are divided by 1.10 and 1.25. The same on synthetic noise with drift and a fixed seed. --from
+plays an earlier recording again. Prints the rates; --keep writes them with the recording to
+``benchmarks/results/NAME.json``.
 
-The played runs are windows of one recording and overlap, so they are not independent: the rates are rough.
+The played runs are windows of one recording and overlap, so they are not independent: the rates are
+rough.
 """
 
 from __future__ import annotations
@@ -42,7 +45,8 @@ ROLES = 3
 EFFECTS = (1.0, 1.10, 1.25)
 SYNTHETIC_SEED = 20261121
 SYNTHETIC_LAUNCHES = 4000
-"""So many that the played runs hardly share any; with 400, chance alone moved a rate of 2.6 % to 3.8 %."""
+"""So many that the played runs hardly share any; with 400, chance alone moved a rate of 2.6 % to
+3.8 %."""
 DECIDED = (Verdict.FASTER, Verdict.SLOWER)
 
 Launch = tuple[tuple[float, ...], ...]
@@ -68,7 +72,7 @@ for line in sys.stdin:
     n, start = int(line), time.perf_counter_ns()
     steps(n)
     print(time.perf_counter_ns() - start, flush=True)
-"""
+"""  # noqa: E501
 
 
 # Recording
@@ -124,8 +128,11 @@ def residents() -> Iterator[list[Resident]]:
             resident.end()
 
 
-def record_launch(rounds: int, seconds: float, chance: random.Random) -> tuple[Launch, dict[str, Any]]:
-    """Record one launch of so many rounds or seconds, whichever ends first; the second value says under which load."""
+def record_launch(
+    rounds: int, seconds: float, chance: random.Random
+) -> tuple[Launch, dict[str, Any]]:
+    """Record one launch of so many rounds or seconds, whichever ends first; the second value says
+    under which load."""
     end = time.monotonic() + seconds
     before = os.getloadavg()[0]
     with residents() as processes:
@@ -141,7 +148,11 @@ def record_launch(rounds: int, seconds: float, chance: random.Random) -> tuple[L
                 break
             for role in chance.sample(range(ROLES), ROLES):
                 times[role].append(processes[role].block(steps) / steps / 1e6)
-    facts = {"torch": version, "block_steps": steps, "loadavg": [round(before, 2), round(os.getloadavg()[0], 2)]}
+    facts = {
+        "torch": version,
+        "block_steps": steps,
+        "loadavg": [round(before, 2), round(os.getloadavg()[0], 2)],
+    }
     return tuple(tuple(float(f"{time:.4g}") for time in series) for series in times), facts
 
 
@@ -163,7 +174,11 @@ def record(launches: int, rounds: int, seconds: float) -> dict[str, Any]:
         },
         "seconds": round(time.monotonic() - start),
         "launches": [
-            {"block_steps": facts["block_steps"], "loadavg": facts["loadavg"], "ms_per_step": launch}
+            {
+                "block_steps": facts["block_steps"],
+                "loadavg": facts["loadavg"],
+                "ms_per_step": launch,
+            }
             for launch, facts in recorded
         ],
     }
@@ -179,11 +194,12 @@ def cpu_name() -> str:
 
 
 def synthetic(launches: int, rounds: int, seed: int) -> list[Launch]:
-    """Invent noise with drift: shared slow drift, bursts of load, white noise and a bias of each process.
+    """Invent noise with drift: shared slow drift, bursts of load, white noise and a bias of each
+    process.
 
-    Blocks follow each other in a random order each round, as in the recording. Log times: an AR(1) drift with a
-    standard deviation of 15 % and a memory of 20 blocks, white noise of 5 %, load that starts in 2 % of the blocks,
-    lasts 10 and costs 40 %, and 0.3 % between processes of one launch.
+    Blocks follow each other in a random order each round, as in the recording. Log times: an AR(1)
+    drift with a standard deviation of 15 % and a memory of 20 blocks, white noise of 5 %, load that
+    starts in 2 % of the blocks, lasts 10 and costs 40 %, and 0.3 % between processes of one launch.
     """
     chance = random.Random(seed)
     made = []
@@ -195,7 +211,9 @@ def synthetic(launches: int, rounds: int, seed: int) -> list[Launch]:
             for role in chance.sample(range(ROLES), ROLES):
                 drift = memory * drift + chance.gauss(0, 0.15 * math.sqrt(1 - memory**2))
                 burst = 10 if chance.random() < 0.02 else max(0, burst - 1)
-                series[role].append(math.exp(drift + (0.34 if burst else 0) + chance.gauss(0, 0.05) + bias[role]))
+                series[role].append(
+                    math.exp(drift + (0.34 if burst else 0) + chance.gauss(0, 0.05) + bias[role])
+                )
         made.append(tuple(map(tuple, series)))
     return made
 
@@ -219,12 +237,17 @@ Window = tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
 def window(launch: Launch, rounds: int, chance: random.Random) -> Window:
     """Cut consecutive rounds out of a launch and shuffle the roles."""
     start = chance.randrange(len(launch[0]) - rounds + 1)
-    original, null, fix = (launch[role][start : start + rounds] for role in chance.sample(range(ROLES), ROLES))
+    original, null, fix = (
+        launch[role][start : start + rounds] for role in chance.sample(range(ROLES), ROLES)
+    )
     return original, null, fix
 
 
-def play(windows: Sequence[Window], pairs: int, effect: float, level: float = statistics.ALPHA) -> Played:
-    """Give the verdict at `pairs` pairs, taken in equal parts from the start of each launch's window."""
+def play(
+    windows: Sequence[Window], pairs: int, effect: float, level: float = statistics.ALPHA
+) -> Played:
+    """Give the verdict at `pairs` pairs, taken in equal parts from the start of each launch's
+    window."""
     each = pairs // len(windows)
     parts = [tuple(series[:each] for series in one) for one in windows]
     original, null, fix = ([time for part in parts for time in part[role]] for role in range(ROLES))
@@ -232,9 +255,13 @@ def play(windows: Sequence[Window], pairs: int, effect: float, level: float = st
     ratio = statistics.ratio(original, [time / effect for time in fix])
     launches: list[Ratio] = []
     if len(parts) > 1:
-        launches = [statistics.ratio(part[0], [time / effect for time in part[2]]) for part in parts]
+        launches = [
+            statistics.ratio(part[0], [time / effect for time in part[2]]) for part in parts
+        ]
     return Played(
-        found=statistics.verdict(ratio, exercised=True, null=control, launches=launches, level=level)[0],
+        found=statistics.verdict(
+            ratio, exercised=True, null=control, launches=launches, level=level
+        )[0],
         null_ok=control.ok,
         without_null=statistics.verdict(ratio, exercised=True, launches=launches)[0],
     )
@@ -242,11 +269,15 @@ def play(windows: Sequence[Window], pairs: int, effect: float, level: float = st
 
 def by_looks(looks: Sequence[Played]) -> Verdict:
     """Return the first verdict that is not inconclusive, over the looks in order."""
-    return next((look.found for look in looks if look.found is not Verdict.INCONCLUSIVE), Verdict.INCONCLUSIVE)
+    return next(
+        (look.found for look in looks if look.found is not Verdict.INCONCLUSIVE),
+        Verdict.INCONCLUSIVE,
+    )
 
 
 def rates(recorded: Sequence[Launch], launches: int, runs: int, seed: int) -> dict[str, Any]:
-    """Play `runs` verifications on windows of `launches` launches each; percentages by number of pairs."""
+    """Play `runs` verifications on windows of `launches` launches each; percentages by number of
+    pairs."""
     chance = random.Random(seed)
     most = max(statistics.LOOKS)
     recorded = [launch for launch in recorded if len(launch[0]) >= most // launches]
@@ -254,17 +285,23 @@ def rates(recorded: Sequence[Launch], launches: int, runs: int, seed: int) -> di
     looks: dict[float, list[Verdict]] = {effect: [] for effect in EFFECTS}
     levels = statistics.levels(statistics.LOOKS)
     for _ in range(runs):
-        windows = [window(launch, most // launches, chance) for launch in chance.sample(recorded, launches)]
+        windows = [
+            window(launch, most // launches, chance) for launch in chance.sample(recorded, launches)
+        ]
         for effect, found in results.items():
             found.append([play(windows, pairs, effect) for pairs in statistics.LOOKS])
             at = zip(statistics.LOOKS, levels, strict=True)
-            looks[effect].append(by_looks([play(windows, pairs, effect, level) for pairs, level in at]))
+            looks[effect].append(
+                by_looks([play(windows, pairs, effect, level) for pairs, level in at])
+            )
     table: dict[str, Any] = {}
     for place, pairs in enumerate(statistics.LOOKS):
         at = {effect: [run[place] for run in found] for effect, found in results.items()}
         table[f"n={pairs}"] = {
             "false_verdicts_%": percent([run.found in DECIDED for run in at[1.0]]),
-            "false_verdicts_without_null_control_%": percent([run.without_null in DECIDED for run in at[1.0]]),
+            "false_verdicts_without_null_control_%": percent(
+                [run.without_null in DECIDED for run in at[1.0]]
+            ),
             "null_control_excludes_1_%": percent([not run.null_ok for run in at[1.0]]),
             "no_change_shown_%": percent([run.found is Verdict.NO_CHANGE for run in at[1.0]]),
             "power_1.10_%": percent([run.found is Verdict.FASTER for run in at[1.10]]),
@@ -285,7 +322,8 @@ def percent(hits: Sequence[bool]) -> float:
 
 
 def all_rates(recorded: Sequence[Launch], runs: int) -> dict[str, Any]:
-    """Play with one and with two launches a verification, as far as the recorded launches are long enough."""
+    """Play with one and with two launches a verification, as far as the recorded launches are long
+    enough."""
     return {
         f"{count} launch{'es' * (count > 1)}": rates(recorded, count, runs, seed=count)
         for count in (1, 2)
@@ -298,7 +336,9 @@ def show(name: str, tables: dict[str, Any]) -> None:
     for launches, table in tables.items():
         for cell, values in table.items() if isinstance(table, dict) else ():
             print(
-                f"{name:<10} {launches:<10} {cell:<17}", *(f"{key} {value}" for key, value in values.items()), sep="  "
+                f"{name:<10} {launches:<10} {cell:<17}",
+                *(f"{key} {value}" for key, value in values.items()),
+                sep="  ",
             )
 
 
@@ -311,10 +351,14 @@ def keep(name: str | None, result: dict[str, Any]) -> None:
 
 def main() -> None:
     """Record or read, play, print and keep."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--launches", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=120)
-    parser.add_argument("--seconds", type=float, default=210, help="the recording's, all launches together")
+    parser.add_argument(
+        "--seconds", type=float, default=210, help="the recording's, all launches together"
+    )
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--keep", metavar="NAME")
     parser.add_argument("--from", dest="source", type=Path, metavar="FILE")
@@ -323,16 +367,28 @@ def main() -> None:
         recording = json.loads(args.source.read_text(encoding="utf-8"))["recording"]
     else:
         recording = record(args.launches, args.rounds, args.seconds)
-        keep(args.keep, {"recording": recording})  # should the rest be interrupted, --from takes it up
+        keep(
+            args.keep, {"recording": recording}
+        )  # should the rest be interrupted, --from takes it up
     launches = [tuple(map(tuple, launch["ms_per_step"])) for launch in recording["launches"]]
     drifting = synthetic(SYNTHETIC_LAUNCHES, max(statistics.LOOKS), SYNTHETIC_SEED)
     result = {
-        "what": "verdicts on programs that are the same (false_verdicts) or truly 1.10 and 1.25 times faster (power)",
-        "note": "recorded: overlapping windows of one recording, not independent; wanted: at most 3 % false verdicts",
+        "what": (
+            "verdicts on programs that are the same (false_verdicts) or truly 1.10 and 1.25 "
+            "times faster (power)"
+        ),
+        "note": (
+            "recorded: overlapping windows of one recording, not independent; wanted: at "
+            "most 3 % false verdicts"
+        ),
         "runs": args.runs,
         "min_effect": statistics.MIN_EFFECT,
         "recorded": all_rates(launches, args.runs),
-        "synthetic": {"seed": SYNTHETIC_SEED, "launches": SYNTHETIC_LAUNCHES, **all_rates(drifting, args.runs)},
+        "synthetic": {
+            "seed": SYNTHETIC_SEED,
+            "launches": SYNTHETIC_LAUNCHES,
+            **all_rates(drifting, args.runs),
+        },
         "recording": recording,
     }
     show("recorded", result["recorded"])

@@ -2,10 +2,11 @@
 
     python benchmarks/devset.py LABELS CORPUS [--keep NAME]
 
-LABELS is a folder with ``labels.jsonl``, ``codes.json`` and ``score.py``; CORPUS the unpacked packages that the
-labels speak of. Needs torchlint installed. Prints the scorer's own report; with --keep, writes
-``benchmarks/results/NAME.json``: recall, trap rate and unlabelled findings in all and per category, for all
-labels and for the categories that the rules of this version cover, with the rivals' figures beside them.
+LABELS is a folder with ``labels.jsonl``, ``codes.json`` and ``score.py``; CORPUS the unpacked
+packages that the labels speak of. Needs torchlint installed. Prints the scorer's own report; with
+--keep, writes ``benchmarks/results/NAME.json``: recall, trap rate and unlabelled findings in all
+and per category, for all labels and for the categories that the rules of this version cover, with
+the rivals' figures beside them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,15 @@ RIVALS = {
 
 def run_torchlint(corpus: Path) -> list[dict[str, object]]:
     """Return torchlint's JSON findings on the whole corpus, default rules, no configuration."""
-    command = ["torchlint", "check", "--isolated", "--output-format", "json", "--exit-zero", str(corpus)]
+    command = [
+        "torchlint",
+        "check",
+        "--isolated",
+        "--output-format",
+        "json",
+        "--exit-zero",
+        str(corpus),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 2) or not done.stdout.startswith("["):
         raise SystemExit(f"torchlint failed ({done.returncode}): {done.stderr[-2000:]}")
@@ -42,12 +51,18 @@ def run_torchlint(corpus: Path) -> list[dict[str, object]]:
 def score(
     labels: Path, findings: list[dict[str, object]], mapping: dict[str, object], show: list[str]
 ) -> dict[str, object]:
-    """Run the labels' own scorer and return its machine-readable report; `show` are further options for it."""
+    """Run the labels' own scorer and return its machine-readable report; `show` are further options
+    for it."""
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)
         (at / "findings.json").write_text(json.dumps(findings), encoding="utf-8")
         (at / "codes.json").write_text(json.dumps(mapping), encoding="utf-8")
-        command = [sys.executable, str(labels / "score.py"), "--findings", str(at / "findings.json")]
+        command = [
+            sys.executable,
+            str(labels / "score.py"),
+            "--findings",
+            str(at / "findings.json"),
+        ]
         command += ["--mapping", str(at / "codes.json"), "--json", str(at / "report.json"), *show]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         if show:
@@ -58,24 +73,37 @@ def score(
 
 def main() -> None:
     """Score, print and keep."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("labels", type=Path)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("--keep", metavar="NAME", help="write benchmarks/results/NAME.json")
     args = parser.parse_args()
 
     rules = json.loads(
-        subprocess.run(["torchlint", "rules", "--output-format", "json"], capture_output=True, check=True).stdout
+        subprocess.run(
+            ["torchlint", "rules", "--output-format", "json"], capture_output=True, check=True
+        ).stdout
     )
     ours = {rule["code"] for rule in rules}
     mapping = {
-        code: cats for code, cats in json.loads((args.labels / "codes.json").read_text()).items() if code in ours
+        code: cats
+        for code, cats in json.loads((args.labels / "codes.json").read_text()).items()
+        if code in ours
     }
     found = run_torchlint(args.corpus)
     findings = [f for f in found if f["code"] in ours]
-    report = score(args.labels, findings, mapping, ["--misses", "--corpus", str(args.corpus), "--max-list", "200"])
+    report = score(
+        args.labels,
+        findings,
+        mapping,
+        ["--misses", "--corpus", str(args.corpus), "--max-list", "200"],
+    )
     gating = score(args.labels, [f for f in findings if f["severity"] != "info"], mapping, [])
-    version = subprocess.run(["torchlint", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    version = subprocess.run(
+        ["torchlint", "--version"], capture_output=True, text=True, check=True
+    ).stdout.strip()
     kept = {
         "torchlint": version,
         "date": datetime.datetime.now(tz=datetime.timezone.utc).date().isoformat(),
@@ -90,7 +118,9 @@ def main() -> None:
         "categories": report["categories"],
         "rivals": RIVALS,
     }
-    print(json.dumps({k: v for k, v in kept.items() if k not in ("categories", "rivals")}, indent=1))
+    print(
+        json.dumps({k: v for k, v in kept.items() if k not in ("categories", "rivals")}, indent=1)
+    )
     if args.keep:
         target = Path(__file__).parent / "results" / f"{args.keep}.json"
         target.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")

@@ -1,10 +1,11 @@
-"""Tries common beliefs about fast PyTorch on a CPU, and keeps what came of it for the page on folklore.
+"""Tries common beliefs about fast PyTorch on a CPU, and keeps what came of it for the page on
+folklore.
 
     python benchmarks/folklore.py [--keep]
 
-Prints one line for each belief; with --keep, writes ``benchmarks/results/folklore-DATE.json``, from which
-``docs/hooks.py`` fills the page in. Times are ratios of medians of 15 rounds that take turns; on a busy machine only
-large ones mean something.
+Prints one line for each belief; with --keep, writes ``benchmarks/results/folklore-DATE.json``, from
+which ``docs/hooks.py`` fills the page in. Times are ratios of medians of 15 rounds that take turns;
+on a busy machine only large ones mean something.
 """
 
 from __future__ import annotations
@@ -60,7 +61,10 @@ def zero_grad() -> str:
         optimizer.step()
 
     took = compared(lambda: step(True), lambda: step(False))
-    return f"the default of `set_to_none` is {default}; a step of eight linear layers took {took} with zeros"
+    return (
+        f"the default of `set_to_none` is {default}; a step of eight linear layers took "
+        f"{took} with zeros"
+    )
 
 
 def workers() -> str:
@@ -71,7 +75,10 @@ def workers() -> str:
         for _ in DataLoader(data, batch_size=256, num_workers=count):
             pass
 
-    return f"an epoch over 20,000 rows in memory took {compared(lambda: epoch(2), lambda: epoch(0))} without workers"
+    return (
+        "an epoch over 20,000 rows in memory took "
+        f"{compared(lambda: epoch(2), lambda: epoch(0))} without workers"
+    )
 
 
 def pinning() -> str:
@@ -79,7 +86,9 @@ def pinning() -> str:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         (batch,) = next(iter(DataLoader(TensorDataset(torch.zeros(4)), pin_memory=True)))
-    words = "a warning" if any("pin_memory" in str(each.message) for each in caught) else "no warning"
+    words = (
+        "a warning" if any("pin_memory" in str(each.message) for each in caught) else "no warning"
+    )
     pinned = "pinned" if batch.is_pinned() else "not pinned"
     return f"without an accelerator it gives {words}, and batches that are {pinned}"
 
@@ -92,7 +101,10 @@ def in_place() -> str:
     try:
         y.sum().backward()
     except RuntimeError as error:
-        return f"`y = x.sigmoid(); y.mul_(2); y.sum().backward()` raises a RuntimeError: {str(error).split(':')[0]}"
+        return (
+            "`y = x.sigmoid(); y.mul_(2); y.sum().backward()` raises a RuntimeError: "
+            f"{str(error).split(':')[0]}"
+        )
     return "no error"
 
 
@@ -122,7 +134,8 @@ def accumulated_loss() -> str:
         counts.append(len(held))
         assert total.grad_fn is not None
     return (
-        f"a summed loss keeps {counts[0]} saved tensors alive after `backward()`, and {counts[1]} where there was none"
+        f"a summed loss keeps {counts[0]} saved tensors alive after `backward()`, and "
+        f"{counts[1]} where there was none"
     )
 
 
@@ -195,7 +208,8 @@ def numpy_seeds() -> str:
     drawn = [float(x) for x in DataLoader(Drawn(), num_workers=2)]
     same = len({*drawn}) < len(drawn)
     return (
-        f"two workers drew {'the same number' if same else 'different numbers'}: {', '.join(f'{x:.3f}' for x in drawn)}"
+        f"two workers drew {'the same number' if same else 'different numbers'}: "
+        f"{', '.join(f'{x:.3f}' for x in drawn)}"
     )
 
 
@@ -220,7 +234,7 @@ def cudnn_default() -> str:
 
 
 BELIEFS = (
-    zero_grad, workers, pinning, in_place, accumulated_loss, numpy_in_compile, compile_in_loop, inference_mode,
+    zero_grad, workers, pinning, in_place, accumulated_loss, numpy_in_compile, compile_in_loop, inference_mode,  # noqa: E501
     record_function, numpy_seeds, channels_last, cudnn_default,
 )  # fmt: skip
 
@@ -232,7 +246,9 @@ def facts() -> Iterator[tuple[str, str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--keep", action="store_true", help="write benchmarks/results/NAME.json")
     keeping = parser.parse_args().keep
     torch.set_num_threads(1)
@@ -241,7 +257,10 @@ def main() -> None:
         found[name] = words
         print(f"{name}: {words}.")
     if keeping:
-        keep(NAME, {**environment({"torch": torch.__version__, "numpy": np.__version__}), "facts": found})
+        keep(
+            NAME,
+            {**environment({"torch": torch.__version__, "numpy": np.__version__}), "facts": found},
+        )
 
 
 if __name__ == "__main__":

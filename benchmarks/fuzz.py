@@ -1,17 +1,19 @@
 """Feeds torchlint with programs that nobody would write, and says where it breaks a promise.
 
-    python benchmarks/fuzz.py [FOLDER] [--seconds N] [--seed S] [--jobs N] [--only GENERATOR] [--keep NAME]
-    python benchmarks/fuzz.py --target guard|edits|suppress|decode|globs [--seconds N] [--seed S]
-    python benchmarks/fuzz.py --target fixes [--programs N] [--seed S] [--jobs N] [--only RULE] [FOLDER]
-    python benchmarks/fuzz.py --program GENERATOR:SEED [FOLDER]
+    python benchmarks/fuzz.py [FOLDER] [--seconds N] [--seed S] [--jobs N] [--only GENERATOR]
+    [--keep NAME] python benchmarks/fuzz.py --target guard|edits|suppress|decode|globs [--seconds N]
+    [--seed S] python benchmarks/fuzz.py --target fixes [--programs N] [--seed S] [--jobs N] [--only
+    RULE] [FOLDER] python benchmarks/fuzz.py --program GENERATOR:SEED [FOLDER]
 
-Three generators take turns (``fuzz_programs.py``); each program is checked and fixed inside a worker with the usual
-limits, and the invariants of ``fuzz_trial.py`` must hold. A file that libcst alone cannot take (it crashes, hangs or
-runs out of memory there too) counts as not analysed, not as a failure. FOLDER holds real torch files to mutate.
-Failures are cut down and printed. ``--target`` runs the byte-level parts under atheris (coverage-guided; pip install
-atheris). ``--target fixes`` makes programs that try to make a safe fix unsafe and executes them before and after it
-(``fuzz_fixes.py``; needs torch and numpy); ``--program RULE:SEED`` makes one again, and FOLDER gets those that differ.
-With --keep, the counts and the failures go to ``benchmarks/results/NAME.json``. Exit code 1 on failures.
+Three generators take turns (``fuzz_programs.py``); each program is checked and fixed inside a
+worker with the usual limits, and the invariants of ``fuzz_trial.py`` must hold. A file that libcst
+alone cannot take (it crashes, hangs or runs out of memory there too) counts as not analysed, not as
+a failure. FOLDER holds real torch files to mutate. Failures are cut down and printed. ``--target``
+runs the byte-level parts under atheris (coverage-guided; pip install atheris). ``--target fixes``
+makes programs that try to make a safe fix unsafe and executes them before and after it
+(``fuzz_fixes.py``; needs torch and numpy); ``--program RULE:SEED`` makes one again, and FOLDER gets
+those that differ. With --keep, the counts and the failures go to ``benchmarks/results/NAME.json``.
+Exit code 1 on failures.
 """
 
 from __future__ import annotations
@@ -55,7 +57,11 @@ from torchlint.run.run import RunOptions, run  # noqa: E402
 from torchlint.source.document import decode  # noqa: E402
 
 LIMITS = RunOptions(jobs=1, timeout=120.0, quarantine_timeout=60.0)
-MAKERS: dict[str, Callable[[str, Material], Program]] = {"generated": generated, "mutated": mutated, "spliced": spliced}
+MAKERS: dict[str, Callable[[str, Material], Program]] = {
+    "generated": generated,
+    "mutated": mutated,
+    "spliced": spliced,
+}
 _BATCH = 60
 _SMALLEST = 60.0
 """Seconds that one failure may be cut down for."""
@@ -65,7 +71,8 @@ _PER_KIND = 2
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A broken promise: its kind (the note without its numbers), the note, and the program cut down."""
+    """A broken promise: its kind (the note without its numbers), the note, and the program cut
+    down."""
 
     kind: str
     note: str
@@ -87,9 +94,12 @@ class Tally:
 
 
 def job_of(program: Program) -> Job | None:
-    """Return the job of a program, its settings drawn from its seed; None where it cannot be decoded."""
+    """Return the job of a program, its settings drawn from its seed; None where it cannot be
+    decoded."""
     chance = random.Random(program.seed)
-    name = chance.choice(("train.py", "src/model.py", "tests/test_net.py", "bench/benchmark_ops.py"))
+    name = chance.choice(
+        ("train.py", "src/model.py", "tests/test_net.py", "bench/benchmark_ops.py")
+    )
     try:
         document = decode(program.data, f"/project/{name}", name)
     except SourceError:
@@ -115,7 +125,8 @@ def kind_of(message: str) -> str:
 
 
 def verdicts(program: Program, report: FileReport, job: Job) -> tuple[list[str], str]:
-    """Return the messages of our failures, and instead the parser's own limit where it is to blame."""
+    """Return the messages of our failures, and instead the parser's own limit where it is to
+    blame."""
     messages = [note.message for note in failures(report)]
     if not messages:
         skipped = [note.message for note in report.notes if note.kind is NoteKind.SKIPPED]
@@ -127,7 +138,8 @@ def verdicts(program: Program, report: FileReport, job: Job) -> tuple[list[str],
 
 
 def try_all(programs: Iterator[Program], tally: Tally, jobs: int, cut: bool = True) -> None:
-    """Put programs to trial and count what comes of them; with `cut`, cut down and print those that fail."""
+    """Put programs to trial and count what comes of them; with `cut`, cut down and print those that
+    fail."""
     tried: list[tuple[Program, Job]] = []
 
     def wanted() -> Iterator[Job]:
@@ -156,7 +168,8 @@ def try_all(programs: Iterator[Program], tally: Tally, jobs: int, cut: bool = Tr
 
 
 def fail(program: Program, message: str, tally: Tally, cut: bool) -> None:
-    """Count a failure; keep it, with `cut` smaller and in print, where it is one of the first of its kind."""
+    """Count a failure; keep it, with `cut` smaller and in print, where it is one of the first of
+    its kind."""
     kind = kind_of(message)
     tally.count(program.generator, failures=1)
     tally.kinds[kind] += 1
@@ -188,7 +201,9 @@ def cut_down(program: Program, kind: str) -> bytes:
         except ImportError:
             return data
         try:
-            small = pysource_minimize.minimize(text, lambda source: fails(source.encode()), compilable=False).encode()
+            small = pysource_minimize.minimize(
+                text, lambda source: fails(source.encode()), compilable=False
+            ).encode()
         except Exception:  # it refuses what does not print back
             return data
         return small if len(small) < len(data) else data
@@ -232,7 +247,9 @@ def result(tally: Tally, seconds: float, seed: int) -> dict[str, Any]:
         "python": platform.python_version(),
         "seed": seed,
         "seconds": round(seconds),
-        "generators": {name: dict(sorted(counts.items())) for name, counts in sorted(tally.counts.items())},
+        "generators": {
+            name: dict(sorted(counts.items())) for name, counts in sorted(tally.counts.items())
+        },
         "not_analysed": dict(tally.limits.most_common()),
         "failures": dict(tally.kinds.most_common()),
         "snippets": [
@@ -262,21 +279,34 @@ def one(name: str, stuff: Material) -> int:
 
 def arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
         "folder",
         nargs="?",
         type=Path,
-        help="real torch files to mutate (default: fixtures only); for --target fixes, where failures are written",
+        help=(
+            "real torch files to mutate (default: fixtures only); for --target fixes, where "
+            "failures are written"
+        ),
     )
     parser.add_argument("--seconds", type=float, default=60.0, metavar="N")
     parser.add_argument("--seed", type=int, default=0, metavar="S")
     parser.add_argument("--jobs", type=int, default=1, metavar="N")
-    parser.add_argument("--only", choices=[*MAKERS, *fuzz_fixes.SHAPES], default="", help="use one generator")
+    parser.add_argument(
+        "--only", choices=[*MAKERS, *fuzz_fixes.SHAPES], default="", help="use one generator"
+    )
     targets = [*fuzz_bytes.TARGETS, "fixes"]
-    parser.add_argument("--target", choices=targets, help="fuzz one byte-level part with atheris, or execute fixes")
-    parser.add_argument("--programs", type=int, default=1000, metavar="N", help="with --target fixes: how many")
-    parser.add_argument("--program", metavar="GENERATOR:SEED", help="make one program again and try it")
+    parser.add_argument(
+        "--target", choices=targets, help="fuzz one byte-level part with atheris, or execute fixes"
+    )
+    parser.add_argument(
+        "--programs", type=int, default=1000, metavar="N", help="with --target fixes: how many"
+    )
+    parser.add_argument(
+        "--program", metavar="GENERATOR:SEED", help="make one program again and try it"
+    )
     parser.add_argument("--keep", metavar="NAME", help="write benchmarks/results/NAME.json")
     return parser.parse_args()
 

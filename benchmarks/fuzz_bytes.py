@@ -22,7 +22,11 @@ from torchlint.source.document import decode, encode, fixable
 from torchlint.source.globs import GlobList
 from torchlint.source.suppress import Suppressions
 
-_NAMES = {"TL101": "sync-scalar-read-in-loop", "TL102": "cpu-create-then-move", "TL201": "loader-without-workers"}
+_NAMES = {
+    "TL101": "sync-scalar-read-in-loop",
+    "TL102": "cpu-create-then-move",
+    "TL201": "loader-without-workers",
+}
 
 
 def guard(data: bytes) -> None:
@@ -35,24 +39,42 @@ def guard(data: bytes) -> None:
 
 
 def suppress(data: bytes) -> None:
-    """Reading pragmas never raises; what it reports lies inside the text; each finding is kept or silenced."""
+    """Reading pragmas never raises; what it reports lies inside the text; each finding is kept or
+    silenced."""
     text = data.decode("utf-8", "replace")
     index = LineIndex(text)
     found = [
-        Finding("TL101", _NAMES["TL101"], "m", Severity.WARNING, "f", Position(row, 1), Position(row, 2), row, row)
+        Finding(
+            "TL101",
+            _NAMES["TL101"],
+            "m",
+            Severity.WARNING,
+            "f",
+            Position(row, 1),
+            Position(row, 2),
+            row,
+            row,
+        )
         for row in range(1, len(index) + 1)
     ]
     after = Suppressions.parse(text).filter(found, frozenset(_NAMES), _NAMES, "f")
-    assert sorted([*after.kept, *(one for one, _ in after.silenced)], key=lambda one: one.sort_key) == found
+    assert (
+        sorted([*after.kept, *(one for one, _ in after.silenced)], key=lambda one: one.sort_key)
+        == found
+    )
     for complaint in after.unused:
         assert 1 <= complaint.start.row <= len(index)
         for edit in complaint.fix.edits if complaint.fix is not None else ():
             assert 0 <= edit.span.start <= edit.span.end <= len(text)
-            assert (index.position(edit.span.start), index.position(edit.span.end)) == (edit.start, edit.end)
+            assert (index.position(edit.span.start), index.position(edit.span.end)) == (
+                edit.start,
+                edit.end,
+            )
 
 
 def decoding(data: bytes) -> None:
-    """Decoding raises `SourceError` or nothing; a document that may be fixed can be written back."""
+    """Decoding raises `SourceError` or nothing; a document that may be fixed can be written
+    back."""
     document, words = None, ""
     try:
         document = decode(data, "", "f.py")
@@ -71,7 +93,8 @@ def decoding(data: bytes) -> None:
 
 
 def globs(data: bytes) -> None:
-    """Patterns are read without raising; each is used, refused, or a comment; a plain name matches itself."""
+    """Patterns are read without raising; each is used, refused, or a comment; a plain name matches
+    itself."""
     text = data.decode("utf-8", "surrogateescape")
     path, *lines = text.split("\n")
     read = GlobList.parse(lines)
@@ -82,7 +105,11 @@ def globs(data: bytes) -> None:
         alone = read.deciding(path, is_directory)
         assert alone is None or alone.matches(path.split("/"), is_directory)
         for name in path.split("/"):
-            special = name.startswith(("#", "!")) or re.search(r"[*?\[\\]| $", name) or name in ("", ".", "..")
+            special = (
+                name.startswith(("#", "!"))
+                or re.search(r"[*?\[\\]| $", name)
+                or name in ("", ".", "..")
+            )
             assert special or GlobList.parse([name]).covering(path, is_directory) is not None, name
 
 
@@ -95,13 +122,17 @@ def edits(data: bytes) -> None:
     for number in range(count):
         a, b, size, kind = data[1 + 4 * number : 5 + 4 * number]
         start, end = sorted((a % (len(text) + 1), b % (len(text) + 1)))
-        made = [Edit(Span(start, end), "x" * (size % 4), index.position(start), index.position(end))]
+        made = [
+            Edit(Span(start, end), "x" * (size % 4), index.position(start), index.position(end))
+        ]
         if kind & 4:
             made.append(Edit(Span(0, 0), "import torch", index.position(0), index.position(0)))
         fix = TextFix(Safety.SAFE, "t", tuple(made))
         at = made[0]
         rows = (at.start.row, at.end.row)
-        found.append(Finding(f"TL{kind % 3}", "n", "m", Severity.INFO, "f", at.start, at.end, *rows, fix=fix))
+        found.append(
+            Finding(f"TL{kind % 3}", "n", "m", Severity.INFO, "f", at.start, at.end, *rows, fix=fix)
+        )
     taken = independent(found)
     chosen = edits_of(taken)
     assert {edit for one in taken if one.fix for edit in one.fix.edits} == set(chosen)
@@ -127,19 +158,45 @@ atheris.Setup([sys.argv[0], *sys.argv[2:]], fuzz_bytes.TARGETS[sys.argv[1]])
 atheris.Fuzz()
 """
 SEEDS: dict[str, tuple[bytes, ...]] = {
-    "guard": (b"f((1,), [{}])", b"case ((((a,),),)): pass", rb"f'{x!r:>{y}}' '''a\''' # (", b"elif elif \\\n" * 9),
+    "guard": (
+        b"f((1,), [{}])",
+        b"case ((((a,),),)): pass",
+        rb"f'{x!r:>{y}}' '''a\''' # (",
+        b"elif elif \\\n" * 9,
+    ),
     "edits": (bytes(range(60)), bytes(range(200, 255))),
-    "suppress": (b"x  # torchlint: ignore[TL101, a-b] y", b"# torchlint: disable[TL1]\n# noqa: TL101,E1 # noqa"),
-    "decode": (b"\xef\xbb\xbf# coding: latin-1\n\xe4", b"#!x\n# -*- coding: utf-8-unix -*-", b"# coding=utf_16"),
+    "suppress": (
+        b"x  # torchlint: ignore[TL101, a-b] y",
+        b"# torchlint: disable[TL1]\n# noqa: TL101,E1 # noqa",
+    ),
+    "decode": (
+        b"\xef\xbb\xbf# coding: latin-1\n\xe4",
+        b"#!x\n# -*- coding: utf-8-unix -*-",
+        b"# coding=utf_16",
+    ),
     "globs": (b"a/b/c.py\n**/b/*.p[xy]\n!a/\n[[:alpha:]-z]?", b"a\n\\#a\n a \\ "),
 }
 
 
 def guided(target: str, seconds: float, seed: int) -> int:
-    """Run one target under atheris and return its exit code; libFuzzer prints the input that fails."""
+    """Run one target under atheris and return its exit code; libFuzzer prints the input that
+    fails."""
     with tempfile.TemporaryDirectory() as folder:
         for number, data in enumerate(SEEDS[target]):
             (Path(folder) / f"seed{number}").write_bytes(data)
-        options = [f"-max_total_time={int(seconds)}", f"-seed={seed + 1}", "-timeout=10", "-print_final_stats=1"]
-        command = [sys.executable, "-c", _LAUNCH, target, *options, f"-artifact_prefix={folder}/", folder]
+        options = [
+            f"-max_total_time={int(seconds)}",
+            f"-seed={seed + 1}",
+            "-timeout=10",
+            "-print_final_stats=1",
+        ]
+        command = [
+            sys.executable,
+            "-c",
+            _LAUNCH,
+            target,
+            *options,
+            f"-artifact_prefix={folder}/",
+            folder,
+        ]
         return subprocess.run(command, cwd=_ROOT, check=False).returncode

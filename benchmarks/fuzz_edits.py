@@ -1,7 +1,7 @@
 """Node edits at random places of a file, against what they must do to Python's own syntax tree.
 
-The engine turns each into text; the tree of the new text has to be the old tree with that one node changed. What the
-engine withholds is always right here.
+The engine turns each into text; the tree of the new text has to be the old tree with that one node
+changed. What the engine withholds is always right here.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ _PER_FILE = 8
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A node of libcst's tree that is known in Python's: `owner.field` holds it, at `at` of a list or alone."""
+    """A node of libcst's tree that is known in Python's: `owner.field` holds it, at `at` of a list
+    or alone."""
 
     node: cst.CSTNode
     owner: ast.AST
@@ -69,7 +70,8 @@ class _Place:
 
 
 def wrong_edits(job: Job) -> list[str]:
-    """Return a sentence for each random edit of the job's file that does something else than it should."""
+    """Return a sentence for each random edit of the job's file that does something else than it
+    should."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return list(_wrong_edits(job))
@@ -88,7 +90,9 @@ def _wrong_edits(job: Job) -> Iterator[str]:
     module = Module(tree, text, job.relative, Outside())
     index, layout = LineIndex(text), Layout(tree, text)
     context = EditContext(tree, text, index, layout, module.parent)
-    nodes = [node for kind in (cst.BaseExpression, cst.BaseSmallStatement) for node in _nodes(tree, kind)]
+    nodes = [
+        node for kind in (cst.BaseExpression, cst.BaseSmallStatement) for node in _nodes(tree, kind)
+    ]
     for node in chance.sample(nodes, min(_PER_FILE, len(nodes))):
         fresh = ast.parse(text)
         place = _place(node, fresh, context)
@@ -127,7 +131,8 @@ def _nodes(tree: cst.Module, kind: type[Any]) -> list[cst.CSTNode]:
 
 
 def _place(node: cst.CSTNode, tree: ast.Module, context: EditContext) -> _Place | None:
-    """Return where `node` is in Python's tree, None where that is not certain or nothing can be loaded from it."""
+    """Return where `node` is in Python's tree, None where that is not certain or nothing can be
+    loaded from it."""
     span = context.layout.span(node)
     if span is None:
         return None
@@ -173,9 +178,9 @@ def _apply(edit: NodeEdit, place: _Place) -> None:
         return
     if isinstance(edit, InsertBefore | InsertAfter):
         assert place.at is not None
-        value[place.at + isinstance(edit, InsertAfter) : place.at + isinstance(edit, InsertAfter)] = ast.parse(
-            edit.code
-        ).body
+        value[
+            place.at + isinstance(edit, InsertAfter) : place.at + isinstance(edit, InsertAfter)
+        ] = ast.parse(edit.code).body
         return
     old = value if place.at is None else value[place.at]
     if isinstance(edit, Append):

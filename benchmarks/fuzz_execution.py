@@ -2,10 +2,11 @@
 
     python benchmarks/fuzz_execution.py
 
-reads one JSON list of `[folder, mode]` per line and answers each line with a list of `[status, output]`. In the mode
-``cpu`` a program runs as it is. In the mode ``cuda`` a CUDA device is played: ``torch.cuda.is_available()`` says True,
-a move to the device or back is a copy, and a pinned source that changes before an asynchronous copy of it has surely
-ended is told in the output. What a program prints and its exception are the output.
+reads one JSON list of `[folder, mode]` per line and answers each line with a list of `[status,
+output]`. In the mode ``cpu`` a program runs as it is. In the mode ``cuda`` a CUDA device is played:
+``torch.cuda.is_available()`` says True, a move to the device or back is a copy, and a pinned source
+that changes before an asynchronous copy of it has surely ended is told in the output. What a
+program prints and its exception are the output.
 """
 
 from __future__ import annotations
@@ -37,13 +38,25 @@ from torch.utils.data._utils.pin_memory import pin_memory
 
 from torchlint.verify.inside.standin import StandIn
 
-_EARLY = ("torch._dynamo", "torch.utils.data", "torch.optim", "torch.func", "torch.nn.utils", "torch.amp.autocast_mode")
-"""Imported before the first fork: torch would import them in each child, which takes two seconds."""
+_EARLY = (
+    "torch._dynamo",
+    "torch.utils.data",
+    "torch.optim",
+    "torch.func",
+    "torch.nn.utils",
+    "torch.amp.autocast_mode",
+)
+"""Imported before the first fork: torch would import them in each child, which takes two
+seconds."""
 _SECONDS = 60
 _WAITS = frozenset(
-    "item tolist numpy cpu synchronize nonzero __bool__ __float__ __int__ __index__ __repr__ __format__".split()
+    (
+        "item tolist numpy cpu synchronize nonzero __bool__ __float__ __int__ __index__ __repr__ "
+        "__format__"
+    ).split()
 )
-"""What returns to the host only after the device has done its work, asynchronous copies among it."""
+"""What returns to the host only after the device has done its work, asynchronous copies among
+it."""
 _ADDRESS = re.compile(rb"0x[0-9a-f]{6,}")
 
 
@@ -54,12 +67,18 @@ class Device(StandIn):
         super().__init__("cpu")
         self.under_way: list[tuple[torch.Tensor, torch.Tensor]] = []
         self.pinned: dict[int, torch.Tensor] = {}
-        """What lies in page-locked memory, by its address, kept alive: an address is not used again."""
+        """What lies in page-locked memory, by its address, kept alive: an address is not used
+        again."""
 
     def __torch_function__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Call `func`; a copy to the host is a new tensor, and one to the device may still be under way."""
+        """Call `func`; a copy to the host is a new tensor, and one to the device may still be under
+        way."""
         named = dict(kwargs or {})
         name = getattr(func, "__name__", "")
         if name in _WAITS:
@@ -71,7 +90,11 @@ class Device(StandIn):
         if named.pop("pin_memory", False) and name != "DataLoader":
             return self.pin(super().__torch_function__(func, types, args, named))
         result = super().__torch_function__(func, types, args, named)
-        if name in ("to", "cuda") and isinstance(result, torch.Tensor) and _moves(name, args, named):
+        if (
+            name in ("to", "cuda")
+            and isinstance(result, torch.Tensor)
+            and _moves(name, args, named)
+        ):
             if named.get("non_blocking") is True and _address(args[0]) in self.pinned:
                 source = args[0].detach()
                 self.under_way.append((source, source.clone()))
@@ -89,7 +112,9 @@ class Device(StandIn):
         waiting, self.under_way = self.under_way, []
         with torch._C.DisableTorchFunctionSubclass(), torch.no_grad():
             for source, then in waiting:
-                same = source.shape == then.shape and torch.equal(torch.nan_to_num(source), torch.nan_to_num(then))
+                same = source.shape == then.shape and torch.equal(
+                    torch.nan_to_num(source), torch.nan_to_num(then)
+                )
                 if not same:
                     print("a copy to the device was under way when its source changed")
 
@@ -100,7 +125,8 @@ def _address(tensor: torch.Tensor) -> int:
 
 
 def _pinning(iterate: Any) -> Any:
-    """Return a loader's `__iter__` that pins what it yields, as the loader's thread does beside a real device."""
+    """Return a loader's `__iter__` that pins what it yields, as the loader's thread does beside a
+    real device."""
 
     def pinned(self: Any) -> Any:
         for batch in iterate(self):
@@ -111,11 +137,14 @@ def _pinning(iterate: Any) -> Any:
 
 def _moves(name: str, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
     targets = (*args[1:], *named.values())
-    return name == "cuda" or any(str(t).startswith("cuda") for t in targets if isinstance(t, str | torch.device))
+    return name == "cuda" or any(
+        str(t).startswith("cuda") for t in targets if isinstance(t, str | torch.device)
+    )
 
 
 class LightningModule(torch.nn.Module):
-    """What `log` of a real LightningModule does with a value: a number becomes a tensor, a tensor is kept."""
+    """What `log` of a real LightningModule does with a value: a number becomes a tensor, a tensor
+    is kept."""
 
     device = torch.device("cpu")
 
@@ -130,7 +159,10 @@ class LightningModule(torch.nn.Module):
         else:
             kept = torch.tensor(value, device=self.device, dtype=torch.get_default_dtype())
         if kept.numel() != 1:
-            raise ValueError(f"`self.log({name}, {value})` was called, but the tensor must have a single element.")
+            raise ValueError(
+                f"`self.log({name}, {value})` was called, but the tensor must have a single "
+                "element."
+            )
         if not kept.is_floating_point():
             warnings.warn(f"You called `self.log({name!r}, ...)` with an integer", stacklevel=2)
             kept = kept.to(torch.get_default_dtype())
@@ -176,7 +208,9 @@ def _child(folder: str, mode: str, out: str) -> None:
                 runpy.run_path("main.py", run_name="__main__")
             except SystemExit as error:
                 print("SystemExit", error.code)
-            except BaseException as error:  # also KeyboardInterrupt: it is what the program ends with
+            except (
+                BaseException
+            ) as error:  # also KeyboardInterrupt: it is what the program ends with
                 print("EXC", type(error).__name__, str(error)[:300])
                 code = 1
         atexit._run_exitfuncs()

@@ -1,8 +1,9 @@
 """Runs generated programs before and after their safe fixes: nothing may differ but the code.
 
-`fuzz.py --target fixes` calls this; what the programs are made of is in ``fuzz_shapes.py``, and ``fuzz_execution.py``
-runs them. Programs are made, checked and fixed in batches; those that a safe fix has changed are executed twice. Where
-their outputs differ, choices are set back to the plain ones as long as the difference stays.
+`fuzz.py --target fixes` calls this; what the programs are made of is in ``fuzz_shapes.py``, and
+``fuzz_execution.py`` runs them. Programs are made, checked and fixed in batches; those that a safe
+fix has changed are executed twice. Where their outputs differ, choices are set back to the plain
+ones as long as the difference stays.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ _CAUSES = 60
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a program: the codes of its safe fixes, the patch, and how the outputs differ ("": not)."""
+    """What became of a program: the codes of its safe fixes, the patch, and how the outputs differ
+    ("": not)."""
 
     program: Made
     codes: tuple[str, ...] = ()
@@ -62,13 +64,19 @@ class Tally:
     timed_out: int = 0
     differing: list[Verdict] = field(default_factory=list)
     causes: list[tuple[Verdict, int]] = field(default_factory=list)
-    """Each cause as the smallest program found, and how many programs have all of its strange choices."""
+    """Each cause as the smallest program found, and how many programs have all of its strange
+    choices."""
 
     @property
     def dead(self) -> list[str]:
-        """Return the shapes that were made and never got a safe fix of their own rule, though it has one."""
+        """Return the shapes that were made and never got a safe fix of their own rule, though it
+        has one."""
         safe = {info.code for info in load_catalog().rules if Safety.SAFE in info.fixes}
-        return [code for code in SHAPES if self.programs[code] and not self.exercised[code] and code in safe]
+        return [
+            code
+            for code in SHAPES
+            if self.programs[code] and not self.exercised[code] and code in safe
+        ]
 
 
 class Executors:
@@ -77,7 +85,9 @@ class Executors:
     def __init__(self, jobs: int) -> None:
         command = [sys.executable, str(Path(__file__).with_name("fuzz_execution.py"))]
         pipe = subprocess.PIPE
-        self.processes = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(jobs)]
+        self.processes = [
+            subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(jobs)
+        ]
 
     def __enter__(self) -> Executors:
         return self
@@ -95,7 +105,9 @@ class Executors:
             assert process.stdout is not None
             process.stdin.write(json.dumps(tasks[number :: len(self.processes)]) + "\n")
             process.stdin.flush()
-            answers[number] = [(status, output) for status, output in json.loads(process.stdout.readline())]
+            answers[number] = [
+                (status, output) for status, output in json.loads(process.stdout.readline())
+            ]
 
         threads = [threading.Thread(target=share, args=pair) for pair in enumerate(self.processes)]
         for thread in threads:
@@ -130,14 +142,23 @@ def judged(programs: Sequence[Made], executors: Executors, jobs: int = 1) -> lis
         for number, program in enumerate(programs):
             _write(before / str(number), program.files)
         reports = _reports(before, programs, jobs)
-        fixed = [number for number, each in reports.items() if any(report.applied for report in each.values())]
+        fixed = [
+            number
+            for number, each in reports.items()
+            if any(report.applied for report in each.values())
+        ]
         for number in fixed:
             texts = {
-                name: report.after if report.applied else report.before for name, report in reports[number].items()
+                name: report.after if report.applied else report.before
+                for name, report in reports[number].items()
             }
             _write(after / str(number), {**programs[number].files, **texts})
         folders = (before, after)
-        tasks = [(str(folder / str(number)), programs[number].mode) for number in fixed for folder in folders]
+        tasks = [
+            (str(folder / str(number)), programs[number].mode)
+            for number in fixed
+            for folder in folders
+        ]
         results = dict(zip(tasks, executors.run(tasks), strict=True)) if tasks else {}
         return [
             _verdict(program, number, list(reports.get(number, {}).values()), folders, results)
@@ -152,16 +173,20 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def checked_and_fixed(job: Job) -> FileReport:
-    """Return the report of a file with its safe fixes applied, but with the findings from before; for a worker."""
+    """Return the report of a file with its safe fixes applied, but with the findings from before;
+    for a worker."""
     checked = analyse_job(replace(job, fix=""))
-    if not any(found.fix is not None and found.fix.safety is Safety.SAFE for found in checked.findings):
+    if not any(
+        found.fix is not None and found.fix.safety is Safety.SAFE for found in checked.findings
+    ):
         return replace(checked, before=job.document.text, after=job.document.text)
     fixed = analyse_job(replace(job, fix="safe"))
     return replace(fixed, findings=checked.findings, before=job.document.text)
 
 
 def _reports(folder: Path, programs: Sequence[Made], jobs: int) -> dict[int, dict[str, FileReport]]:
-    """Return the report of each file of each program, which is a project of its own: one may patch what others use."""
+    """Return the report of each file of each program, which is a project of its own: one may patch
+    what others use."""
     codes = frozenset(info.code for info in load_catalog().rules)
     load_rules(sorted(codes))
     places = [(number, name) for number, program in enumerate(programs) for name in program.files]
@@ -180,7 +205,11 @@ def _reports(folder: Path, programs: Sequence[Made], jobs: int) -> dict[int, dic
 def _offered(reports: Sequence[FileReport], safe: bool) -> tuple[str, ...]:
     """Return the codes of the fixes that are safe, or of those that are not."""
     found = [each for report in reports for each in report.findings if each.fix is not None]
-    return tuple(sorted({each.code for each in found if each.fix and (each.fix.safety is Safety.SAFE) is safe}))
+    return tuple(
+        sorted(
+            {each.code for each in found if each.fix and (each.fix.safety is Safety.SAFE) is safe}
+        )
+    )
 
 
 def _verdict(
@@ -191,7 +220,9 @@ def _verdict(
     results: Mapping[tuple[str, str], tuple[int, str]],
 ) -> Verdict:
     guarded = program.shape in _offered(reports, safe=False)
-    failed = [note.message for report in reports for note in report.notes if note.kind is NoteKind.FAILED]
+    failed = [
+        note.message for report in reports for note in report.notes if note.kind is NoteKind.FAILED
+    ]
     if failed:
         return Verdict(program, _offered(reports, safe=True), difference=failed[0], guarded=guarded)
     old, new = (folder / str(number) for folder in folders)
@@ -201,7 +232,12 @@ def _verdict(
     stopped = _stopped(first) or _stopped(second)
     difference = _difference(program.mode, first, second) if first != second and not stopped else ""
     return Verdict(
-        program, _offered(reports, safe=True), _patch(old, new, program), difference, timed_out=stopped, guarded=guarded
+        program,
+        _offered(reports, safe=True),
+        _patch(old, new, program),
+        difference,
+        timed_out=stopped,
+        guarded=guarded,
     )
 
 
@@ -224,7 +260,11 @@ def _difference(mode: str, first: tuple[int, str], second: tuple[int, str]) -> s
 
 
 def try_all(
-    programs: Iterator[Made], executors: Executors, jobs: int = 1, cut: bool = True, say: bool = False
+    programs: Iterator[Made],
+    executors: Executors,
+    jobs: int = 1,
+    cut: bool = True,
+    say: bool = False,
 ) -> Tally:
     """Judge programs and count; with `cut`, the differences are cut down to causes."""
     tally, start = Tally(), time.monotonic()
@@ -241,14 +281,20 @@ def try_all(
                 tally.differing.append(verdict)
         if say:
             counts = f"{tally.programs.total()} programs, {tally.fixed.total()} with a safe fix"
-            print(f"{counts}, {len(tally.differing)} differ ({time.monotonic() - start:.0f} s)", flush=True)
+            print(
+                f"{counts}, {len(tally.differing)} differ ({time.monotonic() - start:.0f} s)",
+                flush=True,
+            )
     if cut:
         tally.causes = causes(tally.differing, executors, jobs)
     return tally
 
 
-def causes(differing: Sequence[Verdict], executors: Executors, jobs: int) -> list[tuple[Verdict, int]]:
-    """Return the smallest programs found, each with the number of programs that have all that is strange in it."""
+def causes(
+    differing: Sequence[Verdict], executors: Executors, jobs: int
+) -> list[tuple[Verdict, int]]:
+    """Return the smallest programs found, each with the number of programs that have all that is
+    strange in it."""
     found: list[tuple[Verdict, int]] = []
     left = sorted(differing, key=lambda verdict: len(verdict.program.strange))
     while left and len(found) < _CAUSES:
@@ -257,7 +303,9 @@ def causes(differing: Sequence[Verdict], executors: Executors, jobs: int) -> lis
         alike = [
             each
             for each in left
-            if each.codes and each.program.shape == smallest.program.shape and strange <= each.program.strange.items()
+            if each.codes
+            and each.program.shape == smallest.program.shape
+            and strange <= each.program.strange.items()
         ]
         rest = [each for each in left[1:] if each not in alike]
         found.append((smallest, len(left) - len(rest)))
@@ -274,7 +322,11 @@ def cut_down(verdict: Verdict, executors: Executors, jobs: int) -> Verdict:
         ways = [plain | {site} for site in sites]
         ways += [plain | set(sites[: len(sites) // 2]), plain | set(sites[len(sites) // 2 :])]
         tried = judged_if_valid([make(shape, seed, way) for way in ways], executors, jobs)
-        good = [(way, each) for way, each in zip(ways, tried, strict=True) if each is not None and each.difference]
+        good = [
+            (way, each)
+            for way, each in zip(ways, tried, strict=True)
+            if each is not None and each.difference
+        ]
         if not good:
             break
         together = frozenset().union(*(way for way, _ in good))
@@ -286,7 +338,9 @@ def cut_down(verdict: Verdict, executors: Executors, jobs: int) -> Verdict:
     return verdict
 
 
-def judged_if_valid(programs: Sequence[Made], executors: Executors, jobs: int) -> list[Verdict | None]:
+def judged_if_valid(
+    programs: Sequence[Made], executors: Executors, jobs: int
+) -> list[Verdict | None]:
     """Return the verdicts, None for a program that does not parse."""
     valid = [number for number, program in enumerate(programs) if parses(program)]
     verdicts = dict(zip(valid, judged([programs[n] for n in valid], executors, jobs), strict=True))
@@ -315,14 +369,20 @@ def result(tally: Tally, seconds: float, seed: int) -> dict[str, Any]:
         "safe_fixes": dict(sorted(tally.exercised.items())),
         "without_a_safe_fix": tally.dead,
         "causes": [
-            {"shape": each.program.shape, "seed": each.program.seed, "programs": count, "strange": each.program.strange}
+            {
+                "shape": each.program.shape,
+                "seed": each.program.seed,
+                "programs": count,
+                "strange": each.program.strange,
+            }
             for each, count in tally.causes
         ],
     }
 
 
 def keep_programs(tally: Tally, folder: Path) -> None:
-    """Write the smallest programs, each with what was strange in it, its patch and its difference, to a folder."""
+    """Write the smallest programs, each with what was strange in it, its patch and its difference,
+    to a folder."""
     for number, (verdict, count) in enumerate(tally.causes):
         program = verdict.program
         place = folder / f"{program.shape}-{number:03}"
@@ -330,17 +390,26 @@ def keep_programs(tally: Tally, folder: Path) -> None:
         for name, text in program.files.items():
             (place / name).write_text(text, encoding="utf-8")
         strange = "\n".join(f"{site}: {words!r}" for site, words in program.strange.items())
-        parts = (f"{program.shape}:{program.seed}, {count} programs", strange, verdict.patch, verdict.difference)
+        parts = (
+            f"{program.shape}:{program.seed}, {count} programs",
+            strange,
+            verdict.patch,
+            verdict.difference,
+        )
         (place / "difference.txt").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
-def fuzz(seed: int, count: int, jobs: int, only: str = "", folder: Path | None = None) -> dict[str, Any]:
+def fuzz(
+    seed: int, count: int, jobs: int, only: str = "", folder: Path | None = None
+) -> dict[str, Any]:
     """Make and judge programs; print what differs, keep it in a folder, and return the counts."""
     start = time.monotonic()
     with Executors(jobs) as executors:
         tally = try_all(drawn(seed, count, only), executors, jobs, say=True)
     for verdict, number in tally.causes:
-        strange = "\n".join(f"   {site}: {words!r}" for site, words in verdict.program.strange.items())
+        strange = "\n".join(
+            f"   {site}: {words!r}" for site, words in verdict.program.strange.items()
+        )
         print(f"\n== {verdict.program.shape}:{verdict.program.seed} ({number} programs)\n{strange}")
         print(f"{verdict.patch}\n{verdict.difference}")
     if folder is not None and tally.causes:

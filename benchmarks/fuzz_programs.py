@@ -1,7 +1,7 @@
 """Programs to fuzz with, each from a seed alone: generated, mutated, and spliced from torch code.
 
-`generated`: any Python at all (pysource-codegen and hypothesmith), half of its names replaced by torch's.
-`mutated`: real files, damaged or merely laid out differently.
+`generated`: any Python at all (pysource-codegen and hypothesmith), half of its names replaced by
+torch's. `mutated`: real files, damaged or merely laid out differently.
 `spliced`: statements of the fixtures and of the rules' own examples in random nestings.
 """
 
@@ -30,10 +30,14 @@ LARGEST = 24_000
 """Bytes of a file to mutate; larger ones only cost time."""
 _WORD = re.compile(r"\.?[A-Za-z_]\w*")
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
-_OBJECTS = "torch nn F np x y loss out model optimizer loader batch target device logits i step epoch self data".split()
-_METHODS = """item cuda to cpu numpy tolist backward step zero_grad detach cat stack append DataLoader Tensor tensor
-    zeros size shape float half long train eval parameters nn functional softmax log optim Adam no_grad synchronize
-    empty_cache requires_grad grad data dtype device argmax nonzero load save state_dict forward sum mean""".split()
+_OBJECTS = (
+    "torch nn F np x y loss out model optimizer loader batch target device logits i step "
+    "epoch self data"
+).split()
+_METHODS = """item cuda to cpu numpy tolist backward step zero_grad detach cat stack append
+DataLoader Tensor tensor zeros size shape float half long train eval parameters nn functional
+softmax log optim Adam no_grad synchronize empty_cache requires_grad grad data dtype device argmax
+nonzero load save state_dict forward sum mean""".split()
 # What the names are, so that rules have something to say.
 _HOT = """
 from torch import nn
@@ -70,7 +74,8 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What programs are made of; `statements` of one file stand together, so that they share their names."""
+    """What programs are made of; `statements` of one file stand together, so that they share their
+    names."""
 
     files: Sequence[bytes]
     statements: Sequence[Sequence[str]]
@@ -82,7 +87,11 @@ class Material:
 @cache
 def _examples() -> list[str]:
     """Return the fixtures, and the rules' examples and corner cases behind their Setup."""
-    whole = [path for path in sorted(FIXTURES.rglob("*.py")) if not {"projects", "corners"} & set(path.parts)]
+    whole = [
+        path
+        for path in sorted(FIXTURES.rglob("*.py"))
+        if not {"projects", "corners"} & set(path.parts)
+    ]
     found = [path.read_text(encoding="utf-8") for path in whole]
     for info in load_catalog().rules:
         found += [text for heading in WITH_CODE for text in programs(info, heading)]
@@ -94,7 +103,8 @@ def material(folder: Path | None = None) -> Material:
     """Return what to make programs of.
 
     Args:
-        folder: real torch files to mutate besides the fixtures, all ``*.py`` below it that name torch.
+        folder: real torch files to mutate besides the fixtures, all ``*.py`` below it that name
+            torch.
     """
     examples = _examples()
     statements: list[list[str]] = []
@@ -107,17 +117,36 @@ def material(folder: Path | None = None) -> Material:
         for node in ast.walk(tree):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 imports.add(ast.unparse(node))
-            elif isinstance(node, ast.stmt) and node.end_lineno is not None and node.end_lineno - node.lineno < 25:
+            elif (
+                isinstance(node, ast.stmt)
+                and node.end_lineno is not None
+                and node.end_lineno - node.lineno < 25
+            ):
                 if not lines[node.lineno - 1][: node.col_offset].strip():
-                    mine.append(textwrap.dedent("\n".join(lines[node.lineno - 1 : node.end_lineno])))
+                    mine.append(
+                        textwrap.dedent("\n".join(lines[node.lineno - 1 : node.end_lineno]))
+                    )
             elif isinstance(node, ast.Call | ast.Subscript | ast.BinOp):
                 expressions.add(ast.unparse(node))
         statements.append(mine)
-    real = [] if folder is None else sorted(path for path in folder.rglob("*.py") if path.stat().st_size <= LARGEST)
+    real = (
+        []
+        if folder is None
+        else sorted(path for path in folder.rglob("*.py") if path.stat().st_size <= LARGEST)
+    )
     files = [data for path in real if b"torch" in (data := path.read_bytes())]
-    triggers = sorted({trigger.decode() for info in load_catalog().rules for trigger in info.triggers})
+    triggers = sorted(
+        {trigger.decode() for info in load_catalog().rules for trigger in info.triggers}
+    )
     return Material(
-        [*files, *(text.encode() for text in examples for _ in range(1 + len(files) // (2 * len(examples))))],
+        [
+            *files,
+            *(
+                text.encode()
+                for text in examples
+                for _ in range(1 + len(files) // (2 * len(examples)))
+            ),
+        ],
         [mine for mine in statements if mine],
         sorted(expressions),
         sorted(imports - {line for line in imports if "__future__" in line}),
@@ -144,12 +173,17 @@ def generated(seed: str, stuff: Material) -> Program:
     limit = chance.choice((60, 200, 500))
     text = "x = 1\n"
     with contextlib.suppress(ValueError):  # this Python cannot write down all that it can parse
-        text = pysource_codegen.generate(chance.randrange(2**32), node_limit=limit, depth_limit=chance.randrange(4, 9))
-    return Program("generated", seed, _flavoured(text, chance, stuff).encode("utf-8", "surrogatepass"))
+        text = pysource_codegen.generate(
+            chance.randrange(2**32), node_limit=limit, depth_limit=chance.randrange(4, 9)
+        )
+    return Program(
+        "generated", seed, _flavoured(text, chance, stuff).encode("utf-8", "surrogatepass")
+    )
 
 
 def hypothesmith_programs(seed: int, count: int, stuff: Material) -> list[Program]:
-    """Return `count` programs from the grammar and from libcst's nodes, with torch's names in them."""
+    """Return `count` programs from the grammar and from libcst's nodes, with torch's names in
+    them."""
     import hypothesis
     import hypothesmith
 
@@ -164,7 +198,9 @@ def hypothesmith_programs(seed: int, count: int, stuff: Material) -> list[Progra
 
     @hypothesis.seed(seed)
     @relaxed
-    @hypothesis.given(hypothesmith.from_grammar(auto_target=False) | hypothesmith.from_node(auto_target=False))
+    @hypothesis.given(
+        hypothesmith.from_grammar(auto_target=False) | hypothesmith.from_node(auto_target=False)
+    )
     def collect(text: str) -> None:
         found.append(text)
 
@@ -180,7 +216,8 @@ def hypothesmith_programs(seed: int, count: int, stuff: Material) -> list[Progra
 
 
 def _flavoured(text: str, chance: random.Random, stuff: Material) -> str:
-    """Return the program with imports, with every rule's trigger in a comment, and with names that rules look at."""
+    """Return the program with imports, with every rule's trigger in a comment, and with names that
+    rules look at."""
 
     def renamed(found: re.Match[str]) -> str:
         word = found[0]
@@ -211,7 +248,9 @@ def mutated(seed: str, stuff: Material) -> Program:
     return Program("mutated", seed, data)
 
 
-def _lines(change: Callable[[list[str], int, random.Random], None]) -> Callable[[str, random.Random, Material], str]:
+def _lines(
+    change: Callable[[list[str], int, random.Random], None],
+) -> Callable[[str, random.Random, Material], str]:
     def changed(text: str, chance: random.Random, _: Material) -> str:
         lines = text.split("\n")
         change(lines, chance.randrange(len(lines)), chance)
@@ -247,7 +286,9 @@ def _reindent(lines: list[str], at: int, chance: random.Random) -> None:
 
 @_lines
 def _comment(lines: list[str], at: int, chance: random.Random) -> None:
-    lines[at] += chance.choice((*_PRAGMAS, "  # words", "  # ünï ☃ 𝔘", "\f", "   ", ";", " ;  # end"))
+    lines[at] += chance.choice(
+        (*_PRAGMAS, "  # words", "  # ünï ☃ 𝔘", "\f", "   ", ";", " ;  # end")
+    )
 
 
 @_lines
@@ -279,7 +320,11 @@ def _wrap(lines: list[str], at: int, chance: random.Random) -> None:
     end = min(end, at + chance.randrange(1, 12))
     head, tail = chance.choice(_WRAPPERS)
     inner = ["    " + line if line.strip() else line for line in lines[at:end]]
-    lines[at:end] = [indent + head, *inner, *([indent + line for line in tail.split("\n")] if tail else [])]
+    lines[at:end] = [
+        indent + head,
+        *inner,
+        *([indent + line for line in tail.split("\n")] if tail else []),
+    ]
 
 
 def _truncate(text: str, chance: random.Random, _: Material) -> str:
@@ -299,14 +344,19 @@ def _tokens(text: str, chance: random.Random, _: Material) -> str:
     elif kind == 2:
         tokens[at], tokens[other] = tokens[other], tokens[at]
     else:
-        names = [k for k, token in enumerate(tokens) if token.isidentifier() and not keyword.iskeyword(token)]
+        names = [
+            k
+            for k, token in enumerate(tokens)
+            if token.isidentifier() and not keyword.iskeyword(token)
+        ]
         if len(names) > 1:
             tokens[chance.choice(names)] = tokens[chance.choice(names)]
     return "".join(tokens)
 
 
 def _insert(text: str, chance: random.Random, stuff: Material) -> str:
-    """Put a statement or an expression that rules look at on a line of its own, or behind a statement."""
+    """Put a statement or an expression that rules look at on a line of its own, or behind a
+    statement."""
     lines = text.split("\n")
     at = chance.randrange(len(lines))
     indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
@@ -326,7 +376,11 @@ def _replace_expression(text: str, chance: random.Random, stuff: Material) -> st
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return text
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.expr) and node.lineno == node.end_lineno]
+    nodes = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.expr) and node.lineno == node.end_lineno
+    ]
     if not nodes:
         return text
     node = chance.choice(nodes)
@@ -343,7 +397,12 @@ def _replace_expression(text: str, chance: random.Random, stuff: Material) -> st
 _WRAPPERS = (
     ("if True:", ""),
     ("try:", "finally:\n    pass"),
-    ("try:", "except* ValueError:\n    pass" if sys.version_info >= (3, 11) else "except ValueError:\n    pass"),
+    (
+        "try:",
+        "except* ValueError:\n    pass"
+        if sys.version_info >= (3, 11)
+        else "except ValueError:\n    pass",
+    ),
     ("with torch.no_grad():", ""),
     ("with torch.autocast('cuda'), open('f') as f:", ""),
     ("for step, batch in enumerate(loader):", ""),
@@ -388,10 +447,18 @@ _BYTE_CHANGES: tuple[Callable[[bytes, random.Random], bytes], ...] = (
     _flip,
     lambda data, _: data.replace(b"\n", b"\r\n"),
     lambda data, _: data.replace(b"\n", b"\r"),
-    lambda data, chance: b"".join(line + chance.choice((b"\n", b"\r\n")) for line in data.split(b"\n")),
+    lambda data, chance: b"".join(
+        line + chance.choice((b"\n", b"\r\n")) for line in data.split(b"\n")
+    ),
     lambda data, _: b"\xef\xbb\xbf" + data,
-    lambda data, _: b"# -*- coding: latin-1 -*-\n" + data.decode("utf-8", "replace").encode("latin-1", "replace"),
-    lambda data, _: b"# coding: cp1252\n# \xe4\xf6\n" + data.decode("utf-8", "replace").encode("cp1252", "replace"),
+    lambda data, _: (
+        b"# -*- coding: latin-1 -*-\n"
+        + data.decode("utf-8", "replace").encode("latin-1", "replace")
+    ),
+    lambda data, _: (
+        b"# coding: cp1252\n# \xe4\xf6\n"
+        + data.decode("utf-8", "replace").encode("cp1252", "replace")
+    ),
     lambda data, _: data.replace(b"    ", b"\t"),
     lambda data, _: data.rstrip(b"\n"),
     lambda data, _: data + b"\n   \n\t",
@@ -424,7 +491,9 @@ class _Splicer:
         return "\n".join([*head, *triggers, *self.block(self.chance.randrange(1, 5)), ""])
 
     def block(self, depth: int) -> list[str]:
-        return [line for _ in range(self.chance.randrange(1, 5)) for line in self.piece(depth)] or ["pass"]
+        return [line for _ in range(self.chance.randrange(1, 5)) for line in self.piece(depth)] or [
+            "pass"
+        ]
 
     def piece(self, depth: int) -> Iterator[str]:
         if depth > 0 and self.chance.random() < 0.7:
@@ -434,15 +503,30 @@ class _Splicer:
         if kind < 0.55:
             yield from self.statement().split("\n")
         elif kind < 0.75:
-            yield self.chance.choice(_FORMS).replace("@", self.expression(), 1).replace("@", self.expression())
+            yield (
+                self.chance.choice(_FORMS)
+                .replace("@", self.expression(), 1)
+                .replace("@", self.expression())
+            )
         elif kind < 0.9:
-            smalls = [line for line in (self.statement() for _ in range(4)) if "\n" not in line and "#" not in line]
+            smalls = [
+                line
+                for line in (self.statement() for _ in range(4))
+                if "\n" not in line and "#" not in line
+            ]
             yield "; ".join(smalls or ["pass"]) + self.chance.choice(("", ";"))
         else:
-            yield from self.statement().replace(" = ", " = \\\n    ", 1).replace(", ", ",  # c\n    ").split("\n")
+            yield from (
+                self.statement()
+                .replace(" = ", " = \\\n    ", 1)
+                .replace(", ", ",  # c\n    ")
+                .split("\n")
+            )
 
     def statement(self) -> str:
-        return self.chance.choice(self.chance.choice((*self.themes, self.chance.choice(self.stuff.statements))))
+        return self.chance.choice(
+            self.chance.choice((*self.themes, self.chance.choice(self.stuff.statements)))
+        )
 
     def expression(self) -> str:
         return self.chance.choice(self.stuff.expressions)
@@ -500,4 +584,8 @@ _OLD_HEADS = (
     ("def training_step(self, batch, batch_idx):",),
     ("if __name__ == '__main__':",),
 )
-_HEADS = (*_OLD_HEADS, ("def generic[T: torch.Tensor, *Ts, **P](x: T) -> T:",), ("class Box[T](nn.Module):",))
+_HEADS = (
+    *_OLD_HEADS,
+    ("def generic[T: torch.Tensor, *Ts, **P](x: T) -> T:",),
+    ("class Box[T](nn.Module):",),
+)

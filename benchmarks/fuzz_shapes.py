@@ -1,7 +1,9 @@
-"""Programs that try to make a safe fix unsafe: shapes that rules fix, surroundings for them, and observers.
+"""Programs that try to make a safe fix unsafe: shapes that rules fix, surroundings for them, and
+observers.
 
-A program is a number of choices, each drawn from the seed and the name of its site alone, so that one can be set back
-to the plain form (option 0) while all others stay. Every program prints what it can see of its results.
+A program is a number of choices, each drawn from the seed and the name of its site alone, so that
+one can be set back to the plain form (option 0) while all others stay. Every program prints what it
+can see of its results.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ INDENT = "    "
 
 
 class Choices:
-    """Draws options by the name of the place where they are used; those in `plain` take the first one."""
+    """Draws options by the name of the place where they are used; those in `plain` take the first
+    one."""
 
     def __init__(self, shape: str, seed: str, plain: frozenset[str] = frozenset()) -> None:
         self.shape, self.seed, self.plain = shape, f"{shape}:{seed}", plain
@@ -41,7 +44,8 @@ class Choices:
 
 @dataclass(slots=True)
 class Core:
-    """The statements of a shape: what goes before them in the module, they themselves, and what they bind.
+    """The statements of a shape: what goes before them in the module, they themselves, and what
+    they bind.
 
     In `lines` the comments ``#in`` and ``#end`` are places for observers.
     """
@@ -89,7 +93,8 @@ MODELS = [
     "model = nn.Linear(8, 3).to(device)",
     "model = nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 3)).to(device)",
     "model = nn.Linear(8, 3).double().to(device)",
-    "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.fc = nn.Linear(8, 3)\n"
+    "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.fc "
+    "= nn.Linear(8, 3)\n"
     "    def forward(self, x):\n        return self.fc(x) * 2\nmodel = Net().to(device)",
     "model = nn.Linear(8, 3, dtype=torch.bfloat16).to(device)",
     "from torch.nn import Linear\nmodel = Linear(8, 3).to(device)",
@@ -99,13 +104,18 @@ CRITERIA = [
     'criterion = nn.CrossEntropyLoss(reduction="sum")',
     "criterion = nn.functional.cross_entropy",
     "def criterion(out, y):\n    return nn.functional.cross_entropy(out, y)",
-    "class Loss(nn.Module):\n    def forward(self, out, y):\n        return nn.functional.cross_entropy(out, y).double()\n"
+    "class Loss(nn.Module):\n    def forward(self, out, y):\n        return "
+    "nn.functional.cross_entropy(out, y).double()\n"
     "criterion = Loss()",
-    "class Loss(nn.CrossEntropyLoss):\n    def __call__(self, out, y):\n        loss = super().__call__(out, y)\n"
+    "class Loss(nn.CrossEntropyLoss):\n    def __call__(self, out, y):\n        loss = "
+    "super().__call__(out, y)\n"
     "        return loss * 2\ncriterion = Loss()",
-    "class Value:\n    def __init__(self, t):\n        self.t = t\n    def backward(self):\n        self.t.backward()\n"
-    "    def item(self):\n        return self.t.item()\n    def __float__(self):\n        return self.t.item()\n"
-    "    def __add__(self, o):\n        return Value(self.t + getattr(o, 't', o))\n    __radd__ = __add__\n"
+    "class Value:\n    def __init__(self, t):\n        self.t = t\n    def backward(self):\n     "
+    "   self.t.backward()\n"
+    "    def item(self):\n        return self.t.item()\n    def __float__(self):\n        return "
+    "self.t.item()\n"
+    "    def __add__(self, o):\n        return Value(self.t + getattr(o, 't', o))\n    __radd__ "
+    "= __add__\n"
     "def criterion(out, y):\n    return Value(nn.functional.cross_entropy(out, y))",
     "criterion = nn.CrossEntropyLoss()\ncriterion.reduction = 'sum'",
 ]
@@ -114,7 +124,8 @@ LOADERS = [
     "from torch.utils.data import DataLoader, TensorDataset\n"
     "loader = DataLoader(TensorDataset(torch.randn(16, 8), torch.randint(3, (16,))), batch_size=4)",
     "from torch.utils.data import DataLoader, TensorDataset\n"
-    "loader = DataLoader(TensorDataset(torch.randn(16, 8), torch.randint(3, (16,))), batch_size=4, pin_memory=True)",
+    "loader = DataLoader(TensorDataset(torch.randn(16, 8), torch.randint(3, (16,))), "
+    "batch_size=4, pin_memory=True)",
     "loader = [(torch.randn(4, 8), torch.randint(3, (4,)))]",
     "loader = []",
     "loader = [(torch.randn(4, 8) * float('nan'), torch.randint(3, (4,))) for _ in range(3)]",
@@ -164,32 +175,91 @@ SHADOWING = 'float = repr\nint = repr\n\n\ndef list(v):\n    return ("my list", 
 SCOPES = {
     "function": "def run():\n    {body}\n    return {r}\n{r} = run()",
     "module": "{body}",
-    "method": "class Trainer:\n    def __init__(self):\n        self.{r} = None\n    def run(self):\n        {body}\n        return {r}\n{r} = Trainer().run()",
-    "closure": "def outer():\n    def run():\n        {body}\n        return {r}\n    return run\n{r} = outer()()",
-    "nested": "def outer():\n    def run():\n        {body}\n        return {r}\n    return run() if True else None\n{r} = outer()",
-    "async": "import asyncio\nasync def run():\n    {body}\n    await asyncio.sleep(0)\n    return {r}\n{r} = asyncio.run(run())",
+    "method": (
+        "class Trainer:\n    def __init__(self):\n        self.{r} = None\n    def "
+        "run(self):\n        {body}\n        return {r}\n{r} = Trainer().run()"
+    ),
+    "closure": (
+        "def outer():\n    def run():\n        {body}\n        return {r}\n    return "
+        "run\n{r} = outer()()"
+    ),
+    "nested": (
+        "def outer():\n    def run():\n        {body}\n        return {r}\n    return "
+        "run() if True else None\n{r} = outer()"
+    ),
+    "async": (
+        "import asyncio\nasync def run():\n    {body}\n    await asyncio.sleep(0)\n    "
+        "return {r}\n{r} = asyncio.run(run())"
+    ),
     "generator": "def run():\n    {body}\n    yield {r}\n{r} = next(run())",
     "class body": "class Space:\n    {body}\n{r} = Space.{r}",
-    "thread": "def run():\n    {body}\n    return {r}\nfound = []\nworker = threading.Thread(target=lambda: found.append(run()))\nworker.start(); worker.join()\n{r} = found[0] if found else None",
+    "thread": (
+        "def run():\n    {body}\n    return {r}\nfound = []\nworker = "
+        "threading.Thread(target=lambda: found.append(run()))\nworker.start(); "
+        "worker.join()\n{r} = found[0] if found else None"
+    ),
     "main block": "if __name__ == '__main__':\n    {body}",
     "shadowing parameter": "def run({parameter}):\n    {body}\n    return {r}\n{r} = run()",
-    "global names": "def run():\n    global {r}\n    {body}\ndef peek():\n    return show({r})\nrun()\nprint(peek())",
-    "nonlocal names": "def outer():\n    {r} = None\n    def run():\n        nonlocal {r}\n        {body}\n    def peek():\n        return show({r})\n    try:\n        run()\n    finally:\n        print(peek())\n    return {r}\n{r} = outer()",
+    "global names": (
+        "def run():\n    global {r}\n    {body}\ndef peek():\n    return "
+        "show({r})\nrun()\nprint(peek())"
+    ),
+    "nonlocal names": (
+        "def outer():\n    {r} = None\n    def run():\n        nonlocal {r}\n      "
+        "  {body}\n    def peek():\n        return show({r})\n    try:\n        "
+        "run()\n    finally:\n        print(peek())\n    return {r}\n{r} = outer()"
+    ),
     "helper": "def run():\n    {body}\n    return {r}\n#main\nfrom work import run\n{r} = run()",
-    "helper, all names": "def run():\n    {body}\n    return {r}\n#main\nfrom work import *\n{r} = run()",
-    "helper, as a module": "def run():\n    {body}\n    return {r}\n#main\nimport work\n{r} = work.run()",
-    "helper, while it is imported": "{body}\n#main\nimport work\n{r} = work.{r}\nprint(show(vars(work).get('{r}')))",
-    "decorated": "import functools\n{decorator}\ndef run():\n    {body}\n    return {r}\n{r} = run()",
-    "tried": "def run():\n    {body}\n    return {r}\ntry:\n    {r} = run()\nexcept BaseException as error:\n    print(type(error).__name__, str(error)[:80])\n    {r} = None",
-    "lambda": "def run():\n    {body}\n    return {r}\n{r} = (lambda go: go())(run)\nprint(run.__code__.co_argcount, run.__defaults__)",
+    "helper, all names": (
+        "def run():\n    {body}\n    return {r}\n#main\nfrom work import *\n{r} = run()"
+    ),
+    "helper, as a module": (
+        "def run():\n    {body}\n    return {r}\n#main\nimport work\n{r} = work.run()"
+    ),
+    "helper, while it is imported": (
+        "{body}\n#main\nimport work\n{r} = work.{r}\nprint(show(vars(work).get('{r}')))"
+    ),
+    "decorated": (
+        "import functools\n{decorator}\ndef run():\n    {body}\n    return {r}\n{r} = run()"
+    ),
+    "tried": (
+        "def run():\n    {body}\n    return {r}\ntry:\n    {r} = run()\nexcept "
+        "BaseException as error:\n    print(type(error).__name__, str(error)[:80])\n    {r} "
+        "= None"
+    ),
+    "lambda": (
+        "def run():\n    {body}\n    return {r}\n{r} = (lambda go: "
+        "go())(run)\nprint(run.__code__.co_argcount, run.__defaults__)"
+    ),
     "exec": "def run():\n    {body}\n    return {r}\nexec('{r} = run()')",
-    "static method": "class Trainer:\n    @staticmethod\n    def run():\n        {body}\n        return {r}\n{r} = Trainer.run()",
-    "class method": "class Trainer:\n    @classmethod\n    def run(cls):\n        {body}\n        return {r}\n{r} = Trainer.run()",
-    "property": "class Trainer:\n    @property\n    def run(self):\n        {body}\n        return {r}\n{r} = Trainer().run",
-    "call of an object": "class Trainer:\n    def __call__(self):\n        {body}\n        return {r}\n{r} = Trainer()()",
-    "context manager": "class Trainer:\n    def __enter__(self):\n        {body}\n        return {r}\n    def __exit__(self, *error):\n        return True\nwith Trainer() as {r}:\n    print(show({r}))",
-    "recursion": "def run(depth=1):\n    if depth:\n        return run(depth - 1)\n    {body}\n    return {r}\n{r} = run()",
-    "default argument": "def run():\n    {body}\n    return {r}\ndef use({r}=run()):\n    return {r}\n{r} = use()",
+    "static method": (
+        "class Trainer:\n    @staticmethod\n    def run():\n        {body}\n        "
+        "return {r}\n{r} = Trainer.run()"
+    ),
+    "class method": (
+        "class Trainer:\n    @classmethod\n    def run(cls):\n        {body}\n       "
+        " return {r}\n{r} = Trainer.run()"
+    ),
+    "property": (
+        "class Trainer:\n    @property\n    def run(self):\n        {body}\n        "
+        "return {r}\n{r} = Trainer().run"
+    ),
+    "call of an object": (
+        "class Trainer:\n    def __call__(self):\n        {body}\n        "
+        "return {r}\n{r} = Trainer()()"
+    ),
+    "context manager": (
+        "class Trainer:\n    def __enter__(self):\n        {body}\n        return "
+        "{r}\n    def __exit__(self, *error):\n        return True\nwith "
+        "Trainer() as {r}:\n    print(show({r}))"
+    ),
+    "recursion": (
+        "def run(depth=1):\n    if depth:\n        return run(depth - 1)\n    {body}\n  "
+        "  return {r}\n{r} = run()"
+    ),
+    "default argument": (
+        "def run():\n    {body}\n    return {r}\ndef use({r}=run()):\n    return {r}\n{r} = use()"
+    ),
 }
 """Where a shape stands; what is before #main goes to another file."""
 PARAMETERS = ["float=str", "int=str", "torch=torch", "np=None", "list=tuple", "device=device"]
@@ -205,7 +275,10 @@ DECORATORS = [
 ]
 BLOCKS = [
     "",
-    "try:\n{}\nexcept Exception as error:\n    print('caught', type(error).__name__, str(error)[:80])",
+    (
+        "try:\n{}\nexcept Exception as error:\n    print('caught', type(error).__name__, "
+        "str(error)[:80])"
+    ),
     "try:\n{}\nfinally:\n    print('finally', show(globals().get('total')))",
     "with Swallow():\n{}",
     "with contextlib.suppress(Exception):\n{}",
@@ -229,7 +302,10 @@ BLOCKS = [
     "with torch.random.fork_rng():\n{}",
     "with torch.autograd.set_detect_anomaly(False):\n{}",
     "outer = torch.autocast('cpu', dtype=torch.float16)\nwith outer:\n{}",
-    "outer = torch.autocast('cpu', dtype=torch.float16)\nouter.__enter__()\nif True:\n{}\nouter.__exit__(None, None, None)",
+    (
+        "outer = torch.autocast('cpu', dtype=torch.float16)\nouter.__enter__()\nif "
+        "True:\n{}\nouter.__exit__(None, None, None)"
+    ),
     "with entered():\n{}",
     "with torch.autograd.graph.save_on_cpu():\n{}",
 ]
@@ -291,7 +367,10 @@ ANY = [
     "print(len(str({v})))",
     "print({v} is {v}, {v} == {v})",
     "print(isinstance({v}, (int, float)), isinstance({v}, torch.Tensor))",
-    "buffer = io.BytesIO(); torch.save({v}, buffer); print(show(torch.load(io.BytesIO(buffer.getvalue()))))",
+    (
+        "buffer = io.BytesIO(); torch.save({v}, buffer); "
+        "print(show(torch.load(io.BytesIO(buffer.getvalue()))))"
+    ),
     "print(sorted(name for name in ('float', 'int', '{v}') if name in globals()))",
     "print(torch.get_rng_state().sum().item(), torch.initial_seed())",
     "other = {v}\nprint(show(other))",
@@ -308,12 +387,18 @@ BY_KIND = {
         "print(min({v}, 1), max({v}, 1), sum([{v}, 1]))",
         "{v} += 1\nprint(show({v}))",
         "print([0, 1][: min(2, int({v} or 0))])",
-        "match {v}:\n    case float():\n        print('float')\n    case int():\n        print('int')\n    case _:\n        print('else')",
+        (
+            "match {v}:\n    case float():\n        print('float')\n    case int():\n        "
+            "print('int')\n    case _:\n        print('else')"
+        ),
         "print({v}.is_integer() if isinstance({v}, float) else {v}.bit_length())",
         "print(torch.tensor({v}).dtype, show(torch.ones(2) * {v}))",
     ],
     "tensor": [
-        "print({v}.dtype, tuple({v}.shape), {v}.stride(), {v}.storage_offset(), {v}.is_contiguous())",
+        (
+            "print({v}.dtype, tuple({v}.shape), {v}.stride(), {v}.storage_offset(), "
+            "{v}.is_contiguous())"
+        ),
         "print({v}.requires_grad, {v}.is_leaf, {v}.grad_fn is None)",
         "print({v}.tolist())",
         "{v}.add_(1)\nprint(show({v}))",
@@ -380,14 +465,21 @@ CALLS = [
     "out = model(x)\nloss = criterion(out, y) / 2",
     "out = model(x)\nloss = loss_of_batch = criterion(out, y)",
     "out = model(x)\nloss = criterion(out, y).half().float()",
-    "out = model(x)\nloss = criterion(out, y)\nloss = loss + 0.1 * sum(p.square().sum() for p in model.parameters())",
+    (
+        "out = model(x)\nloss = criterion(out, y)\nloss = loss + 0.1 * sum(p.square().sum() for "
+        "p in "
+        "model.parameters())"
+    ),
 ]
 STEPS = [
     "optimizer.zero_grad()\nloss.backward()\noptimizer.step()",
     "optimizer.zero_grad()\nloss.backward(retain_graph=True)\noptimizer.step()",
     "optimizer.zero_grad(); loss.backward(); optimizer.step()",
     "loss.backward()\nif True:\n    optimizer.step()\n    optimizer.zero_grad()",
-    "optimizer.zero_grad()\nloss.backward()\nnn.utils.clip_grad_norm_(model.parameters(), 1.0)\noptimizer.step()",
+    (
+        "optimizer.zero_grad()\nloss.backward()\nnn.utils.clip_grad_norm_(model.parameters(), "
+        "1.0)\noptimizer.step()"
+    ),
 ]
 FAILURES = [
     "",
@@ -409,7 +501,9 @@ def training(c: Choices, start: str, use: str) -> list[str]:
     for part in (*body, first, use, "" if first else failure):
         lines += block(part) if part else []
     lines.append(INDENT + "#in")
-    lines += c.pick("loop else", ["", "else:\n    print('else')", "else:\n    seen.clear()"], 0.15).split("\n")
+    lines += c.pick(
+        "loop else", ["", "else:\n    print('else')", "else:\n    seen.clear()"], 0.15
+    ).split("\n")
     return [line for line in lines if line.strip()]
 
 
@@ -462,7 +556,9 @@ def running_value(c: Choices) -> Core:
         ],
         0.6,
     )
-    integers = "float(" not in read and ("argmax" in read or "sum" in read) and "out.sum" not in read
+    integers = (
+        "float(" not in read and ("argmax" in read or "sum" in read) and "out.sum" not in read
+    )
     zero = "0" if integers and name != "total" else "0.0"
     start = c.pick(
         "start",
@@ -665,13 +761,19 @@ def kept_graph(c: Choices) -> Core:
         f"sum({name}).backward()",
         f"{name}.backward(); print([p.grad for p in model.parameters()])",
         f"torch.save({name}, 'kept.pt'); print(show(torch.load('kept.pt', weights_only=False)))",
-        f"torch.save({{'l': {name}}}, 'kept.pt'); print(show(torch.load('kept.pt', weights_only=False)['l']))",
+        (
+            f"torch.save({{'l': {name}}}, 'kept.pt'); print(show(torch.load('kept.pt', "
+            "weights_only=False)['l']))"
+        ),
         f"print(show({name}))",
         f"print({name})",
         f"print(float({name}))",
         f"print(float({name}[-1]))",
         f"try:\n    print({name}.numpy())\nexcept RuntimeError as error:\n    print(error)",
-        f"try:\n    print(float({name}[0].numpy()))\nexcept RuntimeError as error:\n    print(error)",
+        (
+            f"try:\n    print(float({name}[0].numpy()))\nexcept RuntimeError as error:\n    "
+            "print(error)"
+        ),
         f"print(copy.deepcopy({name}))",
         f"plt.plot({name})",
         f"print(len({name}))",
@@ -729,11 +831,15 @@ def kept_graph(c: Choices) -> Core:
     ]
     numbers = f"[one.item() for one in {name}]" if kind == "tensors" else f"[float({name})]"
     total = c.pick(
-        "numbers", [numbers, f"[float(one) for one in {name}]", f"[len({name})]", f"[{name}.item()]", "[]"], 0.2
+        "numbers",
+        [numbers, f"[float(one) for one in {name}]", f"[len({name})]", f"[{name}.item()]", "[]"],
+        0.2,
     )
     last = c.pick("last", ["", *after], 0.5)
     lines = [*training(c, start, use), *last.split("\n"), f"total = {total}"]
-    return Core(head, [line for line in lines if line], {"total": "numbers"}, inside, binds_anywhere=False)
+    return Core(
+        head, [line for line in lines if line], {"total": "numbers"}, inside, binds_anywhere=False
+    )
 
 
 def collected_copies(c: Choices) -> Core:
@@ -929,16 +1035,56 @@ def batch_copies(c: Choices) -> Core:
     loader = c.pick(
         "source",
         [
-            "source = DataLoader(TensorDataset(torch.randn(16, 8), torch.randint(3, (16,))), batch_size=4, pin_memory=True)",
-            "source = DataLoader(TensorDataset(torch.randn(16, 8), torch.randint(3, (16,))), batch_size=4)",
-            "buffer = torch.randn(4, 8)\ndef batches():\n    for step in range(3):\n        buffer.fill_(step)\n        yield buffer, torch.randint(3, (4,))\nsource = batches()",
-            "class Own(torch.Tensor):\n    def to(self, d):\n        print('own to')\n        return torch.Tensor.to(self, d)\nsource = [(torch.randn(4, 8).as_subclass(Own), torch.randint(3, (4,))) for _ in range(3)]",
-            "class Box:\n    def __init__(self, t):\n        self.t = t\n    def to(self, d):\n        return self.t.to(d)\nsource = DataLoader([(torch.randn(8), 1)] * 4, batch_size=2, collate_fn=lambda b: (Box(torch.stack([i[0] for i in b])), torch.tensor([i[1] for i in b])))",
-            "class Reuse:\n    def __init__(self):\n        self.x = torch.zeros(4, 8)\n    def __call__(self, b):\n        self.x.copy_(torch.stack([i[0] for i in b]))\n        return self.x, torch.tensor([i[1] for i in b])\nsource = DataLoader([(torch.randn(8), i % 3) for i in range(16)], batch_size=4, collate_fn=Reuse(), pin_memory=True)",
+            (
+                "source = DataLoader(TensorDataset(torch.randn(16, 8), torch.randint(3, (16,))), "
+                "batch_size=4, pin_memory=True)"
+            ),
+            (
+                "source = DataLoader(TensorDataset(torch.randn(16, 8), torch.randint(3, (16,))), "
+                "batch_size=4)"
+            ),
+            (
+                "buffer = torch.randn(4, 8)\ndef batches():\n    for step in range(3):\n        "
+                "buffer.fill_(step)\n        yield buffer, torch.randint(3, (4,))\nsource = "
+                "batches()"
+            ),
+            (
+                "class Own(torch.Tensor):\n    def to(self, d):\n        print('own to')\n        "
+                "return torch.Tensor.to(self, d)\nsource = [(torch.randn(4, 8).as_subclass(Own), "
+                "torch.randint(3, (4,))) for _ in range(3)]"
+            ),
+            (
+                "class Box:\n    def __init__(self, t):\n        self.t = t\n    def to(self, "
+                "d):\n  "
+                "      return self.t.to(d)\nsource = DataLoader([(torch.randn(8), 1)] * 4, "
+                "batch_size=2, collate_fn=lambda b: (Box(torch.stack([i[0] for i in b])), "
+                "torch.tensor([i[1] for i in b])))"
+            ),
+            (
+                "class Reuse:\n    def __init__(self):\n        self.x = torch.zeros(4, 8)\n    "
+                "def "
+                "__call__(self, b):\n        self.x.copy_(torch.stack([i[0] for i in b]))\n        "
+                "return self.x, torch.tensor([i[1] for i in b])\nsource = "
+                "DataLoader([(torch.randn(8), i % 3) for i in range(16)], batch_size=4, "
+                "collate_fn=Reuse(), pin_memory=True)"
+            ),
             "source = [(torch.randn(4, 8), torch.randint(3, (4,))) for _ in range(3)]",
-            "pool = [torch.randn(4, 8) for _ in range(2)]\nsource = [(pool[i % 2], torch.randint(3, (4,))) for i in range(4)]",
-            "class Data(torch.utils.data.Dataset):\n    def __len__(self):\n        return 8\n    def __getitem__(self, i):\n        return torch.randn(8), i % 3\nsource = DataLoader(Data(), batch_size=4, pin_memory=True)",
-            "class Data(torch.utils.data.IterableDataset):\n    def __iter__(self):\n        for i in range(8):\n            yield torch.randn(8), i % 3\nsource = DataLoader(Data(), batch_size=4, pin_memory=True)",
+            (
+                "pool = [torch.randn(4, 8) for _ in range(2)]\nsource = [(pool[i % 2], "
+                "torch.randint(3, (4,))) for i in range(4)]"
+            ),
+            (
+                "class Data(torch.utils.data.Dataset):\n    def __len__(self):\n        return "
+                "8\n   "
+                " def __getitem__(self, i):\n        return torch.randn(8), i % 3\nsource = "
+                "DataLoader(Data(), batch_size=4, pin_memory=True)"
+            ),
+            (
+                "class Data(torch.utils.data.IterableDataset):\n    def __iter__(self):\n        "
+                "for "
+                "i in range(8):\n            yield torch.randn(8), i % 3\nsource = "
+                "DataLoader(Data(), batch_size=4, pin_memory=True)"
+            ),
         ],
         0.6,
     )
@@ -993,7 +1139,10 @@ EXPRESSIONS = [
     "t: torch.Tensor = {e}",
     "def make():\n    return {e}\nt = make()",
     "def make(a={e}):\n    return a\nt = make()",
-    "try:\n    t = {e}\nexcept Exception as error:\n    print('caught', type(error).__name__, str(error)[:90])\n    t = x",
+    (
+        "try:\n    t = {e}\nexcept Exception as error:\n    print('caught', type(error).__name__, "
+        "str(error)[:90])\n    t = x"
+    ),
     "with torch.inference_mode():\n    t = {e}",
     "with torch.no_grad():\n    t = {e}",
     "with DefaultDtype(torch.float64):\n    t = {e}",
@@ -1020,16 +1169,30 @@ AROUND_FORWARD = [
     "torch.set_default_device('cpu')",
     "device = None",
     "def zeros(*args, **named): return 'mine'",
-    "real = torch.zeros\ntorch.zeros = lambda *args, **named: print('patched', sorted(named)) or real(*args, **named)",
-    "real = torch.tensor\ntorch.tensor = lambda *args, **named: print('patched', sorted(named)) or real(*args, **named)",
+    (
+        "real = torch.zeros\ntorch.zeros = lambda *args, **named: print('patched', "
+        "sorted(named)) or "
+        "real(*args, **named)"
+    ),
+    (
+        "real = torch.tensor\ntorch.tensor = lambda *args, **named: print('patched', "
+        "sorted(named)) "
+        "or real(*args, **named)"
+    ),
     "float = str",
     "from shadowing import *",
-    "class Log(torch.overrides.TorchFunctionMode):\n    def __torch_function__(self, func, types, args=(), kwargs=None):\n        return func(*args, **(kwargs or {}))\nLog().__enter__()",
+    (
+        "class Log(torch.overrides.TorchFunctionMode):\n    def __torch_function__(self, func, "
+        "types, args=(), kwargs=None):\n        return func(*args, **(kwargs or "
+        "{}))\nLog().__enter__()"
+    ),
     "torch.set_default_tensor_type(torch.DoubleTensor)",
 ]
 
 
-def in_forward(c: Choices, expression: str, signature: str = "self, x, d=None, n=4, dt=None") -> Core:
+def in_forward(
+    c: Choices, expression: str, signature: str = "self, x, d=None, n=4, dt=None"
+) -> Core:
     """Return a module whose forward evaluates an expression, and calls of it."""
     lines = c.pick("statement", EXPRESSIONS, 0.5).format(e=expression).split("\n")
     returned = c.pick(
@@ -1046,7 +1209,9 @@ def in_forward(c: Choices, expression: str, signature: str = "self, x, d=None, n
         0.3,
     )
     observed = c.pick(
-        "observed", ["print(show(t))", "", *(one.format(v="t") for one in (*ANY, *BY_KIND["tensor"]))], 0.5
+        "observed",
+        ["print(show(t))", "", *(one.format(v="t") for one in (*ANY, *BY_KIND["tensor"]))],
+        0.5,
     )
     decorator = c.pick(
         "decorator",
@@ -1252,7 +1417,9 @@ def made_then_moved(c: Choices) -> Core:
         ],
         0.5,
     )
-    expression = c.pick("spelling", ["{e}", "({e})", "\\\n        {e}", "({e})"], 0.1).format(e=made + steps + move)
+    expression = c.pick("spelling", ["{e}", "({e})", "\\\n        {e}", "({e})"], 0.1).format(
+        e=made + steps + move
+    )
     return in_forward(c, expression)
 
 
@@ -1461,7 +1628,10 @@ def arrays(c: Choices) -> Core:
             "np.stack = None",
             "np.zeros = np.ones",
             "np.zeros = lambda *a, **k: [1.0, 2.0, 3.0]",
-            "class np:\n    zeros = ones = full = arange = staticmethod(lambda *a, **k: torch.ones(3).numpy())\n    float32, int64, int32 = 1, 2, 3",
+            (
+                "class np:\n    zeros = ones = full = arange = staticmethod(lambda *a, **k: "
+                "torch.ones(3).numpy())\n    float32, int64, int32 = 1, 2, 3"
+            ),
             "def stack(a): return None",
             "import numpy.ma as np",
             "np.full = lambda *a, **k: 3.0",
@@ -1489,7 +1659,11 @@ def arrays(c: Choices) -> Core:
     ]
     return Core(
         head,
-        [*lines, "#in", c.pick("change", ["", "a[0] = 9", "a += 1", "rows.clear()", "t[0] = 9"], 0.2) or "pass"],
+        [
+            *lines,
+            "#in",
+            c.pick("change", ["", "a[0] = 9", "a += 1", "rows.clear()", "t[0] = 9"], 0.2) or "pass",
+        ],
         {"t": "tensor"},
     )
 
@@ -1654,7 +1828,11 @@ def elements(c: Choices) -> Core:
         "consume",
         [
             "print(t if not hasattr(t, '__next__') else list(t))",
-            "print([one() if callable(one) else one for one in t] if hasattr(t, '__iter__') else t)",
+            (
+                "print([one() if callable(one) else one for one in t] if hasattr(t, '__iter__') "
+                "else "
+                "t)"
+            ),
             "print(type(t).__name__)",
             "print(next(iter(t), None))",
             "print(show(t))",
@@ -1664,7 +1842,15 @@ def elements(c: Choices) -> Core:
     head = ["names = ['left', 'right']", "seen = []", "t = None"]
     if "upd(" in read + form:
         written = c.pick("written", ["s = s.mul(2)", "s.add_(1)"], 1.0)
-        head += ["s = None", "", "", "def upd(v):", "    global s", f"    if s is not None: {written}", "    return v"]
+        head += [
+            "s = None",
+            "",
+            "",
+            "def upd(v):",
+            "    global s",
+            f"    if s is not None: {written}",
+            "    return v",
+        ]
     if "resize(" in change:
         head += ["", "", "def resize(t):", "    t.unsqueeze_(0)"]
     body = [f"s = {made}", change, *form.format(r=read).split("\n"), later, consume, "#in"]
@@ -1680,7 +1866,10 @@ def elements(c: Choices) -> Core:
     depth = 2 if "no_grad" in loop else 1
     lines = [*loop.split("\n"), *indented([line for line in body if line], depth)]
     return Core(
-        head, ["t = None", *lines], {"t": "numbers"}, ["print(show(s))", "s.add_(1)", "print(t)", "seen.append(t)"]
+        head,
+        ["t = None", *lines],
+        {"t": "numbers"},
+        ["print(show(s))", "s.add_(1)", "print(t)", "seen.append(t)"],
     )
 
 
@@ -1701,7 +1890,10 @@ def old_amp(c: Choices) -> Core:
             "from torch.{d}.amp.autocast_mode import autocast",
             "import torch.{d} as td",
             "from torch.cuda.amp import GradScaler\nfrom torch.{d}.amp import autocast",
-            "try:\n    from torch.{d}.amp import autocast\nexcept ImportError:\n    autocast = None",
+            (
+                "try:\n    from torch.{d}.amp import autocast\nexcept ImportError:\n    autocast = "
+                "None"
+            ),
             "if True:\n    from torch.{d}.amp import autocast",
         ],
         0.7,
@@ -1745,7 +1937,10 @@ def old_amp(c: Choices) -> Core:
         ],
         0.6,
     )
-    seen = f'print(model(x).dtype, torch.get_autocast_dtype("{device}"), torch.is_autocast_enabled("{device}"), torch.is_autocast_cache_enabled())'
+    seen = (
+        f'print(model(x).dtype, torch.get_autocast_dtype("{device}"), '
+        f'torch.is_autocast_enabled("{device}"), torch.is_autocast_cache_enabled())'
+    )
     use = c.pick(
         "use",
         [
@@ -1757,7 +1952,10 @@ def old_amp(c: Choices) -> Core:
             "with {n}({a}), torch.no_grad():\n    {s}",
             "with contextlib.ExitStack() as stack:\n    stack.enter_context({n}({a}))\n    {s}",
             "class Rec({n}):\n    pass\nwith Rec({a}):\n    {s}",
-            "context = {n}({a})\nprint(isinstance(context, {n}), isinstance(context, torch.autocast), type(context).__mro__[0].__name__)\nwith context:\n    {s}",
+            (
+                "context = {n}({a})\nprint(isinstance(context, {n}), isinstance(context, "
+                "torch.autocast), type(context).__mro__[0].__name__)\nwith context:\n    {s}"
+            ),
             "with {n}({a}):\n    {s}\n    with {n}({a}):\n        {s}",
             "context = functools.partial({n}, {a})\nwith context():\n    {s}",
             "make = {n}\nwith make({a}):\n    {s}",
@@ -1768,26 +1966,68 @@ def old_amp(c: Choices) -> Core:
             "print(show({n}({a}).device))\nwith {n}({a}):\n    {s}",
             "box = {{'c': {n}({a})}}\nwith box['c']:\n    {s}",
             "async def infer():\n    with {n}({a}):\n        {s}\nasyncio.run(infer())",
-            "def infer():\n    with {n}({a}):\n        yield 1\n        {s}\nfor _ in infer():\n    {s}",
+            (
+                "def infer():\n    with {n}({a}):\n        yield 1\n        {s}\nfor _ in "
+                "infer():\n "
+                "   {s}"
+            ),
             "with {n}({a}):\n    try:\n        {s}\n    finally:\n        print('left')",
             "print(type({n}({a})) is {n})",
-            "def infer():\n    with {n}({a}):\n        {s}\nwith torch.autocast('{d}', dtype=torch.float16, cache_enabled=False):\n    infer()",
-            "class Step:\n    context = {n}({a})\n    def run(self):\n        with self.context:\n            {s}\nStep().run()",
+            (
+                "def infer():\n    with {n}({a}):\n        {s}\nwith torch.autocast('{d}', "
+                "dtype=torch.float16, cache_enabled=False):\n    infer()"
+            ),
+            (
+                "class Step:\n    context = {n}({a})\n    def run(self):\n        with "
+                "self.context:\n            {s}\nStep().run()"
+            ),
             "lazy = lambda: {n}({a})\nwith lazy():\n    {s}",
             "torch.set_autocast_dtype('{d}', torch.float16)\nwith {n}({a}):\n    {s}",
             "torch.set_autocast_cache_enabled(False)\nwith {n}({a}):\n    {s}",
-            "setter = getattr(torch, 'set_' + 'autocast_dtype')\nsetter('{d}', torch.float16)\nwith {n}({a}):\n    {s}",
-            "import inspect\nprint(list(inspect.signature({n}).parameters))\nwith {n}({a}):\n    {s}",
-            "import pickle\nprint(type(pickle.loads(pickle.dumps({n}))).__name__)\nwith {n}({a}):\n    {s}",
+            (
+                "setter = getattr(torch, 'set_' + 'autocast_dtype')\nsetter('{d}', "
+                "torch.float16)\nwith {n}({a}):\n    {s}"
+            ),
+            (
+                "import inspect\nprint(list(inspect.signature({n}).parameters))\nwith "
+                "{n}({a}):\n    "
+                "{s}"
+            ),
+            (
+                "import pickle\nprint(type(pickle.loads(pickle.dumps({n}))).__name__)\nwith "
+                "{n}({a}):\n    {s}"
+            ),
             "print({n} is torch.{d}.amp.autocast)\nwith {n}({a}):\n    {s}",
             "@{n}({a})\n@torch.no_grad()\ndef infer(x):\n    {s}\ninfer(x)",
             "@torch.no_grad()\n@{n}({a})\ndef infer(x):\n    {s}\ninfer(x)",
-            "for _ in range(2):\n    with {n}({a}):\n        {s}\n        loss = model(x).float().sum()\n    loss.backward()\n    optimizer.step()",
-            "def train():\n    for x, y in loader:\n        with {n}({a}):\n            {s}\n            loss = criterion(model(x).float(), y)\n        loss.backward()\n        optimizer.step()\ntrain()",
-            "def train():\n    for x, y in loader:\n        with {n}({a}):\n            {s}\n            loss = criterion(model(x).float(), y)\n        loss.backward()\n        optimizer.step()\nwith torch.autocast('{d}', dtype=torch.float16):\n    train()",
-            "def train():\n    for x, y in loader:\n        with {n}({a}):\n            {s}\n            loss = criterion(model(x).float(), y)\n        loss.backward()\n        optimizer.step()\n@torch.autocast('{d}', dtype=torch.float16)\ndef main():\n    train()\nmain()",
+            (
+                "for _ in range(2):\n    with {n}({a}):\n        {s}\n        loss = "
+                "model(x).float().sum()\n    loss.backward()\n    optimizer.step()"
+            ),
+            (
+                "def train():\n    for x, y in loader:\n        with {n}({a}):\n            "
+                "{s}\n    "
+                "        loss = criterion(model(x).float(), y)\n        loss.backward()\n        "
+                "optimizer.step()\ntrain()"
+            ),
+            (
+                "def train():\n    for x, y in loader:\n        with {n}({a}):\n            "
+                "{s}\n    "
+                "        loss = criterion(model(x).float(), y)\n        loss.backward()\n        "
+                "optimizer.step()\nwith torch.autocast('{d}', dtype=torch.float16):\n    train()"
+            ),
+            (
+                "def train():\n    for x, y in loader:\n        with {n}({a}):\n            "
+                "{s}\n    "
+                "        loss = criterion(model(x).float(), y)\n        loss.backward()\n        "
+                "optimizer.step()\n@torch.autocast('{d}', dtype=torch.float16)\ndef main():\n    "
+                "train()\nmain()"
+            ),
             "GLOBAL = {n}({a})\nwith GLOBAL:\n    {s}",
-            "def infer(c: {n} = None):\n    with {n}({a}):\n        {s}\nprint(infer.__annotations__['c'] is torch.{d}.amp.autocast)\ninfer()",
+            (
+                "def infer(c: {n} = None):\n    with {n}({a}):\n        "
+                "{s}\nprint(infer.__annotations__['c'] is torch.{d}.amp.autocast)\ninfer()"
+            ),
         ],
         0.8,
     ).format(n=name, a=args, s=seen, d=device)
@@ -1796,15 +2036,35 @@ def old_amp(c: Choices) -> Core:
         [
             "",
             "scaler = torch.cuda.amp.GradScaler(enabled=False)\nprint(scaler.is_enabled())",
-            "scaler = torch.cuda.amp.GradScaler(1024.0, enabled=False)\nprint(scaler.get_scale(), isinstance(scaler, torch.cuda.amp.GradScaler))",
+            (
+                "scaler = torch.cuda.amp.GradScaler(1024.0, "
+                "enabled=False)\nprint(scaler.get_scale(), isinstance(scaler, "
+                "torch.cuda.amp.GradScaler))"
+            ),
             "scaler = torch.cuda.amp.GradScaler(enabled=False)\nprint(type(scaler).__module__)",
-            "scaler = torch.cuda.amp.GradScaler(enabled=False)\nprint(scaler.state_dict(), type(scaler) is torch.cuda.amp.GradScaler)",
-            "scaler = torch.cuda.amp.GradScaler(enabled=False)\nprint(scaler.__class__.__qualname__, pickle.dumps(scaler))",
+            (
+                "scaler = torch.cuda.amp.GradScaler(enabled=False)\nprint(scaler.state_dict(), "
+                "type(scaler) is torch.cuda.amp.GradScaler)"
+            ),
+            (
+                "scaler = "
+                "torch.cuda.amp.GradScaler(enabled=False)\nprint(scaler.__class__.__qualname__, "
+                "pickle.dumps(scaler))"
+            ),
             "scaler = torch.cuda.amp.GradScaler(enabled=False)\nprint(scaler)",
-            "def is_old(s):\n    return 'cuda' in type(s).__module__\nprint(is_old(torch.cuda.amp.GradScaler(enabled=False)))",
+            (
+                "def is_old(s):\n    return 'cuda' in "
+                "type(s).__module__\nprint(is_old(torch.cuda.amp.GradScaler(enabled=False)))"
+            ),
             "scaler = torch.cuda.amp.GradScaler(enabled=False)\nprint(repr(scaler).split(' ')[0])",
-            "scaler = torch.cuda.amp.GradScaler(init_scale=2.0, growth_factor=3.0, enabled=False)\nprint(vars(scaler))",
-            "scaler = torch.cuda.amp.GradScaler(enabled=False)\nscaler.step(optimizer)\nscaler.update()\nprint(scaler.scale(torch.ones(1)))",
+            (
+                "scaler = torch.cuda.amp.GradScaler(init_scale=2.0, growth_factor=3.0, "
+                "enabled=False)\nprint(vars(scaler))"
+            ),
+            (
+                "scaler = "
+                "torch.cuda.amp.GradScaler(enabled=False)\nscaler.step(optimizer)\nscaler.update()\nprint(scaler.scale(torch.ones(1)))"
+            ),
         ],
         0.3,
     )
@@ -1814,7 +2074,10 @@ def old_amp(c: Choices) -> Core:
             "",
             "print('autocast' in globals(), 'amp' in globals())",
             "print(sorted(n for n in globals() if 'cast' in n or n in ('amp', 'cpu')))",
-            "import sys\nprint(getattr(sys.modules['__main__'], 'autocast', None) is torch.{d}.amp.autocast)",
+            (
+                "import sys\nprint(getattr(sys.modules['__main__'], 'autocast', None) is "
+                "torch.{d}.amp.autocast)"
+            ),
             "import torch.{d}.amp\nprint(torch.{d}.amp.autocast is globals().get('autocast'))",
             "print(eval('{n}(enabled=False)').device)",
             "print({n}(enabled=False)._enabled)",
@@ -1823,7 +2086,10 @@ def old_amp(c: Choices) -> Core:
             "import shared\nwith shared.autocast(False):\n    print(model(x).dtype)",
             "import shared\nprint(shared.autocast is torch.{d}.amp.autocast)",
             "from shared import context\nwith context(True):\n    print(model(x).dtype)",
-            "import importlib\nwith getattr(importlib.import_module('shared'), 'autocast')(False):\n    print(model(x).dtype)",
+            (
+                "import importlib\nwith getattr(importlib.import_module('shared'), "
+                "'autocast')(False):\n    print(model(x).dtype)"
+            ),
             "exec('with {n}(False): print(model(x).dtype)')",
         ],
         0.4,
@@ -1836,7 +2102,12 @@ def old_amp(c: Choices) -> Core:
         "",
     ]
     lines = [*use.split("\n"), *scaler.split("\n"), *extra.split("\n"), "total = 1"]
-    return Core([line for line in head if line is not None], [line for line in lines if line], {"total": "number"}, [])
+    return Core(
+        [line for line in head if line is not None],
+        [line for line in lines if line],
+        {"total": "number"},
+        [],
+    )
 
 
 def logged(c: Choices) -> Core:
@@ -1847,8 +2118,16 @@ def logged(c: Choices) -> Core:
             "import lightning.pytorch as pl",
             "import pytorch_lightning as pl",
             "from lightning.pytorch import LightningModule",
-            "import lightning.pytorch as pl\nclass Base(pl.LightningModule):\n    def log(self, name, value, **options):\n        print('own log', show(value))\n        super().log(name, value)",
-            "import lightning.pytorch as pl\nclass Mixin:\n    def log(self, name, value, **options):\n        print('mixin', type(value).__name__)",
+            (
+                "import lightning.pytorch as pl\nclass Base(pl.LightningModule):\n    def "
+                "log(self, "
+                "name, value, **options):\n        print('own log', show(value))\n        "
+                "super().log(name, value)"
+            ),
+            (
+                "import lightning.pytorch as pl\nclass Mixin:\n    def log(self, name, value, "
+                "**options):\n        print('mixin', type(value).__name__)"
+            ),
         ],
         0.4,
     )
@@ -1875,7 +2154,10 @@ def logged(c: Choices) -> Core:
             "loss = (self.net(x).argmax(1) == y).float().mean()",
             "loss = nn.functional.cross_entropy(self.net(x), y) * 1e38",
             "loss = nn.functional.cross_entropy(self.net(x).double(), y)",
-            "loss = nn.functional.cross_entropy(self.net(x), y)\nloss = loss if index else loss.double()",
+            (
+                "loss = nn.functional.cross_entropy(self.net(x), y)\nloss = loss if index else "
+                "loss.double()"
+            ),
             "loss = nn.CrossEntropyLoss()(self.net(x), y)",
             "loss = nn.functional.cross_entropy(self.net(x), y).view(1)",
         ],
@@ -1921,7 +2203,10 @@ def logged(c: Choices) -> Core:
             "self.net = nn.Linear(8, 3).double()",
             "self.net = nn.Linear(8, 3, dtype=torch.bfloat16)",
             "self.net = nn.Linear(8, 3)\nself.double()",
-            "self.net = nn.Linear(8, 3)\nself.log = lambda name, value, **options: print('replaced', show(value))",
+            (
+                "self.net = nn.Linear(8, 3)\nself.log = lambda name, value, **options: "
+                "print('replaced', show(value))"
+            ),
         ],
         0.35,
     )
@@ -1976,7 +2261,8 @@ def logged(c: Choices) -> Core:
 
 
 def pinned_then_moved(c: Choices) -> Core:
-    """Pinning on the way to the device (TL108), and an asynchronous copy back that is read (TL109)."""
+    """Pinning on the way to the device (TL108), and an asynchronous copy back that is read
+    (TL109)."""
     back = c.shape == "TL109"
     which = c.pick(
         "which",
@@ -2009,15 +2295,24 @@ def pinned_then_moved(c: Choices) -> Core:
             "seen.append(out.detach().to('cpu', non_blocking=True).numpy().sum())",
             "back = out.detach().to('cpu', non_blocking=True)\nseen.append(back.sum().item())",
             "print(out.detach().to('cpu', non_blocking=True) + 1)",
-            "back = out.detach().to(device='cpu', non_blocking=True)\nback.add_(1)\nprint(back, out)",
-            "back = model(x).detach().to('cpu', torch.float64, non_blocking=True)\nprint(back.sum().item())",
+            (
+                "back = out.detach().to(device='cpu', "
+                "non_blocking=True)\nback.add_(1)\nprint(back, "
+                "out)"
+            ),
+            (
+                "back = model(x).detach().to('cpu', torch.float64, "
+                "non_blocking=True)\nprint(back.sum().item())"
+            ),
             "print(out.to('cpu', non_blocking=True).sum())",
             "back = out.detach().to('cpu', non_blocking=True, copy=True)\nprint(back + 1)",
             "back = box(out).to('cpu', non_blocking=True)\nprint(back + 1)",
         ],
         0.6,
     )
-    change = c.pick("change", ["", "x.zero_()", "buffer.zero_()", "out.zero_()", "buffer += 1"], 0.3)
+    change = c.pick(
+        "change", ["", "x.zero_()", "buffer.zero_()", "out.zero_()", "buffer += 1"], 0.3
+    )
     head = [
         "seen = []",
         "buffer = torch.zeros(4, 8)",
@@ -2081,9 +2376,16 @@ def placed(c: Choices, core: Core, lines: list[str]) -> tuple[list[str], dict[st
     name = next(iter(core.results))
     places = [place for place in SCOPES if place != "module" or core.binds_anywhere]
     scope = SCOPES[c.pick("place", places, 0.6)]
-    scope = scope.replace("{parameter}", c.pick("parameter", PARAMETERS) if "{parameter}" in scope else "")
-    scope = scope.replace("{decorator}", c.pick("decorator of the scope", DECORATORS) if "{decorator}" in scope else "")
-    bodies = {f"{INDENT * depth}{{body}}": "\n".join(indented(lines, depth)) for depth in (3, 2, 1, 0)}
+    scope = scope.replace(
+        "{parameter}", c.pick("parameter", PARAMETERS) if "{parameter}" in scope else ""
+    )
+    scope = scope.replace(
+        "{decorator}",
+        c.pick("decorator of the scope", DECORATORS) if "{decorator}" in scope else "",
+    )
+    bodies = {
+        f"{INDENT * depth}{{body}}": "\n".join(indented(lines, depth)) for depth in (3, 2, 1, 0)
+    }
     for hole, body in bodies.items():
         scope = scope.replace(hole, body)
     work, found, main = scope.rpartition("#main\n")
@@ -2101,7 +2403,11 @@ def framed(c: Choices, lines: list[str], site: str) -> list[str]:
     return frame.replace("{{}}" if deeper else "{}", body).split("\n")
 
 
-SHARED = "from torch.{d}.amp import autocast\nimport torch\n\n\ndef context(on):\n    return autocast(on)\n\n\ndef infer(model, x):\n    with autocast(False):\n        print(model(x).dtype, torch.get_autocast_dtype('{d}'))\n"
+SHARED = (
+    "from torch.{d}.amp import autocast\nimport torch\n\n\ndef context(on):\n    return "
+    "autocast(on)\n\n\ndef infer(model, x):\n    with autocast(False):\n        "
+    "print(model(x).dtype, torch.get_autocast_dtype('{d}'))\n"
+)
 
 
 def make(shape: str, seed: str, plain: frozenset[str] = frozenset()) -> Made:
@@ -2145,7 +2451,8 @@ def make(shape: str, seed: str, plain: frozenset[str] = frozenset()) -> Made:
     setup_text = "\n".join(setup)
     if files:
         files = {
-            file: [setup_text, "\n".join(core.head), "" if late else shadow, *body] for file, body in files.items()
+            file: [setup_text, "\n".join(core.head), "" if late else shadow, *body]
+            for file, body in files.items()
         }
         text = [
             TORCH[0],
@@ -2158,8 +2465,18 @@ def make(shape: str, seed: str, plain: frozenset[str] = frozenset()) -> Made:
             *end,
         ]
     else:
-        text = [setup_text, "" if late else shadow, *core.head, *module, shadow if late else "", *end]
-    written = {"main.py": _written(text, c), **{file: _written(body, c) for file, body in files.items()}}
+        text = [
+            setup_text,
+            "" if late else shadow,
+            *core.head,
+            *module,
+            shadow if late else "",
+            *end,
+        ]
+    written = {
+        "main.py": _written(text, c),
+        **{file: _written(body, c) for file, body in files.items()},
+    }
     whole = "".join(written.values())
     if "shadowing" in whole:
         written["shadowing.py"] = SHADOWING
@@ -2176,6 +2493,9 @@ def _written(lines: Sequence[str], c: Choices) -> str:
     text = re.sub(r"\n{3,}", "\n\n\n", text).strip("\n") + "\n"
     if c.words.get("torch") == TORCH[1]:
         rows = text.split("\n")
-        rows = [row if re.match(r"\s*(import|from) ", row) else re.sub(r"\btorch\.", "th.", row) for row in rows]
+        rows = [
+            row if re.match(r"\s*(import|from) ", row) else re.sub(r"\btorch\.", "th.", row)
+            for row in rows
+        ]
         text = "\n".join(rows)
     return text

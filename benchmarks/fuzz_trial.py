@@ -1,7 +1,7 @@
 """What must hold of any file whatever: the invariants that ``fuzz.py`` and the tests check.
 
-`trial` runs inside a worker in the place of the engine's `analyse`; each invariant that does not hold is a note of
-kind FAILED that starts with `BROKEN`.
+`trial` runs inside a worker in the place of the engine's `analyse`; each invariant that does not
+hold is a note of kind FAILED that starts with `BROKEN`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def trial(job: Job) -> FileReport:
     elif not failures(fixed) and fixed.findings != checked.findings:
         broken.append("a fix run that changes nothing finds something else")
     if changed is not (fixed.applied > 0):
-        broken.append(f"{fixed.applied} fixes applied, but the text is {'changed' if changed else 'the same'}")
+        broken.append(
+            f"{fixed.applied} fixes applied, but the text is {'changed' if changed else 'the same'}"
+        )
     if time.process_time() - start > SLOW:
         broken.append(TOO_SLOW)
     notes = dict.fromkeys((*checked.notes, *fixed.notes))
@@ -86,7 +88,11 @@ def _places(findings: tuple[Finding, ...], text: str) -> Iterator[str]:
                 yield f"{found.code} points outside the text"
             continue
         inside = all(_is_place(place, index) for place in (found.start, found.end))
-        if not inside or found.start > found.end or not 1 <= found.statement <= found.statement_end <= len(index):
+        if (
+            not inside
+            or found.start > found.end
+            or not 1 <= found.statement <= found.statement_end <= len(index)
+        ):
             yield f"{found.code} points outside the text"
         at = 0
         for edit in found.fix.edits if found.fix is not None else ():
@@ -115,13 +121,20 @@ def _document(document: Document) -> Iterator[str]:
 def _moved(job: Job, checked: FileReport) -> Iterator[str]:
     """Yield where the same file one line further down gives other findings."""
     document = job.document
-    if document.encoding != "utf-8" or any(found.code == INVALID_SYNTAX for found in checked.findings):
+    if document.encoding != "utf-8" or any(
+        found.code == INVALID_SYNTAX for found in checked.findings
+    ):
         return
     text = _SHIFT + document.text
     lower = replace(document, text=text, data=text.encode("utf-8", "surrogatepass"))
     there = analyse_job(replace(job, document=lower, fix=""))
-    ours = Counter((f.code, f.start.row + 1, f.start.column, f.fingerprint, f.severity) for f in checked.findings)
-    theirs = Counter((f.code, f.start.row, f.start.column, f.fingerprint, f.severity) for f in there.findings)
+    ours = Counter(
+        (f.code, f.start.row + 1, f.start.column, f.fingerprint, f.severity)
+        for f in checked.findings
+    )
+    theirs = Counter(
+        (f.code, f.start.row, f.start.column, f.fingerprint, f.severity) for f in there.findings
+    )
     for code in sorted({key[0] for key in (ours - theirs) + (theirs - ours)}):
         yield f"{code}: not the same findings one line further down"
 
@@ -137,7 +150,11 @@ def _after(job: Job, fixed: FileReport) -> Iterator[str]:
     try:
         data = encode(document, after)
         written = decode(data, document.path, document.filename)
-        if (written.text, written.encoding, written.bom) != (after, document.encoding, document.bom):
+        if (written.text, written.encoding, written.bom) != (
+            after,
+            document.encoding,
+            document.bom,
+        ):
             yield "the fixed text is not what its bytes say"
     except SourceError:
         yield "the fixed text cannot be written in the file's encoding"
@@ -157,8 +174,11 @@ def _after(job: Job, fixed: FileReport) -> Iterator[str]:
 
 
 def _applied_codes(fixed: FileReport, again: FileReport) -> set[str]:
-    """Return the codes of the findings that the first fix run left and the second has not any more."""
-    left = Counter(found.code for found in fixed.findings) - Counter(found.code for found in again.findings)
+    """Return the codes of the findings that the first fix run left and the second has not any
+    more."""
+    left = Counter(found.code for found in fixed.findings) - Counter(
+        found.code for found in again.findings
+    )
     return set(left)
 
 
@@ -186,7 +206,9 @@ def _untouched(old: ast.Module, before: str, new: ast.Module, after: str) -> Ite
     lines = [ours.line(row) for row in range(1, len(ours) + 1)]
     others = [theirs.line(row) for row in range(1, len(theirs) + 1)]
     same: dict[int, int] = {}
-    for tag, start, end, at, _ in difflib.SequenceMatcher(None, lines, others, autojunk=False).get_opcodes():
+    for tag, start, end, at, _ in difflib.SequenceMatcher(
+        None, lines, others, autojunk=False
+    ).get_opcodes():
         if tag == "equal":
             same.update((start + k + 1, at + k + 1) for k in range(end - start))
     there = dict(_statements(new))
@@ -200,7 +222,8 @@ def _untouched(old: ast.Module, before: str, new: ast.Module, after: str) -> Ite
 
 
 def _statements(tree: ast.AST) -> list[tuple[tuple[int, int, int], str]]:
-    """Return first and last row of each statement, of a block's the header's, its number there, and its dump."""
+    """Return first and last row of each statement, of a block's the header's, its number there, and
+    its dump."""
     out = []
     seen: Counter[tuple[int, int]] = Counter()
     for node in ast.walk(tree):
@@ -211,8 +234,14 @@ def _statements(tree: ast.AST) -> list[tuple[tuple[int, int, int], str]]:
             if isinstance(getattr(header, field, None), list):
                 setattr(header, field, [])
         whole = header.__dict__ == node.__dict__
-        nodes = [each for each in ast.walk(header) if hasattr(each, "lineno") and (whole or each is not header)]
-        rows = [row for each in nodes for row in (each.lineno, getattr(each, "end_lineno", each.lineno))]
+        nodes = [
+            each
+            for each in ast.walk(header)
+            if hasattr(each, "lineno") and (whole or each is not header)
+        ]
+        rows = [
+            row for each in nodes for row in (each.lineno, getattr(each, "end_lineno", each.lineno))
+        ]
         first = min([*rows, getattr(node, "lineno", min(rows, default=1))])
         span = (first, max([*rows, first]))
         out.append(((*span, seen[span]), ast.dump(header)))

@@ -2,13 +2,16 @@
 
     python benchmarks/ledger_vs_cuda.py [--out FOLDER] [--only NAME ...]
 
-Runs the programs of ``tests/verify/ledger_cases.py`` and its training script twice, each time in a process of its own:
-under the ledger, and on the GPU under ``torch.cuda.set_sync_debug_mode("warn")`` with the profiler's memory copies.
-Compares the syncs of every line, and the bytes and staged copies of the whole program. Writes
-``ledger-vs-cuda-<gpu>-<date>.json`` with the GPU's name and the versions. Without a GPU it ends with one line, exit 4.
+Runs the programs of ``tests/verify/ledger_cases.py`` and its training script twice, each time in a
+process of its own: under the ledger, and on the GPU under
+``torch.cuda.set_sync_debug_mode("warn")`` with the profiler's memory copies. Compares the syncs of
+every line, and the bytes and staged copies of the whole program. Writes
+``ledger-vs-cuda-<gpu>-<date>.json`` with the GPU's name and the versions. Without a GPU it ends
+with one line, exit 4.
 
-What the debug mode does not see is not compared: waits that the program asks for (``torch.cuda.synchronize``), and
-copies into pageable memory with ``non_blocking=True``. Copies that the GPU's first use makes are kept out by a warm-up.
+What the debug mode does not see is not compared: waits that the program asks for
+(``torch.cuda.synchronize``), and copies into pageable memory with ``non_blocking=True``. Copies
+that the GPU's first use makes are kept out by a warm-up.
 """
 
 from __future__ import annotations
@@ -25,7 +28,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-UNSEEN = frozenset({"copy to pageable memory", "torch.cuda.synchronize", "Event.synchronize", "Stream.synchronize"})
+UNSEEN = frozenset(
+    {"copy to pageable memory", "torch.cuda.synchronize", "Event.synchronize", "Stream.synchronize"}
+)
 """Causes of syncs that the debug mode does not report."""
 
 _RUN = """
@@ -53,7 +58,8 @@ print(json.dumps(recorder.summary(1)))
 
 
 def measure(text: str, how: str) -> dict[str, Any]:
-    """Run a program below the ledger ("ledger") or on the GPU ("cuda"); return the summary of its one step."""
+    """Run a program below the ledger ("ledger") or on the GPU ("cuda"); return the summary of its
+    one step."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "case.py"
         path.write_text(text, encoding="utf-8")
@@ -74,7 +80,8 @@ def _syncs(summary: dict[str, Any]) -> dict[int, int]:
 
 
 def compare(name: str, predicted: dict[str, Any], observed: dict[str, Any]) -> dict[str, Any]:
-    """Put a program's two summaries side by side; "agrees" where every line and every total is the same."""
+    """Put a program's two summaries side by side; "agrees" where every line and every total is the
+    same."""
     gap = predicted.get("unavailable") or observed.get("unavailable")
     if gap:
         return {"name": name, "agrees": False, "unavailable": gap, "syncs": {}, "bytes": {}}
@@ -84,15 +91,20 @@ def compare(name: str, predicted: dict[str, Any], observed: dict[str, Any]) -> d
         for line in sorted({*ours, *theirs})
     }
     totals = {
-        key: {"predicted": predicted[key], "observed": observed[key]} for key in ("h2d_bytes", "d2h_bytes", "staged")
+        key: {"predicted": predicted[key], "observed": observed[key]}
+        for key in ("h2d_bytes", "d2h_bytes", "staged")
     }
-    agrees = all(pair["predicted"] == pair["observed"] for pair in (*syncs.values(), *totals.values()))
+    agrees = all(
+        pair["predicted"] == pair["observed"] for pair in (*syncs.values(), *totals.values())
+    )
     return {"name": name, "agrees": agrees, "unavailable": "", "syncs": syncs, "bytes": totals}
 
 
 def main() -> int:
     """Measure, print and keep."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
     parser.add_argument("--only", nargs="*", default=[], help="names of programs")
     args = parser.parse_args()
@@ -125,7 +137,9 @@ def main() -> int:
         "programs": results,
     }
     slug = re.sub(r"[^a-z0-9]+", "-", gpu.lower()).strip("-")
-    (args.out / f"ledger-vs-cuda-{slug}-{date}.json").write_text(json.dumps(content, indent=1) + "\n")
+    (args.out / f"ledger-vs-cuda-{slug}-{date}.json").write_text(
+        json.dumps(content, indent=1) + "\n"
+    )
     return 0
 
 

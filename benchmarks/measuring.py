@@ -1,4 +1,5 @@
-"""Whole processes measured: CPU, wall, peak memory, exit code and output; and targets beside what was measured."""
+"""Whole processes measured: CPU, wall, peak memory, exit code and output; and targets beside what
+was measured."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ with open(sys.argv[1], "wb") as out, open(sys.argv[2], "wb") as err:
     done = subprocess.run(sys.argv[3:], stdin=subprocess.DEVNULL, stdout=out, stderr=err)
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(json.dumps([time.monotonic() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, done.returncode]))
-"""
+"""  # noqa: E501
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,8 @@ class Row:
         figures = f"{low:.3g}/{middle:.3g}/{high:.3g}"
         verdict = "met" if self.met else "MISSED"
         head = (
-            f"{self.part:10} {self.what:52} {self.sign} {self.limit:<5g} {figures:>20}  n={len(self.values)}  {verdict}"
+            f"{self.part:10} {self.what:52} {self.sign} {self.limit:<5g} {figures:>20}  "
+            f"n={len(self.values)}  {verdict}"
         )
         return f"{head}  {self.detail}".rstrip()
 
@@ -95,7 +97,9 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.environment = {key: value for key, value in os.environ.items() if key not in {"CI", "FORCE_COLOR"}}
+        self.environment = {
+            key: value for key, value in os.environ.items() if key not in {"CI", "FORCE_COLOR"}
+        }
         self.environment.pop("PYTHONDONTWRITEBYTECODE", None)
         self.environment["PYTHONPYCACHEPREFIX"] = str(folder / "compiled")
         self.digests: dict[tuple[str, ...], str] = {}
@@ -104,12 +108,15 @@ class Bench:
         """Run a command below a fresh parent, so that the usage of its children is its own.
 
         Raises:
-            SystemExit: another exit code than `exits`, or another output than the same command gave before.
+            SystemExit: another exit code than `exits`, or another output than the same command gave
+                before.
         """
         words = tuple(map(str, command))
         out, err = self.folder / "out", self.folder / "err"
         measuring = [sys.executable, "-I", "-S", "-c", _MEASURE, str(out), str(err), *words]
-        done = subprocess.run(measuring, capture_output=True, text=True, check=True, env=self.environment)
+        done = subprocess.run(
+            measuring, capture_output=True, text=True, check=True, env=self.environment
+        )
         wall, cpu, peak, code = json.loads(done.stdout)
         data = out.read_bytes()
         run = Run(wall, cpu, peak, code, data.count(b"\n"), hashlib.sha256(data).hexdigest()[:16])
@@ -131,7 +138,10 @@ def environment(versions: dict[str, str]) -> dict[str, Any]:
     model = platform.processor() or platform.machine()
     if Path("/proc/cpuinfo").exists():
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
+        model = next(
+            (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
+            model,
+        )
     return {
         "date": datetime.datetime.now(tz=datetime.timezone.utc).isoformat(timespec="minutes"),
         "machine": f"{model}, {os.cpu_count()} cores, {platform.system()}",

@@ -2,13 +2,14 @@
 
     python benchmarks/mutate_guards.py [CODE ...] [--keep NAME]
 
-A guard is a part of an ``and`` or ``or``, the condition of an ``if`` that returns, continues or raises, a ``not``, or a
-filter of a comprehension. Each is replaced by what lets everything through (True beside ``and``, False beside ``or``,
-False as such a condition), alone, and the rule's checks run over its own manual, its fixture, its corner cases and the
-seeds. The guard has a witness if a finding appears, disappears or moves, if a fix changes its edits or safety, or if a
-check crashes: each of these fails ``tests/test_rules.py``, ``tests/test_fixtures.py``, ``tests/test_corner_cases.py``
-or ``tests/test_fixes_run.py``. Needs torchlint's source tree. Prints the guards without a witness; with --keep, writes
-``benchmarks/results/NAME.json``.
+A guard is a part of an ``and`` or ``or``, the condition of an ``if`` that returns, continues or
+raises, a ``not``, or a filter of a comprehension. Each is replaced by what lets everything through
+(True beside ``and``, False beside ``or``, False as such a condition), alone, and the rule's checks
+run over its own manual, its fixture, its corner cases and the seeds. The guard has a witness if a
+finding appears, disappears or moves, if a fix changes its edits or safety, or if a check crashes:
+each of these fails ``tests/test_rules.py``, ``tests/test_fixtures.py``,
+``tests/test_corner_cases.py`` or ``tests/test_fixes_run.py``. Needs torchlint's source tree. Prints
+the guards without a witness; with --keep, writes ``benchmarks/results/NAME.json``.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ LEAVING = (ast.Return, ast.Continue, ast.Raise, ast.Break)
 
 
 class Disable(ast.NodeTransformer):
-    """Replaces the guard with the number `wanted`, counted in the order of the walk; counts the rest."""
+    """Replaces the guard with the number `wanted`, counted in the order of the walk; counts the
+    rest."""
 
     def __init__(self, wanted: int) -> None:
         self.wanted = wanted
@@ -71,13 +73,19 @@ class Disable(ast.NodeTransformer):
     def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
         """Filter nothing out."""
         self.generic_visit(node)
-        node.ifs = [self._guard(test, True) if not isinstance(test, ast.BoolOp) else test for test in node.ifs]
+        node.ifs = [
+            self._guard(test, True) if not isinstance(test, ast.BoolOp) else test
+            for test in node.ifs
+        ]
         return node
 
 
 def load(tree: ast.Module, info: RuleInfo) -> Rule:
     """Return the rule of a (changed) rule file."""
-    space: dict[str, object] = {"__name__": info.module, "__doc__": ast.get_docstring(tree, clean=False)}
+    space: dict[str, object] = {
+        "__name__": info.module,
+        "__doc__": ast.get_docstring(tree, clean=False),
+    }
     exec(compile(ast.fix_missing_locations(tree), info.path, "exec"), space)  # noqa: S102
     rule = space["rule"]
     assert isinstance(rule, Rule)
@@ -99,7 +107,8 @@ def examples(info: RuleInfo) -> Iterator[tuple[str, str]]:
 
 
 def outcome(rule: Rule, module: Module) -> list[tuple[object, ...]] | str:
-    """Return what the checks of a rule yield on a module, in comparable form; the error of one that crashes."""
+    """Return what the checks of a rule yield on a module, in comparable form; the error of one that
+    crashes."""
     found: list[tuple[object, ...]] = []
     try:
         for node_type, check in rule.checks:
@@ -107,10 +116,17 @@ def outcome(rule: Rule, module: Module) -> list[tuple[object, ...]] | str:
                 for hit in check(node, module):
                     fix = hit.fix
                     edits = (
-                        [(type(e).__name__, id(getattr(e, "node", None)), _code(e)) for e in fix.edits] if fix else []
+                        [
+                            (type(e).__name__, id(getattr(e, "node", None)), _code(e))
+                            for e in fix.edits
+                        ]
+                        if fix
+                        else []
                     )
                     safety = fix.safety.value if fix else ""
-                    found.append((id(hit.node), hit.severity and hit.severity.value, safety, tuple(edits)))
+                    found.append(
+                        (id(hit.node), hit.severity and hit.severity.value, safety, tuple(edits))
+                    )
     except Exception as error:  # a guard that keeps a check from crashing has a witness
         return type(error).__name__
     return found
@@ -118,14 +134,21 @@ def outcome(rule: Rule, module: Module) -> list[tuple[object, ...]] | str:
 
 def _code(edit: object) -> str:
     new = getattr(edit, "new", None)
-    return cst.Module([]).code_for_node(new) if isinstance(new, cst.CSTNode) else str(getattr(edit, "code", ""))
+    return (
+        cst.Module([]).code_for_node(new)
+        if isinstance(new, cst.CSTNode)
+        else str(getattr(edit, "code", ""))
+    )
 
 
 def survivors(info: RuleInfo) -> tuple[int, list[dict[str, object]]]:
     """Return how many guards a rule file has, and those that no example would miss."""
     source = Path(info.path).read_text(encoding="utf-8")
     tree = ast.parse(source)
-    modules = [Module(cst.parse_module(text), text, "src/train.py", Outside()) for _, text in examples(info)]
+    modules = [
+        Module(cst.parse_module(text), text, "src/train.py", Outside())
+        for _, text in examples(info)
+    ]
     original = load(copy.deepcopy(tree), info)
     expected = [outcome(original, module) for module in modules]
     total = 0
@@ -138,14 +161,18 @@ def survivors(info: RuleInfo) -> tuple[int, list[dict[str, object]]]:
             return total, out
         total += 1
         rule = load(mutant, info)
-        if all(outcome(rule, module) == want for module, want in zip(modules, expected, strict=True)):
+        if all(
+            outcome(rule, module) == want for module, want in zip(modules, expected, strict=True)
+        ):
             line, code = change.described
             out.append({"code": info.code, "line": line, "guard": code})
 
 
 def main() -> None:
     """Mutate, print, keep."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("codes", nargs="*")
     parser.add_argument("--keep", metavar="NAME")
     args = parser.parse_args()
@@ -156,7 +183,9 @@ def main() -> None:
         count, missed = survivors(info)
         guards += count
         left.extend(missed)
-        print(f"{info.code} {info.name}: {count} guards, {len(missed)} without a witness", flush=True)
+        print(
+            f"{info.code} {info.name}: {count} guards, {len(missed)} without a witness", flush=True
+        )
         for each in missed:
             print(f"    line {each['line']}: {each['guard']}")
     print(f"{guards} guards, {len(left)} without a witness")

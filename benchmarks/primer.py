@@ -1,14 +1,16 @@
-"""Runs torchlint over millions of lines of real code, and compares two such runs finding by finding.
+"""Runs torchlint over millions of lines of real code, and compares two such runs finding by
+finding.
 
     python benchmarks/primer.py run FOLDER... [--keep FILE] [--jobs N] [--result NAME]
     python benchmarks/primer.py diff OLD NEW [--show N]
 
-Each folder inside a FOLDER is a package, checked by itself with the default rules and no configuration; loose
-files of a FOLDER are one more. A package that was met before with the same Python files is left out. For each are
-kept: files, lines, wall and CPU seconds, exit code, files not analysed with the reason, findings per rule. With
---keep the findings themselves are written to FILE (gzip where it ends in ``.gz``) as [path, code, line, fingerprint],
-which ``diff`` reads: it says per rule what NEW has that OLD lacks, and the other way round. With --result the
-counts go to ``benchmarks/results/NAME.json``. Exit code 1 where torchlint crashed, or where the runs differ.
+Each folder inside a FOLDER is a package, checked by itself with the default rules and no
+configuration; loose files of a FOLDER are one more. A package that was met before with the same
+Python files is left out. For each are kept: files, lines, wall and CPU seconds, exit code, files
+not analysed with the reason, findings per rule. With --keep the findings themselves are written to
+FILE (gzip where it ends in ``.gz``) as [path, code, line, fingerprint], which ``diff`` reads: it
+says per rule what NEW has that OLD lacks, and the other way round. With --result the counts go to
+``benchmarks/results/NAME.json``. Exit code 1 where torchlint crashed, or where the runs differ.
 """
 
 from __future__ import annotations
@@ -77,26 +79,51 @@ def digest(base: Path, files: list[Path]) -> tuple[str, int]:
     for path in files:
         data = path.read_bytes()
         lines += data.count(b"\n")
-        seen.update(f"{path.relative_to(base).as_posix()}\0{len(data)}\0".encode("utf-8", "surrogateescape"))
+        seen.update(
+            f"{path.relative_to(base).as_posix()}\0{len(data)}\0".encode("utf-8", "surrogateescape")
+        )
         seen.update(data)
     return seen.hexdigest(), lines
 
 
-def torchlint(paths: list[Path], jobs: int, timeout: float) -> tuple[subprocess.CompletedProcess[bytes], float, float]:
-    """Check `paths`; return the finished process with wall and CPU seconds, its workers' included."""
-    command = [sys.executable, "-m", "torchlint", "check", "--isolated", "--output-format", "json", "--quiet"]
-    command += ["--no-cache"] * has_cache() + ["--jobs", str(jobs), "--timeout", f"{timeout:g}", "--", *map(str, paths)]
+def torchlint(
+    paths: list[Path], jobs: int, timeout: float
+) -> tuple[subprocess.CompletedProcess[bytes], float, float]:
+    """Check `paths`; return the finished process with wall and CPU seconds, its workers'
+    included."""
+    command = [
+        sys.executable,
+        "-m",
+        "torchlint",
+        "check",
+        "--isolated",
+        "--output-format",
+        "json",
+        "--quiet",
+    ]
+    command += ["--no-cache"] * has_cache() + [
+        "--jobs",
+        str(jobs),
+        "--timeout",
+        f"{timeout:g}",
+        "--",
+        *map(str, paths),
+    ]
     before, start = os.times(), time.perf_counter()
     done = subprocess.run(command, capture_output=True, check=False)
     wall, after = time.perf_counter() - start, os.times()
-    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    cpu = (
+        after.children_user + after.children_system - before.children_user - before.children_system
+    )
     return done, wall, cpu
 
 
 @functools.cache
 def has_cache() -> bool:
     """Say whether this torchlint has a cache, which must not answer here."""
-    help_page = subprocess.run([sys.executable, "-m", "torchlint", "check", "--help"], capture_output=True, check=True)
+    help_page = subprocess.run(
+        [sys.executable, "-m", "torchlint", "check", "--help"], capture_output=True, check=True
+    )
     return b"--no-cache" in help_page.stdout
 
 
@@ -129,7 +156,12 @@ def check(target: Target, lines: int, jobs: int, timeout: float = TIMEOUT) -> Pa
 
 
 def _entry(entry: dict[str, Any], base: Path) -> list[Any]:
-    return [_inside(entry["filename"], base), entry["code"], entry["location"]["row"], entry["fingerprint"]]
+    return [
+        _inside(entry["filename"], base),
+        entry["code"],
+        entry["location"]["row"],
+        entry["fingerprint"],
+    ]
 
 
 def _inside(filename: str, base: Path) -> str:
@@ -154,11 +186,14 @@ def run(folders: list[Path], jobs: int, timeout: float = TIMEOUT) -> dict[str, A
 def told(package: Package) -> Iterator[str]:
     """Yield the lines that say how a package went."""
     yield (
-        f"{package['name']}: {package['files']} files, {package['lines']} lines, {package['cpu_s']} CPU s, "
+        f"{package['name']}: {package['files']} files, {package['lines']} lines, "
+        f"{package['cpu_s']} CPU s, "
         f"exit {package['exit']}, {sum(package['rules'].values())} findings, "
         f"{len(package['not_analysed'])} not analysed"
     )
-    yield from (f"  {severity}: {path}: {message}" for path, severity, message in package["not_analysed"])
+    yield from (
+        f"  {severity}: {path}: {message}" for path, severity, message in package["not_analysed"]
+    )
     if package["crash"]:
         yield package["crash"]
 
@@ -187,10 +222,12 @@ def summary(done: list[Package]) -> dict[str, Any]:
 
 
 def difference(old: dict[str, Any], new: dict[str, Any]) -> Difference:
-    """Return per rule the findings that only `new` has and those that only `old` has, as ``package/path:line``.
+    """Return per rule the findings that only `new` has and those that only `old` has, as
+    ``package/path:line``.
 
-    Findings are told apart by fingerprint, so one that only moved to another line is none. What could not be
-    analysed, or crashed, counts as a rule of that name. Only packages that both have are compared.
+    Findings are told apart by fingerprint, so one that only moved to another line is none. What
+    could not be analysed, or crashed, counts as a rule of that name. Only packages that both have
+    are compared.
     """
     shared = set(names(old)) & set(names(new))
     ours, theirs = _identities(old, shared), _identities(new, shared)
@@ -218,7 +255,9 @@ def _identities(kept: dict[str, Any], shared: set[str]) -> dict[tuple[str, ...],
             key = (code, name, path, fingerprint or str(line))
             found.setdefault(key, []).append(f"{name}/{path}:{line}")
         for path, _, message in package["not_analysed"]:
-            found.setdefault((NOT_ANALYSED, name, path, message), []).append(f"{name}/{path}: {message}")
+            found.setdefault((NOT_ANALYSED, name, path, message), []).append(
+                f"{name}/{path}: {message}"
+            )
         if package["crash"]:
             found.setdefault(("crash", name), []).append(name)
     return found
@@ -247,20 +286,32 @@ def read(path: Path) -> dict[str, Any]:
 
 def arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     runner = commands.add_parser("run", help="check packages")
     runner.add_argument("folders", nargs="+", type=lambda text: Path(text).resolve())
     runner.add_argument("--keep", type=Path, metavar="FILE", help="write all findings to FILE")
-    runner.add_argument("--result", metavar="NAME", help="write the counts to benchmarks/results/NAME.json")
-    runner.add_argument("--jobs", type=int, default=1, metavar="N", help="worker processes (default: 1)")
     runner.add_argument(
-        "--timeout", type=float, default=TIMEOUT, metavar="N", help="seconds for one file (default: 30)"
+        "--result", metavar="NAME", help="write the counts to benchmarks/results/NAME.json"
+    )
+    runner.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="worker processes (default: 1)"
+    )
+    runner.add_argument(
+        "--timeout",
+        type=float,
+        default=TIMEOUT,
+        metavar="N",
+        help="seconds for one file (default: 30)",
     )
     differ = commands.add_parser("diff", help="compare two kept runs")
     differ.add_argument("old", type=Path)
     differ.add_argument("new", type=Path)
-    differ.add_argument("--show", type=int, default=SHOWN, metavar="N", help="places per rule (default: 20)")
+    differ.add_argument(
+        "--show", type=int, default=SHOWN, metavar="N", help="places per rule (default: 20)"
+    )
     return parser.parse_args()
 
 

@@ -2,11 +2,12 @@
 
     python benchmarks/review.py FINDINGS.json CORPUS [--keep NAME]
 
-FINDINGS.json is the output of ``torchlint check --isolated --output-format json`` on CORPUS. The verdicts are those of
-``benchmarks/devset_review.jsonl``: path, line, code, verdict (right, wrong or arguable), reason, by whom, and of which
-sample. A ``reader`` had no part in the rule and read findings drawn at random, before the last repairs; an ``author``
-read what the new rule found. Prints, for each rule, findings per 100,000 lines and the verdicts; a rule with five
-verdicts by readers or more, and under 85 % right, is marked.
+FINDINGS.json is the output of ``torchlint check --isolated --output-format json`` on CORPUS. The
+verdicts are those of ``benchmarks/devset_review.jsonl``: path, line, code, verdict (right, wrong or
+arguable), reason, by whom, and of which sample. A ``reader`` had no part in the rule and read
+findings drawn at random, before the last repairs; an ``author`` read what the new rule found.
+Prints, for each rule, findings per 100,000 lines and the verdicts; a rule with five verdicts by
+readers or more, and under 85 % right, is marked.
 """
 
 from __future__ import annotations
@@ -27,26 +28,38 @@ def lines_of(corpus: Path) -> int:
 
 def main() -> None:
     """Count, print and keep."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("findings", type=Path)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("--keep", metavar="NAME", help="write benchmarks/results/NAME.json")
     args = parser.parse_args()
     lines = lines_of(args.corpus)
-    found = collections.Counter(each["code"] for each in json.loads(args.findings.read_text(encoding="utf-8")))
-    verdicts: dict[tuple[str, str], collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    found = collections.Counter(
+        each["code"] for each in json.loads(args.findings.read_text(encoding="utf-8"))
+    )
+    verdicts: dict[tuple[str, str], collections.Counter[str]] = collections.defaultdict(
+        collections.Counter
+    )
     for row in map(json.loads, REVIEWS.read_text(encoding="utf-8").splitlines()):
         verdicts[row["code"], row["by"]][row["verdict"]] += 1
     rows = []
     for code in sorted({*found, *(code for code, _ in verdicts)}):
-        row: dict[str, object] = {"code": code, "per_100k_lines": round(found[code] * 100_000 / lines, 2)}
+        row: dict[str, object] = {
+            "code": code,
+            "per_100k_lines": round(found[code] * 100_000 / lines, 2),
+        }
         for by in ("reader", "author"):
             counts = verdicts[code, by]
             row[by] = dict(counts) if counts else None
         reader = verdicts[code, "reader"]
         low = reader.total() >= 5 and reader["right"] < 0.85 * reader.total()
         rows.append({**row, "under_85_percent": low})
-        print(f"{code:15} {row['per_100k_lines']:>6}  reader {row['reader']}  author {row['author']}{'  LOW' * low}")
+        print(
+            f"{code:15} {row['per_100k_lines']:>6}  reader {row['reader']}  author "
+            f"{row['author']}{'  LOW' * low}"
+        )
     if args.keep:
         kept = {
             "date": datetime.datetime.now(tz=datetime.timezone.utc).date().isoformat(),

@@ -1,11 +1,12 @@
-"""Measures the examples of the rules' pages, and keeps the results where the pages are printed from.
+"""Measures the examples of the rules' pages, and keeps the results where the pages are printed
+from.
 
     python benchmarks/rules.py [--python PATH] [--device auto|cpu|cuda] [--pairs N] [TL603 ...]
 
-Writes ``torchlint/manual/measured.json``: rule code -> one entry per kind of device, so that a run on a CPU leaves what
-a GPU has measured; an interval's infinite end, and whatever was not measured, is null. When all rules were measured,
-also ``benchmarks/results/rules-DEVICE-DATE.json``: the whole report of `torchlint verify rules --output-format json`.
-Run it on a machine that does nothing else.
+Writes ``torchlint/manual/measured.json``: rule code -> one entry per kind of device, so that a run
+on a CPU leaves what a GPU has measured; an interval's infinite end, and whatever was not measured,
+is null. When all rules were measured, also ``benchmarks/results/rules-DEVICE-DATE.json``: the whole
+report of `torchlint verify rules --output-format json`. Run it on a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ _PAIRED = ("syncs", "h2d_bytes", "d2h_bytes", "staged")
 
 def main() -> int:
     """Measure, keep, and print the table; the exit code is 1 where a fix breaks its promise."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("codes", nargs="*")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
@@ -40,13 +43,20 @@ def main() -> int:
     write(report, MEASURED)
     if not given.codes:
         device = (report.machine.device_name or report.machine.device).replace(" ", "-").lower()
-        (RESULTS / f"rules-{device}-{report.date}.json").write_text(json_report.render(report), encoding="utf-8")
+        (RESULTS / f"rules-{device}-{report.date}.json").write_text(
+            json_report.render(report), encoding="utf-8"
+        )
     print(text.render(report))
-    return 1 if any(each.equality is not None and not each.equality.ok for each in report.variants) else 0
+    return (
+        1
+        if any(each.equality is not None and not each.equality.ok for each in report.variants)
+        else 0
+    )
 
 
 def write(report: Report, path: Path) -> None:
-    """Put a report's results into `path`; entries of other devices and of rules that did not run stay.
+    """Put a report's results into `path`; entries of other devices and of rules that did not run
+    stay.
 
     Args:
         report: of mode "rules".
@@ -59,7 +69,9 @@ def write(report: Report, path: Path) -> None:
     known = _read(path)
     for variant in report.variants:
         code = variant.id.removeprefix("rule:")
-        others = [entry for entry in known.get(code, []) if entry.get("device") != report.machine.device]
+        others = [
+            entry for entry in known.get(code, []) if entry.get("device") != report.machine.device
+        ]
         entries = [*others, *([entry(variant, report)] if _says_something(variant) else [])]
         known[code] = sorted(entries, key=lambda one: str(one.get("device")))
     kept = {code: entries for code, entries in sorted(known.items()) if entries}
@@ -96,8 +108,11 @@ def entry(variant: VariantResult, report: Report) -> dict[str, Any]:
 
 
 def _says_something(variant: VariantResult) -> bool:
-    """Say whether the examples ran: else (a package is absent, they fail) there is nothing to keep."""
-    return variant.status is Status.OK and (variant.equality is not None or variant.speed.ratio is not None)
+    """Say whether the examples ran: else (a package is absent, they fail) there is nothing to
+    keep."""
+    return variant.status is Status.OK and (
+        variant.equality is not None or variant.speed.ratio is not None
+    )
 
 
 def _counts(counts: Counts | None) -> dict[str, Any] | None:
@@ -112,7 +127,8 @@ def _counts(counts: Counts | None) -> dict[str, Any] | None:
 
 
 def _rounded(value: float | None) -> float | None:
-    """Return a number with five significant digits: more would be the noise of one machine, and churn in the file."""
+    """Return a number with five significant digits: more would be the noise of one machine, and
+    churn in the file."""
     if value is None or not math.isfinite(value):
         return None
     return float(f"{value:.5g}")
@@ -120,7 +136,9 @@ def _rounded(value: float | None) -> float | None:
 
 def _read(path: Path) -> dict[str, list[dict[str, Any]]]:
     data = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    if not isinstance(data, dict) or not all(isinstance(entries, list) for entries in data.values()):
+    if not isinstance(data, dict) or not all(
+        isinstance(entries, list) for entries in data.values()
+    ):
         raise ValueError(f"{path}: not a file of measurements; remove it to begin anew")
     return data
 

@@ -2,10 +2,11 @@
 
     python benchmarks/scaling.py [--shape SHAPE] [--largest LINES] [--keep NAME]
 
-Each size is analysed in a process of its own, with all default rules and no limit on size, three times; the least CPU
-time counts. The file repeats a training loop, a module, a loss and helpers under other names; ``--shape calls`` lets
-each unit call the one before, ``--shape branches`` makes one function of so many branches. Prints CPU seconds, the
-ratio to the size before (2.0 is linear), and the peak memory; with --keep, writes ``benchmarks/results/NAME.json``.
+Each size is analysed in a process of its own, with all default rules and no limit on size, three
+times; the least CPU time counts. The file repeats a training loop, a module, a loss and helpers
+under other names; ``--shape calls`` lets each unit call the one before, ``--shape branches`` makes
+one function of so many branches. Prints CPU seconds, the ratio to the size before (2.0 is linear),
+and the peak memory; with --keep, writes ``benchmarks/results/NAME.json``.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ ROOT = Path(__file__).parent.parent
 SHAPES = ("units", "calls", "branches")
 SMALLEST = 1_000
 HEAD = (
-    "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nfrom torch.utils.data import DataLoader\n\n"
+    "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nfrom "
+    "torch.utils.data import DataLoader\n\n"
 )
 UNIT = """
 class Net{n}(nn.Module):
@@ -79,7 +81,10 @@ def train_{n}(dataset, device, epochs):
 def source(lines: int, shape: str) -> str:
     """Return a file of about so many lines."""
     if shape == "branches":
-        rows = (f"    {'if' if n == 0 else 'elif'} x.sum() > {n}:\n        x = x + {n}.0\n" for n in range(lines // 2))
+        rows = (
+            f"    {'if' if n == 0 else 'elif'} x.sum() > {n}:\n        x = x + {n}.0\n"
+            for n in range(lines // 2)
+        )
         return f"{HEAD}def forward(x):\n{''.join(rows)}    return x\n"
     size = UNIT.count("\n")
     units = []
@@ -90,7 +95,8 @@ def source(lines: int, shape: str) -> str:
 
 
 def analysed(lines: int, shape: str) -> None:
-    """Analyse one file in this process, and print its CPU seconds, peak memory and findings as JSON."""
+    """Analyse one file in this process, and print its CPU seconds, peak memory and findings as
+    JSON."""
     sys.path.insert(0, str(ROOT))
     from torchlint.catalog.rules import load_catalog
     from torchlint.engine.job import Job
@@ -104,16 +110,24 @@ def analysed(lines: int, shape: str) -> None:
     times = []
     for _ in range(3):
         began = time.process_time()
-        report = _on_large_stack(analyse_job, Job(decode(text.encode(), "", "big.py"), "big.py", codes))
+        report = _on_large_stack(
+            analyse_job, Job(decode(text.encode(), "", "big.py"), "big.py", codes)
+        )
         times.append(time.process_time() - began)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     notes = [note.message for note in report.notes]
-    result = {"lines": text.count("\n"), "cpu_s": times, "peak_mib": peak, "findings": len(report.findings)}
+    result = {
+        "lines": text.count("\n"),
+        "cpu_s": times,
+        "peak_mib": peak,
+        "findings": len(report.findings),
+    }
     print(json.dumps({**result, "notes": notes}))
 
 
 def measure(lines: int, shape: str) -> dict[str, Any]:
-    """Analyse one file in a process of its own; return lines, CPU seconds, peak memory, findings and notes."""
+    """Analyse one file in a process of its own; return lines, CPU seconds, peak memory, findings
+    and notes."""
     command = [sys.executable, __file__, "--one", str(lines), "--shape", shape]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     row: dict[str, Any] = json.loads(done.stdout)
@@ -130,7 +144,9 @@ def sizes(largest: int) -> list[int]:
 
 def main() -> None:
     """Run all sizes and print the ratios."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--shape", choices=SHAPES, default="units")
     parser.add_argument("--largest", type=int, default=64_000)
     parser.add_argument("--keep", metavar="NAME")

@@ -1,13 +1,15 @@
-"""How long an editor waits for ``torchlint server`` after a change, beside bare `libcst.parse_module` of the same text.
+"""How long an editor waits for ``torchlint server`` after a change, beside bare
+`libcst.parse_module` of the same text.
 
     python benchmarks/server.py FILE ... [--rounds N] [--keep NAME]
 
-FILE is real code of about 2,000 lines. For each round one line is put in at the file's middle, between two definitions,
-and the time from the message to the diagnostics of that version is taken, less the pause that the server makes after
-each change (`torchlint.lsp.analyses.PAUSE`). Right after it, the same text is parsed here. The CPU time of the server
-with its workers is taken too (Linux): on a machine with other work it says more than the clock. The server is an
-installed one, warm after two changes that do not count, with the default rules and the project's files on disk.
---keep writes ``benchmarks/results/NAME.json``.
+FILE is real code of about 2,000 lines. For each round one line is put in at the file's middle,
+between two definitions, and the time from the message to the diagnostics of that version is taken,
+less the pause that the server makes after each change (`torchlint.lsp.analyses.PAUSE`). Right after
+it, the same text is parsed here. The CPU time of the server with its workers is taken too (Linux):
+on a machine with other work it says more than the clock. The server is an installed one, warm after
+two changes that do not count, with the default rules and the project's files on disk. --keep writes
+``benchmarks/results/NAME.json``.
 """
 
 from __future__ import annotations
@@ -74,8 +76,11 @@ class Client:
         raise SystemExit(f"the server ended with {self.process.wait()}")
 
     def cpu(self) -> float:
-        """Return the CPU seconds that the server and its workers have used, in steps of a clock tick."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        """Return the CPU seconds that the server and its workers have used, in steps of a clock
+        tick."""
+        children = (
+            Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        )
         fields = [
             Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
             for process in (str(self.process.pid), *children)
@@ -90,10 +95,13 @@ class Client:
 
 
 def middle(text: str) -> int:
-    """Return the 0-based line of the first definition at the margin, below an empty line, behind a text's middle."""
+    """Return the 0-based line of the first definition at the margin, below an empty line, behind a
+    text's middle."""
     lines = text.split("\n")
     free = (
-        at for at in range(len(lines) // 2, len(lines)) if not lines[at - 1] and re.match(r"(?:def|class)\b", lines[at])
+        at
+        for at in range(len(lines) // 2, len(lines))
+        if not lines[at - 1] and re.match(r"(?:def|class)\b", lines[at])
     )
     return next(free, len(lines) - 1)
 
@@ -121,7 +129,9 @@ def measured(path: Path, rounds: int) -> tuple[tuple[Row, Row], dict[str, list[f
         shown = client.shown(number)
         wait, work = time.perf_counter() - start - PAUSE, client.cpu() - before
         if len(shown) != len(found):
-            raise SystemExit(f"{path}: {len(found)} findings before, {len(shown)} after {number} changes")
+            raise SystemExit(
+                f"{path}: {len(found)} findings before, {len(shown)} after {number} changes"
+            )
         start, busy = time.perf_counter(), time.process_time()
         libcst.parse_module("\n".join(lines))
         parse, parsing = time.perf_counter() - start, time.process_time() - busy
@@ -132,21 +142,38 @@ def measured(path: Path, rounds: int) -> tuple[tuple[Row, Row], dict[str, list[f
             bare["bare_cpu"].append(parsing)
     client.stop()
     name = f"{path.name}, {text.count(chr(10))} lines"
-    wall = Row("server", f"{name}: s after the pause", "<=", LIMIT, tuple(waits), _beside(waits, bare["bare_wall"]))
+    wall = Row(
+        "server",
+        f"{name}: s after the pause",
+        "<=",
+        LIMIT,
+        tuple(waits),
+        _beside(waits, bare["bare_wall"]),
+    )
     cpu = Row(
-        "server", f"{name}: CPU s of all its processes", "<=", LIMIT, tuple(used), _beside(used, bare["bare_cpu"])
+        "server",
+        f"{name}: CPU s of all its processes",
+        "<=",
+        LIMIT,
+        tuple(used),
+        _beside(used, bare["bare_cpu"]),
     )
     return (wall, cpu), bare
 
 
 def _beside(values: list[float], parses: list[float]) -> str:
     ratio = statistics.median(value / parse for value, parse in zip(values, parses, strict=True))
-    return f"bare parse {min(parses):.3f}/{statistics.median(parses):.3f}/{max(parses):.3f}, {ratio:.2f} times that"
+    return (
+        f"bare parse {min(parses):.3f}/{statistics.median(parses):.3f}/{max(parses):.3f}, "
+        f"{ratio:.2f} times that"
+    )
 
 
 def main() -> None:
     """Measure, print and keep."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--keep", metavar="NAME")
@@ -160,7 +187,10 @@ def main() -> None:
             rows.append({**row.as_json(), **bare})
     if given.keep:
         after = environment({})["load"]
-        keep(given.keep, {**before, "load_after": after, "nice": os.nice(0), "pause": PAUSE, "rows": rows})
+        keep(
+            given.keep,
+            {**before, "load_after": after, "nice": os.nice(0), "pause": PAUSE, "rows": rows},
+        )
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
     python benchmarks/speed.py CORPUS [--peers VENV] [--only PART ...] [--packages NAME ...]
                                [--torchfix-lines N] [--rounds N] [--keep NAME]
 
-CORPUS is a folder of unpacked packages (``NAME-VERSION/``). VENV is an environment that holds TorchFix and flake8: they
-need another libcst than ours. The parts:
+CORPUS is a folder of unpacked packages (``NAME-VERSION/``). VENV is an environment that holds
+TorchFix and flake8: they need another libcst than ours. The parts:
 
     cold           CPU s per 100,000 lines, and beside reading and bare `libcst.parse_module` of the same files
     peers          the same beside TorchFix, and flake8 with TorchFix, on whole packages of --torchfix-lines in all
@@ -15,11 +15,11 @@ need another libcst than ours. The parts:
     scaling        one file from 1,000 to 64,000 lines (scaling.py)
     outputs        the same bytes from -j 1, -j 2, a cold and a warm cache
 
-Each command is a whole process. The commands of a pair run one after the other (A B A B …), and the ratio is taken
-within the round; each row gives min/median/max, and is met where the median is. Exit codes are checked, and that a
-command prints the same each time. The default rules are on. Modules are compiled before, as an installation does it.
---keep writes ``benchmarks/results/NAME.json``.
-"""
+Each command is a whole process. The commands of a pair run one after the other (A B A B …), and the
+ratio is taken within the round; each row gives min/median/max, and is met where the median is. Exit
+codes are checked, and that a command prints the same each time. The default rules are on. Modules
+are compiled before, as an installation does it. --keep writes ``benchmarks/results/NAME.json``.
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -39,7 +39,15 @@ OWN = Path(sys.executable).parent
 CHECK: Command = (OWN / "torchlint", "check", "--isolated", "--output-format", "concise")
 COLD: Command = (*CHECK, "--no-cache", "-j", "1")
 FOUND = (0, 1)
-PACKAGES = ("recbole", "simpletransformers", "stable-baselines3", "flair", "pykeen", "ultralytics", "timm")
+PACKAGES = (
+    "recbole",
+    "simpletransformers",
+    "stable-baselines3",
+    "flair",
+    "pykeen",
+    "ultralytics",
+    "timm",
+)
 """About 390,000 lines: training programs, model collections and tools, by many hands."""
 MEDIUM = "timm"
 """One package of about 100,000 lines."""
@@ -102,9 +110,14 @@ class Plan:
     torchfix_lines: int
     rounds: int
 
-    def rounds_of(self, *commands: Command, n: int = 0, exits: tuple[int, ...] = FOUND) -> list[list[Run]]:
+    def rounds_of(
+        self, *commands: Command, n: int = 0, exits: tuple[int, ...] = FOUND
+    ) -> list[list[Run]]:
         """Run the commands one after the other, that `n` times; return the runs of each round."""
-        return [[self.bench.run(command, exits) for command in commands] for _ in range(n or self.rounds)]
+        return [
+            [self.bench.run(command, exits) for command in commands]
+            for _ in range(n or self.rounds)
+        ]
 
 
 def code_of(bench: Bench, *roots: Path) -> Code:
@@ -173,14 +186,25 @@ def two_processes(plan: Plan) -> Iterator[Row]:
 
 
 def warm(plan: Plan) -> Iterator[Row]:
-    """Measure with all results in the cache, beside ruff; one rule of ruff's, as it keeps only clean files."""
-    packages = sorted(path for path in plan.corpus.iterdir() if path.is_dir() and not path.name.startswith("_"))
+    """Measure with all results in the cache, beside ruff; one rule of ruff's, as it keeps only
+    clean files."""
+    packages = sorted(
+        path for path in plan.corpus.iterdir() if path.is_dir() and not path.name.startswith("_")
+    )
     medium = [path for path in packages if path.name.startswith(f"{MEDIUM}-")]
     for roots, times, all_of_it in ((medium, 3, False), (packages, 1.5, True)):
         code = code_of(plan.bench, *roots)
         places = plan.bench.folder / f"cache-{times}", plan.bench.folder / f"ruff-{times}"
         own: Command = (*CHECK, "--cache-dir", places[0], *roots)
-        options = ("--isolated", "-q", "--exit-zero", "--select", "PLW0602", "--cache-dir", places[1])
+        options = (
+            "--isolated",
+            "-q",
+            "--exit-zero",
+            "--select",
+            "PLW0602",
+            "--cache-dir",
+            places[1],
+        )
         ruff: Command = (OWN / "ruff", "check", *options, *roots)
         versions: list[Command] = [(OWN / "torchlint", "--version"), (OWN / "ruff", "--version")]
         plan.rounds_of(own, own, ruff, ruff, n=1)
@@ -188,9 +212,13 @@ def warm(plan: Plan) -> Iterator[Row]:
         ratios = tuple((a.cpu - b.cpu) / max(c.cpu - d.cpu, 1e-3) for a, b, c, d in runs)
         size = f"{len(code.files):,} files, {code.lines:,} lines"
         of = "whole corpus" if all_of_it else "one package"
-        yield Row("warm", f"CPU: torchlint / ruff, each less --version, {of}", "<=", times, ratios, size)
+        yield Row(
+            "warm", f"CPU: torchlint / ruff, each less --version, {of}", "<=", times, ratios, size
+        )
         if all_of_it:
-            yield Row("warm", "wall s in all", "<=", 0.25, tuple(each[0].wall for each in runs), size)
+            yield Row(
+                "warm", "wall s in all", "<=", 0.25, tuple(each[0].wall for each in runs), size
+            )
             yield Row("warm", "CPU s in all", "<=", 0.5, tuple(each[0].cpu for each in runs), size)
 
 
@@ -199,17 +227,25 @@ def one_file(plan: Plan) -> Iterator[Row]:
     plain = plan.bench.folder / "plain.py"
     plain.write_text(PLAIN)
     texts = ((Path(name), Path(name).read_bytes()) for name in plan.code.files)
-    torch = next(path for path, data in texts if data.count(b"\n") == SHORT and b"import torch" in data)
-    rival: list[Command] = [(plan.peers / "bin" / "torchfix", "--select", "ALL", torch)] if plan.peers else []
+    torch = next(
+        path for path, data in texts if data.count(b"\n") == SHORT and b"import torch" in data
+    )
+    rival: list[Command] = (
+        [(plan.peers / "bin" / "torchfix", "--select", "ALL", torch)] if plan.peers else []
+    )
     commands: list[Command] = [(*COLD, plain), (*COLD, torch), *rival]
     plan.rounds_of(*commands, n=1)
     runs = plan.rounds_of(*commands, n=15)
-    yield Row("one-file", "CPU s, 5 lines without torch", "<=", 0.12, tuple(each[0].cpu for each in runs))
+    yield Row(
+        "one-file", "CPU s, 5 lines without torch", "<=", 0.12, tuple(each[0].cpu for each in runs)
+    )
     of_torch = tuple(each[1].cpu for each in runs)
     yield Row("one-file", f"CPU s, {SHORT} lines with torch", "<=", 0.45, of_torch, torch.name)
     if rival:
         ratios = tuple(each[1].cpu / each[2].cpu for each in runs)
-        yield Row("one-file", f"CPU: torchlint / torchfix, {SHORT} lines with torch", "<=", 0.5, ratios)
+        yield Row(
+            "one-file", f"CPU: torchlint / torchfix, {SHORT} lines with torch", "<=", 0.5, ratios
+        )
 
 
 def memory(plan: Plan) -> Iterator[Row]:
@@ -218,7 +254,11 @@ def memory(plan: Plan) -> Iterator[Row]:
     yield Row("memory", "peak MiB, files up to 100 kB", "<=", 160, (run.peak_mib,))
     everywhere = code_of(plan.bench, *(path for path in plan.corpus.iterdir() if path.is_dir()))
     sizes = {name: Path(name).stat().st_size for name in everywhere.files}
-    large = [name for name, size in sizes.items() if size > SMALL and b"import torch" in Path(name).read_bytes()]
+    large = [
+        name
+        for name, size in sizes.items()
+        if size > SMALL and b"import torch" in Path(name).read_bytes()
+    ]
     ratios, peaks = [], []
     for name in sorted(large, key=sizes.__getitem__)[-LARGE_FILES:]:
         listing = plan.bench.folder / "one"
@@ -228,7 +268,14 @@ def memory(plan: Plan) -> Iterator[Row]:
         ratios.append(own.peak_mib / parser.peak_mib)
         peaks.append(f"{sizes[name] // 1000} kB {own.peak_mib:.0f}:{parser.peak_mib:.0f}")
     worst = f"worst {max(ratios):.2f}; {', '.join(peaks)} MiB"
-    yield Row("memory", "peak: torchlint / bare parse, largest files each", "<=", 1.5, tuple(ratios), worst)
+    yield Row(
+        "memory",
+        "peak: torchlint / bare parse, largest files each",
+        "<=",
+        1.5,
+        tuple(ratios),
+        worst,
+    )
 
 
 def growth(plan: Plan) -> Iterator[Row]:
@@ -241,7 +288,9 @@ def growth(plan: Plan) -> Iterator[Row]:
                 raise SystemExit(f"{shape}: not analysed: {ends}")
             first, last = (min(end["cpu_s"]) / end["lines"] for end in ends)
             ratios.append(last / first)
-        yield Row("scaling", f"CPU per line, 64k lines / 1k lines, {shape}", "<=", 1.2, tuple(ratios))
+        yield Row(
+            "scaling", f"CPU per line, 64k lines / 1k lines, {shape}", "<=", 1.2, tuple(ratios)
+        )
 
 
 def outputs(plan: Plan) -> Iterator[Row]:
@@ -257,7 +306,14 @@ def outputs(plan: Plan) -> Iterator[Row]:
     ]
     (runs,) = plan.rounds_of(*commands, n=1)
     other = sum((run.digest, run.exit) != (runs[0].digest, runs[0].exit) for run in runs)
-    yield Row("outputs", "differing runs: -j 1, -j 2, cold and warm cache", "<=", 0, (float(other),), plan.code.name)
+    yield Row(
+        "outputs",
+        "differing runs: -j 1, -j 2, cold and warm cache",
+        "<=",
+        0,
+        (float(other),),
+        plan.code.name,
+    )
 
 
 PARTS: dict[str, Callable[[Plan], Iterator[Row]]] = {
@@ -277,22 +333,30 @@ def versions(peers: Path | None, bench: Bench) -> dict[str, str]:
     ask = "import importlib.metadata as m, sys; print(*(m.version(name) for name in sys.argv[1:]))"
     names = [(sys.executable, "", ("torchlint", "libcst", "ruff"))]
     if peers is not None:
-        names.append((str(peers / "bin" / "python"), " of the peers", ("TorchFix", "flake8", "libcst")))
+        names.append(
+            (str(peers / "bin" / "python"), " of the peers", ("TorchFix", "flake8", "libcst"))
+        )
     found = {}
     for python, of, each in names:
-        for name, version in zip(each, bench.output((python, "-c", ask, *each)).split(), strict=True):
+        for name, version in zip(
+            each, bench.output((python, "-c", ask, *each)).split(), strict=True
+        ):
             found[f"{name}{of if name == 'libcst' else ''}"] = version
     return found
 
 
 def main() -> None:
     """Measure, print and keep."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("corpus", type=Path)
     parser.add_argument("--peers", type=Path, metavar="VENV")
     parser.add_argument("--only", nargs="*", choices=PARTS, default=list(PARTS), metavar="PART")
     parser.add_argument("--packages", nargs="*", default=list(PACKAGES), metavar="NAME")
-    parser.add_argument("--torchfix-lines", type=int, default=0, metavar="N", help="0: all packages")
+    parser.add_argument(
+        "--torchfix-lines", type=int, default=0, metavar="N", help="0: all packages"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--keep", metavar="NAME")
     args = parser.parse_args()
@@ -300,7 +364,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder))
         code = code_of(bench, *roots)
-        plan = Plan(bench, args.corpus, args.peers, code, args.torchfix_lines or code.lines, args.rounds)
+        plan = Plan(
+            bench, args.corpus, args.peers, code, args.torchfix_lines or code.lines, args.rounds
+        )
         about = environment(versions(args.peers, bench))
         print(f"{len(code.files)} files, {code.name}\n{about}", flush=True)
         rows: list[Row] = []
@@ -315,7 +381,11 @@ def main() -> None:
     print(f"{len(rows) - len(missed)} of {len(rows)} targets met")
     if args.keep:
         packages = [root.name for root in roots]
-        about |= {"load_at_end": environment({})["load"], "packages": packages, "files": len(code.files)}
+        about |= {
+            "load_at_end": environment({})["load"],
+            "packages": packages,
+            "files": len(code.files),
+        }
         keep(args.keep, {**about, "lines": code.lines, "rows": [row.as_json() for row in rows]})
 
 

@@ -1,4 +1,5 @@
-"""What mkdocs calls while it builds the site: it adds the pages that are made from the rules, keys and options.
+"""What mkdocs calls while it builds the site: it adds the pages that are made from the rules, keys
+and options.
 
 None of these pages is kept in the repository, so none can be out of date.
 """
@@ -60,7 +61,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 def belief(name: str) -> str:
     """Return in a sentence what ``benchmarks/folklore.py`` saw."""
     kept = json.loads(FOLKLORE.read_text(encoding="utf-8"))
-    machine = f"torch {kept['versions']['torch'].partition('+')[0]}, {kept['machine']}, {kept['date'][:10]}"
+    machine = (
+        f"torch {kept['versions']['torch'].partition('+')[0]}, {kept['machine']}, "
+        f"{kept['date'][:10]}"
+    )
     return f"*Tried here* ({machine}): {kept['facts'][name]}."
 
 
@@ -89,7 +93,12 @@ def _command(name: str) -> str:
     summary = " ".join((command.help or "").split())
     rows = list(_options(command))
     table = ["| Option | What it does |", "| --- | --- |", *rows] if rows else []
-    parts = [f"## torchlint {name}", summary, f"```text\ntorchlint {name} {' '.join(usage)}\n```", "\n".join(table)]
+    parts = [
+        f"## torchlint {name}",
+        summary,
+        f"```text\ntorchlint {name} {' '.join(usage)}\n```",
+        "\n".join(table),
+    ]
     return "\n\n".join(part for part in parts if part)
 
 

@@ -1,7 +1,8 @@
-"""Draws the picture at the top of the README: a terminal with a real run, as an SVG that needs nothing else.
+"""Draws the picture at the top of the README: a terminal with a real run, as an SVG that needs
+nothing else.
 
-Run ``python docs/picture.py`` to draw it anew. It follows the colour scheme of whoever looks at it, and every piece of
-text is told its place and width, so that no font can break the columns.
+Run ``python docs/picture.py`` to draw it anew. It follows the colour scheme of whoever looks at it,
+and every piece of text is told its place and width, so that no font can break the columns.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ text { font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mo
 @media (prefers-color-scheme: dark) {
   text { fill: #e6edf3; } .f { fill: #0d1117; stroke: #3d444d; } .d { fill: #9198a1; } .r { fill: #ff7b72; }
   .g { fill: #56d364; } .y { fill: #e3b341; } .l { fill: #79c0ff; } .c { fill: #56d4dd; }
-}"""
+}"""  # noqa: E501
 
 
 def shown() -> list[str]:
@@ -55,7 +56,8 @@ def shown() -> list[str]:
 
 
 def pieces(line: str) -> Iterator[tuple[str, int, str]]:
-    """Yield (class, column, text) for each run of one colour in a line; blanks at its ends are left out.
+    """Yield (class, column, text) for each run of one colour in a line; blanks at its ends are left
+    out.
 
     A line that is too long goes on in the next row, as in a terminal: columns count on.
     """
@@ -75,13 +77,21 @@ def pieces(line: str) -> Iterator[tuple[str, int, str]]:
 def svg(lines: list[str]) -> str:
     """Return the picture of a terminal that shows some lines."""
     wrapped = [max(len(_ESCAPE.sub("", line)) - 1, 0) // _COLUMNS for line in lines]
-    width, height = int(_COLUMNS * _COLUMN + 2 * _EDGE), _TOP + (len(lines) + sum(wrapped)) * _ROW + 8
+    width, height = (
+        int(_COLUMNS * _COLUMN + 2 * _EDGE),
+        _TOP + (len(lines) + sum(wrapped)) * _ROW + 8,
+    )
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
-        ' role="img" aria-label="A terminal: torchlint check reports a wait for the GPU in each step, and a repair">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 '
+        f'{width} {height}"'
+        ' role="img" aria-label="A terminal: torchlint check reports a wait for the GPU in each '
+        'step, and a repair">',
         f"<style>\n{_STYLE}\n</style>",
         f'<rect class="f" x=".5" y=".5" width="{width - 1}" height="{height - 1}" rx="8"/>',
-        *(f'<circle cx="{_EDGE + 20 * at}" cy="20" r="6" fill="{fill}"/>' for at, fill in enumerate(_LIGHTS)),
+        *(
+            f'<circle cx="{_EDGE + 20 * at}" cy="20" r="6" fill="{fill}"/>'
+            for at, fill in enumerate(_LIGHTS)
+        ),
     ]
     for number, line in enumerate(lines):
         for style, column, text in pieces(line):

@@ -21,7 +21,9 @@ def check(source: str, *, codes: frozenset[str] | None = None, **settings: objec
     return analyse_job(job(source, codes=codes, **settings))
 
 
-def fixed(source: str, safety: str, *, codes: frozenset[str] | None = None, **settings: object) -> FileReport:
+def fixed(
+    source: str, safety: str, *, codes: frozenset[str] | None = None, **settings: object
+) -> FileReport:
     """Check `source` and apply fixes up to `safety` (``"safe"`` or ``"unsafe"``)."""
     return analyse_job(job(source, codes=codes, fix=safety, **settings))
 

@@ -1,4 +1,5 @@
-"""A torchlint to run; and what one test leaves behind in torch's switches is taken back before the next one."""
+"""A torchlint to run; and what one test leaves behind in torch's switches is taken back before the
+next one."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from tests.forked import Origin, origin
 if TYPE_CHECKING:
     from torchlint.verify.paired.sessions import Session
 
-# A shell starts what it puts in the background with signals ignored, nohup too, and children would inherit that.
+# A shell starts what it puts in the background with signals ignored, nohup too, and children would
+# inherit that.
 for name in ("SIGINT", "SIGQUIT", "SIGHUP"):
     number = getattr(signal, name, None)
     if number is not None and signal.getsignal(number) is signal.SIG_IGN:
@@ -27,7 +29,8 @@ for name in ("SIGINT", "SIGQUIT", "SIGHUP"):
 
 @pytest.fixture(scope="session")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a copy of the package: a change of its code between two runs would void the first one's cache."""
+    """The folder of a copy of the package: a change of its code between two runs would void the
+    first one's cache."""
     folder = tmp_path_factory.mktemp("package")
     source = Path(torchlint.__file__).parent
     shutil.copytree(source, folder / "torchlint", ignore=shutil.ignore_patterns("__pycache__"))
@@ -43,7 +46,8 @@ def copies(package: Path) -> Iterator[Origin | None]:
 
 @pytest.fixture(scope="session")
 def live() -> Iterator[Session]:
-    """A session of verify with one zygote: torch is imported once for all tests that fork from it."""
+    """A session of verify with one zygote: torch is imported once for all tests that fork from
+    it."""
     if sys.platform == "win32":
         pytest.skip("zygotes fork")
     pytest.importorskip("torch")
@@ -64,15 +68,22 @@ def switches(torch: Any) -> list[tuple[Callable[[], Any], Callable[[Any], object
         (torch.get_default_dtype, torch.set_default_dtype),
         (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
         (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
-        (lambda: torch.backends.cudnn.benchmark, lambda on: setattr(torch.backends.cudnn, "benchmark", on)),
-        (lambda: torch.backends.cudnn.deterministic, lambda on: setattr(torch.backends.cudnn, "deterministic", on)),
+        (
+            lambda: torch.backends.cudnn.benchmark,
+            lambda on: setattr(torch.backends.cudnn, "benchmark", on),
+        ),
+        (
+            lambda: torch.backends.cudnn.deterministic,
+            lambda on: setattr(torch.backends.cudnn, "deterministic", on),
+        ),
         (torch.get_num_threads, torch.set_num_threads),
     ]
 
 
 @pytest.fixture(autouse=True)
 def cpu_limit(request: pytest.FixtureRequest) -> Iterator[None]:
-    """End a test that is marked with ``cpu(seconds)`` when it has taken so much, where the system can."""
+    """End a test that is marked with ``cpu(seconds)`` when it has taken so much, where the system
+    can."""
     marker = request.node.get_closest_marker("cpu")
     if marker is None:
         yield

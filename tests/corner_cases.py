@@ -1,8 +1,8 @@
 """Corner cases of rules, which no reader of a page needs: ``fixtures/corners/<family>/<name>.py``.
 
-Each ``# --- sentence`` begins a program of its own, which stands behind the Setup of the rule's page. A line that ends
-in the rule's code has a finding, every other line has none. ``# +++`` begins what the program before it becomes: what
-its fix gives, where one is applied.
+Each ``# --- sentence`` begins a program of its own, which stands behind the Setup of the rule's
+page. A line that ends in the rule's code has a finding, every other line has none. ``# +++`` begins
+what the program before it becomes: what its fix gives, where one is applied.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def read(text: str, info: RuleInfo) -> Iterator[Corner]:
     if text[: begins[0].start() if begins else None].strip():
         raise ValueError(f"{info.name}: text stands before the first program")
     parts = [
-        (begin["sentence"], text[begin.end() : end].strip("\n") + "\n") for begin, end in zip(begins, ends, strict=True)
+        (begin["sentence"], text[begin.end() : end].strip("\n") + "\n")
+        for begin, end in zip(begins, ends, strict=True)
     ]
     mark = re.compile(rf"  # {info.code}$", re.MULTILINE)
     for (sentence, marked), (after, good) in zip(parts, [*parts[1:], ("", "")], strict=True):
@@ -81,9 +82,17 @@ def read(text: str, info: RuleInfo) -> Iterator[Corner]:
         rows = tuple(row for row, line in enumerate(marked.split("\n"), 1) if mark.search(line))
         code = mark.sub("", marked)
         if after is None and not rows:
-            raise ValueError(f"{info.name}: nothing is found in what becomes something else: {sentence}")
-        blocks = {"Bad": code, "Good": good if after is None else ""} if rows else {"Leave alone": code}
+            raise ValueError(
+                f"{info.name}: nothing is found in what becomes something else: {sentence}"
+            )
+        blocks = (
+            {"Bad": code, "Good": good if after is None else ""} if rows else {"Leave alone": code}
+        )
         sections = {heading: f"```python\n{block}```" for heading, block in blocks.items() if block}
-        kept = {heading: info.sections[heading] for heading in ("Setup", "Fix safety") if heading in info.sections}
+        kept = {
+            heading: info.sections[heading]
+            for heading in ("Setup", "Fix safety")
+            if heading in info.sections
+        }
         page = dataclasses.replace(info, sections={**kept, **sections})
         yield Corner(page, re.sub(r"\n#     ", " ", sentence), code, rows)

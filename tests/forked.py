@@ -1,8 +1,10 @@
-"""torchlint as a process that starts in no time: a fork of one that has imported all of it, and checked nothing.
+"""torchlint as a process that starts in no time: a fork of one that has imported all of it, and
+checked nothing.
 
-Such a run is a process like any other: it has its own state, folder, environment, streams, workers and exit code, and
-ends by signals. What differs is how it comes to be, so whatever is said about starting up (the import path, variables
-that the interpreter reads, what is imported when) and about Ctrl-C before our own code runs takes a process of its own.
+Such a run is a process like any other: it has its own state, folder, environment, streams, workers
+and exit code, and ends by signals. What differs is how it comes to be, so whatever is said about
+starting up (the import path, variables that the interpreter reads, what is imported when) and about
+Ctrl-C before our own code runs takes a process of its own.
 """
 
 from __future__ import annotations
@@ -74,13 +76,22 @@ class Origin:
         self.folder.cleanup()
 
     def takes(self, environment: Mapping[str, str]) -> bool:
-        """Say whether a run may have this environment: what the interpreter reads as it starts is as it was."""
+        """Say whether a run may have this environment: what the interpreter reads as it starts is
+        as it was."""
         mine = self.environment
-        names = {name for name in (*environment, *mine) if name.startswith(("PYTHON", "LC_", "LANG"))}
+        names = {
+            name for name in (*environment, *mine) if name.startswith(("PYTHON", "LC_", "LANG"))
+        }
         return all(environment.get(name) == mine.get(name) for name in names - {"PYTHONPATH"})
 
     def run(
-        self, words: Sequence[str | bytes], *, cwd: Path, env: Mapping[str, str], stdin: bytes, timeout: float
+        self,
+        words: Sequence[str | bytes],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        stdin: bytes,
+        timeout: float,
     ) -> Ended:
         """Run ``torchlint`` with these arguments to the end; as `subprocess.run`.
 
@@ -91,7 +102,9 @@ class Origin:
         with socket.socket(socket.AF_UNIX) as line:
             line.settimeout(timeout)
             line.connect(self.address)
-            order = pickle.dumps(([os.fsencode(word) for word in words], os.fsencode(cwd), dict(env)))
+            order = pickle.dumps(
+                ([os.fsencode(word) for word in words], os.fsencode(cwd), dict(env))
+            )
             socket.send_fds(line, [len(order).to_bytes(_LENGTH, "big")], [inner, outer, other])
             line.sendall(order)
             for descriptor in (inner, outer, other):
@@ -116,7 +129,8 @@ class Origin:
 
 @contextlib.contextmanager
 def origin(path: Path) -> Iterator[Origin | None]:
-    """Give the origin of runs of the package in a folder; None where this system does not fork well."""
+    """Give the origin of runs of the package in a folder; None where this system does not fork
+    well."""
     if not AVAILABLE:
         yield None
         return
@@ -203,7 +217,9 @@ def _watch(line: socket.socket, base: Sequence[str]) -> NoReturn:
     if ended not in select.select([ended, line], [], [])[0]:
         os.kill(run, signal.SIGKILL)
     _, status, used = os.wait4(run, 0)
-    answer = pickle.dumps((os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss))
+    answer = pickle.dumps(
+        (os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss)
+    )
     with contextlib.suppress(BrokenPipeError):
         line.sendall(len(answer).to_bytes(_LENGTH, "big") + answer)
     os._exit(0)
@@ -237,7 +253,8 @@ def _become(
 
 
 def _leave(code: int) -> NoReturn:
-    """End as the interpreter does, but take apart none of all the modules: that costs more than most runs."""
+    """End as the interpreter does, but take apart none of all the modules: that costs more than
+    most runs."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
@@ -249,7 +266,8 @@ def _leave(code: int) -> NoReturn:
 
 
 def _import_everything() -> None:
-    """Import all of torchlint but what runs inside of programs and what serves editors, which need much more."""
+    """Import all of torchlint but what runs inside of programs and what serves editors, which need
+    much more."""
     import ast
     import importlib
 
@@ -263,7 +281,9 @@ def _import_everything() -> None:
     from torchlint.engine.syntax import exactly, parse
 
     parse("", ast.parse(""))
-    exactly(" " * 10_000)  # what the first parse makes for libcst's classes takes half of a short run
+    exactly(
+        " " * 10_000
+    )  # what the first parse makes for libcst's classes takes half of a short run
 
 
 if __name__ == "__main__":

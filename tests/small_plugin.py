@@ -1,4 +1,5 @@
-"""A small rule for tests, and a plugin of such rules, installed in a folder for the import path of a run."""
+"""A small rule for tests, and a plugin of such rules, installed in a folder for the import path of
+a run."""
 
 from __future__ import annotations
 
@@ -74,21 +75,28 @@ def rule_text(name: str, code: str, body: str | None = None, *, severity: str = 
     Args:
         name: of the function, and of the file.
         code: the rule's.
-        body: statements that yield `Hit` for the call `node`, in whose place `fine` could stand; by default a safe
-            fix puts it there.
+        body: statements that yield `Hit` for the call `node`, in whose place `fine` could stand; by
+            default a safe fix puts it there.
         severity: the rule's.
     """
     body = fix("fine") if body is None else body
-    return _RULE.format(name=name, code=code, severity=severity, body=textwrap.indent(body, " " * 8))
+    return _RULE.format(
+        name=name, code=code, severity=severity, body=textwrap.indent(body, " " * 8)
+    )
 
 
 def fix(new: str, safety: str = "SAFE", note: str = "") -> str:
     """Return the body that yields a hit with a fix: put the node that `new` says there."""
-    return f'yield Hit(node, fix=Fix((Replace(node, {new}),), Safety.{safety}, "Change it", "{note}"))'
+    return (
+        f'yield Hit(node, fix=Fix((Replace(node, {new}),), Safety.{safety}, "Change it", "{note}"))'
+    )
 
 
-def install(folder: Path, package: str, files: Mapping[str, str], *, entry: str | None = None) -> dict[str, str]:
-    """Write an installed plugin into `folder`, and return the environment in which torchlint finds it.
+def install(
+    folder: Path, package: str, files: Mapping[str, str], *, entry: str | None = None
+) -> dict[str, str]:
+    """Write an installed plugin into `folder`, and return the environment in which torchlint finds
+    it.
 
     Args:
         folder: becomes a part of the import path.
@@ -104,5 +112,7 @@ def install(folder: Path, package: str, files: Mapping[str, str], *, entry: str 
     info.mkdir(exist_ok=True)
     dashed = package.replace("_", "-")
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {dashed}\nVersion: 1\n", "utf-8")
-    (info / "entry_points.txt").write_text(f"[torchlint.rules]\n{package} = {entry or package}\n", "utf-8")
+    (info / "entry_points.txt").write_text(
+        f"[torchlint.rules]\n{package} = {entry or package}\n", "utf-8"
+    )
     return {"PYTHONPATH": str(folder)}

@@ -1,4 +1,5 @@
-"""The GitHub Action: its file is what GitHub expects, and its steps run in bash as a runner runs them."""
+"""The GitHub Action: its file is what GitHub expects, and its steps run in bash as a runner runs
+them."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def train(model, loader):
         mask = torch.ones(8).cuda()
         model(x, mask).sum().backward()
 """
-# Stands in for a Python: makes an environment whose pip notes what it is asked for, and whose torchlint is this one.
+# Stands in for a Python: makes an environment whose pip notes what it is asked for, and whose
+# torchlint is this one.
 PYTHON = """#!/bin/sh
 [ "$1 $2" = "-I -m" ] || exit 3
 case "$3" in
@@ -46,9 +48,15 @@ class Runner:
     python: str
 
     def run(self, **inputs: str) -> subprocess.CompletedProcess[str]:
-        """Run the action's shell steps in order, each after the last succeeded; return the last one."""
+        """Run the action's shell steps in order, each after the last succeeded; return the last
+        one."""
         values = {name: str(given.get("default", "")) for name, given in ACTION["inputs"].items()}
-        values.update({"python": self.python, **{name.replace("_", "-"): value for name, value in inputs.items()}})
+        values.update(
+            {
+                "python": self.python,
+                **{name.replace("_", "-"): value for name, value in inputs.items()},
+            }
+        )
         assert set(values) == set(ACTION["inputs"])
         temp = self.folder.parent / "temp"
         temp.mkdir(exist_ok=True)
@@ -56,12 +64,23 @@ class Runner:
             if "run" not in step:
                 continue
             own = {name: _filled(value, values) for name, value in step["env"].items()}
-            places = {"RUNNER_TEMP": temp, "GITHUB_OUTPUT": temp / "output", "GITHUB_ACTION_PATH": ROOT}
-            env = {**os.environ, **{name: str(path) for name, path in places.items()}, **own, "CI": "true"}
+            places = {
+                "RUNNER_TEMP": temp,
+                "GITHUB_OUTPUT": temp / "output",
+                "GITHUB_ACTION_PATH": ROOT,
+            }
+            env = {
+                **os.environ,
+                **{name: str(path) for name, path in places.items()},
+                **own,
+                "CI": "true",
+            }
             script = temp / "step.sh"
             script.write_text(step["run"], encoding="utf-8")
             command = [str(BASH), "--noprofile", "--norc", "-eo", "pipefail", str(script)]
-            done = subprocess.run(command, cwd=self.folder, env=env, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                command, cwd=self.folder, env=env, capture_output=True, text=True, check=False
+            )
             if done.returncode:
                 break
         return done
@@ -102,7 +121,10 @@ def test_the_file_is_a_composite_action() -> None:
     for step in STEPS:
         assert "uses" in step or step["shell"] == "bash"
     ids = {step["id"] for step in STEPS if "id" in step}
-    assert {re.findall(r"steps\.(\w+)\.outputs", value["value"])[0] for value in ACTION["outputs"].values()} <= ids
+    assert {
+        re.findall(r"steps\.(\w+)\.outputs", value["value"])[0]
+        for value in ACTION["outputs"].values()
+    } <= ids
 
 
 def test_no_input_is_pasted_into_a_script() -> None:
@@ -138,7 +160,10 @@ def test_inputs(runner: Runner) -> None:
         version="0.1.0",
     )
     assert done.returncode == 0, done.stderr
-    assert [line.partition(":")[0] for line in done.stdout.splitlines()[:2]] == ["a b/$(touch owned).py", "train.py"]
+    assert [line.partition(":")[0] for line in done.stdout.splitlines()[:2]] == [
+        "a b/$(touch owned).py",
+        "train.py",
+    ]
     assert "other.py" not in done.stdout
     assert len(json.loads((runner.folder / "out.sarif").read_text())["runs"][0]["results"]) == 2
     assert runner.installed == "torchlint[html]==0.1.0"
@@ -157,9 +182,19 @@ def test_no_python(runner: Runner) -> None:
 
 
 def test_modules_of_the_folder_are_not_run(runner: Runner) -> None:
-    """Python looks for the modules of ``-m`` where it is started, and venv starts Python once more."""
+    """Python looks for the modules of ``-m`` where it is started, and venv starts Python once
+    more."""
     marker = runner.folder.parent / "marker"
-    for name in ("venv", "pip", "ensurepip", "torchlint", "sitecustomize", "click", "subprocess", "logging"):
+    for name in (
+        "venv",
+        "pip",
+        "ensurepip",
+        "torchlint",
+        "sitecustomize",
+        "click",
+        "subprocess",
+        "logging",
+    ):
         (runner.folder / f"{name}.py").write_text(f"open({str(marker)!r}, 'a').write({name!r})\n")
     python = Path(runner.python)
     python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@" --without-pip\n')

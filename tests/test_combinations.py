@@ -1,4 +1,5 @@
-"""Safe fixes of many rules in one file: whatever fixtures stand together, all is fixed and nothing else is touched."""
+"""Safe fixes of many rules in one file: whatever fixtures stand together, all is fixed and nothing
+else is touched."""
 
 from __future__ import annotations
 
@@ -44,16 +45,25 @@ def comments(text: str) -> Counter[str]:
 def untouched(text: str, found: list[Finding]) -> list[str]:
     """Return the pieces of a text that lie outside of all edits of these findings, in order."""
     index = LineIndex(text)
-    spans = sorted((e.span.start, e.span.end) for f in found if f.fix is not None for e in f.fix.edits)
-    # A statement that is taken out may leave ``pass``, and an import joins its neighbours: whole lines are touched.
-    rows = {row for start, end in spans for row in range(index.position(start).row, index.position(end).row + 1)}
+    spans = sorted(
+        (e.span.start, e.span.end) for f in found if f.fix is not None for e in f.fix.edits
+    )
+    # A statement that is taken out may leave ``pass``, and an import joins its neighbours: whole
+    # lines are touched.
+    rows = {
+        row
+        for start, end in spans
+        for row in range(index.position(start).row, index.position(end).row + 1)
+    }
     pieces, current = [], ""
     for row in range(1, len(index) + 1):
         if row in rows:
             pieces.append(current)
             current = ""
         else:
-            current += text[index.starts[row - 1] : index.starts[row] if row < len(index) else len(text)]
+            current += text[
+                index.starts[row - 1] : index.starts[row] if row < len(index) else len(text)
+            ]
     return [piece for piece in (*pieces, current) if piece.strip()]
 
 
@@ -62,8 +72,13 @@ def test_one_fixture_alone(path: Path) -> None:
     holds([path])
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.sampled_from(SAFE), min_size=1, max_size=2), st.lists(st.sampled_from(PIECES), max_size=2))
+@settings(
+    max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+@given(
+    st.lists(st.sampled_from(SAFE), min_size=1, max_size=2),
+    st.lists(st.sampled_from(PIECES), max_size=2),
+)
 def test_random_combinations(with_fixes: list[Path], others: list[Path]) -> None:
     holds([*with_fixes, *others])
 

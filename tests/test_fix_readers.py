@@ -1,6 +1,8 @@
-"""Programs written to notice a fix of TL502 or TL604: what they print is the same after all safe fixes.
+"""Programs written to notice a fix of TL502 or TL604: what they print is the same after all safe
+fixes.
 
-Where a reader, an alias or a later write could tell the difference, no safe fix is offered; where none can, one is.
+Where a reader, an alias or a later write could tell the difference, no safe fix is offered; where
+none can, one is.
 """
 
 from __future__ import annotations
@@ -52,33 +54,42 @@ def training(start: str, grow: str, after: str, before: str = "") -> str:
     return f"{SETUP}{before}\ndef run():\n{lines(start, 4)}{loop}{lines(after, 4)}\nprint(run())\n"
 
 
-def collected(after: str, start: str = "kept = []", grow: str = "kept.append(loss)", before: str = "") -> str:
+def collected(
+    after: str, start: str = "kept = []", grow: str = "kept.append(loss)", before: str = ""
+) -> str:
     return training(start, grow, after, before)
 
 
-def added(after: str, start: str = "total = 0.0", grow: str = "total += loss", before: str = "") -> str:
+def added(
+    after: str, start: str = "total = 0.0", grow: str = "total += loss", before: str = ""
+) -> str:
     return training(start, grow, after, before)
 
 
 NAN = "loss = loss * float('nan')\nkept.append(loss)"
 SEES_THE_GRAPH = {
     "several tensors at once": collected(
-        "return [each[0].tolist() for each in kept]", grow="kept.append(torch.median(net(x.to(device)), dim=1))"
+        "return [each[0].tolist() for each in kept]",
+        grow="kept.append(torch.median(net(x.to(device)), dim=1))",
     ),
     "another method back-propagates the list": collected(
         "n = len(kept)\nagent.finish()\nreturn n",
         start="kept = agent.log_probs",
-        before="class Agent:\n    log_probs = []\n    def finish(self): print(sum(self.log_probs).requires_grad)\n"
+        before="class Agent:\n    log_probs = []\n    def finish(self): "
+        "print(sum(self.log_probs).requires_grad)\n"
         "agent = Agent()\n",
     ),
     "the list has a second name from the start": collected(
         "n = len(kept)\nprint(KEPT['l'][0].requires_grad)\nreturn n", start="KEPT['l'] = kept = []"
     ),
     "the list is stored before the loop": collected(
-        "n = len(kept)\nprint(KEPT['l'][0].requires_grad)\nreturn n", start="kept = []\nKEPT['l'] = kept"
+        "n = len(kept)\nprint(KEPT['l'][0].requires_grad)\nreturn n",
+        start="kept = []\nKEPT['l'] = kept",
     ),
     "the list is a global one": collected(
-        "n = len(kept)\nprint(STORE[0].requires_grad)\nreturn n", start="kept = STORE", before="STORE = []\n"
+        "n = len(kept)\nprint(STORE[0].requires_grad)\nreturn n",
+        start="kept = STORE",
+        before="STORE = []\n",
     ),
     "the list may be a global one": collected(
         "n = len(kept)\nprint(STORE[0].requires_grad)\nreturn n",
@@ -86,27 +97,35 @@ SEES_THE_GRAPH = {
         before="STORE = []\n",
     ),
     "the list is bound by a walrus": collected(
-        "n = len(kept)\nprint(KEPT['l'][0].requires_grad)\nreturn n", start="KEPT.update(l=(kept := []))"
+        "n = len(kept)\nprint(KEPT['l'][0].requires_grad)\nreturn n",
+        start="KEPT.update(l=(kept := []))",
     ),
     "the list is a subclass that looks": collected(
         "return kept.seen",
         start="kept = Seeing()",
-        before="class Seeing(list):\n    seen = ()\n    def append(self, t): self.seen += (t.requires_grad,)\n",
+        before=(
+            "class Seeing(list):\n    seen = ()\n    def append(self, t): self.seen += "
+            "(t.requires_grad,)\n"
+        ),
     ),
     "a slice of the list": collected("return kept[1:][0].requires_grad"),
     "a copy of the list": collected("c = kept.copy()\nreturn c[0].is_leaf"),
     "an unpacked list": collected("first, *rest = kept\nreturn first.requires_grad"),
     "a dictionary with the list": collected("return {'l': kept}['l'][0].requires_grad"),
     "a zip over the list": collected("return [a.requires_grad for a, b in zip(kept, range(3))]"),
-    "a key function": collected("return len(sorted(kept, key=lambda t: print(t.requires_grad) or t.item()))"),
+    "a key function": collected(
+        "return len(sorted(kept, key=lambda t: print(t.requires_grad) or t.item()))"
+    ),
     "a map": collected("return list(map(lambda t: t.requires_grad, kept))"),
     "the highest element": collected("return max(kept).requires_grad"),
     "a mean": collected("return torch.stack(kept).mean().requires_grad"),
     "an array, which raises": collected(
-        "try:\n    return torch.stack(kept).numpy().shape\nexcept RuntimeError:\n    return 'raises'"
+        "try:\n    return torch.stack(kept).numpy().shape\nexcept RuntimeError:\n    return "
+        "'raises'"
     ),
     "an array of the list, which raises": collected(
-        "import numpy\ntry:\n    return numpy.asarray(kept).shape\nexcept RuntimeError:\n    return 'raises'"
+        "import numpy\ntry:\n    return numpy.asarray(kept).shape\nexcept RuntimeError:\n    "
+        "return 'raises'"
     ),
     "a plotting library, which raises": collected(
         "try:\n    plt.plot(kept)\nexcept RuntimeError:\n    return 'raises'\nreturn 'plots'",
@@ -115,33 +134,45 @@ SEES_THE_GRAPH = {
     "an identity": collected("return kept[-1] is loss"),
     "a membership of not-a-number": collected("return loss in kept", grow=NAN),
     "a count of not-a-number": collected("return kept.count(loss)", grow=NAN),
-    "a pickle": collected("import pickle\nreturn pickle.loads(pickle.dumps(kept))[0].requires_grad"),
+    "a pickle": collected(
+        "import pickle\nreturn pickle.loads(pickle.dumps(kept))[0].requires_grad"
+    ),
     "a deep copy, which raises": collected(
-        "import copy\ntry:\n    return len(copy.deepcopy(kept))\nexcept RuntimeError:\n    return 'raises'"
+        "import copy\ntry:\n    return len(copy.deepcopy(kept))\nexcept RuntimeError:\n    "
+        "return 'raises'"
     ),
     "a function of the file": collected(
         "return look(kept)", before="def look(ts):\n    return [t.requires_grad for t in ts]\n"
     ),
     "a frame": collected(
         "return look()",
-        before="import sys\ndef look():\n    return sys._getframe(1).f_locals['kept'][0].requires_grad\n",
+        before=(
+            "import sys\ndef look():\n    return "
+            "sys._getframe(1).f_locals['kept'][0].requires_grad\n"
+        ),
     ),
     "locals()": collected("return locals()['kept'][0].requires_grad"),
-    "a closure": collected("return look()", start="kept = []\ndef look():\n    return kept[0].requires_grad"),
+    "a closure": collected(
+        "return look()", start="kept = []\ndef look():\n    return kept[0].requires_grad"
+    ),
     "other storage afterwards": collected(
         "return [t.item() for t in kept]", grow="kept.append(loss)\nloss.data = torch.zeros(())"
     ),
     "other storage by another name": collected(
-        "return [t.item() for t in kept]", grow="kept.append(loss)\nz = loss\nz.data = torch.zeros(())"
+        "return [t.item() for t in kept]",
+        grow="kept.append(loss)\nz = loss\nz.data = torch.zeros(())",
     ),
     "other storage by a function": collected(
         "return [t.item() for t in kept]",
         grow="kept.append(loss)\nclear(loss)",
         before="def clear(t):\n    t.data = torch.zeros(())\n",
     ),
-    "an attribute of one's own": collected("return [t.turn for t in kept]", grow="loss.turn = 1\nkept.append(loss)"),
+    "an attribute of one's own": collected(
+        "return [t.turn for t in kept]", grow="loss.turn = 1\nkept.append(loss)"
+    ),
     "a flag that only leaves take": collected(
-        "try:\n    kept[0].requires_grad_(False)\nexcept RuntimeError:\n    return 'raises'\nreturn kept[0].item()"
+        "try:\n    kept[0].requires_grad_(False)\nexcept RuntimeError:\n    return "
+        "'raises'\nreturn kept[0].item()"
     ),
     "an object with its own backward": collected(
         "return [t.item() for t in kept]",
@@ -153,7 +184,8 @@ SEES_THE_GRAPH = {
     ),
     "another forward that makes an object": collected(
         "return [t.item() for t in kept]",
-        before=OWN_LOSS + "raw = criterion.forward\ncriterion.forward = lambda a, b: V(raw(a, b))\n",
+        before=OWN_LOSS
+        + "raw = criterion.forward\ncriterion.forward = lambda a, b: V(raw(a, b))\n",
     ),
     "a criterion that a function replaces": collected(
         "return [t.item() for t in kept]",
@@ -163,18 +195,23 @@ SEES_THE_GRAPH = {
     "a subclass of Tensor that looks": collected(
         "return [t.item() for t in kept]",
         before="class Seeing(torch.Tensor):\n    def detach(self):\n        print('detached')\n"
-        "        return super().detach()\nbatches = [(x.as_subclass(Seeing), y) for x, y in batches]\n",
+        "        return super().detach()\nbatches = [(x.as_subclass(Seeing), y) for x, y in "
+        "batches]\n",
     ),
     "a second name of the sum": added("other = total\nreturn other.requires_grad"),
-    "the sum of sums": added("return grand.requires_grad", "total, grand = 0.0, 0.0", "total += loss\ngrand += total"),
+    "the sum of sums": added(
+        "return grand.requires_grad", "total, grand = 0.0, 0.0", "total += loss\ngrand += total"
+    ),
     "a quotient": added("return (total / 3).grad_fn is None"),
     "the graph by getattr": added("return getattr(total, 'requires_grad')"),
     "a test for the graph": added("if total.is_leaf:\n    print('leaf')\nreturn total.item()"),
     "a match statement": added(
-        "match total:\n    case torch.Tensor(requires_grad=True):\n        return 'graph'\nreturn total.item()"
+        "match total:\n    case torch.Tensor(requires_grad=True):\n        return "
+        "'graph'\nreturn total.item()"
     ),
     "an exception": added(
-        "try:\n    raise ValueError(total)\nexcept ValueError as e:\n    return e.args[0].requires_grad"
+        "try:\n    raise ValueError(total)\nexcept ValueError as e:\n    return "
+        "e.args[0].requires_grad"
     ),
     "an operand of one's own": added(
         "return type(total).__name__",
@@ -183,19 +220,25 @@ SEES_THE_GRAPH = {
         before="class Z:\n    def __radd__(s, o): print(o.requires_grad); return o\n",
     ),
     "a change in place that leaves refuse": added(
-        "try:\n    total.requires_grad_()\n    total *= 2\nexcept RuntimeError:\n    return 'raises'\n"
+        "try:\n    total.requires_grad_()\n    total *= 2\nexcept RuntimeError:\n    return "
+        "'raises'\n"
         "return total.item()"
     ),
     "a warning": added(
-        "import warnings\nwith warnings.catch_warnings(record=True) as seen:\n    warnings.simplefilter('always')\n"
+        "import warnings\nwith warnings.catch_warnings(record=True) as seen:\n    "
+        "warnings.simplefilter('always')\n"
         "    float(total)\nreturn len(seen)"
     ),
-    "a generator": added("yield total").replace("print(run())", "print([t.requires_grad for t in run()])"),
+    "a generator": added("yield total").replace(
+        "print(run())", "print([t.requires_grad for t in run()])"
+    ),
     "text": added("return f'{total}'"),
 }
 SEES_NO_GRAPH = {
     "numbers of the list": collected("return [t.item() for t in kept], len(kept)"),
-    "numbers of the list's parts": collected("return max(kept).item(), [float(t) for t in kept[1:]]"),
+    "numbers of the list's parts": collected(
+        "return max(kept).item(), [float(t) for t in kept[1:]]"
+    ),
     "the number of a mean": collected("return torch.stack(kept).mean().item()"),
     "a detached array": collected("return torch.stack(kept).detach().numpy().tolist()"),
     "the number of the sum": added("return total.item()"),
@@ -206,9 +249,16 @@ SEES_NO_GRAPH = {
 
 def evaluated(body: str, before: str = "") -> str:
     """Return a program that reads the elements of `flat` in an evaluation loop."""
-    made = "        flat = net(x.to(device)).flatten()\n        S[0] = flat\n" if "S[0]" in before else ""
+    made = (
+        "        flat = net(x.to(device)).flatten()\n        S[0] = flat\n"
+        if "S[0]" in before
+        else ""
+    )
     made = made or "        flat = net(x.to(device)).flatten()\n"
-    return f"{SETUP}S = [None]\n{before}\nwith torch.no_grad():\n    for x, y in batches:\n{made}{lines(body, 8)}"
+    return (
+        f"{SETUP}S = [None]\n{before}\nwith torch.no_grad():\n    for x, y in "
+        f"batches:\n{made}{lines(body, 8)}"
+    )
 
 
 RESHAPED = "\nprint([v.item() for v in flat])"
@@ -229,9 +279,13 @@ top = torch.jit.script(Top().to(device))
 for x, y in batches:
     print(top(x.to(device)))
 """,
-    "a generator, used later": evaluated("g = (v.item() for v in flat)\nflat.zero_()\nprint(list(g))"),
+    "a generator, used later": evaluated(
+        "g = (v.item() for v in flat)\nflat.zero_()\nprint(list(g))"
+    ),
     "a map, used later": evaluated("g = map(float, flat)\nflat.zero_()\nprint(list(g))"),
-    "a map in a for statement": evaluated("for a in map(float, flat):\n    print(a)\n    flat.zero_()"),
+    "a map in a for statement": evaluated(
+        "for a in map(float, flat):\n    print(a)\n    flat.zero_()"
+    ),
     "a generator in a zip": evaluated(
         "for a, b in zip((v.item() for v in flat), range(9)):\n    print(a)\n    flat.zero_()"
     ),
@@ -240,22 +294,28 @@ for x, y in batches:
         "def take(g):\n    a = next(g)\n    S[0].zero_()\n    return a, next(g)\n",
     ),
     "a sum that is not Python's": evaluated(
-        "print(sum(v.item() for v in flat))", "def sum(g):\n    a = next(g)\n    S[0].zero_()\n    return a, next(g)\n"
+        "print(sum(v.item() for v in flat))",
+        "def sum(g):\n    a = next(g)\n    S[0].zero_()\n    return a, next(g)\n",
     ),
     "a key function": evaluated(
         "print(max((v.item() for v in flat), key=k))", "def k(a):\n    S[0].neg_()\n    return a\n"
     ),
-    "lambdas": evaluated("fs = [(lambda: v.item()) for v in flat]\nflat.fill_(7)\nprint([f() for f in fs])"),
+    "lambdas": evaluated(
+        "fs = [(lambda: v.item()) for v in flat]\nflat.fill_(7)\nprint([f() for f in fs])"
+    ),
     "a change by a function": evaluated(
         "print([up(v.item()) for v in flat])", "def up(a):\n    S[0].add_(1)\n    return a\n"
     ),
-    "a change in the condition": evaluated("print([v.item() for v in flat if flat.add_(1) is not None])"),
+    "a change in the condition": evaluated(
+        "print([v.item() for v in flat if flat.add_(1) is not None])"
+    ),
     "a change by an index": evaluated(
         "print([d[v.item()] for v in flat])",
         "class D(dict):\n    def __getitem__(s, k): S[0].zero_(); return k\nd = D()\n",
     ),
     "a change by an operator": evaluated(
-        "print([z + v.item() for v in flat])", "class Z:\n    def __add__(s, k): S[0].zero_(); return k\nz = Z()\n"
+        "print([z + v.item() for v in flat])",
+        "class Z:\n    def __add__(s, k): S[0].zero_(); return k\nz = Z()\n",
     ),
     "a change by a property": evaluated(
         "print([z.p + v.item() for v in flat])",
@@ -269,18 +329,30 @@ for x, y in batches:
     "a dimension more": evaluated("flat.unsqueeze_(1)" + RESHAPED),
     "another size": evaluated("flat.resize_(6, 1)" + RESHAPED),
     "other storage": evaluated("flat.data = flat.data.unsqueeze(1)" + RESHAPED),
-    "other storage by setattr": evaluated("setattr(flat, 'data', flat.data.unsqueeze(1))" + RESHAPED),
+    "other storage by setattr": evaluated(
+        "setattr(flat, 'data', flat.data.unsqueeze(1))" + RESHAPED
+    ),
     "a dimension more by another name": evaluated("other = flat\nother.unsqueeze_(1)" + RESHAPED),
-    "a dimension more in a container": evaluated("for t in [flat]:\n    t.unsqueeze_(1)" + RESHAPED),
-    "a dimension more by a function": evaluated("wider(flat)" + RESHAPED, "def wider(t):\n    t.unsqueeze_(1)\n"),
-    "a dimension more by a closure": evaluated("def wider():\n    flat.unsqueeze_(1)\nwider()" + RESHAPED),
+    "a dimension more in a container": evaluated(
+        "for t in [flat]:\n    t.unsqueeze_(1)" + RESHAPED
+    ),
+    "a dimension more by a function": evaluated(
+        "wider(flat)" + RESHAPED, "def wider(t):\n    t.unsqueeze_(1)\n"
+    ),
+    "a dimension more by a closure": evaluated(
+        "def wider():\n    flat.unsqueeze_(1)\nwider()" + RESHAPED
+    ),
     "another size as an output": evaluated("torch.add(torch.zeros(2, 1), 1, out=flat)" + RESHAPED),
     "a view that is the tensor itself": evaluated(
-        "row = net(x.to(device))[0]\nw = row.flatten()\nrow.unsqueeze_(1)\nprint([v.item() for v in w])"
+        "row = net(x.to(device))[0]\nw = row.flatten()\nrow.unsqueeze_(1)\nprint([v.item() for v "
+        "in w])"
     ),
-    "a cast that is the tensor itself": evaluated("w = flat.float()\nflat.unsqueeze_(1)\nprint([v.item() for v in w])"),
+    "a cast that is the tensor itself": evaluated(
+        "w = flat.float()\nflat.unsqueeze_(1)\nprint([v.item() for v in w])"
+    ),
     "a dimension more in the turn before": evaluated(
-        "for i in range(2):\n    try:\n        print([v.item() for v in flat])\n    except Exception as e:\n"
+        "for i in range(2):\n    try:\n        print([v.item() for v in flat])\n    except "
+        "Exception as e:\n"
         "        print(type(e))\n    flat.unsqueeze_(1)"
     ),
     "a dimension more by the name beside it": evaluated(
@@ -299,12 +371,15 @@ for x, y in batches:
 READ_AT_ONCE = {
     "a list": evaluated("print([v.item() for v in flat])"),
     "a list of a map": evaluated("print(list(map(float, flat)))"),
-    "a sum of a generator": evaluated("print(sum(v.item() for v in flat), max(float(v) for v in flat))"),
+    "a sum of a generator": evaluated(
+        "print(sum(v.item() for v in flat), max(float(v) for v in flat))"
+    ),
     "rounded numbers": evaluated("print([round(v.item(), 3) for v in flat])"),
     "a dictionary": evaluated("print({i: v.item() for i, v in enumerate(flat)})"),
     "after a change of values": evaluated("flat.mul_(2)\nprint([v.item() for v in flat])"),
     "names looked up": evaluated(
-        "ids = flat.argsort().flatten()\nprint([names[v.item() % 2] for v in ids])", "names = ['a', 'b']\n"
+        "ids = flat.argsort().flatten()\nprint([names[v.item() % 2] for v in ids])",
+        "names = ['a', 'b']\n",
     ),
     "joined text": evaluated("print(', '.join(str(v.item()) for v in flat))"),
 }

@@ -1,6 +1,8 @@
-"""Tensors that are written while a copy is on its way, or after it: TL103 and TL113 offer no safe fix for them.
+"""Tensors that are written while a copy is on its way, or after it: TL103 and TL113 offer no safe
+fix for them.
 
-On a CPU nothing of this shows, as copies end before the host goes on, or are none; so the offered safety is tested.
+On a CPU nothing of this shows, as copies end before the host goes on, or are none; so the offered
+safety is tested.
 """
 
 from __future__ import annotations
@@ -37,12 +39,17 @@ def copying(
     loop: str = "for x, y in loader:",
     file: str = "",
 ) -> str:
-    """Return a program that copies a pinned batch to the GPU, with what it does before and after."""
+    """Return a program that copies a pinned batch to the GPU, with what it does before and
+    after."""
     used = (
-        "loss = F.cross_entropy(model(moved.flatten(1)), y.cuda(non_blocking=True))\nloss.backward()\noptimizer.step()"
+        "loss = F.cross_entropy(model(moved.flatten(1)), "
+        "y.cuda(non_blocking=True))\nloss.backward()\noptimizer.step()"
     )
     body = f"{before}\n{copy}\n{after}\n{used}"
-    return f"{SETUP}{file}\n\ndef run(dataset, kept, fn):\n{lines(made, 4)}    {loop}\n{lines(body, 8)}"
+    return (
+        f"{SETUP}{file}\n\ndef run(dataset, kept, fn):\n{lines(made, 4)}    "
+        f"{loop}\n{lines(body, 8)}"
+    )
 
 
 def parted(after: str, before: str) -> str:
@@ -57,19 +64,26 @@ MAY_OVERLAP = {
     "a write before": copying(before="x.mul_(2)"),
     "a write through a view before": copying(before="x.view(-1)[0] = 1"),
     "a function that writes before": copying(before="change(x)", file=CHANGE),
-    "a function that reads": copying("look(x)", file="def look(t):\n    print(t.shape, t.sum().item())\n"),
+    "a function that reads": copying(
+        "look(x)", file="def look(t):\n    print(t.shape, t.sum().item())\n"
+    ),
     "an unpacked batch": copying(loop="for batch in loader:", before="x, y = batch"),
     "a batch by key": copying(loop="for batch in loader:", before="x, y = batch['x'], batch['y']"),
     "a counted batch": copying(loop="for i, (x, y) in enumerate(loader):"),
     "the branch that does not copy": copying(
-        "fn(y)", loop="for i, (x, y) in enumerate(loader):", copy="if kept:\n    y = y.to(device)\nmoved = x.to(device)"
+        "fn(y)",
+        loop="for i, (x, y) in enumerate(loader):",
+        copy="if kept:\n    y = y.to(device)\nmoved = x.to(device)",
     ),
 }
 PARTS = {
     "the other part of a batch": parted("fn(x)", "x, y = batch"),
     "the other part by its number": parted("fn(batch[0])", "y = batch[1]"),
     "the other part by its key": copying(
-        "fn(x)", loop="for b in loader:", before="x, y = b['x'].flatten(1), b['y'].float()", copy="moved = y.cuda()"
+        "fn(x)",
+        loop="for b in loader:",
+        before="x, y = b['x'].flatten(1), b['y'].float()",
+        copy="moved = y.cuda()",
     ),
     "parts that are copied under one condition": copying(
         "fn(x, y)",
@@ -90,7 +104,9 @@ MAY_BE_WRITTEN = {
     "a part that goes elsewhere": parted("fn(batch[0])", "y = batch[1]\nbatch[0] = y"),
     "parts in another order": parted("fn(batch[0])", "y = batch[1]\ndel batch[0]"),
     "parts after one is taken out": parted("fn(batch[0])", "y = batch[1]\nbatch.pop(0)"),
-    "both the copy and its source": copying("fn(y)", copy="y = (y.cuda(), y)[1]\nmoved = F.relu(y)"),
+    "both the copy and its source": copying(
+        "fn(y)", copy="y = (y.cuda(), y)[1]\nmoved = F.relu(y)"
+    ),
     "x += 1": copying("x += 1"),
     "an array": copying("x.numpy()[:] = 0"),
     "an array made before": copying("a[:] = 0", before="a = x.numpy()"),
@@ -120,27 +136,39 @@ MAY_BE_WRITTEN = {
     "a layer": copying("nn.ReLU(inplace=True)(x)"),
     "a function of the file": copying("change(x)", file=CHANGE),
     "a function that is called twice": copying("change(x)", before="change(x)", file=CHANGE),
-    "a function two calls away": copying("first(x)", file=CHANGE + "def first(t):\n    change(t.view(-1))\n"),
+    "a function two calls away": copying(
+        "first(x)", file=CHANGE + "def first(t):\n    change(t.view(-1))\n"
+    ),
     "an unknown function": copying("fn(x)"),
     "a list of others": copying("kept.append(x)"),
     "an attribute": copying("fn.x = x"),
     "a closure": copying("later()", before="def later():\n    x.zero_()"),
     "a container": copying("for t in (x, y):\n    t.zero_()"),
     "nested containers": copying("d = {'a': {'b': x}}\nd['a']['b'].zero_()"),
-    "the batch's part": copying("batch[0].zero_()", loop="for batch in loader:", before="x, y = batch"),
+    "the batch's part": copying(
+        "batch[0].zero_()", loop="for batch in loader:", before="x, y = batch"
+    ),
     "the batch's values": copying(
-        "for v in batch.values():\n    v.zero_()", loop="for batch in loader:", before="x, y = batch['x'], batch['y']"
+        "for v in batch.values():\n    v.zero_()",
+        loop="for batch in loader:",
+        before="x, y = batch['x'], batch['y']",
     ),
     "the next turn": copying(
         "last = x", before="if last is not None:\n    last.zero_()", made=LOADER + "\nlast = None"
     ),
     "a view of the turn before": copying(
-        "last = x", before="if last is not None:\n    v = last.view(-1)\n    v.zero_()", made=LOADER + "\nlast = None"
+        "last = x",
+        before="if last is not None:\n    v = last.view(-1)\n    v.zero_()",
+        made=LOADER + "\nlast = None",
     ),
     "an inner loop": copying(copy="for _ in range(2):\n    x.mul_(2)\n    moved = x.to(device)"),
-    "what was pinned by hand": copying("p.zero_()", copy="p = x.pin_memory()\nmoved = p.to(device)"),
+    "what was pinned by hand": copying(
+        "p.zero_()", copy="p = x.pin_memory()\nmoved = p.to(device)"
+    ),
     "a buffer of all turns": copying(
-        "buffer.copy_(y)", made=LOADER + "\nbuffer = torch.zeros(4, 8).pin_memory()", copy="moved = buffer.to(device)"
+        "buffer.copy_(y)",
+        made=LOADER + "\nbuffer = torch.zeros(4, 8).pin_memory()",
+        copy="moved = buffer.to(device)",
     ),
     "the frame of a traceback": copying(
         "change()",
@@ -156,20 +184,32 @@ MAY_BE_OTHER_OBJECTS = {
     "a collate function set later": copying(made=LOADER + "\nloader.collate_fn = fn"),
     "unknown options": copying(made="loader = DataLoader(dataset, **fn)"),
     "no batches": copying(made="loader = DataLoader(dataset, batch_size=None)"),
-    "no batches by name": copying(made="size = None\nloader = DataLoader(dataset, batch_size=size)"),
+    "no batches by name": copying(
+        made="size = None\nloader = DataLoader(dataset, batch_size=size)"
+    ),
     "a generator": copying(
         loop="for x, y in batches():",
         file="def batches():\n    b = torch.empty(4, 8).pin_memory()\n    for i in range(9):\n"
         "        yield b.fill_(i), torch.zeros(4).long()\n",
     ),
-    "a list": copying(loop="for x, y in [(torch.zeros(4, 8).pin_memory(), torch.zeros(4).long())]:"),
+    "a list": copying(
+        loop="for x, y in [(torch.zeros(4, 8).pin_memory(), torch.zeros(4).long())]:"
+    ),
     "a loader of the caller": copying(loop="for x, y in kept:"),
     "a loader in another one": copying(loop="for x, y in fn(loader):"),
-    "a loader that an import replaces": copying(made="", file="loader = DataLoader([])\nimport json as loader\n"),
-    "a loader that a star import may replace": copying(made="", file="loader = DataLoader([])\nfrom there import *\n"),
+    "a loader that an import replaces": copying(
+        made="", file="loader = DataLoader([])\nimport json as loader\n"
+    ),
+    "a loader that a star import may replace": copying(
+        made="", file="loader = DataLoader([])\nfrom there import *\n"
+    ),
     "perhaps another loader": copying(made=LOADER + "\nif kept:\n    loader = fn(loader)"),
     "a loader that a function replaces": copying(
-        made="", file="loader = DataLoader(list(range(9)))\ndef swap(other):\n    global loader\n    loader = other\n"
+        made="",
+        file=(
+            "loader = DataLoader(list(range(9)))\ndef swap(other):\n    global loader\n    "
+            "loader = other\n"
+        ),
     ),
     "a subclass of Tensor": copying(file="class Image(torch.Tensor):\n" + OWN),
     "a mapping with its own move": copying(file="class Encoding(dict):\n" + OWN),
@@ -188,7 +228,8 @@ def keeping(
     file: str = "",
     parameters: str = "loader, fn",
 ) -> str:
-    """Return a program that copies the loss of each step to the host, and stacks the copies after the loop."""
+    """Return a program that copies the loss of each step to the host, and stacks the copies after
+    the loop."""
     body = f"{loss}\n{step}\n{kept}\n{after}"
     run = f"{lines(start, 4)}    for x, y in loader:\n{lines(body, 8)}{lines(end, 4)}"
     return f"{SETUP}{file}\n\ndef run({parameters}):\n{run}"
@@ -197,7 +238,9 @@ def keeping(
 STAYS = {
     "nothing else": keeping(),
     "reads": keeping("print(loss, loss.item())"),
-    "two stacks": keeping(end="first = torch.stack(losses)\nreturn first.mean(), torch.stack(losses, dim=0)"),
+    "two stacks": keeping(
+        end="first = torch.stack(losses)\nreturn first.mean(), torch.stack(losses, dim=0)"
+    ),
     "a scaler": keeping(
         start="losses = []\nscaler = torch.cuda.amp.GradScaler()",
         step="scaler.scale(loss).backward()\nscaler.step(optimizer)",
@@ -205,21 +248,28 @@ STAYS = {
 }
 IS_CHANGED = {
     "in place": keeping("loss.mul_(0)"),
-    "by a function that averages": keeping("average_(loss)", file="def average_(t):\n    t.div_(2)\n"),
+    "by a function that averages": keeping(
+        "average_(loss)", file="def average_(t):\n    t.div_(2)\n"
+    ),
     "by all processes": keeping("torch.distributed.all_reduce(loss)"),
     "by a function that is not known": keeping("fn(loss)"),
     "by an augmented assignment": keeping("loss += 1"),
     "as an output": keeping("torch.mul(loss, 0, out=loss)"),
     "by another name": keeping("other = loss\nother.zero_()"),
-    "by the detached tensor": keeping(kept="d = loss.detach()\nlosses.append(d.cpu())", after="d.zero_()"),
+    "by the detached tensor": keeping(
+        kept="d = loss.detach()\nlosses.append(d.cpu())", after="d.zero_()"
+    ),
     "by its data": keeping("loss.data.zero_()"),
     "by a view": keeping("loss.view(1)[0] = 0"),
     "in a container": keeping("for t in [loss]:\n    t.zero_()"),
     "in the next turn": keeping(
-        "last = loss", start="losses = []\nlast = None", step="if last is not None:\n    last.zero_()\nloss.backward()"
+        "last = loss",
+        start="losses = []\nlast = None",
+        step="if last is not None:\n    last.zero_()\nloss.backward()",
     ),
     "by the next turn's graph": keeping(
-        start="losses = []\nloss = criterion(model(torch.zeros(4, 8)), torch.zeros(4).long())", loss="fn.replay()"
+        start="losses = []\nloss = criterion(model(torch.zeros(4, 8)), torch.zeros(4).long())",
+        loss="fn.replay()",
     ),
     "by a criterion of the caller": keeping(parameters="loader, fn, criterion"),
     "by a criterion with a buffer": keeping(
@@ -229,19 +279,26 @@ IS_CHANGED = {
     ),
 }
 LIST_IS_SEEN = {
-    "an output on the host": keeping(end="buffer = torch.zeros(5)\ntorch.stack(losses, out=buffer)\nreturn buffer"),
+    "an output on the host": keeping(
+        end="buffer = torch.zeros(5)\ntorch.stack(losses, out=buffer)\nreturn buffer"
+    ),
     "a place that is asked for": keeping(end="print(losses[0].device)\nreturn torch.stack(losses)"),
     "a second name": keeping(start="fn.kept = losses = []"),
-    "a second name of the loss": keeping(loss="fn.last = loss = criterion(model(x.to(device)), y.to(device))"),
+    "a second name of the loss": keeping(
+        loss="fn.last = loss = criterion(model(x.to(device)), y.to(device))"
+    ),
     "a second name later": keeping(start="losses = []\nfn.kept = losses"),
     "a closure": keeping(end="def kept():\n    return losses\nreturn kept, torch.stack(losses)"),
-    "other tensors in it": keeping(end="losses.append(torch.zeros(()))\nreturn torch.stack(losses)"),
+    "other tensors in it": keeping(
+        end="losses.append(torch.zeros(()))\nreturn torch.stack(losses)"
+    ),
 }
 NOT_KEPT = {**IS_CHANGED, **LIST_IS_SEEN}
 
 
 def offered(source: str, code: str) -> list[str | None]:
-    """Return the safety of each finding's fix; that of a copy which waits for nothing has no finding."""
+    """Return the safety of each finding's fix; that of a copy which waits for nothing has no
+    finding."""
     compile(source, "main.py", "exec")
     findings = check(source, codes=frozenset({code}), name="src/train.py").findings
     return [finding.fix.safety.value if finding.fix is not None else None for finding in findings]
@@ -268,7 +325,10 @@ def test_losses_that_may_change_are_copied(source: str) -> None:
 
 
 def test_a_mapping_is_not_detached() -> None:
-    used = "for batch in loader:\n    batch = fn(batch)\n    loss = model(**batch).loss\n    loss.backward()\n"
+    used = (
+        "for batch in loader:\n    batch = fn(batch)\n    loss = model(**batch).loss\n    "
+        "loss.backward()\n"
+    )
     body = f"data = []\n{used}    optimizer.step()\n    data.append(batch.cpu())\nreturn data"
     assert offered(f"{SETUP}\n\ndef run(loader, fn):\n{lines(body, 4)}", "TL113") == [None]
 
@@ -277,6 +337,9 @@ def test_a_mapping_is_not_detached() -> None:
     "copied", ["loss.detach().to('cpu', torch.float64)", "loss.to(device='cpu', dtype=torch.half)"]
 )
 def test_a_copy_that_also_casts_is_not_dropped(copied: str) -> None:
-    used = "for x, y in loader:\n    loss = model(x.cuda(), y.cuda())\n    loss.backward()\n    optimizer.step()\n"
+    used = (
+        "for x, y in loader:\n    loss = model(x.cuda(), y.cuda())\n    loss.backward()\n    "
+        "optimizer.step()\n"
+    )
     body = f"data = []\n{used}    data.append({copied})\nreturn torch.stack(data)"
     assert offered(f"{SETUP}\n\ndef run(loader):\n{lines(body, 4)}", "TL113") == [None]

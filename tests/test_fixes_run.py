@@ -1,8 +1,10 @@
-"""Safe fixes are executed: Bad and Good run on a CPU stand-in for the device and must agree bit for bit.
+"""Safe fixes are executed: Bad and Good run on a CPU stand-in for the device and must agree bit for
+bit.
 
-The stand-in is a `TorchFunctionMode`: a CUDA target becomes the CPU, and a move to it becomes a copy, as on a
-real device. Compared are values, dtype, shape, requires_grad and is_leaf of every tensor that both bind, plain
-values with their types, and the state of the random number generator afterwards.
+The stand-in is a `TorchFunctionMode`: a CUDA target becomes the CPU, and a move to it becomes a
+copy, as on a real device. Compared are values, dtype, shape, requires_grad and is_leaf of every
+tensor that both bind, plain values with their types, and the state of the random number generator
+afterwards.
 """
 
 from __future__ import annotations
@@ -43,8 +45,16 @@ def differences(name: str, a: Any, b: Any) -> list[str]:
     """Return in words how two values differ; only kinds that can be compared are."""
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
         facts = ("dtype", "shape", "requires_grad", "is_leaf")
-        out = [f"{name}.{f}: {getattr(a, f)} and {getattr(b, f)}" for f in facts if getattr(a, f) != getattr(b, f)]
-        same = a.shape == b.shape and a.dtype == b.dtype and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b))
+        out = [
+            f"{name}.{f}: {getattr(a, f)} and {getattr(b, f)}"
+            for f in facts
+            if getattr(a, f) != getattr(b, f)
+        ]
+        same = (
+            a.shape == b.shape
+            and a.dtype == b.dtype
+            and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b))
+        )
         return out if same else [*out, f"{name}: other values"]
     if isinstance(a, torch.nn.Module) and isinstance(b, torch.nn.Module):
         left, right = a.state_dict(), b.state_dict()
@@ -58,18 +68,26 @@ def differences(name: str, a: Any, b: Any) -> list[str]:
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         if len(a) != len(b):
             return [f"{name}: {len(a)} and {len(b)} items"]
-        return [d for i, (x, y) in enumerate(zip(a, b, strict=True)) for d in differences(f"{name}[{i}]", x, y)]
+        return [
+            d
+            for i, (x, y) in enumerate(zip(a, b, strict=True))
+            for d in differences(f"{name}[{i}]", x, y)
+        ]
     return [] if type(a).__name__ == type(b).__name__ else [f"{name}: {type(a)} and {type(b)}"]
 
 
 def safe_examples() -> list[object]:
     """Return page and number of the examples with a safe fix, those of corner cases too."""
-    pages = [(info.code, info) for info in RULES] + [(str(corner), corner.info) for corner in corners()]
+    pages = [(info.code, info) for info in RULES] + [
+        (str(corner), corner.info) for corner in corners()
+    ]
     return [
         pytest.param(info, index, id=f"{name}-{index}")
         for name, info in pages
         for index, bad in enumerate(programs(info, "Bad"))
-        if any(f.fix is not None and f.fix.safety.value == "safe" for f in for_rule(check(bad), info))
+        if any(
+            f.fix is not None and f.fix.safety.value == "safe" for f in for_rule(check(bad), info)
+        )
     ]
 
 
@@ -81,7 +99,11 @@ def test_safe_fix_computes_the_same(info: RuleInfo, index: int) -> None:
     good, good_rng = execute(programs(info, "Good")[index])
     setup, _ = execute("".join(programs(info, "Setup")[:1]))
     shared = sorted(n for n in bad.keys() & good.keys() if not n.startswith("__"))
-    own = [n for n in shared if n not in setup and isinstance(bad[n], torch.Tensor | float | int | list | tuple)]
+    own = [
+        n
+        for n in shared
+        if n not in setup and isinstance(bad[n], torch.Tensor | float | int | list | tuple)
+    ]
     assert own, f"{info.code}: the example binds nothing that could be compared"
     found = [d for n in shared for d in differences(n, bad[n], good[n])]
     assert not found
@@ -104,12 +126,15 @@ FACTORY_SOURCES = [
 
 @pytest.mark.parametrize("statement", FACTORY_SOURCES)
 def test_factories_keep_shape_dtype_and_rng_on_another_device(statement: str) -> None:
-    """On ``meta`` a tensor has a device of its own, so that a factory that ignored ``device=`` would show."""
+    """On ``meta`` a tensor has a device of its own, so that a factory that ignored ``device=``
+    would show."""
     source = "import torch\n\nfor step in range(2):\n    model(x).backward()\n    " + statement
     after = fixed(source, "safe", codes=frozenset({"TL102"})).after
     assert "device=" in after, "no safe fix was offered"
     head = "import torch\nmodel = torch.nn.Linear(1, 1)\nx = torch.ones(1)\n"
-    (bad, bad_rng), (good, good_rng) = (execute(head + code.partition("\n")[2], "meta") for code in (source, after))
+    (bad, bad_rng), (good, good_rng) = (
+        execute(head + code.partition("\n")[2], "meta") for code in (source, after)
+    )
     for fact in ("device", "dtype", "shape", "requires_grad", "is_leaf"):
         assert getattr(bad["y"], fact) == getattr(good["y"], fact), fact
     assert good["y"].device.type == "meta"

@@ -1,8 +1,10 @@
-"""Fixtures: each line that ends in ``# TLnnn`` has a finding of that code, every other line has none of its rule.
+"""Fixtures: each line that ends in ``# TLnnn`` has a finding of that code, every other line has
+none of its rule.
 
-``fixtures/rules/<family>/<name>.py`` speaks for the rule of that name; where ``<name>.diff`` stands beside it, that is
-what its safe fixes change, to the byte; ``python -m tests.test_fixtures`` writes these anew. A seed speaks for every
-rule named in it and must be silent for the rules of its ``# silent: TLnnn`` line, if it has one.
+``fixtures/rules/<family>/<name>.py`` speaks for the rule of that name; where ``<name>.diff`` stands
+beside it, that is what its safe fixes change, to the byte; ``python -m tests.test_fixtures`` writes
+these anew. A seed speaks for every rule named in it and must be silent for the rules of its ``#
+silent: TLnnn`` line, if it has one.
 """
 
 from __future__ import annotations
@@ -30,19 +32,24 @@ def expected(text: str, codes: frozenset[str]) -> list[tuple[int, str]]:
     for row, line in enumerate(text.split("\n"), 1):
         found = EXPECTED.search(line)
         if found:
-            out.extend((row, code) for code in re.findall(r"TL\d{3}", found.group(1)) if code in codes)
+            out.extend(
+                (row, code) for code in re.findall(r"TL\d{3}", found.group(1)) if code in codes
+            )
     return sorted(out)
 
 
 def changes(path: Path) -> str:
-    """Return what the safe fixes of its rule change in a fixture, as a diff without context; nothing for nothing."""
+    """Return what the safe fixes of its rule change in a fixture, as a diff without context;
+    nothing for nothing."""
     text = path.read_text(encoding="utf-8")
     report = fixed(text, "safe", codes=frozenset({BY_NAME[path.stem].code}), name="src/train.py")
     assert not [note for note in report.notes if note.kind.value == "failed"]
     if not report.after:
         return ""
     ast.parse(report.after)
-    rows = difflib.unified_diff(text.splitlines(keepends=True), report.after.splitlines(keepends=True), n=0)
+    rows = difflib.unified_diff(
+        text.splitlines(keepends=True), report.after.splitlines(keepends=True), n=0
+    )
     return "".join(list(rows)[2:])
 
 
@@ -71,11 +78,19 @@ def test_safe_fixes_change_what_the_diff_announces(path: Path) -> None:
 @pytest.mark.parametrize("path", RULE_FILES, ids=name_of)
 def test_unsafe_fixes_still_parse_and_settle(path: Path) -> None:
     info = BY_NAME[path.stem]
-    report = fixed(path.read_text(encoding="utf-8"), "unsafe", codes=frozenset({info.code}), name="src/train.py")
+    report = fixed(
+        path.read_text(encoding="utf-8"),
+        "unsafe",
+        codes=frozenset({info.code}),
+        name="src/train.py",
+    )
     assert not [note for note in report.notes if note.kind.value == "failed"]
     if report.after:
         ast.parse(report.after)
-        assert fixed(report.after, "unsafe", codes=frozenset({info.code}), name="src/train.py").after == ""
+        assert (
+            fixed(report.after, "unsafe", codes=frozenset({info.code}), name="src/train.py").after
+            == ""
+        )
 
 
 @pytest.mark.parametrize("path", SEEDS, ids=name_of)
@@ -93,7 +108,11 @@ def test_every_rule_has_a_fixture() -> None:
 
 
 def test_every_diff_stands_beside_its_fixture() -> None:
-    assert [path for path in FIXTURES.glob("rules/*/*.diff") if path.with_suffix(".py") not in RULE_FILES] == []
+    assert [
+        path
+        for path in FIXTURES.glob("rules/*/*.diff")
+        if path.with_suffix(".py") not in RULE_FILES
+    ] == []
 
 
 if __name__ == "__main__":

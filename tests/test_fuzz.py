@@ -1,6 +1,8 @@
-"""Programs that nobody would write: torchlint reports, never fails, and keeps its promises on all of them.
+"""Programs that nobody would write: torchlint reports, never fails, and keeps its promises on all
+of them.
 
-What must hold is in ``benchmarks/fuzz_trial.py``; ``benchmarks/fuzz.py`` runs the same for as long as one likes.
+What must hold is in ``benchmarks/fuzz_trial.py``; ``benchmarks/fuzz.py`` runs the same for as long
+as one likes.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ CHUNKS = 4
 """The mutations are this many tests, so that they can run side by side."""
 BYTES = 300
 EXECUTED = 154
-"""Programs that are run before and after their safe fixes; `fuzz.py --target fixes` runs as many as one likes."""
+"""Programs that are run before and after their safe fixes; `fuzz.py --target fixes` runs as many as
+one likes."""
 FOUND = {
     "the module torch itself is called": "import torch\ntorch()\n# .cpu .item\n",
     "a class in a training loop": """\
@@ -55,7 +58,10 @@ def stuff() -> Material:
 def assert_holds(programs: Iterator[Program]) -> fuzz.Tally:
     tally = fuzz.Tally()
     fuzz.try_all(programs, tally, jobs=1, cut=False)
-    broken = [f"{f.note}\n({f.program.generator}:{f.program.seed})\n{f.smallest.decode()}" for f in tally.failures]
+    broken = [
+        f"{f.note}\n({f.program.generator}:{f.program.seed})\n{f.smallest.decode()}"
+        for f in tally.failures
+    ]
     assert not broken, "\n\n".join(broken)
     return tally
 
@@ -100,7 +106,10 @@ def test_bytes(target: str) -> None:
     for _ in range(BYTES):
         data = bytearray(b"".join(chance.choices(seeds, k=2))[: chance.randrange(120)])
         for _ in range(chance.randrange(6)):
-            data.insert(chance.randrange(len(data) + 1), chance.choice(b"\n\r\\*/[]!#\"'({: ,\x00\xff\x80aT1"))
+            data.insert(
+                chance.randrange(len(data) + 1),
+                chance.choice(b"\n\r\\*/[]!#\"'({: ,\x00\xff\x80aT1"),
+            )
         fuzz_bytes.TARGETS[target](bytes(data))
 
 
@@ -151,7 +160,9 @@ def restless(job: Job, report: FileReport) -> FileReport:
 
 
 def crashed(job: Job, report: FileReport) -> FileReport:
-    return replace(report, notes=(Note(NoteKind.FAILED, report.filename, "TL999 failed on line 1"),))
+    return replace(
+        report, notes=(Note(NoteKind.FAILED, report.filename, "TL999 failed on line 1"),)
+    )
 
 
 @pytest.mark.parametrize(
@@ -171,7 +182,9 @@ def crashed(job: Job, report: FileReport) -> FileReport:
     ],
     ids=lambda value: value if isinstance(value, str) and "\n" not in value else None,
 )
-def test_a_broken_promise_is_seen(monkeypatch: pytest.MonkeyPatch, source: str, changed: object, words: str) -> None:
+def test_a_broken_promise_is_seen(
+    monkeypatch: pytest.MonkeyPatch, source: str, changed: object, words: str
+) -> None:
     assert broken(monkeypatch, source, lambda job, report: report) == []
     assert any(words in message for message in broken(monkeypatch, source, changed))
 
@@ -204,18 +217,24 @@ def test_what_the_parser_alone_cannot_take_is_no_failure(
     monkeypatch: pytest.MonkeyPatch, depth: int, to_blame: bool
 ) -> None:
     monkeypatch.setattr(fuzz, "LIMITS", RunOptions(jobs=1, timeout=2.0, quarantine_timeout=2.0))
-    source = "match x:\n    case " + "(" * depth + "a,".ljust(depth + 2, ")").replace("))", ")),")[:-1]
+    source = (
+        "match x:\n    case " + "(" * depth + "a,".ljust(depth + 2, ")").replace("))", ")),")[:-1]
+    )
     source = "match x:\n    case " + "(" * depth + "a" + ",)" * depth + ": pass\n"
     program = Program("found", "parser", source.encode())
     asked = job(source)
-    messages, limit = fuzz.verdicts(program, failed("train.py", "took more than 2 s of CPU time"), asked)
+    messages, limit = fuzz.verdicts(
+        program, failed("train.py", "took more than 2 s of CPU time"), asked
+    )
     assert bool(limit) is to_blame
     assert bool(messages) is not to_blame
 
 
 def test_failures_are_cut_down() -> None:
     lines = b"".join(b"x%d = 1\n" % number for number in range(9))
-    assert fuzz.fewer_lines(lines, lambda data: b"x3" in data and b"x7" in data) == b"x3 = 1\nx7 = 1\n"
+    assert (
+        fuzz.fewer_lines(lines, lambda data: b"x3" in data and b"x7" in data) == b"x3 = 1\nx7 = 1\n"
+    )
 
 
 # Programs that try to make a safe fix unsafe.
@@ -228,7 +247,8 @@ def test_safe_fixes_of_generated_programs_change_nothing() -> None:
     with Executors(1) as executors:
         tally = fuzz_fixes.try_all(fuzz_fixes.drawn(0, EXECUTED), executors, cut=False)
     found = [
-        f"{v.program.shape}:{v.program.seed} {v.program.strange}\n{v.patch}\n{v.difference}" for v in tally.differing
+        f"{v.program.shape}:{v.program.seed} {v.program.strange}\n{v.patch}\n{v.difference}"
+        for v in tally.differing
     ]
     assert not found, "\n\n".join(found)
     assert (tally.dead, tally.invalid, tally.timed_out) == ([], 0, 0)
@@ -271,12 +291,19 @@ EXECUTED_ALONE = {
     ),
     "a source in pageable memory": (
         "cuda",
-        "import torch\nx = torch.ones(2)\ny = x.to('cuda', non_blocking=True)\nx += 1\nprint(y, x.is_pinned())",
+        (
+            "import torch\nx = torch.ones(2)\ny = x.to('cuda', non_blocking=True)\nx += "
+            "1\nprint(y, "
+            "x.is_pinned())"
+        ),
         "tensor([1., 1.]) False\n",
     ),
     "a copy to the host": (
         "cuda",
-        "import torch\nx = torch.ones(2, device='cuda')\ny = x.cpu()\nx += 1\nprint(y.sum().item())",
+        (
+            "import torch\nx = torch.ones(2, device='cuda')\ny = x.cpu()\nx += "
+            "1\nprint(y.sum().item())"
+        ),
         "2.0\n",
     ),
 }
@@ -292,13 +319,19 @@ def test_programs_are_executed_with_all_that_they_do(tmp_path: Path) -> None:
         tasks.append((str(tmp_path / str(number)), mode))
     with Executors(2) as executors:
         outputs = [output for _, output in executors.run(tasks)]
-    assert dict(zip(EXECUTED_ALONE, outputs, strict=True)) == {k: out for k, (_, _, out) in EXECUTED_ALONE.items()}
+    assert dict(zip(EXECUTED_ALONE, outputs, strict=True)) == {
+        k: out for k, (_, _, out) in EXECUTED_ALONE.items()
+    }
 
 
-def test_differences_are_cut_down_and_grouped_by_their_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_differences_are_cut_down_and_grouped_by_their_cause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def judged(programs: list[fuzz_shapes.Made], *others: object) -> list[Verdict]:
         return [
-            Verdict(each, ("TL112",), "patch", "other" if "inf" in each.strange.get("data", "") else "")
+            Verdict(
+                each, ("TL112",), "patch", "other" if "inf" in each.strange.get("data", "") else ""
+            )
             for each in programs
         ]
 
@@ -311,7 +344,9 @@ def test_differences_are_cut_down_and_grouped_by_their_cause(monkeypatch: pytest
 
 
 def test_a_shape_that_no_rule_fixes_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fuzz_fixes, "judged", lambda programs, *others: [Verdict(each) for each in programs])
+    monkeypatch.setattr(
+        fuzz_fixes, "judged", lambda programs, *others: [Verdict(each) for each in programs]
+    )
     tally = fuzz_fixes.try_all(fuzz_fixes.drawn(0, 22), executors=None)  # type: ignore[arg-type]
     safe = {info.code for info in rules() if Safety.SAFE in info.fixes}
     assert tally.dead == [code for code in fuzz_shapes.SHAPES if code in safe]

@@ -1,8 +1,9 @@
-"""Programs that try to tell a safe fix from what stood there: run before and after it, they print the same.
+"""Programs that try to tell a safe fix from what stood there: run before and after it, they print
+the same.
 
-Each is written to make the rewrite of one rule visible: somebody looks while the sum is a tensor, a name means
-something else, a number does not fit. Most get no safe fix any more; `SURVIVING` are ordinary ones that still get
-theirs.
+Each is written to make the rewrite of one rule visible: somebody looks while the sum is a tensor, a
+name means something else, a number does not fit. Most get no safe fix any more; `SURVIVING` are
+ordinary ones that still get theirs.
 """
 
 from __future__ import annotations
@@ -378,7 +379,7 @@ FACTORIES = {
                 print(torch.ones(4).to(x.device))
         finally:
             torch.ones = kept
-        """,
+        """,  # noqa: E501
     "a star import gives the device another meaning": """
         def run():
             for x, y in loader:
@@ -468,7 +469,10 @@ ARRAYS = {
         "[np.full(two, 300, dtype=np.int64), np.ones(two, np.int64)], dtype=torch.uint8",
         "[np.full(two, 2**53 + 1, dtype=np.int64), np.zeros(two, np.int64)], dtype=torch.float32",
         "[np.identity(2, np.int64), np.eye(2, None, 0, np.float32)]",
-        "[np.linspace(0, 1, 2, True, False, np.float32), np.linspace(0, 5, 2, True, False, np.int64)]",
+        (
+            "[np.linspace(0, 1, 2, True, False, np.float32), np.linspace(0, 5, 2, True, False, "
+            "np.int64)]"
+        ),
         "[np.zeros(empty), np.ones(empty)]",
         "[np.zeros(two), np.ones(three)]",
         "[np.zeros((2, 3), np.float64, 'F'), np.ones((2, 3), np.float64, 'F')]",
@@ -503,7 +507,7 @@ ARRAYS = {
             print(torch.tensor([np.ones(3, dtype=np.float32), np.ones(3, dtype=np.float32)], dtype=torch.float32))
         finally:
             np.zeros, np.float32 = kept
-        """,
+        """,  # noqa: E501
     "a maker is patched": """
         import numpy as np
         from unittest import mock
@@ -605,7 +609,7 @@ SURVIVING = {
             def forward(self, x):
                 return torch.zeros(x.size(0), 2).to(x.device, dtype=x.dtype) + torch.ones(4, 2).to(x.device)
         print(Pad()(loader[0][0].to(device)))
-        """,
+        """,  # noqa: E501
     ),
     "a number of a dtype that holds it": (
         "TL112",

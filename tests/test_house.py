@@ -48,7 +48,9 @@ DOORS = ("torchlint.api.", "torchlint.base.", "torchlint.report.kit.", "torchlin
 INSIDE = ROOT / "verify" / "inside"
 NO_NAMES = {"utils", "util", "common", "helpers", "helper", "misc", "types"}
 FILES = sorted(ROOT.rglob("*.py"))
-RULE_FILES = [path for path in FILES if path.parent.parent.name == "rules" and path.name != "__init__.py"]
+RULE_FILES = [
+    path for path in FILES if path.parent.parent.name == "rules" and path.name != "__init__.py"
+]
 BESIDE = {path for path in RULE_FILES if path.name.startswith("_")}
 """What one rule needs and no other."""
 
@@ -60,34 +62,42 @@ def dotted(path: Path) -> str:
 
 
 def imported(tree: ast.AST, package: str) -> Iterator[tuple[int, str]]:
-    """Yield (line, module) for each import wherever it stands; ``from a import b`` gives ``a.b``."""
+    """Yield (line, module) for each import wherever it stands; ``from a import b`` gives
+    ``a.b``."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
+            above = (
+                package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
+            )
             base = ".".join((*above, *filter(None, [node.module])))
             yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
 
 
 def part(module: str) -> str:
-    """Return the part of the house that a module of ours lies in; ``""`` for what the top package itself holds."""
+    """Return the part of the house that a module of ours lies in; ``""`` for what the top package
+    itself holds."""
     name = module.split(".")[1] if "." in module else ""
     return name if name in FLOORS else ""
 
 
 def climbing(text: str, module: str, package: str) -> list[str]:
-    """Return the imports that do not point down: to a floor above, or to another part on the same floor."""
+    """Return the imports that do not point down: to a floor above, or to another part on the same
+    floor."""
     own = part(module)
     return [
         f"{module}:{line} imports {target}"
         for line, target in imported(ast.parse(text), package)
-        if target.split(".")[0] == "torchlint" and part(target) != own and FLOORS[part(target)] >= FLOORS[own]
+        if target.split(".")[0] == "torchlint"
+        and part(target) != own
+        and FLOORS[part(target)] >= FLOORS[own]
     ]
 
 
 def past_the_rules_door(text: str, module: str, package: str) -> list[str]:
-    """Return the imports of a rule file that are neither the door, nor the model, nor facts beside it."""
+    """Return the imports of a rule file that are neither the door, nor the model, nor facts beside
+    it."""
     return [
         f"{module}:{line} imports {target}"
         for line, target in imported(ast.parse(text), package)
@@ -110,7 +120,9 @@ def past_the_door(text: str, module: str, package: str) -> list[str]:
 
 def torch_imports(text: str) -> list[int]:
     """Return the lines that import torch."""
-    return [line for line, target in imported(ast.parse(text), "x") if target.split(".")[0] == "torch"]
+    return [
+        line for line, target in imported(ast.parse(text), "x") if target.split(".")[0] == "torch"
+    ]
 
 
 def broken(law: Callable[[str, str, str], list[str]], files: Iterable[Path] = FILES) -> list[str]:
@@ -128,7 +140,12 @@ def test_imports_point_down() -> None:
 
 
 def test_neighbours_come_in_by_the_door() -> None:
-    assert broken(past_the_door, (path for path in FILES if path.relative_to(ROOT).parts[0] in NEIGHBOURS)) == []
+    assert (
+        broken(
+            past_the_door, (path for path in FILES if path.relative_to(ROOT).parts[0] in NEIGHBOURS)
+        )
+        == []
+    )
 
 
 def test_every_file_lies_on_a_floor() -> None:
@@ -137,7 +154,11 @@ def test_every_file_lies_on_a_floor() -> None:
 
 
 def test_names_say_something() -> None:
-    assert [path for path in FILES if not NO_NAMES.isdisjoint(path.relative_to(ROOT).with_suffix("").parts)] == []
+    assert [
+        path
+        for path in FILES
+        if not NO_NAMES.isdisjoint(path.relative_to(ROOT).with_suffix("").parts)
+    ] == []
 
 
 def test_torch_is_for_the_inside_of_verify_alone() -> None:
@@ -148,12 +169,19 @@ def test_torch_is_for_the_inside_of_verify_alone() -> None:
 
 
 def test_the_inside_of_verify_needs_no_torchlint() -> None:
-    """It runs in the user's interpreter, under another name, so it reaches itself by relative imports alone."""
+    """It runs in the user's interpreter, under another name, so it reaches itself by relative
+    imports alone."""
     inside = dotted(INSIDE / "__init__.py")
 
     def law(text: str, module: str, package: str) -> list[str]:
-        reached = [target for _, target in imported(ast.parse(text), package) if f"{target}.".startswith("torchlint.")]
-        outside = [f"{module} imports {name}" for name in reached if not name.startswith(f"{inside}.")]
+        reached = [
+            target
+            for _, target in imported(ast.parse(text), package)
+            if f"{target}.".startswith("torchlint.")
+        ]
+        outside = [
+            f"{module} imports {name}" for name in reached if not name.startswith(f"{inside}.")
+        ]
         absolute = [line for line in text.split("\n") if "import" in line and inside in line]
         return [*outside, *(f"{module}: {line}" for line in absolute)]
 
@@ -183,7 +211,10 @@ def test_a_rule_imports_the_door_the_model_and_what_stands_beside_it() -> None:
 def test_what_stands_beside_rules_is_one_rules_alone() -> None:
     """When a second rule asks, it is a fact about code, and moves to `semantic`."""
     needed = {path: needed_by(path) for path in RULE_FILES}
-    users = {path: [user.stem for user, names in needed.items() if dotted(path) in names] for path in BESIDE}
+    users = {
+        path: [user.stem for user, names in needed.items() if dotted(path) in names]
+        for path in BESIDE
+    }
     assert {path.name: names for path, names in users.items() if len(names) != 1} == {}
     assert BESIDE
 
@@ -194,7 +225,9 @@ TABLE = ROOT / "settings" / "keys.py"
 OF_SETTINGS = ("settings", "lsp", "cli")
 """The parts where a plain word that is a key, such as ``select``, can hardly be anything else."""
 OTHERWISE = {
-    "cli/check_options.py": {"baseline"},  # the options of check that contradict each other, by their names for click
+    "cli/check_options.py": {
+        "baseline"
+    },  # the options of check that contradict each other, by their names for click
     "cli/explain.py": {"ignore", "select"},  # said in sentences on rules that are off
     "cli/cached_run.py": {
         "--cache-dir",
@@ -204,21 +237,36 @@ OTHERWISE = {
     "cli/rules.py": {"--output-format"},  # an option of its own
     "cli/verify_options.py": {"--fail-on", "--output-format", "--timeout"},  # options of its own
 }
-"""Words that are spelled like a key, and stand for something else or before the table can be had."""
+"""Words that are spelled like a key, and stand for something else or before the table can be
+had."""
 
 
 def spelled(text: str, *, words: bool) -> set[str]:
-    """Return the keys that code spells as data: neither in prose nor where a command reads its own parameters."""
+    """Return the keys that code spells as data: neither in prose nor where a command reads its own
+    parameters."""
     tree = ast.parse(text)
-    read = {id(n.slice) for n in ast.walk(tree) if isinstance(n, ast.Subscript) and ast.unparse(n.value) == "given"}
+    read = {
+        id(n.slice)
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Subscript) and ast.unparse(n.value) == "given"
+    }
     found = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and id(n) not in read}
-    names = {form for key in KEYS for form in (key, key.replace("-", "_"), f"--{key}", f"--{key}/--no-{key}")}
+    names = {
+        form
+        for key in KEYS
+        for form in (key, key.replace("-", "_"), f"--{key}", f"--{key}/--no-{key}")
+    }
     return {name for name in names if name in found and (words or not name.isalpha())}
 
 
 def test_a_key_is_spelled_in_the_table_alone() -> None:
-    files = {path.relative_to(ROOT): path.read_text(encoding="utf-8") for path in FILES if path != TABLE}
-    found = {path.as_posix(): spelled(text, words=path.parts[0] in OF_SETTINGS) for path, text in files.items()}
+    files = {
+        path.relative_to(ROOT): path.read_text(encoding="utf-8") for path in FILES if path != TABLE
+    }
+    found = {
+        path.as_posix(): spelled(text, words=path.parts[0] in OF_SETTINGS)
+        for path, text in files.items()
+    }
     assert {path: names for path, names in found.items() if names} == OTHERWISE
 
 
@@ -291,11 +339,17 @@ def test_the_door_is_the_only_way_in(line: str, passes: bool) -> None:
     ],
 )
 def test_the_door_of_rules_is_their_only_way_in(line: str, passes: bool) -> None:
-    assert bool(past_the_rules_door(line, "torchlint.rules.transfer.a", "torchlint.rules.transfer")) is passes
+    assert (
+        bool(past_the_rules_door(line, "torchlint.rules.transfer.a", "torchlint.rules.transfer"))
+        is passes
+    )
 
 
 def test_torch_imports_sees_every_form_of_import() -> None:
-    text = "import torch.nn as nn\nfrom torch import nn\ndef f():\n    import torch\nimport torchlint\n"
+    text = (
+        "import torch.nn as nn\nfrom torch import nn\ndef f():\n    import torch\nimport "
+        "torchlint\n"
+    )
     assert torch_imports(text) == [1, 2, 4]
 
 
@@ -319,35 +373,48 @@ def test_spelled_sees_data_alone(line: str, found: set[str]) -> None:
 # The semantic model
 
 SUBJECTS = ("torch", "code", "values", "time", "device", "uses", "data", "project")
-"""The folders of `semantic`, each of which imports only those before it; what is imported for types alone is free.
+"""The folders of `semantic`, each of which imports only those before it; what is imported for types
+alone is free.
 
 Other files are asked through `project.asked`, from everywhere.
 """
 
 
 def above_itself(text: str, module: str) -> list[str]:
-    """Return the imports at run time by which a file of `semantic` asks a subject that comes after its own."""
+    """Return the imports at run time by which a file of `semantic` asks a subject that comes after
+    its own."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        if (
+            isinstance(node, ast.If)
+            and isinstance(node.test, ast.Name)
+            and node.test.id == "TYPE_CHECKING"
+        ):
             node.body = [ast.Pass()]
     own = SUBJECTS.index(module.split(".")[2])
     found = [target.split(".") for _, target in imported(tree, module.rpartition(".")[0])]
     found = [path for path in found if path[2:4] != ["project", "asked"]]
-    asked = [path for path in found if path[:2] == ["torchlint", "semantic"] and path[2] in SUBJECTS]
+    asked = [
+        path for path in found if path[:2] == ["torchlint", "semantic"] and path[2] in SUBJECTS
+    ]
     return [".".join(path[1:4]) for path in asked if SUBJECTS.index(path[2]) > own]
 
 
 def test_the_semantic_model_asks_downwards() -> None:
     files = [path for path in FILES if path.parent.parent == ROOT / "semantic"]
     assert {path.parent.name for path in files} == set(SUBJECTS)
-    found = {dotted(path): above_itself(path.read_text(encoding="utf-8"), dotted(path)) for path in files}
+    found = {
+        dotted(path): above_itself(path.read_text(encoding="utf-8"), dotted(path)) for path in files
+    }
     order = " < ".join(SUBJECTS)
-    assert {module: asked for module, asked in found.items() if asked} == {}, f"each may ask those before it: {order}"
+    assert {module: asked for module, asked in found.items() if asked} == {}, (
+        f"each may ask those before it: {order}"
+    )
 
 
 def test_what_rules_ask_of_the_model_is_a_question() -> None:
-    """A function of `semantic` whose first parameter is the module, and which a rule imports, is marked `@question`."""
+    """A function of `semantic` whose first parameter is the module, and which a rule imports, is
+    marked `@question`."""
     unmarked = set()
     for path in RULE_FILES:
         package = dotted(path).rpartition(".")[0]
@@ -355,14 +422,17 @@ def test_what_rules_ask_of_the_model_is_a_question() -> None:
             home, _, name = target.rpartition(".")
             if home.startswith("torchlint.semantic."):
                 asked = getattr(importlib.import_module(home), name)
-                takes = list(inspect.signature(asked).parameters) if inspect.isfunction(asked) else []
+                takes = (
+                    list(inspect.signature(asked).parameters) if inspect.isfunction(asked) else []
+                )
                 if takes[:1] == ["module"] and name not in QUESTIONS:
                     unmarked.add(target)
     assert unmarked == set()
 
 
 def test_the_modes_of_verify_share_what_lies_below_them() -> None:
-    """`session` is the one engine of script, function and rule mode, which know nothing of each other."""
+    """`session` is the one engine of script, function and rule mode, which know nothing of each
+    other."""
     below: dict[str, tuple[str, ...]] = {
         "machine": ("session", "script", "paired", "output"),
         "session": ("script", "paired", "output"),
@@ -380,10 +450,16 @@ def test_the_modes_of_verify_share_what_lies_below_them() -> None:
         ]
 
     files = [
-        path for path in FILES if path.relative_to(ROOT).parts[0] == "verify" and len(path.relative_to(ROOT).parts) > 2
+        path
+        for path in FILES
+        if path.relative_to(ROOT).parts[0] == "verify" and len(path.relative_to(ROOT).parts) > 2
     ]
     assert broken(law, files) == []
-    assert law("from torchlint.verify.script import runs", "torchlint.verify.session.x", "torchlint.verify.session")
+    assert law(
+        "from torchlint.verify.script import runs",
+        "torchlint.verify.session.x",
+        "torchlint.verify.session",
+    )
 
 
 def test_the_ground_knows_no_torch() -> None:
@@ -412,7 +488,8 @@ def test_asking_upwards_is_seen_in_every_form(line: str, asked: list[str]) -> No
 
 OPERATIONS = ROOT / "semantic" / "torch"
 NO_OPERATIONS = {"fact", "apart", "internal", "owner", "collective"}
-"""Kinds of rows whose names are words of many other things: ``size``, ``device``, ``load``, ``to`` of a module."""
+"""Kinds of rows whose names are words of many other things: ``size``, ``device``, ``load``, ``to``
+of a module."""
 NAMESAKES = {
     "semantic/code/versions.py": {"_VERSION"},  # ``torch_ge_1_8``: comparisons of versions
     "rules/loading/_arrays.py": {  # NumPy's functions of the same names
@@ -437,12 +514,15 @@ NAMESAKES = {
 def operations() -> frozenset[str]:
     """Return the names of torch's operations and dtypes that no builtin and no device has."""
     kinds = [rows for word, rows in ops.WORDS.items() if word in ops.KINDS.keys() - NO_OPERATIONS]
-    names = {ops.NAMES[row].rpartition(".")[2] for row in set().union(*kinds)} | dtypes.spelled(dtypes.DTYPES)
+    names = {ops.NAMES[row].rpartition(".")[2] for row in set().union(*kinds)} | dtypes.spelled(
+        dtypes.DTYPES
+    )
     return frozenset(names - set(dir(builtins)) - {"cpu", "cuda"})
 
 
 def words(value: ast.expr) -> Iterator[str]:
-    """Yield the words of a table: its strings, what they are split into, and what a pattern is written of."""
+    """Yield the words of a table: its strings, what they are split into, and what a pattern is
+    written of."""
     code = ast.unparse(value)
     for node in ast.walk(value):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -456,7 +536,8 @@ def words(value: ast.expr) -> Iterator[str]:
 def tables_of_operations(text: str) -> dict[str, set[str]]:
     """Return the tables that hold three names of torch's operations or more, and these names.
 
-    A table is what a module-level line assigns, or a tuple, list or set in a function, by the function's name.
+    A table is what a module-level line assigns, or a tuple, list or set in a function, by the
+    function's name.
     """
     tables: list[tuple[str, ast.expr]] = []
     for line in ast.parse(text).body:
@@ -465,7 +546,9 @@ def tables_of_operations(text: str) -> dict[str, set[str]]:
             tables.append((ast.unparse(target), line.value))
         for function in ast.walk(line):
             if isinstance(function, (ast.FunctionDef, ast.Lambda)):
-                inner = (n for n in ast.walk(function) if isinstance(n, (ast.Tuple, ast.List, ast.Set)))
+                inner = (
+                    n for n in ast.walk(function) if isinstance(n, (ast.Tuple, ast.List, ast.Set))
+                )
                 tables += [(getattr(function, "name", "lambda"), node) for node in inner]
     known = operations()
     return {name: found for name, table in tables if len(found := named(table) & known) > 2}
@@ -476,9 +559,13 @@ def named(value: ast.expr) -> set[str]:
     if isinstance(value, ast.Dict):  # what it says of the names is no list of names
         value = ast.Tuple([key for key in value.keys if key is not None], ast.Load())
     spelled = list(words(value))
-    if any(word.endswith(".") and not word.startswith("torch") for word in spelled):  # "numpy." + name
+    if any(
+        word.endswith(".") and not word.startswith("torch") for word in spelled
+    ):  # "numpy." + name
         return set()
-    return {word.removeprefix("aten::").rpartition(".")[2] for word in spelled if not_of_others(word)}
+    return {
+        word.removeprefix("aten::").rpartition(".")[2] for word in spelled if not_of_others(word)
+    }
 
 
 def not_of_others(word: str) -> bool:
@@ -489,7 +576,8 @@ def not_of_others(word: str) -> bool:
 def test_what_torch_does_is_said_in_its_tables_alone() -> None:
     files = [path for path in FILES if not path.is_relative_to(OPERATIONS)]
     found = {
-        path.relative_to(ROOT).as_posix(): tables_of_operations(path.read_text(encoding="utf-8")) for path in files
+        path.relative_to(ROOT).as_posix(): tables_of_operations(path.read_text(encoding="utf-8"))
+        for path in files
     }
     assert {file: set(tables) for file, tables in found.items() if tables} == NAMESAKES, found
 
@@ -500,10 +588,19 @@ def test_what_torch_does_is_said_in_its_tables_alone() -> None:
         ('X = frozenset(("view", "reshape", "flatten"))', {"view", "reshape", "flatten"}),
         ('X: Names = frozenset("detach clone float64".split())', {"detach", "clone", "float64"}),
         ('X = tuple("torch." + n for n in ("zeros", "ones", "empty"))', {"zeros", "ones", "empty"}),
-        ('X = {"torch.zeros": 0, "torch.ones": 0, "torch.nn.functional.softmax": 1}', {"zeros", "ones", "softmax"}),
+        (
+            'X = {"torch.zeros": 0, "torch.ones": 0, "torch.nn.functional.softmax": 1}',
+            {"zeros", "ones", "softmax"},
+        ),
         ('X = re.compile(r"\\.(argmax|argmin|topk)\\(")', {"argmax", "argmin", "topk"}),
-        ('def X(name):\n    return name in ("view", "reshape", "flatten")', {"view", "reshape", "flatten"}),
-        ('def X(name):\n    return name in ("view", "reshape") or name in ("flatten", "ravel")', None),
+        (
+            'def X(name):\n    return name in ("view", "reshape", "flatten")',
+            {"view", "reshape", "flatten"},
+        ),
+        (
+            'def X(name):\n    return name in ("view", "reshape") or name in ("flatten", "ravel")',
+            None,
+        ),
         ('X = frozenset(("view", "reshape"))', None),
         ('X = tuple("numpy." + n for n in ("zeros", "ones", "empty"))', None),
         ('X = ("numpy.zeros", "numpy.ones", "numpy.empty")', None),
@@ -523,7 +620,9 @@ def needed_by(path: Path) -> set[str]:
     """Return the modules of ours that a file imports, at run time or for types alone."""
     module = dotted(path)
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    targets = {target for _, target in imported(ast.parse(path.read_text(encoding="utf-8")), package)}
+    targets = {
+        target for _, target in imported(ast.parse(path.read_text(encoding="utf-8")), package)
+    }
     return {name if name in MODULES else name.rpartition(".")[0] for name in targets} & MODULES
 
 
@@ -540,7 +639,9 @@ def circles(needs: dict[str, set[str]]) -> list[set[str]]:
             before = len(reached[name])
             reached[name] = reached[name].union(*(reached[target] for target in targets))
             changed = changed or len(reached[name]) > before
-    rings = {frozenset(other for other in reached[name] if name in reached[other]) for name in needs}
+    rings = {
+        frozenset(other for other in reached[name] if name in reached[other]) for name in needs
+    }
     return [set(ring) for ring in rings if len(ring) > 1]
 
 
@@ -548,7 +649,12 @@ def test_no_circle_of_imports_is_larger_than_the_interpreter_of_values() -> None
     """Types count: who reads one of these files has to read all of them."""
     found = circles({dotted(path): needed_by(path) for path in FILES if path.name != "__init__.py"})
     assert max(map(len, found)) <= 10
-    assert all(name.startswith("torchlint.semantic.values.") for ring in found for name in ring if len(ring) > 2), found
+    assert all(
+        name.startswith("torchlint.semantic.values.")
+        for ring in found
+        for name in ring
+        if len(ring) > 2
+    ), found
 
 
 def test_a_circle_is_seen_over_several_files() -> None:
@@ -558,7 +664,10 @@ def test_a_circle_is_seen_over_several_files() -> None:
 
 # Classes
 
-MANY_BASES = {f"torchlint.semantic.values.{name}" for name in ("expressions.Expressions", "interpreter.Interpreter")}
+MANY_BASES = {
+    f"torchlint.semantic.values.{name}"
+    for name in ("expressions.Expressions", "interpreter.Interpreter")
+}
 """The interpreter of values, a chain of five files, is the one class that is written in parts."""
 
 
@@ -567,9 +676,13 @@ def bases_in(tree: ast.Module, module: str, package: str) -> dict[str, set[str]]
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     known = {target.rpartition(".")[2]: target for _, target in imported(tree, package)}
     known |= {node.name: f"{module}.{node.name}" for node in classes}
-    named = {node.name: {ast.unparse(base).partition("[")[0] for base in node.bases} for node in classes}
+    named = {
+        node.name: {ast.unparse(base).partition("[")[0] for base in node.bases} for node in classes
+    }
     return {
-        f"{module}.{name}": {known[base] for base in bases if known.get(base, "").startswith("torchlint.")}
+        f"{module}.{name}": {
+            known[base] for base in bases if known.get(base, "").startswith("torchlint.")
+        }
         for name, bases in named.items()
     }
 
@@ -594,7 +707,8 @@ def test_a_class_has_no_more_than_two_bases_of_ours() -> None:
 
 def test_bases_are_counted_over_all_generations() -> None:
     text = (
-        "from torchlint.a import A\nclass B(A): pass\nclass C(B, dict[str, int]): pass\nclass D(Generic[T], C): pass\n"
+        "from torchlint.a import A\nclass B(A): pass\nclass C(B, dict[str, int]): pass\nclass "
+        "D(Generic[T], C): pass\n"
     )
     found = bases_in(ast.parse(text), "torchlint.b", "torchlint")
     assert found["torchlint.b.D"] == {"torchlint.b.C"}

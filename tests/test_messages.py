@@ -1,4 +1,5 @@
-"""Rules with a sentence of its own for a special case use it there, and nowhere else: lines of their fixtures."""
+"""Rules with a sentence of its own for a special case use it there, and nowhere else: lines of
+their fixtures."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ MESSAGES = [
 ]
 
 
-@pytest.mark.parametrize(("code", "line", "phrase"), MESSAGES, ids=[f"{m[0]}-{m[1].strip()}" for m in MESSAGES])
+@pytest.mark.parametrize(
+    ("code", "line", "phrase"), MESSAGES, ids=[f"{m[0]}-{m[1].strip()}" for m in MESSAGES]
+)
 def test_special_case_has_its_sentence(code: str, line: str, phrase: str) -> None:
     path = next(FIXTURES.glob(f"*/{NAMES[code]}.py"))
     text = path.read_text(encoding="utf-8")

@@ -1,4 +1,5 @@
-"""TL408's safe fixes are executed in small projects whose other code would notice a new class or other defaults."""
+"""TL408's safe fixes are executed in small projects whose other code would notice a new class or
+other defaults."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ def run():
 # Each is what `main.py` holds, and what the other files do.
 WRITTEN_OUT: dict[str, Mapping[str, str]] = {
     "an outer autocast of the caller": {"main.py": f"{HEAD}{RUN}\nwith {HALF}:\n    run()"},
-    "an outer autocast in a variable": {"main.py": f"{HEAD}{RUN}\ncontext = {HALF}\nwith context:\n    run()"},
+    "an outer autocast in a variable": {
+        "main.py": f"{HEAD}{RUN}\ncontext = {HALF}\nwith context:\n    run()"
+    },
     "an outer decorator": {"main.py": f"{HEAD}{RUN}\n@{HALF}\ndef main():\n    run()\nmain()"},
     "an outer context that is only entered": {"main.py": f"{HEAD}{RUN}\n{HALF}.__enter__()\nrun()"},
     "an outer exit stack": {
@@ -53,11 +56,13 @@ WRITTEN_OUT: dict[str, Mapping[str, str]] = {
         f"    stack.enter_context({HALF})\n    run()"
     },
     "an outer partial": {
-        "main.py": f"{HEAD}{RUN}\nimport functools\nmake = functools.partial(torch.autocast, 'cpu', dtype=torch.half)\n"
+        "main.py": f"{HEAD}{RUN}\nimport functools\nmake = functools.partial(torch.autocast, "
+        "'cpu', dtype=torch.half)\n"
         "with make():\n    run()"
     },
     "an outer alias": {
-        "main.py": f"{HEAD}{RUN}\nfrom torch import autocast as outer\nwith outer('cpu', torch.half, True, False):\n"
+        "main.py": f"{HEAD}{RUN}\nfrom torch import autocast as outer\nwith outer('cpu', "
+        "torch.half, True, False):\n"
         "    run()"
     },
     "an outer autocast in another file": {
@@ -70,10 +75,15 @@ WRITTEN_OUT: dict[str, Mapping[str, str]] = {
         "steps.py": HEAD + RUN,
     },
     "a setter found by name": {
-        "main.py": f"{HEAD}{RUN}\nset_it = getattr(torch, 'set_auto' + 'cast_dtype')\nset_it('cpu', torch.half)\nrun()"
+        "main.py": (
+            f"{HEAD}{RUN}\nset_it = getattr(torch, 'set_auto' + "
+            "'cast_dtype')\nset_it('cpu', torch.half)\nrun()"
+        )
     },
     "an old autocast with other defaults": {
-        "main.py": f"{HEAD}{RUN}\nwith torch.cpu.amp.autocast(True, torch.float16, False):\n    run()"
+        "main.py": (
+            f"{HEAD}{RUN}\nwith torch.cpu.amp.autocast(True, torch.float16, False):\n    run()"
+        )
     },
 }
 NOT_SAFE: dict[str, Mapping[str, str]] = {
@@ -95,7 +105,10 @@ NOT_SAFE: dict[str, Mapping[str, str]] = {
     },
     "a module of modules": {
         "main.py": "import steps\nsteps.run()\nwith steps.amp.autocast(False):\n    print('ok')",
-        "steps.py": "import torch.cpu.amp as amp\ndef run():\n    with amp.autocast():\n        print('run')",
+        "steps.py": (
+            "import torch.cpu.amp as amp\ndef run():\n    with amp.autocast():\n        "
+            "print('run')"
+        ),
     },
     "a re-export of a package": {
         "main.py": "from pack import autocast\nwith autocast(False):\n    print('ok')",
@@ -103,7 +116,10 @@ NOT_SAFE: dict[str, Mapping[str, str]] = {
         "pack/steps.py": IMPORT,
     },
     "a module imported at run time": {
-        "main.py": "import importlib\nsteps = importlib.import_module('steps')\nprint(steps.autocast.__module__)",
+        "main.py": (
+            "import importlib\nsteps = "
+            "importlib.import_module('steps')\nprint(steps.autocast.__module__)"
+        ),
         "steps.py": IMPORT,
     },
     "a computed attribute": {
@@ -111,18 +127,23 @@ NOT_SAFE: dict[str, Mapping[str, str]] = {
         "steps.py": IMPORT,
     },
     "a name that is put into the module": {
-        "main.py": "import contextlib, steps\nsteps.autocast = lambda on: print(on) or contextlib.nullcontext()\n"
+        "main.py": "import contextlib, steps\nsteps.autocast = lambda on: print(on) or "
+        "contextlib.nullcontext()\n"
         "steps.run()",
         "steps.py": IMPORT,
     },
     "a patched name of torch": {
-        "main.py": "from unittest import mock\nimport steps\nwith mock.patch('torch.cpu.amp.autocast') as fake:\n"
+        "main.py": "from unittest import mock\nimport steps\nwith "
+        "mock.patch('torch.cpu.amp.autocast') as fake:\n"
         "    steps.run()\nprint(fake.call_args)",
         "steps.py": HEAD + RUN,
     },
-    "a name read from globals": {"main.py": f"{IMPORT}\nrun()\nprint(globals()['autocast'].__module__)"},
+    "a name read from globals": {
+        "main.py": f"{IMPORT}\nrun()\nprint(globals()['autocast'].__module__)"
+    },
     "a name of a class": {
-        "main.py": f"{HEAD}\nclass Steps:\n    from torch.cpu.amp import autocast\n    with autocast():\n"
+        "main.py": f"{HEAD}\nclass Steps:\n    from torch.cpu.amp import autocast\n    with "
+        "autocast():\n"
         "        y = layer(x).dtype\nwith Steps.autocast(False):\n    print(Steps.y)"
     },
     "an annotation that is read": {
@@ -135,39 +156,61 @@ NOT_SAFE: dict[str, Mapping[str, str]] = {
     },
     "a scaler that another file imports": {
         "main.py": "import steps\nprint(type(steps.scaler).__module__)",
-        "steps.py": "import torch\nscaler = torch.cuda.amp.GradScaler(enabled=False)\nprint(scaler.is_enabled())",
+        "steps.py": (
+            "import torch\nscaler = "
+            "torch.cuda.amp.GradScaler(enabled=False)\nprint(scaler.is_enabled())"
+        ),
     },
     "a scaler that its method gives back": {
         "main.py": "import torch\ndef f():\n    scaler = torch.cuda.amp.GradScaler(enabled=False)\n"
         "    update = scaler.update\n    print(type(update.__self__).__module__)\nf()"
     },
     "a context under a name": {
-        "main.py": f"{HEAD}\nwith torch.cpu.amp.autocast() as context:\n    print(type(context).__module__)"
+        "main.py": (
+            f"{HEAD}\nwith torch.cpu.amp.autocast() as context:\n    "
+            "print(type(context).__module__)"
+        )
     },
     "warnings under a policy that is computed": {
-        "main.py": f"{HEAD}{RUN}\nimport warnings\nPOLICY = 'error'\nwarnings.simplefilter(POLICY)\n"
+        "main.py": f"{HEAD}{RUN}\nimport warnings\nPOLICY = "
+        "'error'\nwarnings.simplefilter(POLICY)\n"
         "try:\n    run()\nexcept FutureWarning as error:\n    print('refused')",
     },
     "warnings that are counted": {
-        "main.py": f"{HEAD}{RUN}\nimport warnings\nwith warnings.catch_warnings(record=True) as seen:\n"
+        "main.py": f"{HEAD}{RUN}\nimport warnings\nwith warnings.catch_warnings(record=True) as "
+        "seen:\n"
         "    warnings.simplefilter('always')\n    run()\nprint(len(seen))"
     },
     "a decorator without a call": {
-        "main.py": "import torch\n@torch.cpu.amp.autocast\ndef f():\n    pass\nprint(type(f).__name__)"
+        "main.py": (
+            "import torch\n@torch.cpu.amp.autocast\ndef f():\n    pass\nprint(type(f).__name__)"
+        )
     },
     "a default argument": {
-        "main.py": f"{IMPORT}\ndef f(context=autocast):\n    with context(False):\n        print('ok')\nrun()\nf()"
+        "main.py": (
+            f"{IMPORT}\ndef f(context=autocast):\n    with context(False):\n        "
+            "print('ok')\nrun()\nf()"
+        )
     },
     "a default argument of the same name": {
-        "main.py": f"{IMPORT}\ndef f(autocast=autocast):\n    with autocast(False):\n        print('ok')\nrun()\nf()"
+        "main.py": (
+            f"{IMPORT}\ndef f(autocast=autocast):\n    with autocast(False):\n        "
+            "print('ok')\nrun()\nf()"
+        )
     },
 }
 PLAIN: dict[str, Mapping[str, str]] = {
     "a script": {"main.py": f"{HEAD}{RUN}\nrun()"},
     "a script with an import": {"main.py": f"{IMPORT}\nrun()"},
-    "an import that no other file uses": {"main.py": "import steps\nsteps.run()", "steps.py": IMPORT},
+    "an import that no other file uses": {
+        "main.py": "import steps\nsteps.run()",
+        "steps.py": IMPORT,
+    },
     "a name that another file has from torch": {
-        "main.py": "import steps\nfrom torch.cpu.amp import autocast\nsteps.run()\nwith autocast(False):\n    pass",
+        "main.py": (
+            "import steps\nfrom torch.cpu.amp import autocast\nsteps.run()\nwith "
+            "autocast(False):\n    pass"
+        ),
         "steps.py": IMPORT,
     },
 }
@@ -181,15 +224,22 @@ def fixes(folder: Path, files: Mapping[str, str]) -> dict[str, FileReport]:
         path.write_text(textwrap.dedent(text))
     forget()
     return {
-        name: analyse_job(job((folder / name).read_text(), name=name, root=str(folder), fix="safe", codes=CODES))
+        name: analyse_job(
+            job((folder / name).read_text(), name=name, root=str(folder), fix="safe", codes=CODES)
+        )
         for name in files
     }
 
 
 def printed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Run `main.py` of a folder and return what it prints; no module and no setting of torch stays."""
+    """Run `main.py` of a folder and return what it prints; no module and no setting of torch
+    stays."""
     modules = dict(sys.modules)
-    before = torch.get_autocast_dtype("cpu"), torch.is_autocast_cache_enabled(), torch.is_autocast_enabled("cpu")
+    before = (
+        torch.get_autocast_dtype("cpu"),
+        torch.is_autocast_cache_enabled(),
+        torch.is_autocast_enabled("cpu"),
+    )
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     out = io.StringIO()
@@ -237,7 +287,9 @@ def test_a_change_that_other_code_would_notice_is_not_safe(
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_ordinary_code_is_fixed_and_stays_short(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ordinary_code_is_fixed_and_stays_short(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert runs_alike(tmp_path, PLAIN[name], monkeypatch)
     texts = [path.read_text() for path in (tmp_path / "after").rglob("*.py")]
     assert not any("dtype=" in text for text in texts)
@@ -246,5 +298,7 @@ def test_ordinary_code_is_fixed_and_stays_short(name: str, tmp_path: Path, monke
 def test_a_new_file_that_imports_the_name_is_seen(tmp_path: Path) -> None:
     alone = fixes(tmp_path, {"steps.py": IMPORT})["steps.py"]
     assert alone.before != alone.after
-    beside = fixes(tmp_path, {"steps.py": IMPORT, "deep/main.py": "from steps import autocast\n"})["steps.py"]
+    beside = fixes(tmp_path, {"steps.py": IMPORT, "deep/main.py": "from steps import autocast\n"})[
+        "steps.py"
+    ]
     assert beside.before == beside.after

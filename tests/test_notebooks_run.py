@@ -1,4 +1,5 @@
-"""A notebook computes the same after its safe fixes: its cells are run before and after, and compared."""
+"""A notebook computes the same after its safe fixes: its cells are run before and after, and
+compared."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ CELLS = (
     "batches = [(torch.randn(8, 3), torch.randn(8, 1)) for _ in range(5)];",
     "losses = []\nfor x, y in batches:\n    noise = torch.zeros(8, 3).to(device)\n"
     "    loss = ((model(x.to(device) + noise) - y.to(device)) ** 2).mean()\n"
-    "    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()\n    losses.append(loss.detach())",
+    "    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()\n    "
+    "losses.append(loss.detach())",
     "await asyncio.sleep(0)\nweight = model.weight.detach().clone()",
     "def again():\n    for x, y in batches:\n        mask = torch.ones(8, 3).to(device)\n"
     "        loss = (model(x.to(device) * mask) - y.to(device)).pow(2).mean()\n"
@@ -69,13 +71,19 @@ def test_names_across_cells_and_the_same_results() -> None:
 
 @pytest.mark.slow
 def test_a_kernel_gives_the_same_outputs() -> None:
-    """The fixture holds what IPython's kernel gave before the fixes; magics, commands and await run here as well."""
+    """The fixture holds what IPython's kernel gave before the fixes; magics, commands and await run
+    here as well."""
     pytest.importorskip("ipykernel")
     executed = pytest.importorskip("nbconvert.preprocessors").ExecutePreprocessor(
         timeout=int(PATIENCE), startup_timeout=int(PATIENCE)
     )
     data = (FIXTURES / "training.ipynb").read_bytes()
     after = fixed(loaded(data, "/p/training.ipynb", "training.ipynb", 0))
-    before, again = nbformat.reads(data.decode(), as_version=4), nbformat.reads(after.decode(), as_version=4)
+    before, again = (
+        nbformat.reads(data.decode(), as_version=4),
+        nbformat.reads(after.decode(), as_version=4),
+    )
     executed.preprocess(again, {})
-    assert [cell.get("outputs") for cell in again.cells] == [cell.get("outputs") for cell in before.cells]
+    assert [cell.get("outputs") for cell in again.cells] == [
+        cell.get("outputs") for cell in before.cells
+    ]

@@ -25,7 +25,10 @@ def train(model, loader, optimizer, criterion):
         optimizer.step()
     return total
 """
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed"),
+]
 
 
 def git(folder: Path, *args: str) -> None:
@@ -40,7 +43,9 @@ def hook_repository(tmp_path: Path) -> Path:
     repository.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE", ".pre-commit-hooks.yaml"):
         shutil.copy(ROOT / name, repository / name)
-    shutil.copytree(ROOT / "torchlint", repository / "torchlint", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "torchlint", repository / "torchlint", ignore=shutil.ignore_patterns("__pycache__")
+    )
     git(repository, "init", "-q")
     git(repository, "add", "-A")
     git(repository, "commit", "-qm", "hooks")
@@ -49,11 +54,18 @@ def hook_repository(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """Return a git repository with one slow training script, the same as a notebook, and a file that is not Python."""
+    """Return a git repository with one slow training script, the same as a notebook, and a file
+    that is not Python."""
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "train.py").write_text(BAD, encoding="utf-8")
-    cell = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": BAD.splitlines(True)}
+    cell = {
+        "cell_type": "code",
+        "execution_count": None,
+        "metadata": {},
+        "outputs": [],
+        "source": BAD.splitlines(True),
+    }
     notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
     (folder / "train.ipynb").write_text(json.dumps(notebook, indent=1), encoding="utf-8")
     (folder / "notes.txt").write_text("torch.zeros(8).to(device)\n", encoding="utf-8")
@@ -62,10 +74,23 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def try_repo(project: Path, hooks: Path, hook: str, cache: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pre_commit", "try-repo", str(hooks), hook, "--all-files", "--verbose"]
+def try_repo(
+    project: Path, hooks: Path, hook: str, cache: Path
+) -> subprocess.CompletedProcess[str]:
+    command = [
+        sys.executable,
+        "-m",
+        "pre_commit",
+        "try-repo",
+        str(hooks),
+        hook,
+        "--all-files",
+        "--verbose",
+    ]
     env = {**os.environ, "PRE_COMMIT_HOME": str(cache), "PYTHONWARNINGS": "default"}
-    return subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=project, env=env, capture_output=True, text=True, check=False
+    )
 
 
 def test_check_blocks_and_fix_repairs(project: Path, hook_repository: Path, tmp_path: Path) -> None:
@@ -79,6 +104,10 @@ def test_check_blocks_and_fix_repairs(project: Path, hook_repository: Path, tmp_
     assert (project / "train.py").read_text(encoding="utf-8") == BAD
 
     fixed = try_repo(project, hook_repository, "torchlint-fix", tmp_path / "cache")
-    assert fixed.returncode == 1, "pre-commit fails a hook that changes files\n" + fixed.stdout + fixed.stderr
+    assert fixed.returncode == 1, (
+        "pre-commit fails a hook that changes files\n" + fixed.stdout + fixed.stderr
+    )
     assert "torch.zeros(8, 3, device=device)" in (project / "train.py").read_text(encoding="utf-8")
-    assert "torch.zeros(8, 3, device=device)" in (project / "train.ipynb").read_text(encoding="utf-8")
+    assert "torch.zeros(8, 3, device=device)" in (project / "train.ipynb").read_text(
+        encoding="utf-8"
+    )

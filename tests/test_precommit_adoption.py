@@ -21,7 +21,10 @@ def old(model, loader, n):
         model(x, mask).sum().backward()
 """
 NEW = OLD.replace("old", "new").replace("ones(n)", "zeros(n)").replace("import torch\n", "")
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed"),
+]
 
 
 def git(folder: Path, *words: str) -> None:
@@ -38,7 +41,8 @@ def hook(folder: Path, cache: Path, *words: str) -> subprocess.CompletedProcess[
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """Return a repository with an old finding in each of two files, and the hook that `torchlint init` shows."""
+    """Return a repository with an old finding in each of two files, and the hook that `torchlint
+    init` shows."""
     pytest.importorskip("pre_commit")
     torchlint = Path(sys.executable).parent / "torchlint"
     folder = tmp_path / "project"
@@ -47,7 +51,8 @@ def project(tmp_path: Path) -> Path:
     for name in ("old one.py", "\u00e9.py"):
         (folder / name).write_text(OLD, "utf-8")
     more = (
-        f"name: x\n        language: system\n        types: [python]\n        entry: {torchlint} check --force-exclude"
+        "name: x\n        language: system\n        types: [python]\n        entry: "
+        f"{torchlint} check --force-exclude"
     )
     head, _, _ = PRE_COMMIT.partition("  - repo")
     config = f"{head}  - repo: local\n    hooks:\n      - id: torchlint\n        {more}\n"
@@ -66,8 +71,12 @@ def test_a_baseline(project: Path, tmp_path: Path) -> None:
     torchlint = Path(sys.executable).parent / "torchlint"
     git(project, "add", "-A")
     assert hook(project, tmp_path / "cache").returncode == 1
-    (project / "torchlint.toml").write_text('baseline = "torchlint-baseline.json"\noutput-format = "concise"\n')
-    subprocess.run([torchlint, "check", "--write-baseline"], cwd=project, check=True, capture_output=True)
+    (project / "torchlint.toml").write_text(
+        'baseline = "torchlint-baseline.json"\noutput-format = "concise"\n'
+    )
+    subprocess.run(
+        [torchlint, "check", "--write-baseline"], cwd=project, check=True, capture_output=True
+    )
     before = (project / "torchlint-baseline.json").read_bytes()
     git(project, "add", "-A")
     done = hook(project, tmp_path / "cache")

@@ -1,4 +1,5 @@
-"""The primer on a small scale: real files are analysed without a crash, and two runs compare as they should."""
+"""The primer on a small scale: real files are analysed without a crash, and two runs compare as
+they should."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def fixtures_run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def planted(folder: Path, text: str) -> dict[str, Any]:
-    """Return a run over one package with one file; a project's findings have one identity wherever it lies."""
+    """Return a run over one package with one file; a project's findings have one identity wherever
+    it lies."""
     (folder / "package").mkdir(parents=True)
     (folder / "package" / "setup.cfg").touch()
     (folder / "package" / "train.py").write_text(text, encoding="utf-8")
@@ -81,7 +83,10 @@ def test_a_planted_finding_is_a_difference(tmp_path: Path) -> None:
     old = planted(tmp_path / "old", "import torch\n")
     new = planted(tmp_path / "new", HOT)
     assert primer.difference(old, new) == {"TL102": (["package/train.py:2"], [])}
-    assert list(primer.words(primer.difference(new, old))) == ["TL102: +0 -1", "  - package/train.py:2"]
+    assert list(primer.words(primer.difference(new, old))) == [
+        "TL102: +0 -1",
+        "  - package/train.py:2",
+    ]
 
 
 @pytest.mark.slow
@@ -109,10 +114,15 @@ def test_only_packages_of_both_runs_are_compared(fixtures_run: dict[str, Any]) -
 @pytest.mark.slow
 def test_what_is_not_analysed_any_more_is_a_difference(fixtures_run: dict[str, Any]) -> None:
     worse = copy.deepcopy(fixtures_run)
-    worse["packages"][0]["not_analysed"].append(["a.py", "error", "took more than 30 s of CPU time"])
+    worse["packages"][0]["not_analysed"].append(
+        ["a.py", "error", "took more than 30 s of CPU time"]
+    )
     worse["packages"][0]["crash"] = "Traceback"
     name = worse["packages"][0]["name"]
-    expected = {"crash": ([name], []), "not-analysed": ([f"{name}/a.py: took more than 30 s of CPU time"], [])}
+    expected = {
+        "crash": ([name], []),
+        "not-analysed": ([f"{name}/a.py: took more than 30 s of CPU time"], []),
+    }
     assert primer.difference(fixtures_run, worse) == expected
 
 
@@ -153,4 +163,7 @@ def test_the_commands(tmp_path: Path) -> None:
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "package: 1 files, 2 lines" in ran.stdout
     command = [sys.executable, str(script), "diff", str(kept), str(kept)]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "no difference\n"
+    assert (
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        == "no difference\n"
+    )

@@ -1,4 +1,5 @@
-"""The README tells the truth: its outputs, rule table, configuration and commands are checked against the tool.
+"""The README tells the truth: its outputs, rule table, configuration and commands are checked
+against the tool.
 
 Run ``python -m tests.test_readme`` to write the generated parts anew.
 """
@@ -36,7 +37,12 @@ def output_of(command: str) -> str:
     assert words[0] == "torchlint"
     env = {**os.environ, "NO_COLOR": "1", "COLUMNS": "100"}
     done = subprocess.run(
-        [sys.executable, "-m", *words], cwd=ROOT, env=env, capture_output=True, text=True, check=False
+        [sys.executable, "-m", *words],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode in (0, 1), done.stderr
     return done.stdout
@@ -45,9 +51,14 @@ def output_of(command: str) -> str:
 def regenerated(text: str) -> str:
     """Return the README with all generated parts made anew."""
     text = _EXAMPLE.sub(
-        lambda m: f"<!-- example: {m[1]} -->\n```python\n{(ROOT / m[1]).read_text(encoding='utf-8')}```\n", text
+        lambda m: (
+            f"<!-- example: {m[1]} -->\n```python\n{(ROOT / m[1]).read_text(encoding='utf-8')}```\n"
+        ),
+        text,
     )
-    text = _OUTPUT.sub(lambda m: f"<!-- output: {m[1]} -->\n```{m[2]}\n{output_of(m[1])}```\n", text)
+    text = _OUTPUT.sub(
+        lambda m: f"<!-- output: {m[1]} -->\n```{m[2]}\n{output_of(m[1])}```\n", text
+    )
     table = readme_table(load_catalog()).strip()
     return _TABLE.sub(lambda m: f"<!-- rules -->\n{table}\n\n`torchlint rule TL101`", text)
 
@@ -74,7 +85,10 @@ def test_configuration_samples_load(sample: str, tmp_path: Path) -> None:
 
 
 def test_pre_commit_sample_names_real_hooks() -> None:
-    hooks = {hook["id"]: hook for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))}
+    hooks = {
+        hook["id"]: hook
+        for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    }
     sample = yaml.safe_load(blocks("yaml")[0])
     assert [hook["id"] for repo in sample["repos"] for hook in repo["hooks"]] == ["torchlint"]
     assert set(hooks) == {"torchlint", "torchlint-fix"}
@@ -86,7 +100,13 @@ def test_the_first_commands_find_and_repair(tmp_path: Path) -> None:
     for line in blocks("console")[0].splitlines():
         words = shlex.split(line.removeprefix("$ "))
         assert words[0] == "torchlint"
-        done = subprocess.run([sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-m", *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         codes.append(done.returncode)
     assert codes == [1, 0]
     assert "loss.item()" not in (tmp_path / "train.py").read_text(encoding="utf-8")
@@ -110,7 +130,16 @@ def test_the_test_command_leaves_out_no_test(tmp_path: Path) -> None:
     whole = shlex.split(TESTS)
     assert whole[:5] == ["python", "-m", "pytest", "-n", "auto"]
     for words, names in (([], ["test_quick"]), (whole[5:], ["test_quick", "test_slow"])):
-        command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:randomly", *words]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--collect-only",
+            "-q",
+            "-p",
+            "no:randomly",
+            *words,
+        ]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
         assert re.findall(r"::(\w+)", done.stdout) == names, done.stdout
 

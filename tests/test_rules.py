@@ -1,4 +1,5 @@
-"""Every rule's manual is its test: Bad is found, fixes give Good to the byte, Good and Leave alone are silent.
+"""Every rule's manual is its test: Bad is found, fixes give Good to the byte, Good and Leave alone
+are silent.
 
 That Bad and Good compute the same is for `test_fixes_run` and ``torchlint verify rules``.
 """

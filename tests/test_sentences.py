@@ -1,4 +1,5 @@
-"""Where a rule puts facts into its sentence, or chooses between several, the right words are told."""
+"""Where a rule puts facts into its sentence, or chooses between several, the right words are
+told."""
 
 from __future__ import annotations
 
@@ -93,24 +94,42 @@ CASES = [
     ("TL601", forward(NESTED_ROWS), "Python loop over tensor elements"),
     ("TL601", forward(TWO_INDICES), "Python loop over tensor elements"),
     ("TL606", forward("return torch.tensor([out.mean(), 1.0])"), "drops their gradients"),
-    ("TL606", forward("return torch.tensor([v for v in (out.mean(), out.std())])"), "drops their gradients"),
-    ("TL606", forward("return torch.tensor([(out > 0).sum(), (out > 1).sum()])"), "reads each of them back"),
+    (
+        "TL606",
+        forward("return torch.tensor([v for v in (out.mean(), out.std())])"),
+        "drops their gradients",
+    ),
+    (
+        "TL606",
+        forward("return torch.tensor([(out > 0).sum(), (out > 1).sum()])"),
+        "reads each of them back",
+    ),
     ("TL606", forward(NO_GRAD), "reads each of them back"),
-    ("TL606", forward("return torch.tensor([v.item() for v in out.flatten()])"), "numbers that .item() reads"),
+    (
+        "TL606",
+        forward("return torch.tensor([v.item() for v in out.flatten()])"),
+        "numbers that .item() reads",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("code", "source", "words"), CASES, ids=[f"{c[0]}-{n}" for n, c in enumerate(CASES)])
+@pytest.mark.parametrize(
+    ("code", "source", "words"), CASES, ids=[f"{c[0]}-{n}" for n, c in enumerate(CASES)]
+)
 def test_the_sentence_says(code: str, source: str, words: str) -> None:
     told = [finding.message for finding in check(source, codes=frozenset({code})).findings]
     assert len(told) == 1
     assert words in told[0]
 
 
-@pytest.mark.parametrize(("loop", "severity"), [("for x, y in loader:", "warning"), ("for x in parts:", "info")])
+@pytest.mark.parametrize(
+    ("loop", "severity"), [("for x, y in loader:", "warning"), ("for x in parts:", "info")]
+)
 def test_a_tensor_grown_in_cold_code_is_a_hint(loop: str, severity: str) -> None:
     step = (
-        "loss = model(x).sum()\n        loss.backward()\n        optimizer.step()\n        " if "loader" in loop else ""
+        "loss = model(x).sum()\n        loss.backward()\n        optimizer.step()\n        "
+        if "loader" in loop
+        else ""
     )
     text = f"""import torch
 

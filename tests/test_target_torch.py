@@ -8,7 +8,8 @@ from tests.checking import check, for_rule, rules
 from tests.corner_cases import corners_of
 from torchlint.testing.promises import programs
 
-# Code, target-torch, number of the Bad block or, behind them, of the corner case, findings, and whether one has a fix.
+# Code, target-torch, number of the Bad block or, behind them, of the corner case, findings, and
+# whether one has a fix.
 CASES = [
     ("TL401", (1, 13), 0, 0, False),
     ("TL401", (2, 0), 0, 1, True),

@@ -1,4 +1,5 @@
-"""Unsafe fixes say in one sentence what may change: each note is quoted here, and each quote is a note.
+"""Unsafe fixes say in one sentence what may change: each note is quoted here, and each quote is a
+note.
 
 The findings are those of a rule's own Bad examples, of its fixture and of its corner cases.
 """
@@ -86,17 +87,23 @@ CODES = sorted({code for code, _ in NOTES})
 
 @lru_cache
 def notes(code: str) -> frozenset[str]:
-    """Return the notes of the unsafe fixes that a rule offers: for Bad examples, its fixture, its corner cases."""
+    """Return the notes of the unsafe fixes that a rule offers: for Bad examples, its fixture, its
+    corner cases."""
     info = RULES[code]
     texts = programs(info, "Bad")
     texts += [text for corner in corners_of(info) for text in corner.programs]
-    texts += [path.read_text(encoding="utf-8") for path in FIXTURES.glob(f"*/{info.name.replace('-', '_')}.py")]
+    texts += [
+        path.read_text(encoding="utf-8")
+        for path in FIXTURES.glob(f"*/{info.name.replace('-', '_')}.py")
+    ]
     reports = [check(text, codes=frozenset({code}), name="src/train.py") for text in texts]
     fixes = [finding.fix for report in reports for finding in report.findings]
     return frozenset(fix.note for fix in fixes if fix is not None and fix.safety.value == "unsafe")
 
 
-@pytest.mark.parametrize(("code", "phrase"), NOTES, ids=[f"{code}-{phrase}" for code, phrase in NOTES])
+@pytest.mark.parametrize(
+    ("code", "phrase"), NOTES, ids=[f"{code}-{phrase}" for code, phrase in NOTES]
+)
 def test_note_is_said(code: str, phrase: str) -> None:
     assert any(phrase in note for note in notes(code)), sorted(notes(code))
 
@@ -115,14 +122,26 @@ def test_every_note_is_quoted(code: str) -> None:
             "TL103",
             ("takes no non_blocking", "cast then runs", "written"),
         ),
-        ("y = torch.rand(3, requires_grad=True).to(x.device)", "TL102", ("shuffle change", "becomes the leaf")),
-        ("y = torch.empty(3).to(model(x))", "TL102", ("in the other dtype", "evaluated twice", "before the tensor")),
+        (
+            "y = torch.rand(3, requires_grad=True).to(x.device)",
+            "TL102",
+            ("shuffle change", "becomes the leaf"),
+        ),
+        (
+            "y = torch.empty(3).to(model(x))",
+            "TL102",
+            ("in the other dtype", "evaluated twice", "before the tensor"),
+        ),
         (
             "y = torch.tensor(300.5, device=x.device, dtype=torch.uint8)",
             "TL112",
             ("not fit", "replaces"),
         ),
-        ("y = torch.FloatTensor([np.zeros(3), np.ones(4)])", "TL207", ("shapes differ", "overflow")),
+        (
+            "y = torch.FloatTensor([np.zeros(3), np.ones(4)])",
+            "TL207",
+            ("shapes differ", "overflow"),
+        ),
     ],
 )
 def test_a_note_says_all_that_may_change(line: str, code: str, phrases: tuple[str, ...]) -> None:
@@ -146,7 +165,11 @@ def run(loader, fn):
         loss.backward()
         optimizer.step()
 """
-    found = [finding for finding in check(source, codes=frozenset({code})).findings if finding.fix is not None]
+    found = [
+        finding
+        for finding in check(source, codes=frozenset({code})).findings
+        if finding.fix is not None
+    ]
     assert [finding.fix.safety.value for finding in found if finding.fix is not None] == ["unsafe"]
     for finding in found:
         note = finding.fix.note if finding.fix is not None else ""

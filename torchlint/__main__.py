@@ -2,7 +2,8 @@
 
 import sys
 
-# With -m, Python puts the current directory in front: a click.py there would be imported instead of click.
+# With -m, Python puts the current directory in front: a click.py there would be imported instead of
+# click.
 if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
     del sys.path[0]
 

@@ -1,6 +1,8 @@
-"""The door for neighbours of the linter: what `torchlint.verify` and `torchlint.profile` may ask it.
+"""The door for neighbours of the linter: what `torchlint.verify` and `torchlint.profile` may ask
+it.
 
-They import this module, `torchlint.base` and `torchlint.report.kit`, nothing deeper; a test holds that.
+They import this module, `torchlint.base` and `torchlint.report.kit`, nothing deeper; a test holds
+that.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ __all__ = [
 def rule_findings(examples: Iterable[tuple[str, str]]) -> Iterator[tuple[Finding, ...]]:
     """Yield what one rule finds in one text, for each (code of the rule, text).
 
-    The engine analyses them in its workers, as it does for a user: libcst stays out of this process.
+    The engine analyses them in its workers, as it does for a user: libcst stays out of this
+    process.
     """
     jobs = []
     for number, (code, text) in enumerate(examples):
@@ -47,7 +50,8 @@ def rule_findings(examples: Iterable[tuple[str, str]]) -> Iterator[tuple[Finding
 
 
 def ledger_rows() -> dict[str, object]:
-    """Return what the ledger of `verify` reads of the table of operations, as plain data: it counts without torchlint.
+    """Return what the ledger of `verify` reads of the table of operations, as plain data: it counts
+    without torchlint.
 
     Names by operator or function; "factories" are dotted, and sorted by where their tensors lie.
     """

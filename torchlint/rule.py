@@ -1,12 +1,14 @@
 """The door: all that a rule file needs.
 
-A rule file is one module under ``torchlint/rules/<family>/``. Its docstring is its manual, it binds one
-`Rule` to the name ``rule``, and its checks are plain functions that take ``(node, module)`` and yield `Hit`.
-Checks keep no state; what they know of the code are answers to questions, functions ``(module, …)`` of
-`torchlint.semantic`. Those that most rules ask are here, the others are imported from the file that decides them; the
-documentation lists them all. A decorator says what a check looks at:
+A rule file is one module under ``torchlint/rules/<family>/``. Its docstring is its manual, it binds
+one `Rule` to the name ``rule``, and its checks are plain functions that take ``(node, module)`` and
+yield `Hit`. Checks keep no state; what they know of the code are answers to questions, functions
+``(module, …)`` of `torchlint.semantic`. Those that most rules ask are here, the others are imported
+from the file that decides them; the documentation lists them all. A decorator says what a check
+looks at:
 
-- ``@rule.call("torch.cuda.empty_cache")``: calls of what has one of these dotted names, whatever the file calls it;
+- ``@rule.call("torch.cuda.empty_cache")``: calls of what has one of these dotted names, whatever
+  the file calls it;
 - ``@rule.method("backward")``: calls of an attribute of one of these names;
 - ``@rule.on(cst.For)``: nodes of these types; ``about=`` is a cheap test of them.
 
@@ -15,8 +17,8 @@ to run; for all but ``"anywhere"`` the hits say by themselves why it is hot. Pla
 code (but for ``benchmarks=True``) and on the way to an exception are left out. All this holds for
 the node that a check is asked about and for the place that its hit points at.
 
-The parent process reads a rule file with `ast` and never imports it, so every argument of ``Rule(...)`` is a
-literal (design §4).
+The parent process reads a rule file with `ast` and never imports it, so every argument of
+``Rule(...)`` is a literal (design §4).
 """
 
 from __future__ import annotations
@@ -72,7 +74,8 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Put the code of `new` in the place of `node` (an expression, or a statement by a statement)."""
+    """Put the code of `new` in the place of `node` (an expression, or a statement by a
+    statement)."""
 
     node: cst.CSTNode
     new: cst.CSTNode
@@ -125,7 +128,8 @@ class Prepend:
 
 @dataclass(frozen=True, slots=True)
 class NeedImport:
-    """Make sure that ``import {module}`` (or ``import {module} as {alias}``) is in effect at module level."""
+    """Make sure that ``import {module}`` (or ``import {module} as {alias}``) is in effect at module
+    level."""
 
     module: str
     alias: str | None = None
@@ -138,8 +142,8 @@ NodeEdit = Replace | Remove | InsertBefore | InsertAfter | Append | Prepend | Ne
 class Fix:
     """Node edits that belong together, and how safe they are.
 
-    `title` says in the imperative what is done ("Pass device= to the factory"). `note` is demanded for unsafe
-    fixes: one sentence on what may change.
+    `title` says in the imperative what is done ("Pass device= to the factory"). `note` is demanded
+    for unsafe fixes: one sentence on what may change.
     """
 
     edits: tuple[NodeEdit, ...]
@@ -196,12 +200,19 @@ class Rule(Declaration):
         """The file's stem with dashes."""
         return self.module_name.rpartition(".")[2].replace("_", "-")
 
-    def call(self, *names: str, runs: str | None = None, benchmarks: bool = False) -> Callable[[C], C]:
-        """Mark a function as a check of calls of what has one of these dotted names, whatever a file calls it."""
+    def call(
+        self, *names: str, runs: str | None = None, benchmarks: bool = False
+    ) -> Callable[[C], C]:
+        """Mark a function as a check of calls of what has one of these dotted names, whatever a
+        file calls it."""
         wanted = frozenset(names)
-        return self.on(cst.Call, about=lambda m, n: m.name(n.func) in wanted, runs=runs, benchmarks=benchmarks)
+        return self.on(
+            cst.Call, about=lambda m, n: m.name(n.func) in wanted, runs=runs, benchmarks=benchmarks
+        )
 
-    def method(self, *names: str, runs: str | None = None, benchmarks: bool = False) -> Callable[[C], C]:
+    def method(
+        self, *names: str, runs: str | None = None, benchmarks: bool = False
+    ) -> Callable[[C], C]:
         """Mark a function as a check of calls of an attribute of one of these names."""
 
         def about(_: Module, node: cst.Call) -> bool:
@@ -220,7 +231,8 @@ class Rule(Declaration):
 
         Args:
             node_types: the types.
-            about: what else the node must be: a cheap test, which is asked before how often the node runs.
+            about: what else the node must be: a cheap test, which is asked before how often the
+                node runs.
             runs: how often the node must run, where that is not what the rule declares.
             benchmarks: whether benchmark code counts too.
         """
@@ -265,7 +277,8 @@ _UNBOUNDED = ("anywhere", "once", "sample")
 
 
 def _counted(module: Module, node: cst.CSTNode, runs: str, benchmarks: bool) -> Heat | None:
-    """Return how often a place runs, of a loop its body; None where it does not count for a check."""
+    """Return how often a place runs, of a loop its body; None where it does not count for a
+    check."""
     heat = COLD
     if runs != "anywhere":
         heat = heat_of(module, node.body if isinstance(node, LOOPS) else node)
@@ -278,16 +291,23 @@ def _counted(module: Module, node: cst.CSTNode, runs: str, benchmarks: bool) -> 
 
 
 def deletion(module: Module, node: cst.Call, safety: Safety, note: str) -> Fix | None:
-    """Return the fix that deletes a call; None where its value is used, or where it is all that a block holds.
+    """Return the fix that deletes a call; None where its value is used, or where it is all that a
+    block holds.
 
-    A call that is all its ``if cuda:`` holds would leave an empty branch; that is better done by hand.
+    A call that is all its ``if cuda:`` holds would leave an empty branch; that is better done by
+    hand.
     """
     statement = spare_statement(module, node)
-    return Fix((Remove(statement),), safety, "Delete the call", note) if statement is not None else None
+    return (
+        Fix((Remove(statement),), safety, "Delete the call", note)
+        if statement is not None
+        else None
+    )
 
 
 def one_sentence(notes: Iterable[str]) -> str:
-    """Return one sentence that says what all notes say: the note of a fix that several things make unsafe."""
+    """Return one sentence that says what all notes say: the note of a fix that several things make
+    unsafe."""
     parts = [note.removesuffix(".") for note in dict.fromkeys(notes) if note]
     return "; ".join([*parts[:1], *map(_inside, parts[1:])]) + "." if parts else ""
 
@@ -300,20 +320,26 @@ def _inside(sentence: str) -> str:
 
 
 def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Call:
-    """Return a call that passes ``name=value``: in the place of that keyword if it is there, else behind the rest."""
+    """Return a call that passes ``name=value``: in the place of that keyword if it is there, else
+    behind the rest."""
     args = list(call.args)
     if isinstance(value, cst.NamedExpr) and not value.lpar:
-        value = value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])  # As in ``.to(dev := x.device)``.
+        value = value.with_changes(
+            lpar=[cst.LeftParen()], rpar=[cst.RightParen()]
+        )  # As in ``.to(dev := x.device)``.
     for index, arg in enumerate(args):
         if arg.keyword is not None and arg.keyword.value == name:
             args[index] = arg.with_changes(value=value)
             return call.with_changes(args=args)
-    new = cst.Arg(value, cst.Name(name), cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace("")))
+    new = cst.Arg(
+        value, cst.Name(name), cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+    )
     if args:
         # A trailing comma and the line break behind it stay at the end.
         last = args[-1]
         args[-1] = last.with_changes(
-            comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")), whitespace_after_arg=cst.SimpleWhitespace("")
+            comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")),
+            whitespace_after_arg=cst.SimpleWhitespace(""),
         )
         new = new.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
     return call.with_changes(args=[*args, new])

@@ -18,7 +18,9 @@ training = TimeSeriesDataSet(
     max_prediction_length=20,
 )
 loader = training.to_dataloader(train=True, batch_size=64, num_workers=0)
-model = NHiTS.from_dataset(training, learning_rate=3e-2, hidden_size=64, interpolation_mode="cubic-16")
+model = NHiTS.from_dataset(
+    training, learning_rate=3e-2, hidden_size=64, interpolation_mode="cubic-16"
+)
 trainer = pl.Trainer(
     max_epochs=5,
     accelerator="auto",

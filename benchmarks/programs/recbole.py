@@ -1,4 +1,5 @@
-"""RecBole's FISM on its own ml-100k sample, put together as recbole.quick_start.run_recbole does."""
+"""RecBole's FISM on its own ml-100k sample, put together as recbole.quick_start.run_recbole
+does."""
 
 from recbole.config import Config
 from recbole.data import create_dataset, data_preparation

@@ -1,4 +1,5 @@
-"""SetFit's trainer, built on the Hugging Face Trainer, with its SupCon loss: a tiny random BERT, made-up texts."""
+"""SetFit's trainer, built on the Hugging Face Trainer, with its SupCon loss: a tiny random BERT,
+made-up texts."""
 
 import random
 from pathlib import Path
@@ -15,12 +16,22 @@ home = Path("tiny")
 home.mkdir(exist_ok=True)
 (home / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]))
 tokenizer = BertTokenizerFast(vocab_file=str(home / "vocab.txt"))
-config = BertConfig(vocab_size=205, hidden_size=64, num_hidden_layers=2, num_attention_heads=2, intermediate_size=128)
+config = BertConfig(
+    vocab_size=205,
+    hidden_size=64,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=128,
+)
 BertModel(config).save_pretrained(home)
 tokenizer.save_pretrained(home)
-body = SentenceTransformer(modules=[models.Transformer(str(home), max_seq_length=32), models.Pooling(64)], device="cpu")
+body = SentenceTransformer(
+    modules=[models.Transformer(str(home), max_seq_length=32), models.Pooling(64)], device="cpu"
+)
 rng = random.Random(0)
-rows = [{"text": " ".join(rng.choices(words, k=12)), "label": rng.randrange(4)} for _ in range(3000)]
+rows = [
+    {"text": " ".join(rng.choices(words, k=12)), "label": rng.randrange(4)} for _ in range(3000)
+]
 model = SetFitModel(model_body=body, model_head=LogisticRegression(), labels=["a", "b", "c", "d"])
 args = TrainingArguments(
     batch_size=16,

@@ -1,4 +1,5 @@
-"""A torchlint with rules made for tests, so that the command line is not at the mercy of what real rules find."""
+"""A torchlint with rules made for tests, so that the command line is not at the mercy of what real
+rules find."""
 
 from __future__ import annotations
 
@@ -78,7 +79,8 @@ class Cli:
         return {**kept, "PYTHONPATH": str(self.package), **self.environment}
 
     def forks(self, environment: Mapping[str, str]) -> bool:
-        """Say whether a run may be a fork: it looks for modules in the package first, as the origin did."""
+        """Say whether a run may be a fork: it looks for modules in the package first, as the origin
+        did."""
         if self.origin is None or not self.origin.takes(environment):
             return False
         return environment["PYTHONPATH"].split(os.pathsep)[0] == self.origin.path
@@ -90,7 +92,9 @@ class Cli:
         data, environment = stdin or b"", self.variables()
         if self.forks(environment):
             assert self.origin is not None
-            ended = self.origin.run(arguments, cwd=self.cwd, env=environment, stdin=data, timeout=PATIENCE)
+            ended = self.origin.run(
+                arguments, cwd=self.cwd, env=environment, stdin=data, timeout=PATIENCE
+            )
             code_, out, err = ended.code, ended.out, ended.err
         else:
             done = subprocess.run(

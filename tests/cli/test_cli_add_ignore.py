@@ -1,4 +1,5 @@
-"""``--add-ignore`` and ``--add-noqa``: afterwards a run is silent, and nothing else in the files has changed."""
+"""``--add-ignore`` and ``--add-noqa``: afterwards a run is silent, and nothing else in the files
+has changed."""
 
 from __future__ import annotations
 
@@ -80,7 +81,9 @@ def test_only_what_would_be_reported(cli: Cli, source: Source) -> None:
     cli.write("a.py", source("slow", "odd"))
     cli("check", "--baseline", "base.json", "--write-baseline", "--select", "TL101", code=0)
     cli("check", "--baseline", "base.json", "--add-ignore", code=0)
-    assert (cli.cwd / "a.py").read_text() == "import torch\ntorch.slow()\ntorch.odd()  # torchlint: ignore[TL102]\n"
+    assert (
+        cli.cwd / "a.py"
+    ).read_text() == "import torch\ntorch.slow()\ntorch.odd()  # torchlint: ignore[TL102]\n"
 
 
 def test_what_cannot_be_silenced_is_reported(cli: Cli, source: Source) -> None:

@@ -1,4 +1,5 @@
-"""Baselines on the command line: old findings are silent, new ones are not, and the file never grows by itself."""
+"""Baselines on the command line: old findings are silent, new ones are not, and the file never
+grows by itself."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ BASE = "base.json"
 
 @pytest.fixture
 def old(cli: Cli, source: Source) -> Cli:
-    """Return a project with three old findings in two files, all in the baseline that is configured."""
+    """Return a project with three old findings in two files, all in the baseline that is
+    configured."""
     cli.write("torchlint.toml", f'baseline = "{BASE}"\noutput-format = "concise"\n')
     cli.write("a.py", source("slow", "odd"))
     cli.write("b.py", source("slow"))
@@ -40,10 +42,19 @@ def state(cli: Cli) -> tuple[bytes, int]:
 def test_what_writing_says(cli: Cli, source: Source) -> None:
     cli.write("a.py", source("slow", "odd", "slow"))
     done = cli("check", "--write-baseline", "--baseline", BASE, code=0)
-    assert done.stdout == f"Wrote {BASE}: 3 findings (3 added, 0 removed).\n + a.py: 2 of TL101\n + a.py: 1 of TL102\n"
-    assert [(entry[:2], entry[3]) for entry in entries(cli)] == [(["a.py", "TL101"], 2), (["a.py", "TL102"], 1)]
+    assert done.stdout == (
+        f"Wrote {BASE}: 3 findings (3 added, 0 removed).\n + a.py: 2 of TL101\n + a.py: 1 of "
+        "TL102\n"
+    )
+    assert [(entry[:2], entry[3]) for entry in entries(cli)] == [
+        (["a.py", "TL101"], 2),
+        (["a.py", "TL102"], 1),
+    ]
     before = state(cli)
-    assert cli("check", "--write-baseline", "--baseline", BASE, code=0).stdout == f"{BASE}: 3 findings, as before.\n"
+    assert (
+        cli("check", "--write-baseline", "--baseline", BASE, code=0).stdout
+        == f"{BASE}: 3 findings, as before.\n"
+    )
     assert state(cli) == before
 
 
@@ -66,7 +77,10 @@ def test_new_findings_are_reported_and_the_file_stays(old: Cli, source: Source) 
     old.write("a.py", source("slow", "odd", "slow"))
     old.write("new.py", source("slow"))
     done = old("check", code=1)
-    assert [line.split(" ")[0] for line in done.stdout.splitlines()[:2]] == ["a.py:4:1:", "new.py:2:1:"]
+    assert [line.split(" ")[0] for line in done.stdout.splitlines()[:2]] == [
+        "a.py:4:1:",
+        "new.py:2:1:",
+    ]
     assert "3 findings held back" in done.stdout
     assert state(old) == before
 
@@ -93,8 +107,12 @@ def test_stale_entries_are_named_and_only_taken_out_on_request(old: Cli, source:
     assert done.stdout.endswith("  a.py: 1 of TL101\n  b.py: 1 of TL101\n")
     assert state(old) == before
     done = old("check", "--write-baseline", code=0)
-    assert done.stdout == f"Wrote {BASE}: 1 finding (0 added, 2 removed).\n - a.py: 1 of TL101\n - b.py: 1 of TL101\n"
-    assert old("check", code=0).stdout == "All checks passed.\n1 finding held back by the baseline.\n"
+    assert done.stdout == (
+        f"Wrote {BASE}: 1 finding (0 added, 2 removed).\n - a.py: 1 of TL101\n - b.py: 1 of TL101\n"
+    )
+    assert (
+        old("check", code=0).stdout == "All checks passed.\n1 finding held back by the baseline.\n"
+    )
 
 
 def test_a_fixed_finding_does_not_make_room_for_another(old: Cli, source: Source) -> None:
@@ -105,7 +123,9 @@ def test_a_fixed_finding_does_not_make_room_for_another(old: Cli, source: Source
 def test_a_moved_file_keeps_its_findings(old: Cli) -> None:
     (old.cwd / "sub").mkdir()
     (old.cwd / "a.py").rename(old.cwd / "sub" / "moved.py")
-    assert old("check", code=0).stdout == "All checks passed.\n3 findings held back by the baseline.\n"
+    assert (
+        old("check", code=0).stdout == "All checks passed.\n3 findings held back by the baseline.\n"
+    )
     assert "2 findings held back" in old("check", "sub/moved.py", code=0).stdout
 
 
@@ -150,11 +170,17 @@ def test_from_another_folder(old: Cli, source: Source) -> None:
     assert "4 findings held back" in old("check", "project", code=0).stdout
 
 
-def test_a_baseline_that_lies_elsewhere_speaks_of_the_root(old: Cli, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_baseline_that_lies_elsewhere_speaks_of_the_root(
+    old: Cli, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     path = tmp_path_factory.mktemp("elsewhere") / "x.json"
     other = str(path)
     old("check", "--baseline", other, "--write-baseline", code=0)
-    assert [entry[0] for entry in json.loads(path.read_bytes())["entries"][:-1]] == ["a.py", "a.py", "b.py"]
+    assert [entry[0] for entry in json.loads(path.read_bytes())["entries"][:-1]] == [
+        "a.py",
+        "a.py",
+        "b.py",
+    ]
     assert "1 finding held back" in old("check", "--baseline", other, "b.py", code=0).stdout
 
 
@@ -164,7 +190,11 @@ def test_what_cannot_be_checked_is_never_held_back(old: Cli) -> None:
     done = old("check", "--write-baseline", code=1)
     assert "b.py:1:5: invalid-syntax" in done.stdout
     assert "c.py:1:1: unreadable" in done.stdout
-    assert [entry[:2] for entry in entries(old)] == [["a.py", "TL101"], ["a.py", "TL102"], ["b.py", "TL101"]]
+    assert [entry[:2] for entry in entries(old)] == [
+        ["a.py", "TL101"],
+        ["a.py", "TL102"],
+        ["b.py", "TL101"],
+    ]
     assert "fixed or gone" not in old("check", code=1).stdout
 
 
@@ -209,20 +239,37 @@ def test_a_repeated_run_knows_that_a_file_is_back(old: Cli, source: Source) -> N
 def test_standard_input_is_held_to_the_baseline(old: Cli, source: Source) -> None:
     arguments = ("check", "-", "--stdin-filename", "a.py")
     assert "held back" in old(*arguments, stdin=source("slow").encode(), code=0).stderr
-    assert "a.py:3:1: TL101" in old(*arguments, stdin=source("slow", "slow").encode(), code=1).stdout
+    assert (
+        "a.py:3:1: TL101" in old(*arguments, stdin=source("slow", "slow").encode(), code=1).stdout
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["--write-baseline"], "--write-baseline needs --baseline FILE, or the key 'baseline'"),
-        (["--write-baseline", "--baseline", "x", "--fix"], "--write-baseline and --fix cannot be used together"),
-        (["--write-baseline", "--baseline", "x", "--since", "HEAD"], "--write-baseline and --since cannot be"),
-        (["--write-baseline", "--baseline", "x", "--shard", "1/2"], "--write-baseline and --shard cannot be"),
+        (
+            ["--write-baseline", "--baseline", "x", "--fix"],
+            "--write-baseline and --fix cannot be used together",
+        ),
+        (
+            ["--write-baseline", "--baseline", "x", "--since", "HEAD"],
+            "--write-baseline and --since cannot be",
+        ),
+        (
+            ["--write-baseline", "--baseline", "x", "--shard", "1/2"],
+            "--write-baseline and --shard cannot be",
+        ),
         (["--write-baseline", "--diff"], "--write-baseline and --diff cannot be"),
         (["--no-baseline", "--baseline", "x"], "--no-baseline and --baseline cannot be"),
-        (["--write-baseline", "--baseline", "x", "-"], "--write-baseline cannot be used with - (standard input)"),
-        (["--baseline", "none.json"], "baseline none.json: there is no such file; --write-baseline makes one"),
+        (
+            ["--write-baseline", "--baseline", "x", "-"],
+            "--write-baseline cannot be used with - (standard input)",
+        ),
+        (
+            ["--baseline", "none.json"],
+            "baseline none.json: there is no such file; --write-baseline makes one",
+        ),
         (["--baseline", "."], "baseline .: is a directory"),
         (["--baseline", ""], "--baseline must not be empty"),
     ],
@@ -245,7 +292,9 @@ def test_a_read_only_baseline_is_not_written(old: Cli, source: Source) -> None:
 
 def test_nested_projects_have_their_own_baselines(cli: Cli, source: Source) -> None:
     for folder in ("one", "two"):
-        cli.write(f"{folder}/torchlint.toml", f'baseline = "{folder}.json"\noutput-format = "concise"\n')
+        cli.write(
+            f"{folder}/torchlint.toml", f'baseline = "{folder}.json"\noutput-format = "concise"\n'
+        )
         cli.write(f"{folder}/a.py", source("slow"))
     done = cli("check", "--write-baseline", "one", "two", code=0)
     assert done.stdout.count("Wrote") == 2
@@ -268,7 +317,9 @@ def test_a_full_disk_is_no_finding(cli: Cli, source: Source) -> None:
         (("init",), "torchlint.toml: cannot be written: file too large"),
     ):
         command = [sys.executable, "-c", program, *cli.command(*arguments)]
-        done = subprocess.run(command, cwd=cli.cwd, env=cli.variables(), capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=cli.cwd, env=cli.variables(), capture_output=True, text=True, check=False
+        )
         assert done.returncode == 2, done.stderr
         assert words in done.stderr
         assert done.stderr.count("\n") == 1

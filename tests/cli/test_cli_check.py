@@ -47,7 +47,9 @@ POSIX = pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
         (("slow",), ("--statistics",), 1),
     ],
 )
-def test_exit_codes(cli, source: Source, names: tuple[str, ...], options: tuple[str, ...], code: int) -> None:
+def test_exit_codes(
+    cli, source: Source, names: tuple[str, ...], options: tuple[str, ...], code: int
+) -> None:
     cli.write("a.py", source(*names))
     cli("check", *options, code=code)
 
@@ -88,11 +90,15 @@ def test_wrong_usage_is_one_line_and_2(cli, arguments: tuple[str, ...]) -> None:
         ("# coding: none\n", "unreadable: unknown encoding"),
     ],
 )
-def test_file_that_is_no_python_fails_and_costs_only_itself(cli, source: Source, text: str | bytes, words: str) -> None:
+def test_file_that_is_no_python_fails_and_costs_only_itself(
+    cli, source: Source, text: str | bytes, words: str
+) -> None:
     cli.write("bad.py", text)
     cli.write("good.py", source("hint"))
     done = cli("check", "--output-format", "concise", "--exit-zero", code=1)
-    assert f"bad.py:1:1: {words}" in done.stdout.replace(":1:5:", ":1:1:").replace(":1:201:", ":1:1:")
+    assert f"bad.py:1:1: {words}" in done.stdout.replace(":1:5:", ":1:1:").replace(
+        ":1:201:", ":1:1:"
+    )
     assert "good.py:2:1: TL103 Found hint." in done.stdout
 
 
@@ -125,7 +131,9 @@ def test_too_large_is_a_note(cli, source: Source) -> None:
         ("crash", "ZeroDivisionError"),
     ],
 )
-def test_a_file_that_the_tool_fails_on_is_listed(cli, source: Source, name: str, words: str) -> None:
+def test_a_file_that_the_tool_fails_on_is_listed(
+    cli, source: Source, name: str, words: str
+) -> None:
     cli.write("bad.py", source(name))
     cli.write("good.py", source("slow"))
     done = cli("check", "--output-format", "concise", "--timeout", "8", code=2)
@@ -180,9 +188,14 @@ def test_show_files_and_settings(cli, source: Source) -> None:
     cli.write("a.py", "")
     cli.write("build/b.py", "")
     assert cli("check", "--show-files", code=0).stdout == "a.py\n"
-    assert "build: left out: excluded by 'build'" in cli("check", "--show-files", "-v", code=0).stderr
+    assert (
+        "build: left out: excluded by 'build'" in cli("check", "--show-files", "-v", code=0).stderr
+    )
     assert "no such file" in cli("check", "--show-files", "none", code=1).stderr
-    assert 'target-torch = "2.5"' in cli("check", "--show-settings", "--target-torch", "2.5", code=0).stdout
+    assert (
+        'target-torch = "2.5"'
+        in cli("check", "--show-settings", "--target-torch", "2.5", code=0).stdout
+    )
 
 
 class TestConfiguration:
@@ -192,7 +205,9 @@ class TestConfiguration:
         cli.write("sub/.torchlint.toml", "severity = {slow = 'error'}\n")
         cli.write("sub/b.py", source("slow"))
         entries = json.loads(cli("check", "--output-format", "json", code=1).stdout)
-        assert [(Path(entry["filename"]).name, entry["severity"]) for entry in entries] == [("b.py", "error")]
+        assert [(Path(entry["filename"]).name, entry["severity"]) for entry in entries] == [
+            ("b.py", "error")
+        ]
 
     def test_severity_gates(self, cli, source: Source) -> None:
         cli.write("torchlint.toml", "severity = {TL101 = 'info'}\n")
@@ -242,7 +257,9 @@ class TestConfiguration:
 
 class TestStandardInput:
     def test_check(self, cli, source: Source) -> None:
-        done = cli("check", "-", "--output-format", "concise", stdin=source("slow").encode(), code=1)
+        done = cli(
+            "check", "-", "--output-format", "concise", stdin=source("slow").encode(), code=1
+        )
         assert done.stdout.startswith("-:2:1: TL101")
 
     def test_name_finds_the_configuration(self, cli, source: Source) -> None:
@@ -258,7 +275,10 @@ class TestStandardInput:
     def test_empty_binary_and_too_large(self, cli) -> None:
         cli("check", "-", stdin=b"", code=0)
         assert "not valid utf-8" in cli("check", "-", stdin=b"\xff", code=1).stdout
-        assert "larger than 5" in cli("check", "-", "--max-file-size", "5", stdin=b"#" * 6, code=0).stdout
+        assert (
+            "larger than 5"
+            in cli("check", "-", "--max-file-size", "5", stdin=b"#" * 6, code=0).stdout
+        )
 
 
 class TestOutputFile:
@@ -291,7 +311,10 @@ class TestOutputFile:
                 check=False,
             )
         assert done.returncode == 2
-        assert done.stderr == b"torchlint: error: standard output cannot be written: No space left on device\n"
+        assert (
+            done.stderr
+            == b"torchlint: error: standard output cannot be written: No space left on device\n"
+        )
 
 
 @POSIX
@@ -301,7 +324,12 @@ def test_closed_streams_are_no_error(cli, source: Source, redirect: str) -> None
     command = f"{' '.join(cli.command('check'))} {redirect}; echo $? >code"
     script = f"set -o pipefail; {command}"
     done = subprocess.run(
-        ["bash", "-c", script], capture_output=True, text=True, cwd=cli.cwd, env=cli.variables(), check=True
+        ["bash", "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=cli.cwd,
+        env=cli.variables(),
+        check=True,
     )
     assert done.stderr == ""
     assert (cli.cwd / "code").read_text() == "1\n"
@@ -313,7 +341,11 @@ def test_interrupt_with_a_stuck_worker(cli, source: Source, signal_number: int) 
     cli.write("a.py", source("hang"))
     started = time.monotonic()
     with subprocess.Popen(
-        cli.command("check"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cli.cwd, env=cli.variables()
+        cli.command("check"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=cli.cwd,
+        env=cli.variables(),
     ) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         workers: list[str] = []
@@ -330,10 +362,17 @@ def test_interrupt_with_a_stuck_worker(cli, source: Source, signal_number: int) 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs names that are no UTF-8")
-@pytest.mark.parametrize("name", [b"\xff.py", b"a\nb.py", b"\x1b[31m.py", b"-x.py", b"a b%#.py", "é🙂.py".encode()])
+@pytest.mark.parametrize(
+    "name", [b"\xff.py", b"a\nb.py", b"\x1b[31m.py", b"-x.py", b"a b%#.py", "é🙂.py".encode()]
+)
 @pytest.mark.parametrize(
     "environment",
-    [{}, pytest.param({"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}, marks=pytest.mark.slow)],
+    [
+        {},
+        pytest.param(
+            {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}, marks=pytest.mark.slow
+        ),
+    ],
     ids=["as-it-is", "ascii"],
 )
 def test_odd_file_names(cli, source: Source, name: bytes, environment: dict[str, str]) -> None:
@@ -357,7 +396,9 @@ def test_odd_file_names(cli, source: Source, name: bytes, environment: dict[str,
         ({"FORCE_COLOR": "1"}, "never", False),
     ],
 )
-def test_color(cli, source: Source, environment: dict[str, str], option: str, colored: bool) -> None:
+def test_color(
+    cli, source: Source, environment: dict[str, str], option: str, colored: bool
+) -> None:
     cli.write("a.py", source("slow"))
     cli.environment = environment
     assert ("\x1b[" in cli("check", "--color", option, code=1).stdout) is colored
@@ -368,14 +409,29 @@ def test_deleted_working_directory(cli, source: Source) -> None:
     path = cli.write("a.py", source("slow"))
     gone = cli.cwd / "gone"
     gone.mkdir()
-    script = f"cd {gone} && rmdir {gone} && exec {' '.join(cli.command('check', '--output-format=concise', str(path)))}"
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=cli.variables(), check=False)
+    script = (
+        f"cd {gone} && rmdir {gone} && exec "
+        f"{' '.join(cli.command('check', '--output-format=concise', str(path)))}"
+    )
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, env=cli.variables(), check=False
+    )
     assert done.returncode == 1, done.stderr
     assert "TL101" in done.stdout
 
 
 def test_modules_in_the_working_directory_are_not_imported(process, source: Source) -> None:
-    for name in ("click", "torch", "libcst", "json", "pebble", "tomli", "conftest", "setup", "sitecustomize"):
+    for name in (
+        "click",
+        "torch",
+        "libcst",
+        "json",
+        "pebble",
+        "tomli",
+        "conftest",
+        "setup",
+        "sitecustomize",
+    ):
         process.write(f"{name}.py", "open('marker', 'w').write('x')\nraise SystemExit(9)\n")
     process.write("a.py", source("slow"))
     process("check", "a.py", code=1)

@@ -1,4 +1,5 @@
-"""``--output-format FORMAT[:FILE]`` on the command line: which reports go where, and what is refused."""
+"""``--output-format FORMAT[:FILE]`` on the command line: which reports go where, and what is
+refused."""
 
 from __future__ import annotations
 
@@ -19,7 +20,13 @@ Source = Callable[..., str]
 
 def test_several_reports_at_once(cli, source: Source) -> None:
     cli.write("a.py", source("slow", "odd"))
-    words = ("--output-format", "sarif:out.sarif", "--output-format=junit:sub/out.xml", "--output-format", "concise")
+    words = (
+        "--output-format",
+        "sarif:out.sarif",
+        "--output-format=junit:sub/out.xml",
+        "--output-format",
+        "concise",
+    )
     (cli.cwd / "sub").mkdir()
     done = cli("check", *words, code=1)
     assert done.stdout.startswith("a.py:2:1: TL101 [*] Found slow.\n")
@@ -29,7 +36,9 @@ def test_several_reports_at_once(cli, source: Source) -> None:
     assert parse(cli.cwd / "sub" / "out.xml").getroot().get("failures") == "2"
 
 
-def test_what_is_printed_is_for_the_configuration_where_only_files_are_named(cli, source: Source) -> None:
+def test_what_is_printed_is_for_the_configuration_where_only_files_are_named(
+    cli, source: Source
+) -> None:
     cli.write("a.py", source("slow"))
     cli.write("torchlint.toml", 'output-format = "json"\n')
     done = cli("check", "--output-format", "gitlab:gl.json", code=1)
@@ -39,7 +48,16 @@ def test_what_is_printed_is_for_the_configuration_where_only_files_are_named(cli
 
 def test_a_file_beside_output_file(cli, source: Source) -> None:
     cli.write("a.py", source("slow"))
-    done = cli("check", "--output-format", "json:a.json", "--output-format", "pylint", "-o", "b.txt", code=1)
+    done = cli(
+        "check",
+        "--output-format",
+        "json:a.json",
+        "--output-format",
+        "pylint",
+        "-o",
+        "b.txt",
+        code=1,
+    )
     assert done.stdout == ""
     assert (cli.cwd / "b.txt").read_text() == "a.py:2: [TL101] Found slow.\n"
     assert json.loads((cli.cwd / "a.json").read_text())[0]["code"] == "TL101"
@@ -72,7 +90,15 @@ def test_colours_stay_on_the_terminal(cli, source: Source) -> None:
 def test_a_report_in_a_file_has_the_source(cli, source: Source, name: str) -> None:
     """Also where what is printed needs none."""
     cli.write("a.py", "import torch\nprint('äöü', torch.slow())\n")
-    cli("check", "--no-cache", "--output-format", f"{name}:out", "--output-format", "concise", code=1)
+    cli(
+        "check",
+        "--no-cache",
+        "--output-format",
+        f"{name}:out",
+        "--output-format",
+        "concise",
+        code=1,
+    )
     text = (cli.cwd / "out").read_text()
     assert '"column": 17' in text if name == "rdjson" else "print(" in text
 
@@ -88,8 +114,14 @@ REFUSED = [
     (("html2:x",), "there is no format 'html2'; did you mean 'html'?"),
     (("zzz",), "there is no format 'zzz'; the formats are ranked, full, concise,"),
     (("sarif:",), "'sarif:' names no file after the colon"),
-    (("json", "full"), "json and full would both be printed; give one a file: --output-format full:FILE"),
-    (("json:x", "sarif:./sub/../x"), "--output-format sarif:./sub/../x: --output-format json:x writes the same file"),
+    (
+        ("json", "full"),
+        "json and full would both be printed; give one a file: --output-format full:FILE",
+    ),
+    (
+        ("json:x", "sarif:./sub/../x"),
+        "--output-format sarif:./sub/../x: --output-format json:x writes the same file",
+    ),
     (("json:a.py",), "--output-format json:a.py: is one of the files to check"),
     (("json:sub",), "--output-format json:sub: is a directory"),
     (("json:none/x",), "--output-format json:none/x: its directory does not exist"),
@@ -97,15 +129,23 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("formats", "words"), REFUSED, ids=lambda value: " ".join(value) if value else "")
-def test_refused_and_nothing_written(cli, source: Source, formats: tuple[str, ...], words: str) -> None:
+@pytest.mark.parametrize(
+    ("formats", "words"), REFUSED, ids=lambda value: " ".join(value) if value else ""
+)
+def test_refused_and_nothing_written(
+    cli, source: Source, formats: tuple[str, ...], words: str
+) -> None:
     text = source("slow")
     cli.write("a.py", text)
     (cli.cwd / "sub").mkdir()
     done = cli("check", *(f"--output-format={name}" for name in formats), code=2)
     assert words in done.stderr
     assert (done.stdout, done.stderr.count("\n")) == ("", 1)
-    assert sorted(path.name for path in cli.cwd.iterdir() if path.name != ".torchlint_cache") == [".git", "a.py", "sub"]
+    assert sorted(path.name for path in cli.cwd.iterdir() if path.name != ".torchlint_cache") == [
+        ".git",
+        "a.py",
+        "sub",
+    ]
     assert (cli.cwd / "a.py").read_text() == text
 
 
@@ -119,7 +159,10 @@ def test_output_file_and_a_report_in_one_file(cli) -> None:
 def test_patches_are_no_reports(cli, source: Source, command: tuple[str, ...]) -> None:
     cli.write("a.py", source("slow"))
     done = cli(*command, "--output-format", "json:x", code=2)
-    assert f"--output-format json:x: {' '.join(command[: 2 - ('fix' in command)])} writes a patch" in done.stderr
+    assert (
+        f"--output-format json:x: {' '.join(command[: 2 - ('fix' in command)])} writes a patch"
+        in done.stderr
+    )
     assert "torch.slow" in (cli.cwd / "a.py").read_text()
 
 
@@ -132,21 +175,27 @@ def test_unwritable(cli, source: Source) -> None:
 
 
 @pytest.mark.parametrize("words", [("--output-format", "html"), ("--output-format", "html:r.html")])
-def test_html_without_jinja2_says_what_to_install(cli, source: Source, words: tuple[str, ...]) -> None:
+def test_html_without_jinja2_says_what_to_install(
+    cli, source: Source, words: tuple[str, ...]
+) -> None:
     cli.write("a.py", source("slow"))
     blocked = cli.package.parent / "blocked"
     (blocked / "jinja2").mkdir(parents=True, exist_ok=True)
     (blocked / "jinja2" / "__init__.py").write_text("raise ImportError('not here')\n")
     cli.package = f"{blocked}{os.pathsep}{cli.package}"
     done = cli("check", *words, code=2)
-    assert done.stderr == ("torchlint: error: --output-format html needs jinja2: pip install 'torchlint[html]'\n")
+    assert done.stderr == (
+        "torchlint: error: --output-format html needs jinja2: pip install 'torchlint[html]'\n"
+    )
     assert (done.stdout, (cli.cwd / "r.html").exists()) == ("", False)
 
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name not in ("json", "json-lines")])
 def test_statistics_are_a_table_in_all_other_formats(cli, source: Source, name: str) -> None:
     cli.write("a.py", source("slow", "slow"))
-    assert cli("check", "--statistics", "--output-format", name, code=1).stdout.startswith("2\tTL101\t[*] slow")
+    assert cli("check", "--statistics", "--output-format", name, code=1).stdout.startswith(
+        "2\tTL101\t[*] slow"
+    )
 
 
 def test_statistics_as_json_lines(cli, source: Source) -> None:
@@ -159,14 +208,20 @@ def test_statistics_are_printed_and_reports_hold_the_findings(cli, source: Sourc
     cli.write("a.py", source("slow", "slow"))
     done = cli("check", "--statistics", "--output-format", "json:a.json", code=1)
     assert done.stdout.startswith("2\tTL101")
-    assert [entry["code"] for entry in json.loads((cli.cwd / "a.json").read_text())] == ["TL101", "TL101"]
+    assert [entry["code"] for entry in json.loads((cli.cwd / "a.json").read_text())] == [
+        "TL101",
+        "TL101",
+    ]
 
 
 def test_sarif_fingerprints_survive_a_shift_of_lines(cli, source: Source) -> None:
     def found() -> list[Any]:
         log = json.loads(cli("check", "--output-format", "sarif", code=1).stdout)
         return [
-            (result["partialFingerprints"], result["locations"][0]["physicalLocation"]["region"]["startLine"])
+            (
+                result["partialFingerprints"],
+                result["locations"][0]["physicalLocation"]["region"]["startLine"],
+            )
             for result in log["runs"][0]["results"]
         ]
 

@@ -88,7 +88,9 @@ def test_the_cache_folder_is_the_users(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there HOME says nothing")
 @pytest.mark.parametrize("home", ["", "relative", "./x"])
-def test_a_home_that_is_empty_or_relative_is_none(monkeypatch: pytest.MonkeyPatch, home: str) -> None:
+def test_a_home_that_is_empty_or_relative_is_none(
+    monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
     import pwd
 
     real = Path(pwd.getpwuid(os.getuid()).pw_dir)
@@ -106,7 +108,12 @@ def test_a_home_that_is_empty_or_relative_is_none(monkeypatch: pytest.MonkeyPatc
 
 def test_the_command_prints_where_a_page_lies(cli: Cli, tmp_path: Path) -> None:
     cli.environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
-    for asked, name in (((), "index"), (("TL101",), "TL101"), (("slow",), "TL101"), (("TL001",), "TL001")):
+    for asked, name in (
+        ((), "index"),
+        (("TL101",), "TL101"),
+        (("slow",), "TL101"),
+        (("TL001",), "TL001"),
+    ):
         path = Path(cli("docs", *asked, code=0).stdout.strip())
         assert (path.stem, path.is_file()) == (name, True)
     assert "unknown rule 'TL999'" in cli("docs", "TL999", code=2).stderr

@@ -1,4 +1,5 @@
-"""``torchlint check FILE:LINE --explain`` as a program: places, errors, exit codes, and files that hurt a worker."""
+"""``torchlint check FILE:LINE --explain`` as a program: places, errors, exit codes, and files that
+hurt a worker."""
 
 from __future__ import annotations
 
@@ -37,31 +38,60 @@ NOTEBOOK = json.dumps(
         (("a.py",), "--explain: a.py: name a line, as in train.py:88"),
         (("a.py:0",), "--explain: a.py:0: cells, lines and columns are counted from 1"),
         (("a.py:1:0",), "--explain: a.py:1:0: cells, lines and columns are counted from 1"),
-        (("a.py:cell 1:1",), "--explain: a.py:cell 1:1: only notebooks have cells; name a line, as in train.py:88"),
+        (
+            ("a.py:cell 1:1",),
+            "--explain: a.py:cell 1:1: only notebooks have cells; name a line, as in train.py:88",
+        ),
         (("n.ipynb",), "--explain: n.ipynb: name a line of a cell, as in 'train.ipynb:cell 3:5'"),
-        (("n.ipynb:cell 2",), "--explain: n.ipynb:cell 2: name a line of a cell, as in 'train.ipynb:cell 3:5'"),
-        (("n.ipynb:2",), "--explain: n.ipynb:2: name a line of a cell, as in 'train.ipynb:cell 3:5'"),
-        (("n.ipynb:cell 0:1",), "--explain: n.ipynb:cell 0:1: cells, lines and columns are counted from 1"),
-        (("n.ipynb:cell 1:1",), "n.ipynb:cell 1:1: the notebook has no such cell, or it holds no Python"),
+        (
+            ("n.ipynb:cell 2",),
+            "--explain: n.ipynb:cell 2: name a line of a cell, as in 'train.ipynb:cell 3:5'",
+        ),
+        (
+            ("n.ipynb:2",),
+            "--explain: n.ipynb:2: name a line of a cell, as in 'train.ipynb:cell 3:5'",
+        ),
+        (
+            ("n.ipynb:cell 0:1",),
+            "--explain: n.ipynb:cell 0:1: cells, lines and columns are counted from 1",
+        ),
+        (
+            ("n.ipynb:cell 1:1",),
+            "n.ipynb:cell 1:1: the notebook has no such cell, or it holds no Python",
+        ),
         (("n.ipynb:cell 2:3:1",), "--explain: n.ipynb:cell 2:3:1: the cell has 2 lines"),
         (("a.py:3",), "--explain: a.py:3: the file has 2 lines"),
         (("a.py:x",), "--explain: a.py:x: name a line, as in train.py:88"),
-        (("folder:3",), "--explain: folder:3: folder is a directory; name a line, as in train.py:88"),
+        (
+            ("folder:3",),
+            "--explain: folder:3: folder is a directory; name a line, as in train.py:88",
+        ),
         (("a.py:1", "--fix"), "--explain and --fix cannot be used together"),
         (("a.py:1", "--diff"), "--explain and --diff cannot be used together"),
         (("a.py:1", "--statistics"), "--explain and --statistics cannot be used together"),
-        (("a.py:1", "--write-baseline", "--baseline", "b"), "--explain and --write-baseline cannot be used together"),
+        (
+            ("a.py:1", "--write-baseline", "--baseline", "b"),
+            "--explain and --write-baseline cannot be used together",
+        ),
         (("a.py:1", "--add-ignore"), "--explain and --add-ignore cannot be used together"),
         (("a.py:1", "--add-noqa=why"), "--explain and --add-noqa cannot be used together"),
         (("a.py:1", "--since", "HEAD"), "--explain and --since cannot be used together"),
         (("a.py:1", "--shard", "1/2"), "--explain and --shard cannot be used together"),
         (("a.py:1", "--watch"), "--explain and --watch cannot be used together"),
-        (("a.py:1", "--report-suppressed"), "--explain and --report-suppressed cannot be used together"),
+        (
+            ("a.py:1", "--report-suppressed"),
+            "--explain and --report-suppressed cannot be used together",
+        ),
         (("a.py:1", "-o", "out.txt"), "--explain and --output-file cannot be used together"),
-        (("a.py:1", "--output-format", "sarif"), "--explain prints text or json, not --output-format sarif"),
+        (
+            ("a.py:1", "--output-format", "sarif"),
+            "--explain prints text or json, not --output-format sarif",
+        ),
     ],
 )
-def test_wrong_usage_is_one_line(cli, source: Source, arguments: tuple[str, ...], message: str) -> None:
+def test_wrong_usage_is_one_line(
+    cli, source: Source, arguments: tuple[str, ...], message: str
+) -> None:
     cli.write("a.py", source("slow"))
     cli.write("n.ipynb", NOTEBOOK)
     (cli.cwd / "folder").mkdir()
@@ -80,14 +110,20 @@ def test_explaining_gates_nothing(cli, source: Source) -> None:
 def test_several_places_in_several_files(cli, source: Source) -> None:
     cli.write("a.py", source("slow", "odd"))
     cli.write("b.py", source("hint"))
-    done = cli("check", "a.py:3", "b.py:2:1", "a.py:2", "--explain", "--output-format", "json", code=0)
+    done = cli(
+        "check", "a.py:3", "b.py:2:1", "a.py:2", "--explain", "--output-format", "json", code=0
+    )
     entries = json.loads(done.stdout)
     assert [(each["filename"], each["row"], each["column"]) for each in entries] == [
         ("a.py", 3, None),
         ("a.py", 2, None),
         ("b.py", 2, 1),
     ]
-    assert [[rule["code"] for rule in each["rules"]] for each in entries] == [["TL102"], ["TL101"], ["TL103"]]
+    assert [[rule["code"] for rule in each["rules"]] for each in entries] == [
+        ["TL102"],
+        ["TL101"],
+        ["TL103"],
+    ]
 
 
 def test_a_file_of_that_name_wins(cli, source: Source) -> None:
@@ -106,12 +142,19 @@ def test_standard_input(cli, source: Source) -> None:
     [
         (b"import torch\nx = (\n", (), "a.py:2:5: invalid-syntax", 1),
         (b"import torch\n\xff\xfe\n", (), "a.py", 1),
-        (b"import torch\ntorch.hang()\n", ("--timeout", "1"), "a.py: not analysed: did nothing for 10 s", 2),
+        (
+            b"import torch\ntorch.hang()\n",
+            ("--timeout", "1"),
+            "a.py: not analysed: did nothing for 10 s",
+            2,
+        ),
         (b"import torch\ntorch.die()\n", (), "a.py: not analysed: crashed", 2),
     ],
     ids=["syntax", "encoding", "hang", "crash"],
 )
-def test_a_file_that_cannot_be_analysed(cli, text: bytes, arguments: tuple[str, ...], message: str, code: int) -> None:
+def test_a_file_that_cannot_be_analysed(
+    cli, text: bytes, arguments: tuple[str, ...], message: str, code: int
+) -> None:
     cli.write("a.py", text)
     done = cli("check", "a.py:2", "--explain", *arguments, code=code)
     assert done.stdout == ""
@@ -136,10 +179,16 @@ def test_a_rule_that_crashes_does_not_silence_the_others(cli, source: Source) ->
         (("--select", "TL102"), "", "because --select names other rules only"),
         ((), 'ignore = ["TL101"]', "because `ignore` in torchlint.toml leaves it out"),
         ((), 'select = ["TL102"]', "because `select` in torchlint.toml names other rules only"),
-        ((), '[per-file-ignores]\n"a*.py" = ["slow"]', "because `per-file-ignores` switches it off for `a*.py`"),
+        (
+            (),
+            '[per-file-ignores]\n"a*.py" = ["slow"]',
+            "because `per-file-ignores` switches it off for `a*.py`",
+        ),
     ],
 )
-def test_why_a_rule_is_off(cli, source: Source, arguments: tuple[str, ...], config: str, because: str) -> None:
+def test_why_a_rule_is_off(
+    cli, source: Source, arguments: tuple[str, ...], config: str, because: str
+) -> None:
     cli.write("a.py", source("slow"))
     cli.write("torchlint.toml", config)
     out = cli("check", "a.py:2", "--explain", *arguments, code=0).stdout
@@ -156,7 +205,9 @@ def test_a_selected_rule_is_told_of_where_it_has_nothing_to_say(cli, source: Sou
 
 def test_a_line_of_a_notebook(cli) -> None:
     cli.write("n.ipynb", NOTEBOOK)
-    done = cli("check", "n.ipynb:cell 3:1", "n.ipynb:cell 3:1:7", "n.ipynb:cell 2:2", "--explain", code=2)
+    done = cli(
+        "check", "n.ipynb:cell 3:1", "n.ipynb:cell 3:1:7", "n.ipynb:cell 2:2", "--explain", code=2
+    )
     assert done.stdout.startswith("n.ipynb:cell 3:1: torch.slow()\n\n  TL101 slow: flagged")
     assert "\nn.ipynb:cell 3:1:7: torch.slow()\n" in done.stdout
     assert "\nn.ipynb:cell 2:2: y = 1\n" in done.stdout
@@ -175,13 +226,16 @@ def test_a_line_of_a_notebook(cli) -> None:
     ],
     ids=["old", "json", "syntax"],
 )
-def test_a_notebook_that_cannot_be_analysed(cli, old: str, new: str, message: str, code: int) -> None:
+def test_a_notebook_that_cannot_be_analysed(
+    cli, old: str, new: str, message: str, code: int
+) -> None:
     cli.write("n.ipynb", NOTEBOOK.replace(old, new, 1))
     done = cli("check", "n.ipynb:cell 3:1", "--explain", code=code)
     assert done.stdout == ""
     lines = done.stderr.splitlines()
     assert message in lines[0]
-    # The cells beside one that is no Python are still checked, so that the rule that fails there says so.
+    # The cells beside one that is no Python are still checked, so that the rule that fails there
+    # says so.
     assert [line for line in lines[1:] if "TL104 failed on cell 3" not in line] == []
 
 
@@ -200,7 +254,10 @@ def test_the_cache_is_neither_read_nor_written(cli, source: Source) -> None:
 
 def test_the_parent_does_not_import_libcst(process, source: Source) -> None:
     process.write("a.py", source("slow"))
-    program = "import sys; from torchlint.cli.main import run; run(sys.argv[1:]); print('libcst' in sys.modules)"
+    program = (
+        "import sys; from torchlint.cli.main import run; run(sys.argv[1:]); print('libcst' "
+        "in sys.modules)"
+    )
     process.command = lambda *arguments: [sys.executable, "-c", program, *arguments]
     assert process("check", "a.py:2", "--explain").stdout.endswith("False\n")
 

@@ -136,7 +136,9 @@ def test_standard_input(cli, source: Source) -> None:
     text = source("slow").encode()
     assert "+torch.fine()" in cli("fix", "-", stdin=text, code=1).stdout
     assert cli("fix", "-", "--apply", stdin=text, code=0).stdout == source("fine")
-    assert cli("fix", "-", "--apply", stdin=source("fine").encode(), code=0).stdout == source("fine")
+    assert cli("fix", "-", "--apply", stdin=source("fine").encode(), code=0).stdout == source(
+        "fine"
+    )
     done = cli("fix", "-", "--apply", stdin=b"def (\n", code=1)
     assert done.stdout == "def (\n"
 
@@ -182,14 +184,18 @@ run(sys.argv[1:])
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs signals and hard links")
-def test_what_a_killed_run_left_of_a_hard_linked_file_is_told_until_it_is_put_right(cli: Any, source: Source) -> None:
+def test_what_a_killed_run_left_of_a_hard_linked_file_is_told_until_it_is_put_right(
+    cli: Any, source: Source
+) -> None:
     cli.write("torchlint.toml", "")
     cli.write("a.py", source("slow", "slow"))
     cli.write("other.py", source("slow"))
     file, kept = cli.cwd / "a.py", cli.cwd / "a.py.torchlint-former"
     (cli.cwd / "linked").hardlink_to(file)
     words = [sys.executable, "-c", HALF, "fix", "--apply", "a.py"]
-    with subprocess.Popen(words, cwd=cli.cwd, env=cli.variables(), stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        words, cwd=cli.cwd, env=cli.variables(), stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"half\n"
         process.kill()
@@ -198,10 +204,18 @@ def test_what_a_killed_run_left_of_a_hard_linked_file_is_told_until_it_is_put_ri
     os.utime(kept, (1, 1))
     for path in (file, cli.cwd):
         os.utime(path, (1e9, 1e9))
-    for command in (("check", "a.py"), ("check", "a.py"), ("check",), ("fix", "--apply"), ("fix", "--apply")):
+    for command in (
+        ("check", "a.py"),
+        ("check", "a.py"),
+        ("check",),
+        ("fix", "--apply"),
+        ("fix", "--apply"),
+    ):
         done = cli(*command, code=1)
         said = done.stdout + done.stderr
-        assert "may be half old and half new, as a run that wrote it was killed or goes on; " in said
+        assert (
+            "may be half old and half new, as a run that wrote it was killed or goes on; " in said
+        )
         assert f"all of the old is in {kept}: copy that back if it is needed, and remove it" in said
         assert said.count("may be half old") == 1
     cli("clean", code=0)

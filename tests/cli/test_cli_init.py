@@ -1,4 +1,5 @@
-"""``torchlint init``: what it writes can be used as it is, key by key, and nothing is ever overwritten."""
+"""``torchlint init``: what it writes can be used as it is, key by key, and nothing is ever
+overwritten."""
 
 from __future__ import annotations
 
@@ -46,7 +47,9 @@ def test_a_section_of_pyproject(cli: Cli, source: Source, end: str) -> None:
     path = cli.write("pyproject.toml", before)
     path.chmod(0o640)
     cli("init", "--pyproject", code=0)
-    assert path.read_bytes().decode() == before + ("\n" + configuration("tool.torchlint")).replace("\n", end)
+    assert path.read_bytes().decode() == before + ("\n" + configuration("tool.torchlint")).replace(
+        "\n", end
+    )
     assert path.stat().st_mode & 0o777 == 0o640
     cli.write("a.py", source("slow"))
     assert f"{path}" in cli("check", "--verbose", code=1).stderr
@@ -61,7 +64,9 @@ def test_a_section_of_pyproject(cli: Cli, source: Source, end: str) -> None:
         ("pyproject.toml", "[tool.torchlint]\n", "pyproject.toml configures torchlint already"),
     ],
 )
-def test_nothing_is_overwritten(cli: Cli, name: str, text: str, words: str, pyproject: bool) -> None:
+def test_nothing_is_overwritten(
+    cli: Cli, name: str, text: str, words: str, pyproject: bool
+) -> None:
     path = cli.write(name, text)
     done = cli("init", *["--pyproject"] * pyproject, code=2)
     assert words in done.stderr

@@ -77,7 +77,8 @@ def test_progress_is_for_terminals_and_wiped(
 
 
 @pytest.mark.parametrize(
-    ("patience", "wanted", "term"), [(60.0, True, "xterm"), (0.0, False, "xterm"), (0.0, True, "dumb")]
+    ("patience", "wanted", "term"),
+    [(60.0, True, "xterm"), (0.0, False, "xterm"), (0.0, True, "dumb")],
 )
 def test_no_progress_for_short_or_quiet_runs_or_dumb_terminals(
     monkeypatch: pytest.MonkeyPatch, patience: float, wanted: bool, term: str
@@ -160,5 +161,7 @@ def test_a_file_of_arguments_that_cannot_be_used(
         ("never", True, {"FORCE_COLOR": "1"}, False),
     ],
 )
-def test_wants_color(choice: str, terminal: bool, environment: dict[str, str], wanted: bool) -> None:
+def test_wants_color(
+    choice: str, terminal: bool, environment: dict[str, str], wanted: bool
+) -> None:
     assert wants_color(choice, terminal, environment) is wanted

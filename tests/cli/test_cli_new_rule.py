@@ -54,11 +54,15 @@ def test_elsewhere_a_plugin_is_written(here: Path) -> None:
     assert all(f"Wrote torchlint-acme-corp/{name}" in done.output for name in files(folder))
     assert "cd torchlint-acme-corp" in done.output
     project = tomli.loads((folder / "pyproject.toml").read_text())["project"]
-    assert project["entry-points"] == {"torchlint.rules": {"acme_corp": "torchlint_acme_corp.rules"}}
+    assert project["entry-points"] == {
+        "torchlint.rules": {"acme_corp": "torchlint_acme_corp.rules"}
+    }
     path = folder / PACKAGE / "rules" / "acme_corp" / "double_detach.py"
     info = read_rule_file(str(path), "x.double_detach", "acme_corp", plugin=True)
     assert (info.code, info.name) == ("ACMEC101", "double-detach")
-    assert "$" not in "".join((folder / name).read_text().replace("$ ", "") for name in files(folder))
+    assert "$" not in "".join(
+        (folder / name).read_text().replace("$ ", "") for name in files(folder)
+    )
 
 
 def test_in_a_plugin_a_rule_is_added(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +93,11 @@ def test_in_a_checkout_a_rule_of_our_own_is_written(here: Path) -> None:
     }
     path = here / "torchlint" / "rules" / "transfer" / "double_detach.py"
     code = read_rule_file(str(path), "torchlint.rules.transfer.double_detach", "transfer").code
-    others = {info.code for info in load_catalog().rules if info.family == "transfer" and info.code.startswith("TL")}
+    others = {
+        info.code
+        for info in load_catalog().rules
+        if info.family == "transfer" and info.code.startswith("TL")
+    }
     assert code == f"TL{max(int(other[2:]) for other in others) + 1}"
     assert code in (here / "fixtures" / "rules" / "transfer" / "double_detach.py").read_text()
     assert isinstance(invoke("acme/double-detached").exception, UsageError)
@@ -108,7 +116,10 @@ def test_in_a_checkout_a_rule_of_our_own_is_written(here: Path) -> None:
         ("acme/a--b", "lower-case words"),
         ("a1/double-detach", "too short"),
         ("tl/double-detach", "torchlint's own"),
-        ("acme/host-copy-in-loop", "the name host-copy-in-loop is already taken by TL113 of torchlint"),
+        (
+            "acme/host-copy-in-loop",
+            "the name host-copy-in-loop is already taken by TL113 of torchlint",
+        ),
         ("acme/\x1b[31m", r"\x1b[31m"),
     ],
 )
@@ -141,8 +152,12 @@ def test_a_project_file_that_cannot_be_read_is_named(here: Path, text: str) -> N
 
 
 def test_a_plugin_without_a_folder_is_explained(here: Path) -> None:
-    (here / "pyproject.toml").write_text('[project.entry-points."torchlint.rules"]\nacme = "acme.rules"\n')
-    assert "there is no folder 'acme.rules' of rules here" in str(invoke("acme/double-detach").exception)
+    (here / "pyproject.toml").write_text(
+        '[project.entry-points."torchlint.rules"]\nacme = "acme.rules"\n'
+    )
+    assert "there is no folder 'acme.rules' of rules here" in str(
+        invoke("acme/double-detach").exception
+    )
 
 
 def test_the_project_of_somebody_else_gets_a_plugin_beside_it(here: Path) -> None:
@@ -173,13 +188,16 @@ def test_a_rule_of_our_own_passes_our_tests(here: Path) -> None:
     tests = ["test_rules.py", "test_fixtures.py", "test_fixes_run.py"]
     path = here / "torchlint" / "rules" / "transfer" / "double_detach.py"
     code = read_rule_file(str(path), path.stem, "transfer").code
-    done = run(here, "pytest", "-q", "-k", f"{code} or double_detach", *(f"tests/{name}" for name in tests))
+    done = run(
+        here, "pytest", "-q", "-k", f"{code} or double_detach", *(f"tests/{name}" for name in tests)
+    )
     assert int(done.split(" passed")[0].split()[-1]) >= 10, done
     run(here, "pytest", "-q", "-k", "not sees", "tests/test_house.py")
 
 
 def run(folder: Path, *arguments: str) -> str:
-    """Run a module in a copy of the checkout with the torchlint of that copy, and return what it prints."""
+    """Run a module in a copy of the checkout with the torchlint of that copy, and return what it
+    prints."""
     done = subprocess.run(
         [sys.executable, "-m", *arguments],
         cwd=folder,
@@ -194,11 +212,15 @@ def run(folder: Path, *arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment of its own that sees the packages of this one, so that only the plugin has to be installed."""
+    """An environment of its own that sees the packages of this one, so that only the plugin has to
+    be installed."""
     folder = tmp_path_factory.mktemp("environment") / "venv"
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=PATIENCE)
     (library,) = folder.glob("lib/python3*/site-packages")
-    outer = [str(ROOT), *(entry for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages"))]
+    outer = [
+        str(ROOT),
+        *(entry for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")),
+    ]
     (library / "outer.pth").write_text("\n".join(outer) + "\n")
     return folder / "bin" / "python"
 
@@ -209,10 +231,24 @@ def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_plugin_works_where_it_is_installed(here: Path, venv: Path, editable: bool) -> None:
     invoke("acme/double-detach")
     folder = here / "torchlint-acme"
-    pip = [str(venv), "-m", "pip", "--disable-pip-version-check", "install", "--no-deps", "--force-reinstall"]
+    pip = [
+        str(venv),
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "install",
+        "--no-deps",
+        "--force-reinstall",
+    ]
     # Where hatchling is here, nothing has to be fetched.
-    pip += ["--no-index", "--no-build-isolation"] if find_spec("hatchling") and find_spec("editables") else []
-    done = subprocess.run([*pip, *(["-e"] if editable else []), "."], cwd=folder, capture_output=True, text=True)
+    pip += (
+        ["--no-index", "--no-build-isolation"]
+        if find_spec("hatchling") and find_spec("editables")
+        else []
+    )
+    done = subprocess.run(
+        [*pip, *(["-e"] if editable else []), "."], cwd=folder, capture_output=True, text=True
+    )
     if "No matching distribution found for hatchling" in done.stderr:
         pytest.skip("hatchling is neither here nor to be had")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -220,14 +256,23 @@ def test_a_plugin_works_where_it_is_installed(here: Path, venv: Path, editable: 
 
     def tool(*arguments: str, code: int = 0, cwd: Path = folder) -> str:
         done = subprocess.run(
-            [str(venv), "-m", *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=PATIENCE
+            [str(venv), "-m", *arguments],
+            cwd=cwd,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
         )
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout
 
     assert "Detach a tensor once [torchlint-acme]" in tool("torchlint", "rules")
     assert tool("torchlint", "rule", "ACME101").startswith("double-detach (ACME101)\n")
-    example = (ROOT / "torchlint" / "manual" / "template" / "fixture.py.txt").read_text().replace("$code", "ACME101")
+    example = (
+        (ROOT / "torchlint" / "manual" / "template" / "fixture.py.txt")
+        .read_text()
+        .replace("$code", "ACME101")
+    )
     (here / "train.py").write_text(example)
     assert "ACME101" in tool("torchlint", "check", "--select", "ACME", "train.py", code=1, cwd=here)
     tool("torchlint", "fix", "--apply", "--select", "ACME", "train.py", cwd=here)

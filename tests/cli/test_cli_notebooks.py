@@ -30,8 +30,18 @@ FIXED = SLOW.replace("torch.slow()", "torch.fine()")
 def test_fixes_in_an_indented_cell_below_a_magic_keep_its_indentation(cli: Cli) -> None:
     """IPython takes the indentation off what ``%%time`` runs."""
     body = "%%time\n\n    import torch\n    for x in y:\n        torch.slow()\n"
-    cells = [{"cell_type": "code", "source": body, "metadata": {}, "outputs": [], "execution_count": None}]
-    cli.write("n.ipynb", json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}))
+    cells = [
+        {
+            "cell_type": "code",
+            "source": body,
+            "metadata": {},
+            "outputs": [],
+            "execution_count": None,
+        }
+    ]
+    cli.write(
+        "n.ipynb", json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4})
+    )
     assert "n.ipynb:cell 1:5:9: TL101" in cli("check", "--output-format", "concise", code=1).stdout
     cli("fix", "--apply", code=0)
     [cell] = json.loads((cli.cwd / "n.ipynb").read_text())["cells"]
@@ -128,7 +138,8 @@ def test_broken_json_is_unreadable_at_its_place(cli: Cli) -> None:
     before = path.read_bytes()
     done = cli("check", ".", "--output-format", "concise", code=1)
     assert done.stdout.startswith(
-        "n.ipynb:2:12: unreadable: not a notebook: Expecting '{' (line 2, column 12 of the JSON text)"
+        "n.ipynb:2:12: unreadable: not a notebook: Expecting '{' (line 2, column 12 of the JSON "
+        "text)"
     )
     cli("fix", "--apply", ".", code=1)
     assert path.read_bytes() == before
@@ -179,7 +190,10 @@ def test_a_crash_in_a_rule_names_the_cell(cli: Cli) -> None:
 
 def test_a_plain_run_does_not_load_what_notebooks_need(cli: Cli) -> None:
     cli.write("a.py", "import torch\ntorch.slow()\n")
-    code = "import sys; from torchlint.cli.main import run; run(['check', 'a.py', '--no-cache']); print(*sys.modules)"
+    code = (
+        "import sys; from torchlint.cli.main import run; run(['check', 'a.py', "
+        "'--no-cache']); print(*sys.modules)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=cli.cwd,
@@ -190,11 +204,16 @@ def test_a_plain_run_does_not_load_what_notebooks_need(cli: Cli) -> None:
     )
     assert "TL101" in done.stdout
     assert "torchlint.source.document" in done.stdout
-    assert not [name for name in done.stdout.split() if "notebook" in name or name.endswith((".cells", ".ipython"))]
+    assert not [
+        name
+        for name in done.stdout.split()
+        if "notebook" in name or name.endswith((".cells", ".ipython"))
+    ]
 
 
 def test_fixtures_are_fixed_as_announced(ours: Cli) -> None:
-    """The real rules on notebooks that real tools made; they stay valid, and only sources change."""
+    """The real rules on notebooks that real tools made; they stay valid, and only sources
+    change."""
     for fixture in sorted((ROOT / "fixtures" / "notebooks").glob("*.ipynb")):
         path = ours.write(fixture.name, fixture.read_bytes())
         old = nbformat.read(path, as_version=4)
@@ -211,16 +230,20 @@ def test_fixtures_are_fixed_as_announced(ours: Cli) -> None:
 
 
 def test_a_fix_of_two_cells_is_shown_and_applied_in_both(ours: Cli) -> None:
-    first, second = "import torch\nfrom numpy import ones, zeros\n%pwd", "a = 1\nb = torch.tensor([zeros(4), ones(4)])"
+    first, second = (
+        "import torch\nfrom numpy import ones, zeros\n%pwd",
+        "a = 1\nb = torch.tensor([zeros(4), ones(4)])",
+    )
     path = ours.write("n.ipynb", notebook(first, second))
     shown = ours("check", "n.ipynb", code=1).stdout
     assert (
-        " cell 2:\n  |\n1 | import torch\n2 | from numpy import ones, zeros\n3 + import numpy as np\n4 | %pwd\n"
-        in shown
-    )
+        " cell 2:\n  |\n1 | import torch\n2 | from numpy import ones, zeros\n3 + import numpy as "
+        "np\n4 | %pwd\n"
+    ) in shown
     assert (
-        " cell 3:\n  |\n1 | a = 1\n  - b = torch.tensor([zeros(4), ones(4)])\n2 + b = torch.tensor(np.stack(" in shown
-    )
+        " cell 3:\n  |\n1 | a = 1\n  - b = torch.tensor([zeros(4), ones(4)])\n2 + b = "
+        "torch.tensor(np.stack("
+    ) in shown
     ours("fix", "--apply", "--unsafe-fixes", "n.ipynb", code=0)
     cells = nbformat.read(path, as_version=4).cells
     assert cells[1].source == first.replace("\n%", "\nimport numpy as np\n%")
@@ -245,7 +268,10 @@ def test_suppressions_are_written_into_the_sources_and_work(ours: Cli, option: s
         assert old == new
         assert ours("check", fixture.name, code=0).stdout == "All checks passed.\n"
         data = path.read_bytes()
-        assert ours("check", option, fixture.name, code=0).stderr == "Silenced 0 findings in 0 files.\n"
+        assert (
+            ours("check", option, fixture.name, code=0).stderr
+            == "Silenced 0 findings in 0 files.\n"
+        )
         assert path.read_bytes() == data
 
 

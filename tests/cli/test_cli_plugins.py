@@ -1,4 +1,5 @@
-"""Rules of an installed plugin are rules like ours for every command, and a broken plugin costs only itself."""
+"""Rules of an installed plugin are rules like ours for every command, and a broken plugin costs
+only itself."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ SOURCE = "import torch\ntorch.acme()\ntorch.slow()\n"
 
 
 def plug(cli: Any, files: Mapping[str, str], package: str = "torchlint_acme") -> Path:
-    """Install a plugin for the runs of `cli`, and return the folder on the import path that it lies in."""
+    """Install a plugin for the runs of `cli`, and return the folder on the import path that it lies
+    in."""
     folder = cli.cwd.parent / "installed"
     install(folder, package, files, entry=f"{package}.rules")
     cli.environment["PYTHONPATH"] = os.pathsep.join((str(cli.package), str(folder)))
@@ -41,9 +43,14 @@ def codes(done: Any) -> list[str]:
 
 def test_it_is_listed_with_its_package(acme: Any) -> None:
     lines = acme("rules", code=0).stdout.splitlines()
-    assert [line.endswith("Title of acme [torchlint-acme]") for line in lines if "AC101" in line] == [True]
+    assert [
+        line.endswith("Title of acme [torchlint-acme]") for line in lines if "AC101" in line
+    ] == [True]
     assert not [line for line in lines if "TL101" in line and "[" in line]
-    packages = {info["code"]: info["package"] for info in json.loads(acme("rules", "--output-format", "json").stdout)}
+    packages = {
+        info["code"]: info["package"]
+        for info in json.loads(acme("rules", "--output-format", "json").stdout)
+    }
     assert (packages["AC101"], packages["TL101"]) == ("torchlint-acme", "torchlint")
     assert "Title of acme" in acme("rule", "AC101", code=0).stdout
 
@@ -109,7 +116,10 @@ def test_its_fix_is_applied(acme: Any) -> None:
 
 
 def test_a_broken_file_is_said_in_one_line_and_stops_nothing(cli: Any) -> None:
-    files = {"rules/acme.py": rule_text("acme", "AC101"), "rules/broken.py": rule_text("broken", "TL999")}
+    files = {
+        "rules/acme.py": rule_text("acme", "AC101"),
+        "rules/broken.py": rule_text("broken", "TL999"),
+    }
     folder = plug(cli, files)
     cli.write("train.py", SOURCE + "torch.broken()  # torchlint: ignore[AC999]\n")
     cli.write("torchlint.toml", 'extend-select = ["AC999"]\n')
@@ -132,7 +142,10 @@ def test_a_broken_file_is_said_in_one_line_and_stops_nothing(cli: Any) -> None:
 def test_commands_about_rules_say_it_too(cli: Any, arguments: tuple[str, ...]) -> None:
     plug(cli, {"rules/broken.py": "x = 1\n"})
     done = cli(*arguments, code=2)
-    assert "broken.py: rules of the plugin torchlint-acme are left out: a rule file needs a docstring" in done.stderr
+    assert (
+        "broken.py: rules of the plugin torchlint-acme are left out: a rule file needs a docstring"
+        in done.stderr
+    )
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -173,7 +186,12 @@ def test_a_rule_that_does_nonsense_hides_no_other_finding(cli: Any, body: str, w
 
 
 def test_nothing_in_the_checked_tree_is_a_plugin(cli: Any) -> None:
-    install(cli.cwd, "torchlint_acme", {"rules/acme.py": rule_text("acme", "AC101")}, entry="torchlint_acme.rules")
+    install(
+        cli.cwd,
+        "torchlint_acme",
+        {"rules/acme.py": rule_text("acme", "AC101")},
+        entry="torchlint_acme.rules",
+    )
     cli.write("train.py", SOURCE)
     assert codes(cli("check", "--output-format", "json", "train.py", code=1)) == ["TL101"]
     cli.environment["PYTHONPATH"] = os.pathsep.join((str(cli.package), str(cli.cwd)))
@@ -188,7 +206,10 @@ def test_a_folder_that_an_editable_install_names_stays_on_the_import_path(
     for before, after in (
         (["", here, library, here], [library, here]),
         ([here, library], [library]),
-        ([here, sysconfig.get_paths()["stdlib"], here, library], [sysconfig.get_paths()["stdlib"], library]),
+        (
+            [here, sysconfig.get_paths()["stdlib"], here, library],
+            [sysconfig.get_paths()["stdlib"], library],
+        ),
         ([here], []),
         (["", library], [library]),
     ):
@@ -201,9 +222,14 @@ def test_a_folder_that_an_editable_install_names_stays_on_the_import_path(
 
 
 @pytest.mark.parametrize("name", ["rules/_words.py", "words.py"])
-def test_a_change_beside_the_rule_is_seen(cli: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_change_beside_the_rule_is_seen(
+    cli: Any, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.delenv("CI", raising=False)
-    body = f"from torchlint_acme.{name[:-3].replace('/', '.')} import WORD\nyield Hit(node, message=WORD)"
+    body = (
+        f"from torchlint_acme.{name[:-3].replace('/', '.')} import WORD\nyield Hit(node, "
+        "message=WORD)"
+    )
     folder = plug(cli, {"rules/acme.py": rule_text("acme", "AC101", body), name: "WORD = 'one'\n"})
     os.utime(cli.write("train.py", SOURCE), (1e9, 1e9))
     for word in ("one", "three"):

@@ -1,4 +1,5 @@
-"""What decides on the shape of the default report: the number of findings, options, and the width of the terminal."""
+"""What decides on the shape of the default report: the number of findings, options, and the width
+of the terminal."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ def test_show_source_is_the_full_format(crowded: Cli) -> None:
         ("--show-infos", "--statistics"),
     ],
 )
-def test_options_of_the_default_format_go_with_no_other(crowded: Cli, arguments: tuple[str, ...]) -> None:
+def test_options_of_the_default_format_go_with_no_other(
+    crowded: Cli, arguments: tuple[str, ...]
+) -> None:
     assert "cannot be used together" in crowded("check", *arguments, code=2).stderr
 
 
@@ -78,7 +81,11 @@ def test_a_terminal_of_a_hundred_columns_reads_what_a_pipe_gets(crowded: Cli, te
     main, other = os.openpty()
     fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
     subprocess.run(
-        crowded.command("check", "--no-cache"), cwd=crowded.cwd, env=crowded.variables(), stdout=other, timeout=120
+        crowded.command("check", "--no-cache"),
+        cwd=crowded.cwd,
+        env=crowded.variables(),
+        stdout=other,
+        timeout=120,
     )
     os.close(other)
     seen = b""

@@ -1,4 +1,5 @@
-"""``torchlint server``: what is said where it cannot serve. What it does is tested in tests/lsp and tests/faults."""
+"""``torchlint server``: what is said where it cannot serve. What it does is tested in tests/lsp and
+tests/faults."""
 
 from __future__ import annotations
 
@@ -21,15 +22,21 @@ def test_without_the_extra_the_message_says_what_to_install(
     import importlib.util
 
     find = importlib.util.find_spec
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == missing else find(name))
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name: None if name == missing else find(name)
+    )
     assert run(["server"]) == 2
     assert "python -m pip install 'torchlint[lsp]'" in capsys.readouterr().err
 
 
 def test_arguments_that_clients_add_are_taken_and_others_refused(tmp_path: Path) -> None:
     words = [TORCHLINT, "server"]
-    done = subprocess.run([*words, "--stdio", "--clientProcessId=1"], cwd=tmp_path, input=b"", capture_output=True)
-    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b""), "the client went away without a word"
+    done = subprocess.run(
+        [*words, "--stdio", "--clientProcessId=1"], cwd=tmp_path, input=b"", capture_output=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b""), (
+        "the client went away without a word"
+    )
     done = subprocess.run([*words, "--tcp"], cwd=tmp_path, input=b"", capture_output=True)
     assert done.returncode == 2
     assert b"--tcp" in done.stderr

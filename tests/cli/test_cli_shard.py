@@ -20,7 +20,9 @@ PARTS = 3
 def tree(cli: Cli, source: Source) -> Cli:
     """Return a project with findings of several kinds in many files."""
     for number in range(12):
-        cli.write(f"{'sub/' * (number % 3)}m{number}.py", source("slow", "odd", *["hint"] * (number % 2)))
+        cli.write(
+            f"{'sub/' * (number % 3)}m{number}.py", source("slow", "odd", *["hint"] * (number % 2))
+        )
     cli.write("sub/n \u00e9.py", source("slow"))
     cli.write("broken.py", "x = (\n")
     cli.write("large.py", source("odd") + "#" * 2000)
@@ -42,9 +44,20 @@ def test_the_parts_merged_are_the_whole(tree: Cli, format_: str) -> None:
 
 
 @pytest.mark.parametrize("format_", ["json", "sarif"])
-def test_a_shard_that_is_missing_or_there_twice_or_of_another_run_is_named(tree: Cli, format_: str) -> None:
+def test_a_shard_that_is_missing_or_there_twice_or_of_another_run_is_named(
+    tree: Cli, format_: str
+) -> None:
     def part(name: str, number: int, total: int, *arguments: str) -> None:
-        tree("check", "--shard", f"{number}/{total}", "--output-format", format_, "-o", name, *arguments)
+        tree(
+            "check",
+            "--shard",
+            f"{number}/{total}",
+            "--output-format",
+            format_,
+            "-o",
+            name,
+            *arguments,
+        )
 
     for number in range(1, PARTS + 1):
         part(f"{number}.out", number, PARTS)
@@ -58,9 +71,15 @@ def test_a_shard_that_is_missing_or_there_twice_or_of_another_run_is_named(tree:
         (["1.out"], "error: no report of shards 2/3, 3/3\n"),
         (["1.out", "2.out", "1.out"], "1.out: is shard 1/3, which is there already\n"),
         (["1.out", "four.out", "3.out"], "four.out: is shard 2/4, and others are of 3\n"),
-        (["1.out", "other.out", "3.out"], "other.out: was made with other settings or options than the first\n"),
+        (
+            ["1.out", "other.out", "3.out"],
+            "other.out: was made with other settings or options than the first\n",
+        ),
         (["1.out", "old.out", "3.out"], "old.out: is of torchlint 0.0.9, and others of 0.1.0\n"),
-        (["1.out", "2.out", "3.out", "whole.out"], "whole.out: is the report of no shard, and others are"),
+        (
+            ["1.out", "2.out", "3.out", "whole.out"],
+            "whole.out: is the report of no shard, and others are",
+        ),
     ):
         done = tree("merge", *names, code=2)
         assert words in done.stderr
@@ -68,14 +87,18 @@ def test_a_shard_that_is_missing_or_there_twice_or_of_another_run_is_named(tree:
         assert done.stdout == ""
 
 
-def test_an_empty_report_of_a_shard_stands_for_one_that_is_missing(cli: Cli, source: Source) -> None:
+def test_an_empty_report_of_a_shard_stands_for_one_that_is_missing(
+    cli: Cli, source: Source
+) -> None:
     """A list without entries cannot say which shard it is of."""
     cli.write("a.py", source("slow"))
     for number in (1, 2, 3):
         cli("check", "--shard", f"{number}/3", "--output-format", "json", "-o", f"{number}.json")
     whole = cli("check", "--output-format", "json", code=1).stdout
     assert cli("merge", "1.json", "2.json", "3.json", code=0).stdout == whole
-    [full] = [name for name in ("1.json", "2.json", "3.json") if (cli.cwd / name).read_text() != "[]\n"]
+    [full] = [
+        name for name in ("1.json", "2.json", "3.json") if (cli.cwd / name).read_text() != "[]\n"
+    ]
     [empty, _] = sorted({"1.json", "2.json", "3.json"} - {full})
     done = cli("merge", full, empty, code=2)
     assert "/3; 1 empty report may be of 1 of them" in done.stderr
@@ -108,7 +131,9 @@ def test_a_part_knows_the_baseline(tree: Cli, source: Source) -> None:
     (tree.cwd / "m0.py").unlink()
     said = ""
     for number in range(1, PARTS + 1):
-        said += tree("check", "--baseline", "base.json", "--shard", f"{number}/{PARTS}", code=0).stdout
+        said += tree(
+            "check", "--baseline", "base.json", "--shard", f"{number}/{PARTS}", code=0
+        ).stdout
     assert said.count("fixed or gone") == 1
     assert "n \u00e9.py: 1 of TL101" in said
 
@@ -132,7 +157,9 @@ SARIF: dict[str, Any] = {
     ]
 }
 OTHER_TOOL = json.loads(json.dumps(SARIF).replace("torchlint", "ruff"))
-UNKNOWN_RULE = json.loads(json.dumps(SARIF).replace('"results": []', '"results": [{"ruleId": "X", "locations": [{}]}]'))
+UNKNOWN_RULE = json.loads(
+    json.dumps(SARIF).replace('"results": []', '"results": [{"ruleId": "X", "locations": [{}]}]')
+)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +177,11 @@ UNKNOWN_RULE = json.loads(json.dumps(SARIF).replace('"results": []', '"results":
         ([json.dumps({"runs": []})], "0.json: holds not one run"),
         (
             ['{"runs": 3}'],
-            "0.json: is neither a report of the json format nor a SARIF log of torchlint's: runs is not a list",
+            (
+                "0.json: is neither a report of the json format nor a SARIF log of torchlint's: "
+                "runs "
+                "is not a list"
+            ),
         ),
         (['[{"location": {"row": NaN}}]'], "0.json: not JSON: NaN is no number"),
         (['[{"location": {"row": 1e999}}]'], "0.json: not JSON: 1e999 is no number"),
@@ -184,7 +215,10 @@ RESULT: dict[str, Any] = {
     "ruleId": "TL101",
     "locations": [
         {
-            "physicalLocation": {"artifactLocation": {"uri": "a.py"}, "region": {"startLine": 1, "startColumn": 1}},
+            "physicalLocation": {
+                "artifactLocation": {"uri": "a.py"},
+                "region": {"startLine": 1, "startColumn": 1},
+            },
             "logicalLocations": [{"name": "cell 1"}],
         }
     ],
@@ -192,17 +226,41 @@ RESULT: dict[str, Any] = {
 }
 RUN: dict[str, Any] = {
     "tool": {"driver": {"name": "torchlint", "rules": [{"id": "TL101"}]}},
-    "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": [{"locations": RESULT["locations"]}]}],
+    "invocations": [
+        {
+            "executionSuccessful": True,
+            "toolExecutionNotifications": [{"locations": RESULT["locations"]}],
+        }
+    ],
     "results": [RESULT],
     "properties": {"shard": ENTRY["shard"]},
 }
-ODD: tuple[Any, ...] = (None, True, 7, -1.5, 10**400, "x", "\ud800", [], [[]], [None], {}, {"x": []})
+ODD: tuple[Any, ...] = (
+    None,
+    True,
+    7,
+    -1.5,
+    10**400,
+    "x",
+    "\ud800",
+    [],
+    [[]],
+    [None],
+    {},
+    {"x": []},
+)
 
 
 def spoiled(value: Any) -> Iterator[Any]:
     """Yield a value with one of its parts exchanged for something odd, or left out."""
     yield from ODD
-    for key, part in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+    for key, part in (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    ):
         for other in spoiled(part):
             copy = value.copy()
             copy[key] = other
@@ -212,7 +270,9 @@ def spoiled(value: Any) -> Iterator[Any]:
         yield copy
 
 
-@pytest.mark.parametrize("report", [[ENTRY, {**ENTRY, "cell": 2}], {"version": "2.1.0", "runs": [RUN]}])
+@pytest.mark.parametrize(
+    "report", [[ENTRY, {**ENTRY, "cell": 2}], {"version": "2.1.0", "runs": [RUN]}]
+)
 def test_no_malformed_report_is_more_than_one_line(report: Any) -> None:
     """Each part in turn, at every depth, is something else."""
     assert merged([report])
@@ -233,27 +293,51 @@ def test_a_merged_report_does_not_take_the_place_of_one_of_its_parts(cli: Cli) -
     (cli.cwd / "link.json").symlink_to("2.json")
     for name in ("1.json", "./2.json", "link.json"):
         done = cli("merge", "1.json", "2.json", "-o", name, code=2)
-        assert done.stderr == f"torchlint: error: --output-file {name}: is one of the reports to join\n"
+        assert (
+            done.stderr
+            == f"torchlint: error: --output-file {name}: is one of the reports to join\n"
+        )
     assert (cli.cwd / "1.json").read_text() == (cli.cwd / "2.json").read_text() == "[]\n"
 
 
 def test_empty_reports_alone_cannot_say_that_one_is_missing(cli: Cli, source: Source) -> None:
     cli.write("a.py", source("fine"))
     for number in (1, 2):
-        cli("check", "--shard", f"{number}/2", "--output-format", "json", "-o", f"{number}.json", code=0)
+        cli(
+            "check",
+            "--shard",
+            f"{number}/2",
+            "--output-format",
+            "json",
+            "-o",
+            f"{number}.json",
+            code=0,
+        )
     done = cli("merge", "1.json", code=0)
-    assert "all reports are empty, so none says of how many shards it is; --of N makes sure" in done.stderr
+    assert (
+        "all reports are empty, so none says of how many shards it is; --of N makes sure"
+        in done.stderr
+    )
     assert done.stderr.count("\n") == 1
-    assert "error: 1 empty report, and 2 are asked for" in cli("merge", "--of", "2", "1.json", code=2).stderr
+    assert (
+        "error: 1 empty report, and 2 are asked for"
+        in cli("merge", "--of", "2", "1.json", code=2).stderr
+    )
     done = cli("merge", "--of", "2", "1.json", "2.json", code=0)
     assert (done.stdout, done.stderr) == ("[]\n", "")
     cli.write("a.py", source("slow"))
     for number in (1, 2):
         cli("check", "--shard", f"{number}/2", "--output-format", "json", "-o", f"{number}.json")
     cli("merge", "--of", "2", "1.json", "2.json", code=0)
-    assert "and those of 3 are asked for" in cli("merge", "--of", "3", "1.json", "2.json", code=2).stderr
+    assert (
+        "and those of 3 are asked for"
+        in cli("merge", "--of", "3", "1.json", "2.json", code=2).stderr
+    )
     cli("check", "--output-format", "json", "-o", "all.json", code=1)
-    assert "all.json: is the report of no shard" in cli("merge", "--of", "1", "all.json", code=2).stderr
+    assert (
+        "all.json: is the report of no shard"
+        in cli("merge", "--of", "1", "all.json", code=2).stderr
+    )
 
 
 def test_a_missing_report_and_none(cli: Cli) -> None:

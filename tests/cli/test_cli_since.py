@@ -20,7 +20,9 @@ pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not 
 
 def git(folder: Path, *words: str) -> str:
     identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
-    done = subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        ["git", *identity, *words], cwd=folder, check=True, capture_output=True, text=True
+    )
     return done.stdout.strip()
 
 
@@ -78,7 +80,9 @@ def test_any_row_of_the_statement_counts(repo: Cli, end: str) -> None:
     assert found(repo) == []
 
 
-def test_a_row_taken_out_before_or_behind_a_statement_does_not_count(repo: Cli, source: Source) -> None:
+def test_a_row_taken_out_before_or_behind_a_statement_does_not_count(
+    repo: Cli, source: Source
+) -> None:
     repo.write("a.py", "import torch\nx = 1\ntorch.slow()\ny = 1\n")
     commit(repo.cwd)
     repo.write("a.py", "import torch\ntorch.slow()\n")
@@ -188,7 +192,10 @@ def test_from_a_folder_below_and_from_above(repo: Cli, source: Source) -> None:
 
 def test_a_worktree_and_the_variables_of_a_hook(repo: Cli, source: Source, tmp_path: Path) -> None:
     git(repo.cwd, "worktree", "add", "-q", str(tmp_path / "tree"))
-    repo.environment |= {"GIT_DIR": str(repo.cwd / ".git"), "GIT_INDEX_FILE": str(repo.cwd / ".git" / "index")}
+    repo.environment |= {
+        "GIT_DIR": str(repo.cwd / ".git"),
+        "GIT_INDEX_FILE": str(repo.cwd / ".git" / "index"),
+    }
     repo.cwd = tmp_path / "tree"
     repo.write("a.py", source("slow", "odd", "odd"))
     assert found(repo) == ["a.py:4:1"]
@@ -238,7 +245,10 @@ def test_revisions_that_are_none(repo: Cli, revision: str, words: str) -> None:
 
 def test_no_repository_and_no_git(repo: Cli, source: Source, tmp_path: Path) -> None:
     repo.environment["PATH"] = str(tmp_path)
-    assert "--since HEAD needs git, which is not installed" in repo("check", "--since", "HEAD", code=2).stderr
+    assert (
+        "--since HEAD needs git, which is not installed"
+        in repo("check", "--since", "HEAD", code=2).stderr
+    )
     del repo.environment["PATH"]
     repo.cwd = tmp_path / "plain"
     repo.write("a.py", source("slow"))
@@ -248,7 +258,9 @@ def test_no_repository_and_no_git(repo: Cli, source: Source, tmp_path: Path) -> 
     assert "not a git repository" in repo("check", "--since", "HEAD", code=2).stderr
 
 
-def test_a_repository_without_commits_and_a_shallow_one(repo: Cli, source: Source, tmp_path: Path) -> None:
+def test_a_repository_without_commits_and_a_shallow_one(
+    repo: Cli, source: Source, tmp_path: Path
+) -> None:
     repo.write("a.py", source("slow", "odd", "odd"))
     commit(repo.cwd)
     git(tmp_path, "clone", "-q", "--depth=1", repo.cwd.as_uri(), "shallow")
@@ -261,7 +273,8 @@ def test_a_repository_without_commits_and_a_shallow_one(repo: Cli, source: Sourc
 
 
 def test_programs_that_a_repository_names_are_not_run(repo: Cli, source: Source) -> None:
-    """The configuration of a repository and its attributes may come from a stranger, say in an archive."""
+    """The configuration of a repository and its attributes may come from a stranger, say in an
+    archive."""
     marker = repo.cwd / "marker"
     program = repo.write("program", f"#!/bin/sh\ntouch '{marker}'\ncat\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
@@ -296,10 +309,19 @@ def test_programs_that_a_repository_names_are_not_run(repo: Cli, source: Source)
 def notebook(*rows: str) -> str:
     """Return a notebook with an import and a cell of these rows, one row of the file each."""
     cells = [
-        {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": source}
+        {
+            "cell_type": "code",
+            "execution_count": None,
+            "metadata": {},
+            "outputs": [],
+            "source": source,
+        }
         for source in (["import torch"], [f"{row}\n" for row in rows])
     ]
-    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}, indent=1) + "\n"
+    return (
+        json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}, indent=1)
+        + "\n"
+    )
 
 
 def test_changed_lines_of_a_notebook(repo: Cli) -> None:
@@ -308,7 +330,9 @@ def test_changed_lines_of_a_notebook(repo: Cli) -> None:
     assert found(repo, code=0) == []
     repo.write("n.ipynb", notebook("torch.slow()", "torch.odd(", "    2,", ")", "torch.slow(2)"))
     assert found(repo, code=1) == ["n.ipynb:cell 2:2:1"], "any row of the statement counts"
-    repo.write("n.ipynb", notebook("x = 1", "torch.slow()", "torch.odd(", "    1,", ")", "torch.slow(3)"))
+    repo.write(
+        "n.ipynb", notebook("x = 1", "torch.slow()", "torch.odd(", "    1,", ")", "torch.slow(3)")
+    )
     assert found(repo, code=1) == ["n.ipynb:cell 2:6:1"]
     text = notebook("torch.slow()", "torch.odd(", "    1,", ")", "torch.slow(2)")
     repo.write("n.ipynb", text.replace('"execution_count": null', '"execution_count": 7'))
@@ -324,4 +348,6 @@ def test_suppressed_findings_on_other_lines_are_left_out_too(repo: Cli, source: 
     arguments = ("--since", "HEAD", "--report-suppressed", "--output-format", "sarif:out.sarif")
     repo("check", *arguments, code=0)
     results = json.loads((repo.cwd / "out.sarif").read_text())["runs"][0]["results"]
-    assert [one["locations"][0]["physicalLocation"]["region"]["startLine"] for one in results] == [4]
+    assert [one["locations"][0]["physicalLocation"]["region"]["startLine"] for one in results] == [
+        4
+    ]

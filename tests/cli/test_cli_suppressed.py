@@ -1,4 +1,5 @@
-"""``--report-suppressed``: SARIF knows what comments and baselines keep out of all other reports."""
+"""``--report-suppressed``: SARIF knows what comments and baselines keep out of all other
+reports."""
 
 from __future__ import annotations
 
@@ -61,7 +62,9 @@ def test_a_cached_report_holds_them(ignored: Cli) -> None:
 def test_they_change_neither_exit_code_nor_other_reports(cli: Cli) -> None:
     cli.write("a.py", IGNORED.replace("torch.odd()\n", ""))
     plain = cli("check", "--no-cache", code=0).stdout
-    both = cli("check", "--no-cache", "--report-suppressed", "--output-format", "sarif:out.sarif", code=0)
+    both = cli(
+        "check", "--no-cache", "--report-suppressed", "--output-format", "sarif:out.sarif", code=0
+    )
     assert (both.stdout, both.stderr) == (plain, "")
     assert len(json.loads((cli.cwd / "out.sarif").read_text())["runs"][0]["results"]) == 2
     for form in ("json", "junit", "concise", "grouped", "gitlab", "rdjson"):
@@ -71,12 +74,15 @@ def test_they_change_neither_exit_code_nor_other_reports(cli: Cli) -> None:
 
 
 def test_a_comment_changes_no_identity(cli: Cli, source: Source) -> None:
-    """The result that is suppressed is the one that was open, and those beside it stay what they were."""
+    """The result that is suppressed is the one that was open, and those beside it stay what they
+    were."""
 
     def identities() -> dict[int, str]:
         text = cli("check", "--output-format", "sarif", "--report-suppressed", code=1).stdout
         found = json.loads(text)["runs"][0]["results"]
-        rows = [result["locations"][0]["physicalLocation"]["region"]["startLine"] for result in found]
+        rows = [
+            result["locations"][0]["physicalLocation"]["region"]["startLine"] for result in found
+        ]
         prints = [result["partialFingerprints"]["torchlint/v1"] for result in found]
         return dict(zip(rows, prints, strict=True))
 
@@ -105,7 +111,13 @@ def test_severities_are_those_of_the_project(ignored: Cli) -> None:
 def test_a_notebook_names_the_cell(cli: Cli) -> None:
     lines = ["import torch\n", "torch.slow()  # torchlint: ignore[TL101] shown"]
     empty = {"cell_type": "markdown", "metadata": {}, "source": []}
-    cell = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": lines}
+    cell = {
+        "cell_type": "code",
+        "execution_count": None,
+        "metadata": {},
+        "outputs": [],
+        "source": lines,
+    }
     value = {"cells": [empty, cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
     cli.write("n.ipynb", json.dumps(value, indent=1))
     for _ in range(2):

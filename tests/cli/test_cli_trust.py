@@ -1,4 +1,5 @@
-"""What a tree of strangers can ask for: nothing is written outside of it, and no unsafe fix is applied, by its word."""
+"""What a tree of strangers can ask for: nothing is written outside of it, and no unsafe fix is
+applied, by its word."""
 
 from __future__ import annotations
 
@@ -18,13 +19,20 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs links and pipes")
 
 
 @pytest.mark.parametrize("command", [("fix", "--apply"), ("check", "--fix")])
-def test_a_configuration_cannot_have_unsafe_fixes_applied(cli: Cli, source: Source, command: tuple[str, ...]) -> None:
+def test_a_configuration_cannot_have_unsafe_fixes_applied(
+    cli: Cli, source: Source, command: tuple[str, ...]
+) -> None:
     cli.write("a.py", source("slow", "odd"))
     cli.write("torchlint.toml", "unsafe-fixes = true\n")
     done = cli(*command, "a.py")
     assert "odd()" in (cli.cwd / "a.py").read_text(), done.stderr
     assert "slow()" not in (cli.cwd / "a.py").read_text()
-    assert done.stderr.count("torchlint.toml:1: unsafe-fixes is ignored: only --unsafe-fixes in the command") == 1
+    assert (
+        done.stderr.count(
+            "torchlint.toml:1: unsafe-fixes is ignored: only --unsafe-fixes in the command"
+        )
+        == 1
+    )
     assert " unsafe)" not in done.stdout + done.stderr
     done = cli(*command, "a.py", "--unsafe-fixes", code=0)
     assert "odd()" not in (cli.cwd / "a.py").read_text()
@@ -51,14 +59,19 @@ def test_a_configuration_cannot_have_a_cache_made_elsewhere(
     cli.write("torchlint.toml", f'cache-dir = "{place.format(tmp=tmp_path)}"\n')
     for _ in range(2):
         done = cli("check", "a.py", code=1)
-        assert "torchlint.toml:1: cache-dir is ignored: only --cache-dir in the command can allow" in done.stderr
+        assert (
+            "torchlint.toml:1: cache-dir is ignored: only --cache-dir in the command can allow"
+            in done.stderr
+        )
     assert (cli.cwd / ".torchlint_cache").is_dir()
     assert not list(tmp_path.rglob("outside*")) + list(home.iterdir())
     cli("clean", code=0)
     assert not (cli.cwd / ".torchlint_cache").exists()
 
 
-def test_a_configuration_cannot_have_a_baseline_written_elsewhere(cli: Cli, source: Source, tmp_path: Path) -> None:
+def test_a_configuration_cannot_have_a_baseline_written_elsewhere(
+    cli: Cli, source: Source, tmp_path: Path
+) -> None:
     cli.write("a.py", source("slow"))
     cli.write("torchlint.toml", f'baseline = "{tmp_path}/outside.json"\n')
     done = cli("check", "--write-baseline", "a.py", code=2)
@@ -105,7 +118,13 @@ def test_a_link_out_of_the_project_is_checked_and_not_fixed(
 
 
 @pytest.mark.parametrize(
-    "command", [("fix", "--apply"), ("check", "--fix"), ("check", "--add-noqa"), ("fix", "--apply", "--isolated")]
+    "command",
+    [
+        ("fix", "--apply"),
+        ("check", "--fix"),
+        ("check", "--add-noqa"),
+        ("fix", "--apply", "--isolated"),
+    ],
 )
 @pytest.mark.parametrize("paths", [("link.py",), ("link.py", "a.py")])
 def test_a_link_that_a_glob_named_first_does_not_make_its_target_the_project(
@@ -128,7 +147,9 @@ def test_the_cache_of_a_run_on_a_link_lies_beside_the_link(cli: Cli, outside: Ou
 
 
 @pytest.mark.parametrize("path", ["{file}", "folder", "folder/b.py"])
-def test_what_the_user_names_is_fixed_wherever_it_lies(cli: Cli, outside: Outside, path: str) -> None:
+def test_what_the_user_names_is_fixed_wherever_it_lies(
+    cli: Cli, outside: Outside, path: str
+) -> None:
     cli("fix", "--apply", path.format(file=outside.file), code=0)
     assert not outside.same
 
@@ -142,11 +163,17 @@ def test_a_link_within_the_project_is_followed(cli: Cli, source: Source) -> None
     assert (cli.cwd / "link.py").is_symlink()
 
 
-OUTPUTS = (("-o", "out"), ("--output-format", "sarif:out"), ("--output-format", "json", "--output-file", "out"))
+OUTPUTS = (
+    ("-o", "out"),
+    ("--output-format", "sarif:out"),
+    ("--output-format", "json", "--output-file", "out"),
+)
 
 
 @pytest.mark.parametrize("options", OUTPUTS)
-def test_a_pipe_as_output_file_is_refused_and_does_not_hang(cli: Cli, source: Source, options: tuple[str, ...]) -> None:
+def test_a_pipe_as_output_file_is_refused_and_does_not_hang(
+    cli: Cli, source: Source, options: tuple[str, ...]
+) -> None:
     cli.write("a.py", source("slow"))
     os.mkfifo(cli.cwd / "out")
     done = cli("check", "a.py", *options, code=2)
@@ -154,7 +181,9 @@ def test_a_pipe_as_output_file_is_refused_and_does_not_hang(cli: Cli, source: So
     assert done.stderr.count("\n") == 1
 
 
-def test_a_report_does_not_follow_a_link_that_lies_in_the_tree(cli: Cli, source: Source, tmp_path: Path) -> None:
+def test_a_report_does_not_follow_a_link_that_lies_in_the_tree(
+    cli: Cli, source: Source, tmp_path: Path
+) -> None:
     cli.write("a.py", source("slow"))
     (cli.cwd / "out.json").symlink_to(tmp_path / "profile")
     done = cli("check", "a.py", "-o", "out.json", code=2)
@@ -174,7 +203,17 @@ def test_devices_and_open_pipes_take_reports(cli: Cli, source: Source) -> None:
     assert "No space left" in cli("check", "a.py", "-o", "/dev/full", code=2).stderr
     cli("check", "a.py", "-o", "/dev/null", code=1)
     assert "a.py" in cli("check", "a.py", "-o", "/dev/stdout", code=1).stdout
-    words = [sys.executable, "-P", "-m", "torchlint", "check", "--no-cache", "a.py", "-o", "/dev/fd/1"]
+    words = [
+        sys.executable,
+        "-P",
+        "-m",
+        "torchlint",
+        "check",
+        "--no-cache",
+        "a.py",
+        "-o",
+        "/dev/fd/1",
+    ]
     if sys.version_info < (3, 11):
         words.remove("-P")
     done = subprocess.run(words, cwd=cli.cwd, capture_output=True, text=True, check=False)
@@ -191,7 +230,13 @@ def test_fingerprints_do_not_depend_on_what_is_named(cli: Cli, source: Source, m
     if mark:
         (top / mark).mkdir() if mark == ".git" else (top / mark).write_text("")
     seen = set()
-    for folder, *paths in ((top, "."), (top, "a/b.py"), (top / "a", "b.py"), (top.parent, "tree"), (top, "c.py", "a")):
+    for folder, *paths in (
+        (top, "."),
+        (top, "a/b.py"),
+        (top / "a", "b.py"),
+        (top.parent, "tree"),
+        (top, "c.py", "a"),
+    ):
         cli.cwd = folder
         for _ in range(2):  # the second time from the cache
             listed = json.loads(cli("check", "--output-format", "json", *paths, code=1).stdout)

@@ -79,7 +79,8 @@ def watching(cli: Cli, *arguments: str, terminal: bool = False) -> Iterator[Watc
 
 @pytest.fixture(params=["watchfiles", "looks"])
 def project(cli: Cli, source: Source, request: pytest.FixtureRequest, tmp_path: Path) -> Cli:
-    """Return a project with one finding, watched with watchfiles and, where that is not installed, by looks."""
+    """Return a project with one finding, watched with watchfiles and, where that is not installed,
+    by looks."""
     cli.write("a.py", source("slow"))
     if request.param == "looks":
         (tmp_path / "none").mkdir()

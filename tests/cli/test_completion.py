@@ -22,7 +22,10 @@ COMP_WORDS=({words}) COMP_CWORD={at}
 _torchlint_completion torchlint
 echo "${{COMPREPLY[@]}}"
 """,
-    "zsh": 'autoload -Uz compinit; compinit -u; eval "$(torchlint completion zsh)"; print ${{_comps[torchlint]}}',
+    "zsh": (
+        'autoload -Uz compinit; compinit -u; eval "$(torchlint completion zsh)"; print '
+        "${{_comps[torchlint]}}"
+    ),
     "fish": "torchlint completion fish | source; complete -C '{line}'",
 }
 
@@ -69,7 +72,9 @@ def test_zsh_takes_the_script(tmp_path: Path) -> None:
     assert run("zsh", "torchlint ch", tmp_path).strip() == "_torchlint_completion"
 
 
-@pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash on a terminal")
+@pytest.mark.skipif(
+    os.name == "nt" or shutil.which("bash") is None, reason="needs bash on a terminal"
+)
 def test_the_tab_key_in_bash(tmp_path: Path) -> None:
     import pty
 
@@ -80,7 +85,9 @@ def test_the_tab_key_in_bash(tmp_path: Path) -> None:
     main, other = pty.openpty()
     command = ["bash", "--noprofile", "--rcfile", str(tmp_path / "rc"), "-i"]
     environment = {**os.environ, "TERM": "dumb", "INPUTRC": os.devnull, "HISTFILE": os.devnull}
-    with subprocess.Popen(command, stdin=other, stdout=other, stderr=other, cwd=tmp_path, env=environment) as shell:
+    with subprocess.Popen(
+        command, stdin=other, stdout=other, stderr=other, cwd=tmp_path, env=environment
+    ) as shell:
         os.close(other)
         os.write(main, f"torchlint ch\t--help > {shown}; exit\n".encode())
         while True:
@@ -95,7 +102,10 @@ def test_the_tab_key_in_bash(tmp_path: Path) -> None:
 
 
 def test_help_has_a_line_for_each_shell(cli: Cli) -> None:
-    lines = [line.split(":")[0].strip() for line in cli("completion", "--help", code=0).stdout.splitlines()]
+    lines = [
+        line.split(":")[0].strip()
+        for line in cli("completion", "--help", code=0).stdout.splitlines()
+    ]
     assert {"bash", "zsh", "fish"} <= set(lines)
 
 

@@ -1,4 +1,5 @@
-"""The lists of dependencies decide which torch fixes are for, whatever is named on the command line."""
+"""The lists of dependencies decide which torch fixes are for, whatever is named on the command
+line."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ def said(folder: Path, *arguments: str) -> str:
 
 
 def found(folder: Path, *arguments: str) -> list[Any]:
-    return list(json.loads(said(folder, "--select", "TL408", "--output-format", "json", *arguments)))
+    return list(
+        json.loads(said(folder, "--select", "TL408", "--output-format", "json", *arguments))
+    )
 
 
 def test_the_nearest_list_decides_on_a_fix(tmp_path: Path) -> None:
@@ -36,9 +39,13 @@ def test_the_nearest_list_decides_on_a_fix(tmp_path: Path) -> None:
     requirements.write_text("torch>=1.8\n")
     (tmp_path / "new" / "setup.py").write_text("setup(install_requires=['torch>=2.4'])\n")
     both = found(tmp_path, ".")
-    fixes = [(Path(finding["filename"]).parent.name, finding["fix"] is not None) for finding in both]
+    fixes = [
+        (Path(finding["filename"]).parent.name, finding["fix"] is not None) for finding in both
+    ]
     assert fixes == [("new", True), ("old", False)]
-    assert found(tmp_path, "old/train.py") == [finding for finding in both if "old" in finding["filename"]]
+    assert found(tmp_path, "old/train.py") == [
+        finding for finding in both if "old" in finding["filename"]
+    ]
     assert found(tmp_path, ".") == both
     requirements.write_text("torch>=2.6\n")
     assert all(finding["fix"] is not None for finding in found(tmp_path, "."))

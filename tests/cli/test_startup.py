@@ -16,7 +16,16 @@ from tests.patience import PATIENCE
 from torchlint import __version__
 from torchlint.cli.commands import COMMANDS, main
 
-HEAVY = {"libcst", "torch", "pebble", "multiprocessing", "concurrent", "asyncio", "importlib.metadata", "tomli"}
+HEAVY = {
+    "libcst",
+    "torch",
+    "pebble",
+    "multiprocessing",
+    "concurrent",
+    "asyncio",
+    "importlib.metadata",
+    "tomli",
+}
 """Each of these costs between one and several hundred milliseconds."""
 PROGRAM = """
 import sys
@@ -50,7 +59,8 @@ UNWATCHED = "from torchlint.cli import cached_run\ncached_run._own = lambda cach
 
 
 def loaded(folder: Path, *arguments: str, code: int = 0, before: str = "") -> tuple[set[str], str]:
-    """Run a command in `folder`; return the modules that its own process imported, and what it printed."""
+    """Run a command in `folder`; return the modules that its own process imported, and what it
+    printed."""
     run = subprocess.run(
         [sys.executable, "-c", before + PROGRAM, *arguments],
         cwd=folder,
@@ -66,18 +76,32 @@ def loaded(folder: Path, *arguments: str, code: int = 0, before: str = "") -> tu
 @pytest.mark.parametrize(
     ("arguments", "code", "more"),
     [
-        (["--version"], 0, {"click", "dataclasses", "torchlint.catalog.rules", "torchlint.cli.session"}),
+        (
+            ["--version"],
+            0,
+            {"click", "dataclasses", "torchlint.catalog.rules", "torchlint.cli.session"},
+        ),
         (["--help"], 0, {"torchlint.catalog.rules", "torchlint.cli.session"}),
         (["rule", "TL101"], 0, {"torchlint.cli.session"}),
         (["rules"], 0, {"torchlint.cli.session"}),
-        (["check", "plain.py"], 0, {"torchlint.cli.fix", "torchlint.engine.analyse", "difflib", "string"}),
-        (["check", "--no-cache", "plain.py"], 0, {"hashlib", "json", "pickle", "tempfile", "pathlib", "difflib"}),
+        (
+            ["check", "plain.py"],
+            0,
+            {"torchlint.cli.fix", "torchlint.engine.analyse", "difflib", "string"},
+        ),
+        (
+            ["check", "--no-cache", "plain.py"],
+            0,
+            {"hashlib", "json", "pickle", "tempfile", "pathlib", "difflib"},
+        ),
         (["check", "broken.py"], 1, {"torchlint.cli.fix", "torchlint.engine.analyse"}),
         (["check", "train.py"], 1, {"torchlint.cli.fix", "torchlint.engine.analyse"}),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_a_command_starts_without(tmp_path: Path, arguments: list[str], code: int, more: set[str]) -> None:
+def test_a_command_starts_without(
+    tmp_path: Path, arguments: list[str], code: int, more: set[str]
+) -> None:
     (tmp_path / "plain.py").write_text("x = 1\n")
     (tmp_path / "broken.py").write_text("x = = 1\n")
     (tmp_path / "train.py").write_text(TRAINING)
@@ -89,7 +113,10 @@ def test_a_command_starts_without(tmp_path: Path, arguments: list[str], code: in
 def test_a_run_that_finds_all_as_it_was_needs_no_click(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAINING)
     os.utime(tmp_path / "train.py", (1e9, 1e9))
-    found = [loaded(tmp_path, "check", "--isolated", "train.py", code=1, before=UNWATCHED) for _ in range(4)]
+    found = [
+        loaded(tmp_path, "check", "--isolated", "train.py", code=1, before=UNWATCHED)
+        for _ in range(4)
+    ]
     assert len({text for _, text in found}) == 1
     unneeded = {"click", "dataclasses", "torchlint.catalog.rules", "torchlint.cli.session"}
     assert sorted(found[0][0] & unneeded) == sorted(unneeded)
@@ -97,7 +124,8 @@ def test_a_run_that_finds_all_as_it_was_needs_no_click(tmp_path: Path) -> None:
 
 
 def test_a_file_without_torch_is_checked_for_syntax_without_the_parser(tmp_path: Path) -> None:
-    """The worker too does without libcst, whose import is most of the time that a short file takes."""
+    """The worker too does without libcst, whose import is most of the time that a short file
+    takes."""
     (tmp_path / "plain.py").write_text("def f():\n    return 1\n")
     (tmp_path / "train.py").write_text(TRAINING)
     refusing = f"import sys\nsys.modules['libcst'] = None\n{PROGRAM}"  # an import of None fails
@@ -112,7 +140,9 @@ def test_help_lists_every_command_without_importing_it(tmp_path: Path) -> None:
     for name, (_, words) in COMMANDS.items():
         assert f"  {name}" in text
         assert words.split()[0] in text
-    assert not [name for name in modules if name in {f"torchlint.cli.{command}" for command in COMMANDS}]
+    assert not [
+        name for name in modules if name in {f"torchlint.cli.{command}" for command in COMMANDS}
+    ]
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
@@ -145,9 +175,17 @@ STARTS = {
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize(
     "name",
-    ["torchlint.cli", "torchlint.cli.main", "torchlint.base.errors", "torchlint.cli.output", "torchlint.cli.commands"],
+    [
+        "torchlint.cli",
+        "torchlint.cli.main",
+        "torchlint.base.errors",
+        "torchlint.cli.output",
+        "torchlint.cli.commands",
+    ],
 )
-def test_ctrl_c_while_modules_are_imported_is_one_line(tmp_path: Path, start: str, name: str) -> None:
+def test_ctrl_c_while_modules_are_imported_is_one_line(
+    tmp_path: Path, start: str, name: str
+) -> None:
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTING.format(name=name) + STARTS[start], "rules"],
         cwd=tmp_path,

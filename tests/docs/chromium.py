@@ -1,4 +1,5 @@
-"""A Chromium without a window, driven over a pipe by its own protocol (DevTools): what it asks for and complains of."""
+"""A Chromium without a window, driven over a pipe by its own protocol (DevTools): what it asks for
+and complains of."""
 
 from __future__ import annotations
 
@@ -17,19 +18,24 @@ from typing import Any
 
 from tests.patience import PATIENCE
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
+    "--disable-background-networking "
     "--disable-component-update --disable-sync --hide-scrollbars --remote-debugging-pipe"
 ).split()
 # Chromium reads its orders from descriptor 3 and answers on 4.
 _START = (
-    "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execv(sys.argv[3], sys.argv[3:])"
+    "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); "
+    "os.execv(sys.argv[3], sys.argv[3:])"
 )
 
 
 class Tab:
-    """One tab. `complaints` are errors in the console and uncaught exceptions, `requests` all addresses asked for."""
+    """One tab. `complaints` are errors in the console and uncaught exceptions, `requests` all
+    addresses asked for."""
 
     def __init__(self, orders: int, answers: int) -> None:
         self._orders, self._answers = orders, answers
@@ -40,7 +46,9 @@ class Tab:
         self.complaints: list[str] = []
         self.requests: list[str] = []
         target = self.ask("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._session = self.ask("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
         for domain in ("Page", "Network", "Runtime", "Log"):
             self.ask(f"{domain}.enable")
 
@@ -62,12 +70,16 @@ class Tab:
         self._loaded = False
         begun = self.ask("Page.navigate", url=address)
         assert not begun.get("errorText"), f"{address}: {begun}"
-        while not self._loaded and "loaderId" in begun:  # another place of the same page loads nothing
+        while (
+            not self._loaded and "loaderId" in begun
+        ):  # another place of the same page loads nothing
             self._read()
 
     def run(self, script: str) -> Any:
         """Return what an expression of JavaScript gives; a promise is waited for."""
-        found = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        found = self.ask(
+            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
@@ -87,8 +99,17 @@ class Tab:
 
     def look(self, width: int, scheme: str) -> None:
         """Take another width, in pixels, and a preferred colour scheme."""
-        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
-        self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.ask(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=900,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
+        self.ask(
+            "Emulation.setEmulatedMedia",
+            features=[{"name": "prefers-color-scheme", "value": scheme}],
+        )
 
     def picture(self, path: Path, *, whole: bool = False) -> None:
         """Write what the tab shows, or the whole page, as PNG."""
@@ -115,7 +136,11 @@ class Tab:
             self.complaints.append(json.dumps(params["exceptionDetails"]))
         elif event == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
             self.complaints.append(json.dumps(params["entry"]))
-        elif event == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
+        elif event == "Runtime.consoleAPICalled" and params["type"] in (
+            "error",
+            "warning",
+            "assert",
+        ):
             self.complaints.append(json.dumps(params["args"]))
 
 

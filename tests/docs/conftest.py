@@ -14,7 +14,8 @@ ROOT = Path(__file__).parent.parent.parent
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the site with ``--strict``, which makes every warning (a dead link, a missing anchor) an error."""
+    """Build the site with ``--strict``, which makes every warning (a dead link, a missing anchor)
+    an error."""
     pytest.importorskip("material", reason="needs mkdocs-material (extra docs)")
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(

@@ -1,4 +1,5 @@
-"""The pages of docs/ tell the truth: their outputs, samples and commands are checked, as those of the README are.
+"""The pages of docs/ tell the truth: their outputs, samples and commands are checked, as those of
+the README are.
 
 Run ``python -m tests.docs.test_docs_examples`` to write the outputs anew.
 """
@@ -33,14 +34,21 @@ def text_of(page: Path) -> str:
 
 def blocks(language: str) -> list[tuple[str, str]]:
     """Return (page, code) of all fenced blocks in a language."""
-    return [(page.name, code) for page in PAGES for word, code in _FENCED.findall(text_of(page)) if word == language]
+    return [
+        (page.name, code)
+        for page in PAGES
+        for word, code in _FENCED.findall(text_of(page))
+        if word == language
+    ]
 
 
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if "<!-- output: " in text_of(page)], ids=lambda page: page.name
 )
 def test_outputs_are_current(page: Path) -> None:
-    assert readme.regenerated(text_of(page)) == text_of(page), "run: python -m tests.docs.test_docs_examples"
+    assert readme.regenerated(text_of(page)) == text_of(page), (
+        "run: python -m tests.docs.test_docs_examples"
+    )
 
 
 def test_some_outputs_are_shown() -> None:
@@ -57,17 +65,29 @@ def test_python_samples_are_judged_as_the_page_says(tmp_path: Path) -> None:
     for name, (_, code) in samples.items():
         (tmp_path / f"{name}.py").write_text(code, encoding="utf-8")
     report = tmp_path / "report.json"
-    arguments = ["--isolated", "--no-cache", "--exit-zero", "--output-format", "json", "-o", str(report)]
+    arguments = [
+        "--isolated",
+        "--no-cache",
+        "--exit-zero",
+        "--output-format",
+        "json",
+        "-o",
+        str(report),
+    ]
     assert run(["check", *arguments, str(tmp_path)]) == 0
     judged = dict.fromkeys(samples, "nothing")
     for entry in json.loads(report.read_text(encoding="utf-8")):
         name = Path(entry["filename"]).stem
-        judged[name] = entry["code"] if judged[name] == "nothing" else f"{judged[name]}, {entry['code']}"
+        judged[name] = (
+            entry["code"] if judged[name] == "nothing" else f"{judged[name]}, {entry['code']}"
+        )
     assert judged == {name: codes for name, (codes, _) in samples.items()}
 
 
 @pytest.mark.parametrize(
-    ("page", "sample"), [each for each in blocks("toml") if "[tool.torchlint" in each[1]], ids=lambda text: text[:20]
+    ("page", "sample"),
+    [each for each in blocks("toml") if "[tool.torchlint" in each[1]],
+    ids=lambda text: text[:20],
 )
 def test_configuration_samples_load(page: str, sample: str, tmp_path: Path) -> None:
     assert tomli.loads(sample), page
@@ -87,7 +107,9 @@ def commands() -> list[str]:
         text = text_of(page)
         for word, code in _FENCED.findall(text):
             if word in ("console", "text", "yaml", "bash", "sh"):
-                found += re.findall(r"^(?:\$|- run:|  - )? ?(torchlint [a-z].*?)(?:  +|$)", code, re.MULTILINE)
+                found += re.findall(
+                    r"^(?:\$|- run:|  - )? ?(torchlint [a-z].*?)(?:  +|$)", code, re.MULTILINE
+                )
         found += re.findall(r"`(torchlint [^`\n]+)`", _FENCED.sub("", text))
     return sorted(set(found))
 
@@ -100,7 +122,9 @@ def test_commands_are_understood(command: str) -> None:
     context = click.Context(main, info_name="torchlint")
     found = main.get_command(context, words[0])
     assert found is not None, f"there is no command {words[0]}"
-    with suppress(click.MissingParameter) if len(words) == 1 else nullcontext():  # named, not called
+    with (
+        suppress(click.MissingParameter) if len(words) == 1 else nullcontext()
+    ):  # named, not called
         found.make_context(words[0], words[1:], parent=context)
 
 
@@ -122,17 +146,26 @@ def test_options_named_exist(page: Path) -> None:
         for option in (*parameter.opts, *parameter.secondary_opts)
     }
     known |= {"--version", "--nproc-per-node", "--epochs", "--strict"}
-    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", re.sub(r"<!--.*?-->", "", text_of(page), flags=re.DOTALL)))
-    ours = {option for option in named if option not in ("--files", "--keep", "--peers", "--target")}
+    named = set(
+        re.findall(
+            r"(?<![\w-])--[a-z][a-z-]+", re.sub(r"<!--.*?-->", "", text_of(page), flags=re.DOTALL)
+        )
+    )
+    ours = {
+        option for option in named if option not in ("--files", "--keep", "--peers", "--target")
+    }
     assert sorted(ours - known) == []
 
 
-@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\((docs/[^)]*)\)", text_of(readme.README)))))
+@pytest.mark.parametrize(
+    "link", sorted(set(re.findall(r"\]\((docs/[^)]*)\)", text_of(readme.README))))
+)
 def test_links_of_the_readme_lead_somewhere(link: str) -> None:
     path, _, place = link.partition("#")
     text = text_of(readme.ROOT / path)
     headings = [
-        re.sub(r"[^\w\- ]", "", row).strip().lower().replace(" ", "-") for row in re.findall(r"^#+ (.*)$", text, re.M)
+        re.sub(r"[^\w\- ]", "", row).strip().lower().replace(" ", "-")
+        for row in re.findall(r"^#+ (.*)$", text, re.M)
     ]
     assert not place or place in headings
 

@@ -34,9 +34,16 @@ def test_it_needs_nothing_else_and_nothing_sticks_out(picture: ModuleType) -> No
     root = fromstring(text)
     assert text.count("http") == 1  # the name space
     assert "url(" not in text
-    assert not {node.tag.rpartition("}")[2] for node in root.iter()} & {"script", "image", "foreignObject", "use"}
+    assert not {node.tag.rpartition("}")[2] for node in root.iter()} & {
+        "script",
+        "image",
+        "foreignObject",
+        "use",
+    }
     for node in root.iter("{http://www.w3.org/2000/svg}text"):
-        assert float(node.attrib["x"]) + float(node.attrib["textLength"]) < float(root.attrib["width"])
+        assert float(node.attrib["x"]) + float(node.attrib["textLength"]) < float(
+            root.attrib["width"]
+        )
         assert float(node.attrib["y"]) < float(root.attrib["height"])
     assert "prefers-color-scheme: dark" in text
 

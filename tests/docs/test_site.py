@@ -1,4 +1,5 @@
-"""The documentation site as files: complete, linked, without other hosts, and true of the rules and keys."""
+"""The documentation site as files: complete, linked, without other hosts, and true of the rules and
+keys."""
 
 from __future__ import annotations
 
@@ -23,7 +24,14 @@ from torchlint.settings.keys import KEYS, checked
 ROOT = Path(__file__).parent.parent.parent
 CATALOG = load_catalog([OWN_ROOT])
 # A page asks for these by itself; links (`a`) are followed by people only.
-_ASKING = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src", "form": "action"}
+_ASKING = {
+    "script": "src",
+    "img": "src",
+    "link": "href",
+    "iframe": "src",
+    "source": "src",
+    "form": "action",
+}
 
 
 class Links(HTMLParser):
@@ -81,8 +89,13 @@ def test_all_links_lead_somewhere(pages: dict[Path, Links]) -> None:
 
 def test_a_dead_link_is_seen(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    page.write_text('<a href="gone.html">x</a> <a href="#gone">y</a> <a id="here" href="#here">z</a>')
-    assert list(dead_links({page: Links(page)})) == ["page.html: gone.html", "page.html: #gone (no such place)"]
+    page.write_text(
+        '<a href="gone.html">x</a> <a href="#gone">y</a> <a id="here" href="#here">z</a>'
+    )
+    assert list(dead_links({page: Links(page)})) == [
+        "page.html: gone.html",
+        "page.html: #gone (no such place)",
+    ]
 
 
 def test_nothing_is_asked_of_other_hosts(pages: dict[Path, Links], site: Path) -> None:
@@ -138,7 +151,10 @@ def test_both_sides_of_giving_way_are_told() -> None:
         for code in info.yields_to:
             other = CATALOG.find(code)
             assert other
-            assert info.code in rule_page(other, CATALOG).partition("Goes before: ")[2].partition("\n")[0]
+            assert (
+                info.code
+                in rule_page(other, CATALOG).partition("Goes before: ")[2].partition("\n")[0]
+            )
 
 
 def test_every_family_has_its_words() -> None:

@@ -1,4 +1,5 @@
-"""The site in a real browser, opened as files and from a server: no complaints, no other hosts, filter and search."""
+"""The site in a real browser, opened as files and from a server: no complaints, no other hosts,
+filter and search."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ FAINT = """
   }
   return found;
 })()
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +82,9 @@ def strangers(browser: Tab, own: tuple[str, ...]) -> list[str]:
 
 
 @pytest.mark.slow
-def test_every_page_loads_without_complaint_and_asks_no_other_host(site: Path, browser: Tab) -> None:
+def test_every_page_loads_without_complaint_and_asks_no_other_host(
+    site: Path, browser: Tab
+) -> None:
     watched(browser)
     pages = sorted(path for path in site.rglob("*.html") if path.name != "404.html")
     for page in pages:
@@ -94,7 +97,10 @@ def test_every_page_loads_without_complaint_and_asks_no_other_host(site: Path, b
 
 def test_complaints_and_other_hosts_are_seen(tmp_path: Path, browser: Tab) -> None:
     page = tmp_path / "bad.html"
-    page.write_text('<h1>x</h1><img src="http://127.0.0.1:9/dot.png"><script>console.error("no"); gone()</script>')
+    page.write_text(
+        '<h1>x</h1><img src="http://127.0.0.1:9/dot.png"><script>console.error("no"); '
+        "gone()</script>"
+    )
     watched(browser).open(page.as_uri())
     assert strangers(browser, (tmp_path.as_uri(),)) == ["http://127.0.0.1:9/dot.png"]
     assert len(browser.complaints) >= 2
@@ -109,7 +115,8 @@ def test_search_finds_a_rule(site: Path, server: str, browser: Tab, way: str) ->
     browser.wait("document.activeElement.matches('[data-md-component=search-query]')")
     browser.type("item()")
     hits = browser.wait(
-        "[...document.querySelectorAll('.md-search-result__link')].map(link => link.href.split('?')[0])"
+        "[...document.querySelectorAll('.md-search-result__link')].map(link => "
+        "link.href.split('?')[0])"
     )
     assert any(hit.startswith(f"{start}rules/TL604.html") for hit in hits)
     assert browser.complaints == []
@@ -117,8 +124,12 @@ def test_search_finds_a_rule(site: Path, server: str, browser: Tab, way: str) ->
 
 
 def shown(browser: Tab) -> list[str]:
-    rows = "[...document.querySelectorAll('article tbody tr')].filter(row => row.cells.length === 5)"
-    found: list[str] = browser.run(f"{rows}.filter(row => row.checkVisibility()).map(row => row.cells[0].textContent)")
+    rows = (
+        "[...document.querySelectorAll('article tbody tr')].filter(row => row.cells.length === 5)"
+    )
+    found: list[str] = browser.run(
+        f"{rows}.filter(row => row.checkVisibility()).map(row => row.cells[0].textContent)"
+    )
     return found
 
 
@@ -137,7 +148,10 @@ def test_the_table_of_rules_filters(site: Path, browser: Tab) -> None:
     put(browser, "text", "batch norm")
     assert shown(browser) == ["TL409"]
     assert browser.run("document.getElementById('rule-count').textContent") == "1 of 71"
-    headings = "[...document.querySelectorAll('article h2')].filter(h => h.checkVisibility()).map(h => h.id)"
+    headings = (
+        "[...document.querySelectorAll('article h2')].filter(h => "
+        "h.checkVisibility()).map(h => h.id)"
+    )
     assert browser.run(headings) == ["precision-and-kernels", "codes-of-the-engine"]
     put(browser, "text", "")
     put(browser, "severity", "error")
@@ -157,10 +171,22 @@ def test_the_table_of_rules_filters(site: Path, browser: Tab) -> None:
 @pytest.mark.parametrize("width", [360, 1400])
 def test_pages_fit_and_can_be_read(site: Path, browser: Tab, width: int, scheme: str) -> None:
     watched(browser).look(width, scheme)
-    for page in ("index", "start", "configuration", "commands", "verify", "faq", "rules/index", "rules/TL101"):
+    for page in (
+        "index",
+        "start",
+        "configuration",
+        "commands",
+        "verify",
+        "faq",
+        "rules/index",
+        "rules/TL101",
+    ):
         browser.open((site / f"{page}.html").as_uri())
         assert browser.run("document.documentElement.scrollWidth") <= width, page
-        assert browser.run("document.body.dataset.mdColorScheme") == {"dark": "slate", "light": "default"}[scheme]
+        assert (
+            browser.run("document.body.dataset.mdColorScheme")
+            == {"dark": "slate", "light": "default"}[scheme]
+        )
         browser.run("document.querySelectorAll('details').forEach(d => d.open = true)")
         assert browser.run(FAINT) == [], page
 
@@ -168,7 +194,8 @@ def test_pages_fit_and_can_be_read(site: Path, browser: Tab, width: int, scheme:
 def test_faint_text_is_seen(tmp_path: Path, browser: Tab) -> None:
     page = tmp_path / "faint.html"
     page.write_text(
-        '<article style="background: white"><p class="pale" style="color: #aaa">pale</p><p>clear</p></article>'
+        '<article style="background: white"><p class="pale" style="color: '
+        '#aaa">pale</p><p>clear</p></article>'
     )
     watched(browser).open(page.as_uri())
     assert browser.run(FAINT) == ["pale: pale"]

@@ -1,4 +1,5 @@
-"""Explains lines of small training programs in this process; what the tests of explanations share."""
+"""Explains lines of small training programs in this process; what the tests of explanations
+share."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def program(statement: str, where: str) -> tuple[str, int]:
 
     Args:
         statement: one line.
-        where: ``hot``, ``rare`` (every 50 steps), ``epoch``, ``once``, ``error`` (before a raise), or ``bench``.
+        where: ``hot``, ``rare`` (every 50 steps), ``epoch``, ``once``, ``error`` (before a raise),
+            or ``bench``.
     """
     parts = dict.fromkeys(("hot", "epoch", "once"), "pass")
     inner = "\n                "
@@ -53,7 +55,9 @@ def program(statement: str, where: str) -> tuple[str, int]:
         "bench": {"hot": statement},
     }[where]
     source = _TRAIN.format(name="benchmark_train" if where == "bench" else "train", **parts)
-    return source, next(row for row, line in enumerate(source.split("\n"), 1) if line.strip() == statement)
+    return source, next(
+        row for row, line in enumerate(source.split("\n"), 1) if line.strip() == statement
+    )
 
 
 def report(

@@ -1,4 +1,5 @@
-"""Valid but absurd code: the analysis stays bounded, and still says what is true of the ordinary code beside it."""
+"""Valid but absurd code: the analysis stays bounded, and still says what is true of the ordinary
+code beside it."""
 
 from __future__ import annotations
 
@@ -60,7 +61,13 @@ def rebound(count: int) -> str:
         (lambda n: f"y = {'f(' * n}x{')' * n}\n", 90),
         (lambda n: f"y = {'(lambda a: ' * n}a{')(x)' * n}\n", 60),
         (lambda n: f"d = {{{', '.join(f'{k}: torch.zeros({k})' for k in range(n))}}}\n", 3000),
-        (lambda n: "class A(B): pass\nclass B(A): pass\ndef f(x): return g(x)\ndef g(x): return f(x)\n" * n, 1),
+        (
+            lambda n: (
+                "class A(B): pass\nclass B(A): pass\ndef f(x): return g(x)\ndef g(x): return f(x)\n"
+                * n
+            ),
+            1,
+        ),
     ],
     ids="branches elifs nested chain rebound terms ands methods calls lambdas dict circles".split(),
 )
@@ -70,5 +77,7 @@ def test_absurd_code(make: Callable[[int], str], count: int) -> None:
     (report,) = run(iter([asked]), RunOptions(jobs=1, timeout=120))
     assert not report.notes
     row = text[: text.index("total += loss.item()")].count("\n") + 1
-    assert [(f.code, f.start.row) for f in report.findings if f.start.row > row - 8] == [("TL101", row)]
+    assert [(f.code, f.start.row) for f in report.findings if f.start.row > row - 8] == [
+        ("TL101", row)
+    ]
     assert not [f for f in report.findings if f.start.row < row - 8]

@@ -8,10 +8,20 @@ from pathlib import Path
 import pytest
 
 from torchlint.base.errors import ConfigError, WriteError
-from torchlint.engine.baseline import Baseline, Holding, key, read_baseline, rendered, write_baseline
+from torchlint.engine.baseline import (
+    Baseline,
+    Holding,
+    key,
+    read_baseline,
+    rendered,
+    write_baseline,
+)
 
 ONE, TWO = "0" * 16, "1" * 16
-ENTRIES = {"b.py": {key("TL101", ONE): 2}, "a\udcff \u00e9.py": {key("TL102", TWO): 1, key("TL101", TWO): 1}}
+ENTRIES = {
+    "b.py": {key("TL101", ONE): 2},
+    "a\udcff \u00e9.py": {key("TL102", TWO): 1, key("TL101", TWO): 1},
+}
 TEXT = f"""{{
 "baseline-format": 1,
 "entries": [
@@ -35,9 +45,13 @@ def test_the_text_is_sorted_json_with_an_entry_a_line() -> None:
     assert rendered({"a.py": {key("TL101", ONE): 0}}) == rendered({})
 
 
-@pytest.mark.parametrize("change", [str, lambda text: json.dumps(json.loads(text), indent=4, sort_keys=True)])
+@pytest.mark.parametrize(
+    "change", [str, lambda text: json.dumps(json.loads(text), indent=4, sort_keys=True)]
+)
 @pytest.mark.parametrize(("mark", "end"), [("", "\n"), ("\ufeff", "\r\n")])
-def test_what_is_written_can_be_read_whatever_formatted_it(tmp_path: Path, change: object, mark: str, end: str) -> None:
+def test_what_is_written_can_be_read_whatever_formatted_it(
+    tmp_path: Path, change: object, mark: str, end: str
+) -> None:
     assert callable(change)
     found = read(tmp_path / "x", mark + change(TEXT).replace("\n", end))
     assert found.entries == ENTRIES
@@ -56,7 +70,9 @@ def test_branches_that_add_entries_merge(tmp_path: Path) -> None:
 
 
 def test_an_entry_that_a_merge_doubled_does_not_grow(tmp_path: Path) -> None:
-    double = TEXT.replace("[]", f'["b.py", "TL101", "{ONE}", 3],\n["b.py", "TL101", "{ONE}", 1],\n[]')
+    double = TEXT.replace(
+        "[]", f'["b.py", "TL101", "{ONE}", 3],\n["b.py", "TL101", "{ONE}", 1],\n[]'
+    )
     assert read(tmp_path / "x", double).entries["b.py"] == {key("TL101", ONE): 3}
 
 
@@ -68,7 +84,10 @@ ENTRY = f'["b.py", "TL101", "{ONE}", 2]'
     [
         ("", "x:1: not usable: it does not start as a baseline does"),
         ("[]", "x:1: not usable: it does not start"),
-        ('{"baseline-format": 2, "entries": [[]]}', "x: has format 2, and this torchlint knows 1 only"),
+        (
+            '{"baseline-format": 2, "entries": [[]]}',
+            "x: has format 2, and this torchlint knows 1 only",
+        ),
         ('{"baseline-format": 1}', "x:1: not usable: it does not start"),
         (TEXT.replace("[]\n]", "[]\n"), "x:9: not usable: an entry without a comma"),
         (TEXT + "x", "x:8: not usable: it does not end as a baseline does"),
@@ -86,8 +105,14 @@ ENTRY = f'["b.py", "TL101", "{ONE}", 2]'
         (TEXT.replace("[]", "[" * 100_000), "x:7: not usable: "),
         (TEXT.replace(f"{ENTRY},", ENTRY), "x:7: not usable: an entry without a comma"),
         (TEXT[:100], "x:5: not usable: "),
-        (TEXT.replace(ENTRY, f"<<<<<<< HEAD\n{ENTRY}"), "x:6: not usable: a merge conflict is not resolved"),
-        (TEXT.replace(ENTRY, f"=======\n{ENTRY}").replace("\n", "\r\n"), "x:6: not usable: a merge conflict"),
+        (
+            TEXT.replace(ENTRY, f"<<<<<<< HEAD\n{ENTRY}"),
+            "x:6: not usable: a merge conflict is not resolved",
+        ),
+        (
+            TEXT.replace(ENTRY, f"=======\n{ENTRY}").replace("\n", "\r\n"),
+            "x:6: not usable: a merge conflict",
+        ),
         (b"\xff", "x: is not UTF-8 (byte 0)"),
     ],
 )
@@ -141,4 +166,6 @@ def test_the_entries_of_a_file_that_is_gone_move(tmp_path: Path) -> None:
     assert [holding.holds("new.py", key("TL101", ONE)) for _ in range(3)] == [True, True, False]
     assert not holding.holds("new.py", key("TL999", ONE))
     (tmp_path / "b.py").touch()
-    assert not Holding(Baseline("x", "x", ENTRIES), str(tmp_path)).holds("new.py", key("TL101", ONE))
+    assert not Holding(Baseline("x", "x", ENTRIES), str(tmp_path)).holds(
+        "new.py", key("TL101", ONE)
+    )

@@ -65,7 +65,8 @@ FALSE_HELPER = "def total(loss):\n    return loss.sum()\n"
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a run came to: its words and exit code, the files that were analysed, and whether it was a repetition."""
+    """What a run came to: its words and exit code, the files that were analysed, and whether it was
+    a repetition."""
 
     code: int
     out: str
@@ -89,7 +90,9 @@ def engine() -> None:
 class Project:
     """A folder of files, checked in this process."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         self.folder = folder
         self.capsys = capsys
         self.analysed: list[str] = []
@@ -136,7 +139,9 @@ class Project:
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Project:
+def project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Project:
     folder = tmp_path / "project"
     (folder / ".git").mkdir(parents=True)
     made = Project(folder, monkeypatch, capsys)
@@ -176,7 +181,9 @@ def test_changed_content_is_seen_whatever_the_times_say(project: Project) -> Non
     state = path.stat()
     for stamp in (state.st_mtime_ns, 0, state.st_mtime_ns + 10**18):
         text = path.read_text()
-        path.write_text(text.replace("item", "mean") if "item" in text else text.replace("mean", "item"))
+        path.write_text(
+            text.replace("item", "mean") if "item" in text else text.replace("mean", "item")
+        )
         os.utime(path, ns=(stamp, stamp))
         assert path.stat().st_size == state.st_size
         done = project.check()
@@ -193,7 +200,9 @@ def test_a_touched_file_is_not_analysed_again(project: Project) -> None:
         assert (done.said, done.analysed, done.repeated) == (plain.said, [], False)
 
 
-def test_states_are_trusted_only_of_settled_files(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_states_are_trusted_only_of_settled_files(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(CacheFolder, "settled", lambda folder, state: False)
     project.check()
     done = project.check()
@@ -218,7 +227,10 @@ def test_git_rule(tmp_path: Path) -> None:
 
 
 def test_a_file_that_now_satisfies_an_import(project: Project) -> None:
-    project.write("user.py", FILES[USER].replace("from helpers", "from later").replace("class Net", "class Other"))
+    project.write(
+        "user.py",
+        FILES[USER].replace("from helpers", "from later").replace("class Net", "class Other"),
+    )
     arguments = (".", "--output-format", "full")
     assert "user.py:14" not in project.check(*arguments).out
     assert project.check(*arguments).repeated
@@ -247,7 +259,9 @@ def test_a_module_that_goes(project: Project) -> None:
 
 
 def test_what_a_helper_rests_on_counts_for_its_users(project: Project) -> None:
-    project.write("engine.py", "import torch\nfrom base import Base\nclass Engine(Base):\n    pass\n")
+    project.write(
+        "engine.py", "import torch\nfrom base import Base\nclass Engine(Base):\n    pass\n"
+    )
     project.write("base.py", FILES["engine.py"].replace("Engine", "Base"))
     assert project.check("net.py").analysed == [USER]
     assert project.check("net.py", "--select", "TL101").analysed == [USER]
@@ -259,7 +273,10 @@ def test_what_a_helper_rests_on_counts_for_its_users(project: Project) -> None:
 
 
 def test_a_file_that_imports_from_an_unchanged_one_counts_for_it(project: Project) -> None:
-    amp = "import torch\nfrom torch.cuda.amp import autocast\ndef f(x):\n    with autocast():\n        return x\n"
+    amp = (
+        "import torch\nfrom torch.cuda.amp import autocast\ndef f(x):\n    with autocast():\n  "
+        "      return x\n"
+    )
     project.write("steps.py", amp)
     arguments = ("steps.py", "--output-format", "json")
     alone = project.check(*arguments)
@@ -314,15 +331,22 @@ def test_severity_comes_after_the_cache(project: Project) -> None:
     project.check()
     done = project.check(".", "--config", "severity = {TL101 = 'info'}", "--output-format", "json")
     assert done.analysed == []
-    assert {item["severity"] for item in json.loads(done.out) if item["code"] == "TL101"} == {"info"}
+    assert {item["severity"] for item in json.loads(done.out) if item["code"] == "TL101"} == {
+        "info"
+    }
 
 
-@pytest.mark.parametrize("name", ["torchlint.toml", "pyproject.toml", "sub/.torchlint.toml", ".gitignore"])
+@pytest.mark.parametrize(
+    "name", ["torchlint.toml", "pyproject.toml", "sub/.torchlint.toml", ".gitignore"]
+)
 def test_new_configuration_is_seen(project: Project, name: str) -> None:
     project.write("sub/more.py", FILES["unused.py"])
     project.check()
     assert project.check().repeated
-    text = {"pyproject.toml": "[tool.torchlint]\nignore = ['TL001']\n", ".gitignore": "unused.py\nsub\n"}
+    text = {
+        "pyproject.toml": "[tool.torchlint]\nignore = ['TL001']\n",
+        ".gitignore": "unused.py\nsub\n",
+    }
     project.write(name, text.get(name, "ignore = ['TL001']\n"))
     done = project.check()
     assert not done.repeated
@@ -348,7 +372,13 @@ def test_another_version_or_rule_set(project: Project, monkeypatch: pytest.Monke
 
 
 def test_code_digest_knows_every_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("rules/transfer/one.py", "semantic/two.py", "engine/three.py", "rule.py", "cli/four.py"):
+    for name in (
+        "rules/transfer/one.py",
+        "semantic/two.py",
+        "engine/three.py",
+        "rule.py",
+        "cli/four.py",
+    ):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("1")
@@ -365,7 +395,9 @@ def test_code_digest_knows_every_file(tmp_path: Path, monkeypatch: pytest.Monkey
         assert cache.code_digest(Catalog(()), exact=exact) != before
 
 
-def test_the_last_run_rests_on_torchlint_itself(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_run_rests_on_torchlint_itself(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own = project.folder.parent / "own.py"
     own.write_text("1")
     monkeypatch.setattr(cached_run, "_own", lambda cache: iter((str(own),)))
@@ -375,7 +407,9 @@ def test_the_last_run_rests_on_torchlint_itself(project: Project, monkeypatch: p
     assert not project.check().repeated
 
 
-def test_own_files_and_import_path_are_watched(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_files_and_import_path_are_watched(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.undo()
     watched = set(cached_run._own(cache.Cache(load_catalog(), named=False)))
     assert {entry for entry in sys.path if entry} <= watched
@@ -387,14 +421,18 @@ def test_builds_read_every_file(project: Project, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("CI", "true")
     read: list[str] = []
     digest_of = digests.digest_of
-    monkeypatch.setattr(digests, "digest_of", lambda path: read.append(os.path.basename(path)) or digest_of(path))
+    monkeypatch.setattr(
+        digests, "digest_of", lambda path: read.append(os.path.basename(path)) or digest_of(path)
+    )
     project.check()
     done = project.check()
     assert (done.repeated, done.analysed) == (False, [])
     assert set(FILES) <= set(read)
 
 
-def test_files_are_not_read_where_their_state_tells(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_not_read_where_their_state_tells(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project.check()
     read: list[str] = []
     monkeypatch.setattr(digests, "digest_of", lambda path: read.append(path) or "")
@@ -405,10 +443,22 @@ def test_files_are_not_read_where_their_state_tells(project: Project, monkeypatc
 def wrong_entries(entry: list[Any]) -> list[object]:
     """Return stored reports of which some part is not what it should be."""
     finding = entry[2][0]
-    wrong: list[object] = [None, [], entry[:4], [entry[0], [99], *entry[2:]], [entry[0], "x", *entry[2:]]]
-    wrong += [[*entry[:2], [finding[:3]], [], []], [*entry[:3], [["nonsense", "", 1]], []], [*entry[:4], [[1, 2]]]]
+    wrong: list[object] = [
+        None,
+        [],
+        entry[:4],
+        [entry[0], [99], *entry[2:]],
+        [entry[0], "x", *entry[2:]],
+    ]
+    wrong += [
+        [*entry[:2], [finding[:3]], [], []],
+        [*entry[:3], [["nonsense", "", 1]], []],
+        [*entry[:4], [[1, 2]]],
+    ]
     for index in range(len(finding)):
-        wrong.append([*entry[:2], [[*finding[:index], {"a": 1}, *finding[index + 1 :]]], *entry[3:]])
+        wrong.append(
+            [*entry[:2], [[*finding[:index], {"a": 1}, *finding[index + 1 :]]], *entry[3:]]
+        )
     return wrong
 
 
@@ -472,7 +522,11 @@ def test_named_folder(project: Project) -> None:
     plain = project.check(*words)
     place = project.folder.parent / "elsewhere" / "deep"
     assert (place / ".gitignore").read_text() == "*\n"
-    assert (place / "CACHEDIR.TAG").read_text().startswith("Signature: 8a477f597d28d172789f06886806bc55\n")
+    assert (
+        (place / "CACHEDIR.TAG")
+        .read_text()
+        .startswith("Signature: 8a477f597d28d172789f06886806bc55\n")
+    )
     assert not project.cache.exists()
     assert project.check(*words).repeated
     # A build may bring the folder back from a store of its own.
@@ -482,7 +536,8 @@ def test_named_folder(project: Project) -> None:
 
 
 def test_projects_that_share_a_folder_have_each_their_own_torch(project: Project) -> None:
-    """What a report rests on is the version, and the project's place; not which file names the version."""
+    """What a report rests on is the version, and the project's place; not which file names the
+    version."""
     text = "import torch\n\nscaler = torch.cuda.amp.GradScaler()\n"
     for name, torch in (("old", "torch>=1.8\n"), ("new", "torch>=2.4\n")):
         (project.folder / name / ".git").mkdir(parents=True)
@@ -509,7 +564,10 @@ def test_folder_of_the_configuration(project: Project) -> None:
     project.check()
     assert list((project.folder / "kept").glob("results-*"))
     assert not project.cache.exists()
-    assert f"cache-dir = {json.dumps(str(project.folder / 'kept'))}" in project.check(".", "--show-settings").out
+    assert (
+        f"cache-dir = {json.dumps(str(project.folder / 'kept'))}"
+        in project.check(".", "--show-settings").out
+    )
 
 
 def test_results_of_gone_files_go(project: Project) -> None:
@@ -566,12 +624,16 @@ cached_run._own = lambda cache: iter(())
 from torchlint.cli.main import run
 run(["check", ".", *sys.argv[1:]])
 print(*(name for name in ("libcst", "pebble", "torchlint.run.run", "torchlint.cli.check") if name in sys.modules))
-"""
+"""  # noqa: E501
 
     def modules(*words: str) -> list[str]:
         time.sleep(0.02)
         done = subprocess.run(
-            [sys.executable, "-c", code, *words], cwd=project.folder, capture_output=True, text=True, check=True
+            [sys.executable, "-c", code, *words],
+            cwd=project.folder,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         return done.stdout.splitlines()[-1].split()
 
@@ -581,7 +643,9 @@ print(*(name for name in ("libcst", "pebble", "torchlint.run.run", "torchlint.cl
 
 
 @pytest.mark.parametrize("words", [("-o", "../report"), ("--output-format", "json:../report")])
-def test_a_run_that_writes_a_report_is_not_repeated(project: Project, words: tuple[str, ...]) -> None:
+def test_a_run_that_writes_a_report_is_not_repeated(
+    project: Project, words: tuple[str, ...]
+) -> None:
     """What it said is not all that it did."""
     report = project.folder.parent / "report"
     for _ in range(3):
@@ -592,7 +656,9 @@ def test_a_run_that_writes_a_report_is_not_repeated(project: Project, words: tup
     assert project.check().repeated, "so that the above says something"
 
 
-def test_gitlabs_folder_decides_on_its_report(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gitlabs_folder_decides_on_its_report(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("CI_PROJECT_DIR", raising=False)
     words = (".", "--output-format", "gitlab")
     project.check(*words)
@@ -624,7 +690,9 @@ def test_clean(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == ""
 
 
-def test_clean_leaves_what_is_not_ours(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_clean_leaves_what_is_not_ours(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
     project.check()
     (project.cache / "notes.txt").write_text("mine")
     assert main.run(["clean"]) == 1
@@ -640,7 +708,9 @@ def test_clean_leaves_what_is_not_ours(project: Project, capsys: pytest.CaptureF
     assert (target / "CACHEDIR.TAG").exists()
 
 
-def test_what_is_too_large_is_neither_written_nor_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_too_large_is_neither_written_nor_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = open_folder(str(tmp_path / "cache"), named=True)
     assert isinstance(folder, CacheFolder)
     monkeypatch.setattr(cache_folder, "LARGEST", 1000)

@@ -1,4 +1,5 @@
-"""The catalogue: reading rule files without importing them, refusing bad ones, and what selectors mean."""
+"""The catalogue: reading rule files without importing them, refusing bad ones, and what selectors
+mean."""
 
 from __future__ import annotations
 
@@ -91,7 +92,8 @@ Write = Callable[..., Path]
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Write a rule file into a package that is importable under a name of its own, and return the package."""
+    """Write a rule file into a package that is importable under a name of its own, and return the
+    package."""
     package = f"rules_of_{abs(hash(str(tmp_path)))}"
     monkeypatch.syspath_prepend(tmp_path)
 
@@ -152,9 +154,12 @@ def test_no_rule_and_no_libcst_is_imported(write: Write) -> None:
     program = (
         "import sys; from torchlint.catalog.rules import load_catalog\n"
         f"print(load_catalog([({str(package)!r}, 'p')]).rules[0].code); load_catalog()\n"
-        "print([name for name in sys.modules if name.startswith(('libcst', 'torch.', 'torchlint.rule.'))])"
+        "print([name for name in sys.modules if name.startswith(('libcst', 'torch.', "
+        "'torchlint.rule.'))])"
     )
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert run.stdout.splitlines() == ["TL102", "[]"]
 
 
@@ -189,12 +194,21 @@ BREACHES = {
     "no-good": (cut("Good"), "no '## Good'"),
     "no-leave-alone": (cut("Leave alone"), "no '## Leave alone'"),
     "no-measure": (cut("Measure"), "no '## Measure'"),
-    "no-fix-safety": (swap("Safety.SAFE,", "Safety.UNSAFE,"), "'## Fix safety', which an unsafe fix demands"),
+    "no-fix-safety": (
+        swap("Safety.SAFE,", "Safety.UNSAFE,"),
+        "'## Fix safety', which an unsafe fix demands",
+    ),
     "unknown-heading": (swap("## Why", "## Reason"), "unknown heading '## Reason'"),
     "heading-twice": (swap("## Setup", "## Why"), "'## Why' stands twice"),
-    "text-before-headings": (swap("## Why", "Hello.\n\n## Why"), "between the title and the first heading"),
+    "text-before-headings": (
+        swap("## Why", "Hello.\n\n## Why"),
+        "between the title and the first heading",
+    ),
     "open-block": (swap("```\n\n## Measure", "\n## Measure"), "not closed"),
-    "no-code": (swap("```python\nx = torch.ones(1)\n```", "None."), "'## Good' holds no ```python block"),
+    "no-code": (
+        swap("```python\nx = torch.ones(1)\n```", "None."),
+        "'## Good' holds no ```python block",
+    ),
     "no-prose": (swap("On a cold path.\n", ""), "no line of prose"),
     "code-form": (swap('"TL102"', '"TL12"'), "must be TL and three digits"),
     "foreign-code": (swap('"TL102"', '"ABC102"'), "must be TL and three digits"),
@@ -209,7 +223,10 @@ BREACHES = {
     "missing-argument": (swap("    default=True,\n", ""), "lacks default="),
     "severity": (swap('"warning"', '"warn"'), "must be one of error, warning, info"),
     "default": (swap("default=True", "default=1"), "default= must be True or False"),
-    "message": (swap('message="`{name}` waits for the device"', "message=1"), "message= must be a string"),
+    "message": (
+        swap('message="`{name}` waits for the device"', "message=1"),
+        "message= must be a string",
+    ),
     "message-brace": (swap("`{name}`", "`{name`"), "expected '}'"),
     "triggers": (swap('(b"item",)', '("item",)'), "triggers= must be a tuple of bytes"),
     "no-triggers": (swap('(b"item",)', "()"), "at least one byte string"),
@@ -218,7 +235,10 @@ BREACHES = {
     "yields-to-itself": (swap('"TL104"', '"TL102"'), "not another rule's code"),
     "yields-to-a-name": (swap('"TL104"', '"host-copy"'), "not another rule's code"),
     "equivalence": (swap('"rng"', '"same"'), "must be one of bitwise, close, rng, opt-in"),
-    "runs": (swap("default=True", 'default=True, runs="often"'), "must be one of anywhere, once, sample, hot"),
+    "runs": (
+        swap("default=True", 'default=True, runs="often"'),
+        "must be one of anywhere, once, sample, hot",
+    ),
     "syntax": (swap("rule = Rule(", "rule = Rule(]"), "line"),
 }
 
@@ -266,7 +286,9 @@ def test_an_unreadable_file_is_refused(write: Write) -> None:
 
 def test_a_code_or_name_is_given_once(write: Write) -> None:
     write()
-    with pytest.raises(CatalogError, match=r"TL102 is taken twice: by .*host_read.py and by .*second.py"):
+    with pytest.raises(
+        CatalogError, match=r"TL102 is taken twice: by .*host_read.py and by .*second.py"
+    ):
         catalog_of(write(name="transfer/second.py"))
 
 
@@ -310,7 +332,9 @@ def test_selectors(four: Catalog, selectors: list[str], codes: set[str]) -> None
         ("TL8", "unknown rule 'TL8'"),
     ],
 )
-def test_an_unknown_selector_is_an_error_with_a_suggestion(four: Catalog, selector: str, reason: str) -> None:
+def test_an_unknown_selector_is_an_error_with_a_suggestion(
+    four: Catalog, selector: str, reason: str
+) -> None:
     with pytest.raises(UsageError) as caught:
         four.resolve(["TL102", selector], "--select", UsageError)
     assert str(caught.value).startswith("--select: unknown rule ")
@@ -365,7 +389,9 @@ def plugin(value: str) -> EntryPoint:
         ("host_read.py", "{0}", "{0}.host_read"),
     ],
 )
-def test_a_plugin_is_found_without_an_import(write: Write, name: str, value: str, module: str) -> None:
+def test_a_plugin_is_found_without_an_import(
+    write: Write, name: str, value: str, module: str
+) -> None:
     package = write("raise SystemExit('imported')", "__init__.py")
     write(PLUGIN, name)
     (info,) = load_catalog([], [plugin(value.format(package.name))]).rules
@@ -379,7 +405,8 @@ def test_a_plugin_may_be_one_module(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     catalog = load_catalog([], [plugin("lone_rule_of_a_plugin")])
     (info,) = catalog.rules
     assert (info.module, info.name) == ("lone_rule_of_a_plugin", "lone-rule-of-a-plugin")
-    # Nothing else in the folder, which may be that of all installed packages, decides what it finds.
+    # Nothing else in the folder, which may be that of all installed packages, decides what it
+    # finds.
     assert list(plugin_files(catalog)) == [str(tmp_path / "lone_rule_of_a_plugin.py")]
 
 
@@ -389,7 +416,9 @@ def test_a_plugin_that_is_not_there_is_left_out(write: Write, value: str) -> Non
     catalog = load_catalog([], [plugin(value.format(package.name)), plugin(package.name)])
     assert [info.code for info in catalog.rules] == ["ABC102"]
     (problem,) = catalog.problems
-    assert problem.message.startswith("rules of the plugin mine are left out: its entry point 'mine'")
+    assert problem.message.startswith(
+        "rules of the plugin mine are left out: its entry point 'mine'"
+    )
 
 
 @pytest.mark.parametrize(
@@ -417,7 +446,9 @@ def test_a_broken_file_of_a_plugin_costs_its_own_rule(write: Write, text: str, r
 
 def test_a_plugin_without_a_rule_file_says_so(write: Write) -> None:
     catalog = load_catalog([], [plugin(write("", "checks/__init__.py").name)])
-    assert [problem.message.rpartition(": ")[2] for problem in catalog.problems] == ["it holds no rule file"]
+    assert [problem.message.rpartition(": ")[2] for problem in catalog.problems] == [
+        "it holds no rule file"
+    ]
 
 
 def test_modules_with_an_underscore_are_the_plugins_own(write: Write) -> None:
@@ -458,7 +489,10 @@ def test_of_two_plugins_that_collide_one_is_left_out(
     catalog = load_catalog([], entries)
     assert [info.package for info in catalog.rules] == ["plugin_a-dist"]
     (problem,) = catalog.problems
-    words = f"rules of the plugin plugin_b-dist are left out: {what} is already taken by plugin_a-dist ("
+    words = (
+        f"rules of the plugin plugin_b-dist are left out: {what} is already taken by "
+        "plugin_a-dist ("
+    )
     assert problem.message.startswith(words)
     assert problem.path.startswith(str(tmp_path / "plugin_b"))
 
@@ -485,7 +519,9 @@ def test_what_a_plugin_left_out_may_still_be_selected(write: Write) -> None:
     ("value", "root"),
     [("{0}.checks", "."), ("{0}.checks.host_read", "checks"), ("{0}", ".")],
 )
-def test_the_root_of_a_plugin_holds_what_its_rules_rest_on(write: Write, value: str, root: str) -> None:
+def test_the_root_of_a_plugin_holds_what_its_rules_rest_on(
+    write: Write, value: str, root: str
+) -> None:
     package = write(PLUGIN, "checks/host_read.py")
     (info,) = load_catalog([], [plugin(value.format(package.name))]).rules
     assert Path(info.root) == package / root
@@ -509,7 +545,10 @@ def test_a_worker_imports_just_the_rules_that_are_on(write: Write) -> None:
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        ("rule.message = 'other'", "FrozenInstanceError on import: cannot assign to field 'message'"),
+        (
+            "rule.message = 'other'",
+            "FrozenInstanceError on import: cannot assign to field 'message'",
+        ),
         ("object.__setattr__(rule, 'message', 'other')", "message was read as"),
         ("object.__setattr__(rule, 'triggers', ())", "triggers was read as"),
         ("rule = None", "binds no Rule"),
@@ -518,7 +557,9 @@ def test_a_worker_imports_just_the_rules_that_are_on(write: Write) -> None:
         ("raise SystemExit('a\\nb')", "SystemExit on import: a b"),
     ],
 )
-def test_a_rule_that_is_not_what_its_file_says_is_left_out(write: Write, more: str, reason: str) -> None:
+def test_a_rule_that_is_not_what_its_file_says_is_left_out(
+    write: Write, more: str, reason: str
+) -> None:
     write(variant("TL103"), "transfer/second.py")
     package = write(f"{SAMPLE}\n{more}\n")
     rules, (problem,) = load_rules({"TL102", "TL103"}, catalog_of(package))

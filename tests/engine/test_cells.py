@@ -7,7 +7,16 @@ from dataclasses import replace
 import pytest
 
 from tests.checking import every_code
-from torchlint.base.finding import Edit, FileReport, Finding, Note, NoteKind, Safety, Severity, TextFix
+from torchlint.base.finding import (
+    Edit,
+    FileReport,
+    Finding,
+    Note,
+    NoteKind,
+    Safety,
+    Severity,
+    TextFix,
+)
 from torchlint.base.span import LineIndex, Span
 from torchlint.engine.analyse import analyse
 from torchlint.engine.cells import Cells
@@ -24,7 +33,8 @@ FAST = "mask = torch.ones(3, device=device)"
 
 
 def document(*sources: str, ids: bool = False) -> Document:
-    """Return a document as an editor has it: cells without a file; every second number is a text cell's."""
+    """Return a document as an editor has it: cells without a file; every second number is a text
+    cell's."""
     cells = [Cell(2 * at, source, f"id{at}" if ids else "") for at, source in enumerate(sources, 1)]
     notebook = assembled(cells)
     return Document("n.ipynb", "", notebook.text, "utf-8", False, b"", notebook)
@@ -81,7 +91,10 @@ def test_fixes_change_their_cells_alone() -> None:
 
 
 def test_an_import_is_added_to_the_cell_of_the_imports() -> None:
-    imports, code = "import torch\nfrom numpy import ones, zeros", "frames = torch.tensor([zeros(4), ones(4)])"
+    imports, code = (
+        "import torch\nfrom numpy import ones, zeros",
+        "frames = torch.tensor([zeros(4), ones(4)])",
+    )
     report = check(imports, "%%bash\nls", "a = 1", code, fix="unsafe")
     assert report.cells == (
         (2, imports, f"{imports}\nimport numpy as np"),
@@ -101,14 +114,18 @@ def test_each_cell_with_a_syntax_error_is_named(fix: str) -> None:
 @pytest.mark.parametrize("bad", ["y = (", "    y = (", "  y = 1\n z = 2", "%foo\ny = ("])
 @pytest.mark.parametrize("at", [0, 1, 2])
 @pytest.mark.parametrize("fix", ["", "unsafe"])
-def test_the_other_cells_of_a_half_written_one_are_checked_but_not_fixed(bad: str, at: int, fix: str) -> None:
+def test_the_other_cells_of_a_half_written_one_are_checked_but_not_fixed(
+    bad: str, at: int, fix: str
+) -> None:
     sources = slow()
     sources.insert(at, bad)
     report = check(*sources, fix=fix)
     cell = 6 if at < 2 else 4
     places = {(found.code, found.cell, found.start.row) for found in report.findings}
     assert places == {("invalid-syntax", 2 * at + 2, bad.count("\n") + 1), ("TL102", cell, 4)}
-    assert {found.fix.withheld for found in report.findings if found.fix} == {"another cell is not Python yet"}
+    assert {found.fix.withheld for found in report.findings if found.fix} == {
+        "another cell is not Python yet"
+    }
     assert (report.cells, report.before, report.applied) == ((), "", 0)
 
 
@@ -136,11 +153,21 @@ def test_suppressions_are_written_into_cells_unless_one_is_half_written(bad: str
     cells = ((4, LOOP.format(SLOW), LOOP.format(f"{SLOW}  # torchlint: ignore[TL102]")),)
     prints = frozenset(found.fingerprint for found in check(*sources).findings)
     silenced = analyse(job(*sources, silence=Silence(prints)))
-    assert (silenced.findings, silenced.cells, silenced.notes, silenced.applied) == ((), cells, (), 1)
+    assert (silenced.findings, silenced.cells, silenced.notes, silenced.applied) == (
+        (),
+        cells,
+        (),
+        1,
+    )
     left = analyse(job(*sources, bad, silence=Silence(prints)))
-    assert [(found.code, found.cell) for found in left.findings] == [("TL102", 4), ("invalid-syntax", 6)]
+    assert [(found.code, found.cell) for found in left.findings] == [
+        ("TL102", 4),
+        ("invalid-syntax", 6),
+    ]
     assert (left.cells, left.applied) == ((), 0)
-    assert [note.message for note in left.notes] == ["no suppressions are written: another cell is not Python yet"]
+    assert [note.message for note in left.notes] == [
+        "no suppressions are written: another cell is not Python yet"
+    ]
 
 
 def test_no_suppression_is_unused_while_a_cell_is_half_written() -> None:
@@ -151,7 +178,13 @@ def test_no_suppression_is_unused_while_a_cell_is_half_written() -> None:
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [("'''", "'''"), ("x = [", "]"), ("if x:\n    y", "else:\n    z"), ("x = \\", "1"), ("@f", "def g(): pass")],
+    [
+        ("'''", "'''"),
+        ("x = [", "]"),
+        ("if x:\n    y", "else:\n    z"),
+        ("x = \\", "1"),
+        ("@f", "def g(): pass"),
+    ],
 )
 def test_a_cell_is_not_completed_by_the_next(first: str, second: str) -> None:
     assert {found.code for found in check(first, second).findings} == {"invalid-syntax"}
@@ -190,7 +223,9 @@ def test_a_suppression_speaks_of_its_own_cell_alone() -> None:
     assert fixed.cells == ((2, f"{SETUP}\n# torchlint: ignore[TL102]", SETUP),)
 
 
-@pytest.mark.parametrize("comment", ["# torchlint: file-ignore[TL102]", "# torchlint: disable[TL102]"])
+@pytest.mark.parametrize(
+    "comment", ["# torchlint: file-ignore[TL102]", "# torchlint: disable[TL102]"]
+)
 def test_wide_suppressions_hold_across_cells(comment: str) -> None:
     assert check(f"{comment}\n{SETUP}", *slow()[1:]).findings == ()
 
@@ -204,9 +239,14 @@ def test_identity_is_the_id_of_the_cell_or_its_number() -> None:
 
     assert of(job(*slow())) != of(job(*slow()[:1], "", *slow()[1:]))
     with_id = job(*slow(), ids=True)
-    moved = [Cell(9, part.cell.source, part.cell.id) for part in (with_id.document.notebook or assembled([])).parts]
+    moved = [
+        Cell(9, part.cell.source, part.cell.id)
+        for part in (with_id.document.notebook or assembled([])).parts
+    ]
     notebook = assembled(moved)
-    assert of(with_id) == of(replace(with_id, document=replace(with_id.document, notebook=notebook)))
+    assert of(with_id) == of(
+        replace(with_id, document=replace(with_id.document, notebook=notebook))
+    )
     assert of(with_id) != of(job(*slow()))
     rows_above = job(SETUP, f"y = 1\n{slow()[1]}")
     assert of(rows_above) == of(job(*slow()))
@@ -216,13 +256,16 @@ def test_identity_is_the_id_of_the_cell_or_its_number() -> None:
 
 
 def contained(given: Document, start: str, end: str, new: str) -> TextFix:
-    """Return a fix of one edit after it met the cells: from where `start` starts to where `end` ends."""
+    """Return a fix of one edit after it met the cells: from where `start` starts to where `end`
+    ends."""
     text = given.text
     index = LineIndex(text)
     span = Span(text.index(start), text.index(end) + len(end))
     place = index.position(span.start), index.position(span.end)
     fix = TextFix(Safety.SAFE, "t", (Edit(span, new, *place),))
-    found = Finding("TL102", "n", "m", Severity.WARNING, "n.ipynb", *place, place[0].row, place[1].row, fix=fix)
+    found = Finding(
+        "TL102", "n", "m", Severity.WARNING, "n.ipynb", *place, place[0].row, place[1].row, fix=fix
+    )
     (after,) = Cells(given).contained(text, [found], parsed(text))
     assert after.fix is not None
     return after.fix
@@ -271,7 +314,9 @@ def test_nothing_is_put_above_the_magic_of_a_cell_or_below_what_it_shows() -> No
         ("a = 1\nb = 1\n", "b = 1\n", "", ""),
     ],
 )
-def test_the_last_row_of_a_cell_goes_with_the_newline_before_it(start: str, end: str, new: str, due: str) -> None:
+def test_the_last_row_of_a_cell_goes_with_the_newline_before_it(
+    start: str, end: str, new: str, due: str
+) -> None:
     given = document("a = 1\nb = 1", "c = 2")
     fix = contained(given, start, end, new)
     (edit,) = fix.edits
@@ -299,7 +344,9 @@ def test_unsound_says_what_is_wrong() -> None:
 def test_words_of_ours_name_the_cell() -> None:
     cells = Cells(document("a = 1", "b = 2\nc = 3"))
     text = cells.document.text
-    told = cells.told(FileReport("n.ipynb", notes=(note("TL101 failed on line 4: x", 4), note("plain", 0))), text)
+    told = cells.told(
+        FileReport("n.ipynb", notes=(note("TL101 failed on line 4: x", 4), note("plain", 0))), text
+    )
     assert [(each.message, each.cell, each.line) for each in told.notes] == [
         ("TL101 failed on cell 4 line 2: x", 4, 2),
         ("plain", None, 0),

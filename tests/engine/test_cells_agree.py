@@ -19,11 +19,18 @@ FILES = sorted(RULES.glob("*/*.py"))
 
 
 def cut(source: str, seed: str) -> list[str]:
-    """Return the source in cells that start where statements at top level do, with the newline between them gone."""
+    """Return the source in cells that start where statements at top level do, with the newline
+    between them gone."""
     body = ast.parse(source).body
     chance = random.Random(seed)
-    starts = [min(each.lineno for each in (*getattr(one, "decorator_list", ()), one)) for one in body]
-    rows = [start for above, start in zip(body, starts[1:], strict=False) if start > (above.end_lineno or 0)]
+    starts = [
+        min(each.lineno for each in (*getattr(one, "decorator_list", ()), one)) for one in body
+    ]
+    rows = [
+        start
+        for above, start in zip(body, starts[1:], strict=False)
+        if start > (above.end_lineno or 0)
+    ]
     ends = [row - 1 for row in rows if chance.random() < 0.4]
     lines = source.split("\n")
     return ["\n".join(lines[a:b]) for a, b in zip([0, *ends], [*ends, len(lines)], strict=True)]

@@ -75,7 +75,9 @@ def test_a_finding_in_a_cell_counts_where_its_row_in_the_file_is_not_known() -> 
     assert _is_new(in_cell(), ChangedLines(((999, 1000),)))
 
 
-@pytest.mark.skipif("file_row" not in Finding.__dataclass_fields__, reason="findings have no row in the notebook")
+@pytest.mark.skipif(
+    "file_row" not in Finding.__dataclass_fields__, reason="findings have no row in the notebook"
+)
 @pytest.mark.parametrize(("row", "expected"), [(20, False), (21, True), (23, True), (24, False)])
 def test_a_finding_in_a_cell_lies_in_the_rows_of_the_file(row: int, expected: bool) -> None:
     assert _is_new(in_cell(file_row=22), ChangedLines(((row, row + 1),))) is expected

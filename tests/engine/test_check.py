@@ -31,7 +31,9 @@ def codes(source: str, **settings: object) -> list[str]:
         ("<<<<<<< HEAD\nimport torch\n", 1, "invalid syntax"),
     ],
 )
-def test_syntax_errors_are_findings_with_the_line_of_cpython(source: str, row: int, words: str) -> None:
+def test_syntax_errors_are_findings_with_the_line_of_cpython(
+    source: str, row: int, words: str
+) -> None:
     (found,) = check(source).findings
     assert found.code == "invalid-syntax"
     assert found.start.row == row
@@ -100,11 +102,18 @@ def test_suppressed_findings_are_left_out_and_unused_comments_reported() -> None
 
 def test_an_unused_comment_is_not_reported_where_the_rules_could_not_run() -> None:
     on = frozenset(("TL102", "TL001"))
-    assert codes("import torch\n(x): int = torch.zeros(3).cuda(y)  # torchlint: ignore[TL102]\n", codes=on) == []
+    assert (
+        codes(
+            "import torch\n(x): int = torch.zeros(3).cuda(y)  # torchlint: ignore[TL102]\n",
+            codes=on,
+        )
+        == []
+    )
 
 
 def test_a_rule_that_is_off_still_takes_precedence() -> None:
-    """TL113 yields to TL104: with TL104 off, the same expression is not reported under the weaker code."""
+    """TL113 yields to TL104: with TL104 off, the same expression is not reported under the weaker
+    code."""
     source = """import numpy as np
 import torch
 from torch import nn
@@ -133,7 +142,8 @@ def test_a_crash_in_a_rule_names_rule_and_line_and_keeps_the_rest() -> None:
         other.rule.checks[:] = kept
     assert "TL102" in [f.code for f in report.findings]
     assert any(
-        n.kind is NoteKind.FAILED and "TL301 failed on line" in n.message and "boom" in n.message for n in report.notes
+        n.kind is NoteKind.FAILED and "TL301 failed on line" in n.message and "boom" in n.message
+        for n in report.notes
     )
 
 
@@ -177,5 +187,7 @@ def test_suppressed_findings_are_kept_beside_the_others() -> None:
     assert (held.finding.start, held.finding.fingerprint) == (open_one.start, open_one.fingerprint)
     assert (held.finding.fix, held.finding.why_hot) == (None, ())
     twins = check(bad.format("  # noqa") + "    noise = torch.zeros(3).cuda()\n")
-    assert {held.finding.fingerprint for held in twins.suppressed}.isdisjoint(f.fingerprint for f in twins.findings)
+    assert {held.finding.fingerprint for held in twins.suppressed}.isdisjoint(
+        f.fingerprint for f in twins.findings
+    )
     assert [(f.start.row, f.fingerprint) for f in twins.findings] == [(6, open_one.fingerprint)]

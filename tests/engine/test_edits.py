@@ -56,7 +56,9 @@ def fixed(text: str, make: Make) -> str:
 def call(tree: Tree, name: str = "hit") -> cst.Call:
     """Return the call of the function `name`."""
     calls = [node for node in tree.nodes(cst.Call) if isinstance(node, cst.Call)]
-    return next(node for node in calls if isinstance(node.func, cst.Name) and node.func.value == name)
+    return next(
+        node for node in calls if isinstance(node.func, cst.Name) and node.func.value == name
+    )
 
 
 def to(code: str) -> Make:
@@ -92,13 +94,21 @@ _REPLACED = {
     "one-line-if": ("if a: hit(1)\n", "y", "if a: y\n"),
     "word-before": ("def f():\n    return(hit(1))\n", "y", "def f():\n    return(y)\n"),
     "parentheses-dropped": ("x = (hit(1)+1)\n", "y", "x = (y+1)\n"),
-    "layout-kept": ("x = (\n    # why\n    hit(1)\n)\n", "new(1)", "x = (\n    # why\n    new(1)\n)\n"),
+    "layout-kept": (
+        "x = (\n    # why\n    hit(1)\n)\n",
+        "new(1)",
+        "x = (\n    # why\n    new(1)\n)\n",
+    ),
     "operand": ("x = a * hit(1)\n", "b + c", "x = a * (b + c)\n"),
     "operand-of-not": ("x = not hit(1)\n", "a in b", "x = not a in b\n"),
     "operand-comparison": ("x = a == hit(1)\n", "b or c", "x = a == (b or c)\n"),
     "argument": ("f(hit(1))\n", "a if b else c", "f(a if b else c)\n"),
     "walrus": ("f(a=hit(1))\n", "(b := 1)", "f(a=(b := 1))\n"),
-    "iterated": ("x = [i for i in hit(1)]\n", "a if b else c", "x = [i for i in (a if b else c)]\n"),
+    "iterated": (
+        "x = [i for i in hit(1)]\n",
+        "a if b else c",
+        "x = [i for i in (a if b else c)]\n",
+    ),
     "star": ("f(*hit(1))\n", "a or b", "f(*a or b)\n"),
     "power": ("x = hit(1) ** 2\n", "-a", "x = (-a) ** 2\n"),
     "integer-attribute": ("x = hit(1).real\n", "1", "x = (1).real\n"),
@@ -142,7 +152,11 @@ def test_replace_wraps_what_spans_lines_outside_of_brackets() -> None:
 def test_replace_is_cut_to_the_difference() -> None:
     def make(tree: Tree) -> list[NodeEdit]:
         node = call(tree)
-        return [Replace(node, node.with_changes(args=(*node.args, cst.Arg(cst.Name("d"), cst.Name("k")))))]
+        return [
+            Replace(
+                node, node.with_changes(args=(*node.args, cst.Arg(cst.Name("d"), cst.Name("k"))))
+            )
+        ]
 
     text = "x = hit(a,  # first\n        b)\n"
     fix = attempt(text, make)
@@ -212,7 +226,10 @@ def test_edits_inside_an_f_string_are_withheld(text: str) -> None:
         lambda node: Append(node, ".y"),
         lambda node: Prepend(node, "-"),
     ):
-        assert fixed(text, lambda tree, edit=edit: [edit(call(tree))]) == "withheld: the code is inside an f-string"
+        assert (
+            fixed(text, lambda tree, edit=edit: [edit(call(tree))])
+            == "withheld: the code is inside an f-string"
+        )
 
 
 @pytest.mark.parametrize("text", ["x = hit(1,  # why\n  2)\n", "x = hit(  # why\n  )\n"])
@@ -272,12 +289,19 @@ def test_remove_takes_a_line_or_the_expression_of_a_statement() -> None:
     assert fixed("a\nhit(1)\n", lambda tree: [Remove(line(tree))]) == "a\n"
     assert fixed("a\nhit(1)\n", lambda tree: [Remove(call(tree))]) == "a\n"
     loop = "for a in hit(1):\n    b\n"
-    assert fixed(loop, lambda tree: [Remove(line(tree))]) == "withheld: only simple statements can be removed"
+    assert (
+        fixed(loop, lambda tree: [Remove(line(tree))])
+        == "withheld: only simple statements can be removed"
+    )
 
 
 def test_removing_all_of_a_block_leaves_pass() -> None:
     def make(tree: Tree) -> list[NodeEdit]:
-        return [Remove(small(tree, "one")), Remove(small(tree, "two")), Remove(small(tree, "three"))]
+        return [
+            Remove(small(tree, "one")),
+            Remove(small(tree, "two")),
+            Remove(small(tree, "three")),
+        ]
 
     assert fixed("if a:\n    one(); two()\n    three()\n", make) == "if a:\n    pass\n"
     assert fixed("if a: one(); two(); three()\n", make) == "if a: pass\n"
@@ -295,8 +319,14 @@ _BEFORE = {
     ),
     "tab": ("if a:\n\thit(1)", "if a:\n\tnew(\n\t    1)\n\tif c:\n\t\td\n\thit(1)"),
     "form-feed": ("a\n\x0chit(1)\n", "a\n\x0cnew(\n    1)\nif c:\n    d\nhit(1)\n"),
-    "compound": ("# w\nfor x in hit(1): pass\n", "# w\nnew(\n    1)\nif c:\n    d\nfor x in hit(1): pass\n"),
-    "decorated": ("@hit(1)\ndef f(): pass\n", "new(\n    1)\nif c:\n    d\n@hit(1)\ndef f(): pass\n"),
+    "compound": (
+        "# w\nfor x in hit(1): pass\n",
+        "# w\nnew(\n    1)\nif c:\n    d\nfor x in hit(1): pass\n",
+    ),
+    "decorated": (
+        "@hit(1)\ndef f(): pass\n",
+        "new(\n    1)\nif c:\n    d\n@hit(1)\ndef f(): pass\n",
+    ),
     "semicolon": ("hit(1); b\n", "withheld: the statement shares its line with other code"),
     "backslash-above": (
         "\\\nhit(1)\n",
@@ -342,7 +372,10 @@ _AFTER = {
         "for x in hit(1):\n    a\n\n    # of the loop\n  # too\nnew()\n# not\nb\n",
     ),
     "one-line-loop": ("for x in hit(1): a; b;\nc\n", "for x in hit(1): a; b;\nnew()\nc\n"),
-    "nested": ("def f():\n  for x in hit(1):\n    a\n", "def f():\n  for x in hit(1):\n    a\n  new()\n"),
+    "nested": (
+        "def f():\n  for x in hit(1):\n    a\n",
+        "def f():\n  for x in hit(1):\n    a\n  new()\n",
+    ),
 }
 
 
@@ -387,7 +420,10 @@ def test_prepend_a_decorator_line() -> None:
 
 def test_edits_of_one_fix_that_overlap_are_withheld() -> None:
     def make(tree: Tree) -> list[NodeEdit]:
-        return [Replace(call(tree), expression("y")), Replace(call(tree).args[0].value, expression("z"))]
+        return [
+            Replace(call(tree), expression("y")),
+            Replace(call(tree).args[0].value, expression("z")),
+        ]
 
     assert fixed("hit(1)\n", make) == "withheld: two of its edits change the same code"
 
@@ -399,7 +435,11 @@ def test_edits_of_one_fix_that_overlap_are_withheld() -> None:
 
 def test_insertions_at_one_place_keep_their_order() -> None:
     def make(tree: Tree) -> list[NodeEdit]:
-        return [InsertBefore(line(tree), "one()"), InsertBefore(line(tree), "two()"), Remove(line(tree))]
+        return [
+            InsertBefore(line(tree), "one()"),
+            InsertBefore(line(tree), "two()"),
+            Remove(line(tree)),
+        ]
 
     assert fixed("a\nhit(1)\n", make) == "a\none()\ntwo()\n"
 
@@ -426,12 +466,16 @@ _LINES = st.sampled_from(
 @given(st.data())
 def test_replacing_names_keeps_all_other_bytes(data: st.DataObject) -> None:
     lines = data.draw(st.lists(_LINES, min_size=1, max_size=6))
-    text = "\n".join(part.format(*data.draw(st.tuples(_WORDS, _WORDS, _WORDS, _WORDS))) for part in lines)
+    text = "\n".join(
+        part.format(*data.draw(st.tuples(_WORDS, _WORDS, _WORDS, _WORDS))) for part in lines
+    )
     text += data.draw(st.sampled_from(["", "\n", "\r\n", "\n\n  \n"]))
     context, tree = context_of(text)
     names = [node for node in tree.nodes(cst.Name) if isinstance(node, cst.Name)]
     chosen = data.draw(st.lists(st.sampled_from(names), unique=True, min_size=1))
-    fix = text_fix(Fix(tuple(Replace(node, cst.Name("N")) for node in chosen), Safety.SAFE, "t"), context)
+    fix = text_fix(
+        Fix(tuple(Replace(node, cst.Name("N")) for node in chosen), Safety.SAFE, "t"), context
+    )
     assert isinstance(fix, TextFix)
     expected = text
     for node in sorted(chosen, key=lambda node: -context.span(node, whole=False).start):
@@ -507,23 +551,34 @@ _TAKEN = {
 
 @pytest.mark.parametrize("text", _TAKEN.values(), ids=_TAKEN.keys())
 def test_need_import_of_a_name_that_may_mean_something_else(text: str) -> None:
-    assert fixed(text, need()).startswith("withheld: 'math' is or may be bound to something else in line ")
+    assert fixed(text, need()).startswith(
+        "withheld: 'math' is or may be bound to something else in line "
+    )
 
 
 def test_need_import_with_alias() -> None:
     wanted = need("torch.nn.functional", "F")
     for present in ("import torch.nn.functional as F", "from torch.nn import functional as F"):
         assert fixed(f"{present}\nhit(1)\n", wanted) == f"{present}\ny\n"
-    assert fixed("import torch\nhit(1)\n", wanted) == "import torch\nimport torch.nn.functional as F\ny\n"
+    assert (
+        fixed("import torch\nhit(1)\n", wanted)
+        == "import torch\nimport torch.nn.functional as F\ny\n"
+    )
     assert fixed("from torchvision import F\nhit(1)\n", wanted).startswith("withheld: 'F' is")
-    assert fixed("import torch\nhit(1)\n", need("torch.amp")) == "import torch\nimport torch.amp\ny\n"
+    assert (
+        fixed("import torch\nhit(1)\n", need("torch.amp")) == "import torch\nimport torch.amp\ny\n"
+    )
 
 
-def test_need_import_alone_and_unparsable_text_are_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_need_import_alone_and_unparsable_text_are_withheld(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert fixed("a\n", lambda _: [NeedImport("math")]) == "withheld: the import of math has no use"
 
     def refuse(*_: object) -> None:
         raise SyntaxError
 
     monkeypatch.setattr("torchlint.edits.imports.ast.parse", refuse)
-    assert fixed("hit(1)\n", need()) == "withheld: this Python cannot tell which names the file binds"
+    assert (
+        fixed("hit(1)\n", need()) == "withheld: this Python cannot tell which names the file binds"
+    )

@@ -1,4 +1,5 @@
-"""``--explain``: for each rule the fact that decides, what is believed of values, and how often lines run."""
+"""``--explain``: for each rule the fact that decides, what is believed of values, and how often
+lines run."""
 
 from __future__ import annotations
 
@@ -23,7 +24,10 @@ RARE = "the line runs only now and then, behind `if step % 50 == 0` (line 22)"
 EPOCH = "the line runs once per epoch"
 ONCE = "the line runs once for each call of train(): nothing shows that train() is called in a step"
 ERROR = "it only runs on the way to an exception (a raise, an assert's message, an except block)"
-BENCH = "this is benchmark or test code (by its path, a function's name or timing events), which does so on purpose"
+BENCH = (
+    "this is benchmark or test code (by its path, a function's name or timing events), which "
+    "does so on purpose"
+)
 HOST = "`host` is a tensor on the CPU"
 
 ITEM = "total += loss.item()"
@@ -116,17 +120,27 @@ CASES = [
 def verdicts(statement: str, where: str, code: str, **settings: object) -> list[Verdict]:
     """Return what one rule says about a statement of a training program."""
     source, row = program(statement, where)
-    return [verdict for verdict in explained(source, row, **settings).verdicts if verdict.code == code]
+    return [
+        verdict for verdict in explained(source, row, **settings).verdicts if verdict.code == code
+    ]
 
 
 @pytest.mark.parametrize(
-    ("code", "statement", "where", "state", "because"), CASES, ids=[f"{c[0]}-{c[2]}-{c[1]}" for c in CASES]
+    ("code", "statement", "where", "state", "because"),
+    CASES,
+    ids=[f"{c[0]}-{c[2]}-{c[1]}" for c in CASES],
 )
-def test_the_fact_that_decides(code: str, statement: str, where: str, state: State, because: str) -> None:
-    assert (state, because) in [(each.state, each.because) for each in verdicts(statement, where, code)]
+def test_the_fact_that_decides(
+    code: str, statement: str, where: str, state: State, because: str
+) -> None:
+    assert (state, because) in [
+        (each.state, each.because) for each in verdicts(statement, where, code)
+    ]
 
 
-FLAGGED = sorted({(code, statement) for code, statement, _, state, _ in CASES if state is State.FLAGGED})
+FLAGGED = sorted(
+    {(code, statement) for code, statement, _, state, _ in CASES if state is State.FLAGGED}
+)
 
 
 @pytest.mark.parametrize(("code", "statement"), FLAGGED)
@@ -142,13 +156,20 @@ def test_a_comment_that_suppresses_is_named_with_its_line(code: str, statement: 
 
 @pytest.mark.parametrize(("code", "statement"), FLAGGED)
 def test_a_rule_that_is_off_says_why(code: str, statement: str) -> None:
-    (verdict, *_) = verdicts(statement, "hot", code, codes=every_code() - {code}, off={code: "--ignore leaves it out"})
+    (verdict, *_) = verdicts(
+        statement, "hot", code, codes=every_code() - {code}, off={code: "--ignore leaves it out"}
+    )
     assert (verdict.state, verdict.because) == (State.OFF, "--ignore leaves it out")
 
 
 @pytest.mark.parametrize(
     ("comment", "row"),
-    [("# noqa", 22), ("# noqa: TL101", 22), ("# torchlint: file-ignore[TL101]", 1), ("# torchlint: disable[TL1]", 1)],
+    [
+        ("# noqa", 22),
+        ("# noqa: TL101", 22),
+        ("# torchlint: file-ignore[TL101]", 1),
+        ("# torchlint: disable[TL1]", 1),
+    ],
 )
 def test_every_form_of_suppression_is_found(comment: str, row: int) -> None:
     source, at = program(ITEM, "hot")
@@ -174,9 +195,12 @@ def test_a_rule_asked_for_by_name_tells_what_it_is_about() -> None:
 
 def test_an_argument_that_decides_is_named() -> None:
     source = (
-        "import torch\nfrom torch.utils.data import DataLoader\nfrom torchvision.datasets import ImageFolder\n"
-        "loader = DataLoader(ImageFolder('a'), num_workers=4, shuffle=True)\nmodel = torch.nn.Linear(1, 1).cuda()\n"
-        "opt = torch.optim.SGD(model.parameters())\nfor x, y in loader:\n    loss = model(x.cuda()).sum()\n"
+        "import torch\nfrom torch.utils.data import DataLoader\nfrom torchvision.datasets import "
+        "ImageFolder\n"
+        "loader = DataLoader(ImageFolder('a'), num_workers=4, shuffle=True)\nmodel = "
+        "torch.nn.Linear(1, 1).cuda()\n"
+        "opt = torch.optim.SGD(model.parameters())\nfor x, y in loader:\n    loss = "
+        "model(x.cuda()).sum()\n"
         "    loss.backward()\n    opt.step()\n"
     )
     (verdict,) = (each for each in explained(source, 4).verdicts if each.code == "TL201")
@@ -189,8 +213,13 @@ def test_a_column_chooses_one_expression() -> None:
     line = source.split("\n")[row - 1]
     whole = explained(source, row).verdicts
     second = explained(source, row, column=line.index("out") + 1)
-    assert [each.expression for each in whole if each.state is State.FLAGGED] == ["loss.item()", "out.sum().item()"]
-    assert [each.expression for each in second.verdicts if each.state is State.FLAGGED] == ["out.sum().item()"]
+    assert [each.expression for each in whole if each.state is State.FLAGGED] == [
+        "loss.item()",
+        "out.sum().item()",
+    ]
+    assert [each.expression for each in second.verdicts if each.state is State.FLAGGED] == [
+        "out.sum().item()"
+    ]
     assert "loss" not in [belief.expression for belief in second.beliefs]
 
 
@@ -204,14 +233,19 @@ BELIEFS = [
         "k = writer.get()",
         "k",
         "not known",
-        "`writer` is a parameter of train(), which nothing in this file calls; its annotation and its uses do not tell",
+        (
+            "`writer` is a parameter of train(), which nothing in this file calls; its annotation "
+            "and its uses do not tell"
+        ),
     ),
     ("k = later(loss)", "k", "not known", "what `later()` returns is not known"),
 ]
 
 
 @pytest.mark.parametrize(("statement", "expression", "words", "unknown"), BELIEFS)
-def test_what_is_believed_of_a_value(statement: str, expression: str, words: str, unknown: str) -> None:
+def test_what_is_believed_of_a_value(
+    statement: str, expression: str, words: str, unknown: str
+) -> None:
     source, row = program(statement, "hot")
     found = {each.expression: each for each in explained(source, row).beliefs}[expression]
     assert (found.words, found.unknown) == (words, unknown)
@@ -234,10 +268,15 @@ def test_what_is_silent_twice_for_one_reason_is_told_once() -> None:
 
 
 def test_a_plain_loop_in_a_function_is_cold_because_nobody_calls_it_in_a_step() -> None:
-    source = "import torch\ndef merge(parts, x):\n    for part in parts:\n        x.add_(part.sum().item())\n"
+    source = (
+        "import torch\ndef merge(parts, x):\n    for part in parts:\n        "
+        "x.add_(part.sum().item())\n"
+    )
     pace = explained(source, 4).pace
     assert pace is not None
-    assert pace.words.endswith("takes no training steps, and nothing shows that merge() is called in a step")
+    assert pace.words.endswith(
+        "takes no training steps, and nothing shows that merge() is called in a step"
+    )
 
 
 def test_the_origin_is_told_link_by_link() -> None:
@@ -255,7 +294,11 @@ PACES = [
     (14, "train", "its body runs every training step"),
     (22, "train", "runs every training step"),
     (6, "cold", "runs once: it is in no loop"),
-    (10, "cold", "runs once for each call of train(): nothing shows that train() is called in a step"),
+    (
+        10,
+        "cold",
+        "runs once for each call of train(): nothing shows that train() is called in a step",
+    ),
 ]
 
 
@@ -268,7 +311,9 @@ def test_how_often_a_line_runs(row: int, grade: str, words: str) -> None:
 
 def test_guards_are_listed_with_what_they_do() -> None:
     source, _ = program(ITEM, "rare")
-    source = source.replace("total += loss.item()", "if rank == 0:\n                    total += loss.item()")
+    source = source.replace(
+        "total += loss.item()", "if rank == 0:\n                    total += loss.item()"
+    )
     pace = explained(source, 24).pace
     assert pace is not None
     assert [(guard.test, guard.row, guard.throttles) for guard in pace.guards] == [
@@ -305,7 +350,7 @@ def test_a_broken_file_has_findings_and_no_explanation() -> None:
     assert found.explanations == ()
 
 
-# -- the table of words ---------------------------------------------------------------------------------------------
+# -- the table of words ----------------------------------------------------------------------------
 
 
 for _path in PACKAGE.glob("rules/*/*.py"):
@@ -320,9 +365,19 @@ def asked_by_rules() -> set[str]:
     asked: set[str] = set()
     for path in (*PACKAGE.glob("rules/*/[!_]*.py"), PACKAGE / "rule.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.args]
-        about = [n.func.id for n in calls if isinstance(n.args[0], ast.Name) and n.args[0].id == "module"]
-        imports = (n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and (n.module or "").startswith(OF_RULES))
+        calls = [
+            n
+            for n in ast.walk(tree)
+            if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.args
+        ]
+        about = [
+            n.func.id for n in calls if isinstance(n.args[0], ast.Name) and n.args[0].id == "module"
+        ]
+        imports = (
+            n
+            for n in ast.walk(tree)
+            if isinstance(n, ast.ImportFrom) and (n.module or "").startswith(OF_RULES)
+        )
         asked |= {alias.name for node in imports for alias in node.names} & set(about)
     return asked
 
@@ -334,13 +389,15 @@ def test_what_rules_ask_are_questions() -> None:
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_words_speak_of_arguments_that_there_are(name: str) -> None:
     question = QUESTIONS[name]
-    count = len(inspect.signature(getattr(importlib.import_module(question.home), name)).parameters) - 1
+    count = (
+        len(inspect.signature(getattr(importlib.import_module(question.home), name)).parameters) - 1
+    )
     for sentence in (question.yes, question.no):
         fields = {name for _, name, _, _ in string.Formatter().parse(sentence) if name}
         assert fields <= {"answer", *map(str, range(count))}
 
 
-# -- agreement with check -------------------------------------------------------------------------------------------
+# -- agreement with check --------------------------------------------------------------------------
 
 FILES = [
     *sorted(FIXTURES.glob("rules/*/*.py"))[::4],
@@ -356,7 +413,14 @@ def test_flagged_means_what_check_reports_on_every_line(path: Path) -> None:
     rows = text.count("\n")
     found = report(text, *range(1, rows + 1))
     assert not found.notes
-    said = {(each.code, each.row) for one in found.explanations for each in one.verdicts if each.state is State.FLAGGED}
-    wanted = {(finding.code, finding.start.row) for finding in check(text, name="src/train.py").findings}
+    said = {
+        (each.code, each.row)
+        for one in found.explanations
+        for each in one.verdicts
+        if each.state is State.FLAGGED
+    }
+    wanted = {
+        (finding.code, finding.start.row) for finding in check(text, name="src/train.py").findings
+    }
     assert said == wanted
     assert len(found.explanations) == rows

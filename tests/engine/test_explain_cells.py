@@ -1,4 +1,5 @@
-"""``--explain`` in notebooks: all places are told by cell, and what is flagged is what `check` flags."""
+"""``--explain`` in notebooks: all places are told by cell, and what is flagged is what `check`
+flags."""
 
 from __future__ import annotations
 
@@ -17,8 +18,14 @@ from torchlint.source.document import Document, read
 from torchlint.source.notebook import Cell, assembled
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "fixtures" / "notebooks").glob("*.ipynb"))
-SETUP = "import torch\nfrom torch import nn\ndevice = torch.device('cuda')\nmodel = nn.Linear(3, 1).to(device)"
-LOOP = "%%time\nfor x in loader:\n    loss = model(x.to(device)).sum()\n    loss.backward()\n    print(loss.item())"
+SETUP = (
+    "import torch\nfrom torch import nn\ndevice = torch.device('cuda')\nmodel = nn.Linear(3, "
+    "1).to(device)"
+)
+LOOP = (
+    "%%time\nfor x in loader:\n    loss = model(x.to(device)).sum()\n    loss.backward()\n    "
+    "print(loss.item())"
+)
 
 
 def job_of(document: Document) -> Job:
@@ -49,7 +56,11 @@ def test_flagged_means_what_check_reports_on_every_line(path: Path) -> None:
     job = job_of(read(str(path), path.name, 0))
     assert job.document.notebook is not None
     cells = [part.cell for part in job.document.notebook.parts]
-    places = [Place(row + 1, None, each.number) for each in cells for row in range(len(each.source.split("\n")))]
+    places = [
+        Place(row + 1, None, each.number)
+        for each in cells
+        for row in range(len(each.source.split("\n")))
+    ]
     found = explain(job, Asked(tuple(places), {}))
     assert not found.notes
     said = {
@@ -59,7 +70,9 @@ def test_flagged_means_what_check_reports_on_every_line(path: Path) -> None:
         if each.state is State.FLAGGED
     }
     due = analyse_job(job).findings
-    assert said == {(each.cell, each.start.row, each.start.column, each.code, each.message) for each in due}
+    assert said == {
+        (each.cell, each.start.row, each.start.column, each.code, each.message) for each in due
+    }
     lines = {each.number: each.source.split("\n") for each in cells}
     assert [each.place for each in found.explanations] == places
     assert [each.source for each in found.explanations] == [
@@ -96,7 +109,9 @@ def test_words_about_several_lines_name_their_cells() -> None:
     read_it = "def show(t):\n    return t.item()"
     calls = "show(torch.ones(3, device=device).sum())\nshow(other)"
     found = one((SETUP, read_it, calls), 3, 2)
-    words = " ".join([found.pace.words if found.pace else "", *(each.because for each in found.verdicts)])
+    words = " ".join(
+        [found.pace.words if found.pace else "", *(each.because for each in found.verdicts)]
+    )
     assert "cell 5 line 1, cell 5 line 2" in words
 
 
@@ -124,7 +139,11 @@ def test_a_line_of_ipython_is_shown_as_it_is(row: int) -> None:
 
 
 def test_nothing_that_stands_for_ipython_is_ever_told() -> None:
-    sources = (SETUP, "files = !ls -l\n%time made = model(files)", "for x in made:\n    print(x.item(), files)")
+    sources = (
+        SETUP,
+        "files = !ls -l\n%time made = model(files)",
+        "for x in made:\n    print(x.item(), files)",
+    )
     out = text_of(sources, 5, 2) + explained_json.render([report(sources, Place(2, None, 5))])
     assert "!ls -l" in out
     assert "_ipynb" not in out

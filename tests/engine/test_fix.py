@@ -23,7 +23,9 @@ def edit(text: str, start: int, end: int, new: str) -> Edit:
     return Edit(Span(start, end), new, index.position(start), index.position(end))
 
 
-def finding(text: str, start: int, end: int, *edits: Edit, code: str = "TL101", withheld: str = "") -> Finding:
+def finding(
+    text: str, start: int, end: int, *edits: Edit, code: str = "TL101", withheld: str = ""
+) -> Finding:
     index = LineIndex(text)
     row = index.position(start).row
     fix = TextFix(Safety.SAFE, "t", edits, withheld=withheld)
@@ -48,7 +50,8 @@ def both(*checks: Find) -> Find:
 
 
 def run(text: str, check: Find, *, unsafe: bool | None = False, encoding: str = "utf-8") -> Changed:
-    """Fix a text; `unsafe` says whether other fixes than safe ones are allowed too, None allows none at all."""
+    """Fix a text; `unsafe` says whether other fixes than safe ones are allowed too, None allows
+    none at all."""
 
     def allowed(fix: TextFix) -> bool:
         return unsafe is not None and (unsafe or fix.safety is Safety.SAFE)
@@ -103,7 +106,9 @@ def test_a_fix_inside_another_finding_waits_even_if_the_edits_do_not_meet() -> N
         if "(" in text:
             close = text.index(")")
             found.append(finding(text, 0, close + 1, edit(text, close, close, ", 1"), code="TL102"))
-        return tuple(found) if len(rounds) < 4 and not (", 1" in text and "inner" not in text) else ()
+        return (
+            tuple(found) if len(rounds) < 4 and not (", 1" in text and "inner" not in text) else ()
+        )
 
     run("f(inner)\n", check)
     assert rounds[1] == "f(inner, 1)\n"
@@ -151,7 +156,11 @@ def test_fixes_that_break_the_file_only_together_apply_one_after_the_other() -> 
     def check(text: str) -> tuple[Finding, ...]:
         lines = list(re.finditer(r"    old\n", text))
         return tuple(
-            finding(text, *found.span(), edit(text, *found.span(), "    pass\n" if len(lines) == 1 else ""))
+            finding(
+                text,
+                *found.span(),
+                edit(text, *found.span(), "    pass\n" if len(lines) == 1 else ""),
+            )
             for found in lines
         )
 
@@ -207,7 +216,9 @@ def test_statements_around_edits_may_grow_and_shrink() -> None:
     decorated = [edit(text, 1, 2, "e")]
     assert Validator(text).holds(text, decorated, "@e" + text[2:])
     cut = text.index("    b")
-    assert Validator(text).holds(text, [edit(text, cut, len(text), "    pass\n")], text[:cut] + "    pass\n")
+    assert Validator(text).holds(
+        text, [edit(text, cut, len(text), "    pass\n")], text[:cut] + "    pass\n"
+    )
 
 
 def test_removing_a_line_in_front_of_a_blank_one_is_sound() -> None:
@@ -215,7 +226,9 @@ def test_removing_a_line_in_front_of_a_blank_one_is_sound() -> None:
     assert run(text, substitute("old\n", "")).checked.text == "a\n\n# c\nb\n"
 
 
-def test_text_newer_than_this_python_is_judged_by_libcst_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_newer_than_this_python_is_judged_by_libcst_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refuse(*_: object) -> None:
         raise SyntaxError
 
@@ -232,7 +245,9 @@ def test_what_libcst_refuses_is_refused() -> None:
     assert ast.parse("(x): int = 1")
     with pytest.raises(cst.ParserSyntaxError):
         cst.parse_module("(x): int = 1\n")
-    assert not Validator("x = 1\n").holds("x = 1\n", [edit("x = 1\n", 0, 1, "(x): int")], "(x): int = 1\n")
+    assert not Validator("x = 1\n").holds(
+        "x = 1\n", [edit("x = 1\n", 0, 1, "(x): int")], "(x): int = 1\n"
+    )
 
 
 def test_withheld_fixes_are_noted_if_they_are_wanted() -> None:
@@ -257,7 +272,9 @@ def test_fixes_that_are_not_allowed_stay_findings() -> None:
 def test_text_that_the_codec_cannot_hold_is_withheld() -> None:
     outcome = run("old\n", substitute("old", "'\u20ac'"), unsafe=True, encoding="latin-1")
     assert outcome.checked.text == "old\n"
-    assert [note.message for note in outcome.notes] == ["TL101: fix not applied, its text cannot be written in latin-1"]
+    assert [note.message for note in outcome.notes] == [
+        "TL101: fix not applied, its text cannot be written in latin-1"
+    ]
     assert run("old\n", substitute("old", "'\u20ac'"), unsafe=True).checked.text == "'\u20ac'\n"
 
 
@@ -269,5 +286,9 @@ def test_a_fix_without_edits_is_nothing_to_apply() -> None:
 
 def test_where_fixes_are_taken_back_all_that_is_said_speaks_of_the_first_text() -> None:
     find = substitute(r"\bx{1,20}\b", r"\g<0>x")
-    changed = fixed("x", lambda now: Checked(now, find(now), notes=(Note(NoteKind.SKIPPED, "", now),)), lambda _: True)
+    changed = fixed(
+        "x",
+        lambda now: Checked(now, find(now), notes=(Note(NoteKind.SKIPPED, "", now),)),
+        lambda _: True,
+    )
     assert (changed.checked.text, changed.count, changed.checked.notes[0].message) == ("x", 0, "x")

@@ -1,4 +1,5 @@
-"""A repository's configuration can name programs for git to run; none of them is run, and nothing is fetched."""
+"""A repository's configuration can name programs for git to run; none of them is run, and nothing
+is fetched."""
 
 from __future__ import annotations
 
@@ -29,9 +30,12 @@ gui.diffcmd hook.evil.command include.path interactive.diffFilter man.evil.cmd m
 pager.config pager.diff pager.ls-files pager.merge-base pager.rev-parse remote.origin.proxy
 remote.origin.receivepack remote.origin.uploadpack remote.origin.vcs sendemail.smtpServer sequence.editor
 submodule.sub.update trailer.evil.command trailer.evil.cmd uploadpack.packObjectsHook web.browser
-""".split()
+""".split()  # noqa: E501
 """Every key of git-config(1) that names a program, whatever runs it."""
-HOOKS = "fsmonitor-watchman post-checkout post-index-change pre-auto-gc pre-commit reference-transaction".split()
+HOOKS = (
+    "fsmonitor-watchman post-checkout post-index-change pre-auto-gc pre-commit "
+    "reference-transaction"
+).split()
 
 
 class Lab:
@@ -46,9 +50,15 @@ class Lab:
         self.tree = folder / "tree"
         self.origin.mkdir()
         self.git("init", "-q", "-b", "main", ".", at=self.origin)
-        for key, value in (("user.email", "a@b"), ("user.name", "a"), ("uploadpack.allowFilter", "true")):
+        for key, value in (
+            ("user.email", "a@b"),
+            ("user.name", "a"),
+            ("uploadpack.allowFilter", "true"),
+        ):
             self.git("config", key, value, at=self.origin)
-        (self.origin / ".gitattributes").write_text("*.py diff=evil filter=evil merge=evil\nb.py filter=e.vil -diff\n")
+        (self.origin / ".gitattributes").write_text(
+            "*.py diff=evil filter=evil merge=evil\nb.py filter=e.vil -diff\n"
+        )
         for text in ("x = 1\n", "x = 2\n"):
             for name in ("a.py", "b.py"):
                 (self.origin / name).write_text(text)
@@ -57,7 +67,16 @@ class Lab:
 
     def clone(self, *options: str) -> None:
         url = f"file://{self.origin}"
-        self.git("-c", "protocol.file.allow=always", "clone", "-q", *options, url, str(self.tree), at=self.origin)
+        self.git(
+            "-c",
+            "protocol.file.allow=always",
+            "clone",
+            "-q",
+            *options,
+            url,
+            str(self.tree),
+            at=self.origin,
+        )
         (self.tree / "a.py").write_text("x = 3\n")
         (self.tree / "b.py").write_text("x = 3\n")
 
@@ -108,7 +127,9 @@ def test_no_key_of_the_configuration_makes_git_run_a_program(lab: Lab) -> None:
     assert not fired
 
 
-@pytest.mark.parametrize("key", ["core.fsmonitor", "diff.external", "diff.evil.command", "filter.evil.clean"])
+@pytest.mark.parametrize(
+    "key", ["core.fsmonitor", "diff.external", "diff.evil.command", "filter.evil.clean"]
+)
 def test_the_keys_do_make_git_run_them_otherwise(key: str, lab: Lab) -> None:
     lab.clone()
     lab.git("config", key, str(lab.program))
@@ -141,7 +162,13 @@ def test_what_a_partial_clone_lacks_is_not_fetched(key: str, lab: Lab) -> None:
     """Git would start the program that the key names to fetch the old text of a file."""
     lab.clone("--filter=blob:none")
     filled = {"origin": lab.origin, "program": lab.program}
-    value = "always" if key == "protocol.ext.allow" else "abc:" if key.startswith("url") else str(lab.program)
+    value = (
+        "always"
+        if key == "protocol.ext.allow"
+        else "abc:"
+        if key.startswith("url")
+        else str(lab.program)
+    )
     lab.git("config", key.format(**filled), value)
     if key.startswith("url"):
         lab.git("config", "protocol.ext.allow", "always")
@@ -217,12 +244,16 @@ def test_no_variable_of_git_changes_the_answer_or_makes_it_run_a_program(
     lab.clone()
     (lab.tree / "a.py").write_text("x = 3\ny = 1\n")
     lab.git("config", "filter.evil.clean", str(lab.program))
-    (lab.tree / "mine").write_text(f"[diff]\nnoprefix\ncontext = 9\nexternal = {lab.program}\n[color]\nui = always\n")
+    (lab.tree / "mine").write_text(
+        f"[diff]\nnoprefix\ncontext = 9\nexternal = {lab.program}\n[color]\nui = always\n"
+    )
     known = changes_since("HEAD", str(lab.tree))
     assert known.changed["a.py"].ranges == ((1, 3),)
     for name, values in VARIABLES.items():
         for value in values:
-            filled = value.format(program=lab.program, origin=lab.origin, tree=lab.tree, marker=lab.marker)
+            filled = value.format(
+                program=lab.program, origin=lab.origin, tree=lab.tree, marker=lab.marker
+            )
             with monkeypatch.context() as patch:
                 patch.setenv(name, filled)
                 assert changes_since("HEAD", str(lab.tree)) == known, (name, filled)
@@ -244,7 +275,10 @@ def test_the_users_own_configuration_counts(lab: Lab, monkeypatch: pytest.Monkey
     ("config", "words"),
     [
         ("[core]\nrepositoryformatversion = 99\n", "Expected git repo version <= 1, found 99"),
-        ("[core]\nrepositoryformatversion = 1\n[extensions]\nfuture = true\n", "unknown repository extension"),
+        (
+            "[core]\nrepositoryformatversion = 1\n[extensions]\nfuture = true\n",
+            "unknown repository extension",
+        ),
         ("[core\n", "bad config line"),
     ],
 )
@@ -272,7 +306,9 @@ def test_a_pipe_where_git_reads_a_file_is_not_waited_for(lab: Lab, name: str) ->
     assert time.monotonic() - before < 10
 
 
-def test_a_git_in_the_folder_that_is_checked_is_not_run(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_git_in_the_folder_that_is_checked_is_not_run(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lab.clone()
     shutil.copy(lab.program, lab.tree / "git")
     monkeypatch.chdir(lab.tree)
@@ -284,5 +320,9 @@ def test_a_git_in_the_folder_that_is_checked_is_not_run(lab: Lab, monkeypatch: p
 def test_git_is_called_in_one_place() -> None:
     package = Path(torchlint.__file__).parent
     calls = re.compile(r"""\[\s*["'](?:[^"']*/)?git["']|which\(["']git""")
-    callers = [path.name for path in package.rglob("*.py") if calls.search(path.read_text(encoding="utf-8"))]
+    callers = [
+        path.name
+        for path in package.rglob("*.py")
+        if calls.search(path.read_text(encoding="utf-8"))
+    ]
     assert callers == ["git.py"]

@@ -28,11 +28,16 @@ def train(loader, model, optimizer):
 
 
 def found(rule: Rule, text: str) -> list[tuple[int, bool]]:
-    """Return which of the calls in order all checks hit, and whether a hit says why its place is hot."""
+    """Return which of the calls in order all checks hit, and whether a hit says why its place is
+    hot."""
     module = Module(cst.parse_module(text), text, "src/train.py", Outside())
     pairs = [(check, node) for kind, check in rule.checks for node in module.nodes(kind)]
     hits = [hit for check, node in pairs for hit in check(node, module)]
-    calls = [node for node in module.nodes(cst.Call) if module.code(node) in ("tidy()", "other.collect()")]
+    calls = [
+        node
+        for node in module.nodes(cst.Call)
+        if module.code(node) in ("tidy()", "other.collect()")
+    ]
     return sorted((calls.index(hit.node) + 1, bool(hit.why_hot)) for hit in hits)
 
 
@@ -80,7 +85,9 @@ def test_where_each_run_costs_the_frequent_ones_say_why() -> None:
 
 @pytest.mark.parametrize("about", [None, lambda module, node: True])
 @pytest.mark.parametrize("runs", ["anywhere", "once", "train"])
-def test_the_way_to_an_exception_never_counts(runs: str, about: Callable[[Module, cst.Call], bool] | None) -> None:
+def test_the_way_to_an_exception_never_counts(
+    runs: str, about: Callable[[Module, cst.Call], bool] | None
+) -> None:
     rule = a_rule(runs)
     rule.on(cst.Call, about=about)(
         lambda node, module: flag(node, module) if module.code(node) == "tidy()" else iter(())
@@ -124,8 +131,15 @@ def test_links_that_a_rule_knows_come_before_the_chain_of_the_place() -> None:
     rule = a_rule("train")
     rule.call("gc.collect")(lambda node, module: iter([Hit(node, why_hot=(Why("inside", node),))]))
     module = Module(cst.parse_module(TRAIN), TRAIN, "src/train.py", Outside())
-    hits = [hit for _, check in rule.checks for node in module.nodes(cst.Call) for hit in check(node, module)]
-    assert [[why.text for why in hit.why_hot] for hit in hits] == [["inside", "every training step of the loop"]]
+    hits = [
+        hit
+        for _, check in rule.checks
+        for node in module.nodes(cst.Call)
+        for hit in check(node, module)
+    ]
+    assert [[why.text for why in hit.why_hot] for hit in hits] == [
+        ["inside", "every training step of the loop"]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -172,5 +186,10 @@ def test_what_is_no_hit_is_handed_on_to_the_engine_which_says_so() -> None:
     rule = a_rule("hot")
     rule.call("gc.collect")(lambda node, module: iter(["no hit"]))
     module = Module(cst.parse_module(TRAIN), TRAIN, "src/train.py", Outside())
-    yielded = [each for kind, check in rule.checks for node in module.nodes(kind) for each in check(node, module)]
+    yielded = [
+        each
+        for kind, check in rule.checks
+        for node in module.nodes(kind)
+        for each in check(node, module)
+    ]
     assert yielded == ["no hit"]

@@ -1,4 +1,5 @@
-"""Which fixes are applied together: as the plain definition has it, in time that grows with their number."""
+"""Which fixes are applied together: as the plain definition has it, in time that grows with their
+number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Which plugins are installed: told from file names where there are none, else asked of importlib.metadata."""
+"""Which plugins are installed: told from file names where there are none, else asked of
+importlib.metadata."""
 
 from __future__ import annotations
 
@@ -11,22 +12,29 @@ import pytest
 
 from torchlint.catalog.plugins import installed
 
-STANDARD = [entry for entry in sys.path if Path(entry, "json").is_dir() or Path(entry).name == "lib-dynload"]
+STANDARD = [
+    entry for entry in sys.path if Path(entry, "json").is_dir() or Path(entry).name == "lib-dynload"
+]
 ENTRY = "[torchlint.rules]\nmine = my_rules\n"
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder that is first on an import path which holds nothing else but the standard library."""
+    """Return a folder that is first on an import path which holds nothing else but the standard
+    library."""
     monkeypatch.setattr(sys, "path", [str(tmp_path), *STANDARD])
-    monkeypatch.setattr(sys, "meta_path", [finder for finder in sys.meta_path if isinstance(finder, type)])
+    monkeypatch.setattr(
+        sys, "meta_path", [finder for finder in sys.meta_path if isinstance(finder, type)]
+    )
     return tmp_path
 
 
 def distribution(folder: Path, entry_points: str, kind: str = "dist-info") -> None:
     metadata = folder / f"my_plugin-1.0.{kind}"
     metadata.mkdir(parents=True)
-    (metadata / ("METADATA" if kind == "dist-info" else "PKG-INFO")).write_text("Name: my-plugin\nVersion: 1.0\n")
+    (metadata / ("METADATA" if kind == "dist-info" else "PKG-INFO")).write_text(
+        "Name: my-plugin\nVersion: 1.0\n"
+    )
     (metadata / "entry_points.txt").write_text(entry_points)
 
 
@@ -54,7 +62,9 @@ def test_a_plugin_in_an_egg_is_found(place: Path, monkeypatch: pytest.MonkeyPatc
     assert [entry.name for entry in installed()] == ["mine"]
 
 
-def test_a_finder_that_knows_distributions_is_asked(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finder_that_knows_distributions_is_asked(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Finder:
         @staticmethod
         def find_spec(*_: object) -> None:
@@ -63,7 +73,9 @@ def test_a_finder_that_knows_distributions_is_asked(place: Path, monkeypatch: py
         @staticmethod
         def find_distributions(*_: object) -> list[importlib.metadata.Distribution]:
             distribution(place / "elsewhere", ENTRY)
-            return [importlib.metadata.PathDistribution(place / "elsewhere" / "my_plugin-1.0.dist-info")]
+            return [
+                importlib.metadata.PathDistribution(place / "elsewhere" / "my_plugin-1.0.dist-info")
+            ]
 
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder])
     assert [entry.name for entry in installed()] == ["mine"]

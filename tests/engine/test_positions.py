@@ -20,7 +20,14 @@ _NAMES = [
     for path in sorted((_STDLIB / folder).glob("*.py"))
     if path.stat().st_size < 40_000
 ]
-_CHECKED = (cst.BaseExpression, cst.BaseStatement, cst.BaseSmallStatement, cst.Arg, cst.Decorator, cst.Else)
+_CHECKED = (
+    cst.BaseExpression,
+    cst.BaseStatement,
+    cst.BaseSmallStatement,
+    cst.Arg,
+    cst.Decorator,
+    cst.Else,
+)
 
 
 def _read(path: Path) -> str:
@@ -110,7 +117,9 @@ def _of(layout: Layout, node: cst.CSTNode) -> str:
 
 
 def test_whole_adds_parentheses_and_decorators() -> None:
-    text = "# why\n@a\n@b(1)\ndef f(x=(  # note\n    1 + 2)):  # c\n    return (1, 2)  # d\n    # e\n"
+    text = (
+        "# why\n@a\n@b(1)\ndef f(x=(  # note\n    1 + 2)):  # c\n    return (1, 2)  # d\n    # e\n"
+    )
     tree = cst.parse_module(text)
     layout = Layout(tree, text)
     function = cst.ensure_type(tree.body[0], cst.FunctionDef)
@@ -121,7 +130,13 @@ def test_whole_adds_parentheses_and_decorators() -> None:
     assert layout.span(function) == Span(text.index("def"), text.index("  # d"))
     assert _of(layout, default) == "1 + 2"
     assert layout.whole(default) == Span(text.index("(  # note"), text.index("):  # c"))
-    assert [text[c.start : c.end] for c in layout.comments] == ["# why", "# note", "# c", "# d", "# e"]
+    assert [text[c.start : c.end] for c in layout.comments] == [
+        "# why",
+        "# note",
+        "# c",
+        "# d",
+        "# e",
+    ]
 
 
 def test_whole_of_a_decorated_class_and_of_a_starred_element() -> None:
@@ -130,7 +145,9 @@ def test_whole_of_a_decorated_class_and_of_a_starred_element() -> None:
     layout = Layout(tree, text)
     block = cst.ensure_type(cst.ensure_type(tree.body[0], cst.If).body, cst.IndentedBlock)
     assert layout.whole(block.body[0]) == Span(text.index("@b"), text.index("\nx"))
-    value = cst.ensure_type(cst.ensure_type(tree.body[1], cst.SimpleStatementLine).body[0], cst.Assign).value
+    value = cst.ensure_type(
+        cst.ensure_type(tree.body[1], cst.SimpleStatementLine).body[0], cst.Assign
+    ).value
     starred = cst.ensure_type(value, cst.List).elements[0]
     assert layout.whole(starred) == Span(text.index("*"), text.index(", 1"))
 
@@ -141,7 +158,9 @@ def test_another_text_gives_no_spans_behind_the_first_difference() -> None:
     assert found == {tree.body[0]: Span(0, 5)}
 
 
-def test_the_self_check_refuses_a_span_whose_text_is_not_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_self_check_refuses_a_span_whose_text_is_not_the_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     text = "a = bb\n"
     tree = cst.parse_module(text)
     layout = Layout(tree, text)

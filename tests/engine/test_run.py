@@ -32,7 +32,11 @@ FAST = RunOptions(timeout=1.0, quarantine_timeout=0.5)
 
 
 def job(name: str, text: str = "", data: bytes | None = None) -> Job:
-    return Job(Document(name, "", text, "utf-8", False, text.encode() if data is None else data), name, frozenset())
+    return Job(
+        Document(name, "", text, "utf-8", False, text.encode() if data is None else data),
+        name,
+        frozenset(),
+    )
 
 
 def behave(job: Job) -> FileReport:
@@ -102,7 +106,8 @@ def messages(report: FileReport) -> list[str]:
 
 
 def reports(*texts: str, options: RunOptions = FAST, pool: bool = False) -> list[FileReport]:
-    """Run files of these texts: a small run in one fork, or one large enough for a pool, of one worker."""
+    """Run files of these texts: a small run in one fork, or one large enough for a pool, of one
+    worker."""
     data = b" " * run_module.SMALL_RUN if pool else None
     jobs = (job(f"{number}.py", text, data) for number, text in enumerate((*texts, "")))
     options = dataclasses.replace(options, jobs=1)
@@ -133,7 +138,9 @@ BOTH = pytest.mark.parametrize("pool", [False, True], ids=["fork", "pool"])
         ("unpicklable", ""),
     ],
 )
-def test_a_bad_file_costs_itself_alone(text: str, message: str, pool: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bad_file_costs_itself_alone(
+    text: str, message: str, pool: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(limits, "LEAST_IDLE", 1.0)
     if text == "hold":
         near(monkeypatch)
@@ -175,8 +182,12 @@ def test_waiting_is_no_work(pool: bool, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.slow
 @BOTH
 def test_small_files_are_analysed_beside_many_busy_processes(pool: bool) -> None:
-    """As many as leave a process one eighth of a CPU: by the clock the file takes longer than its limit."""
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(7 * run_module.cpu_count())]
+    """As many as leave a process one eighth of a CPU: by the clock the file takes longer than its
+    limit."""
+    busy = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        for _ in range(7 * run_module.cpu_count())
+    ]
     try:
         start = time.monotonic()
         found = reports("work", "work", options=RunOptions(timeout=0.3), pool=pool)
@@ -189,7 +200,9 @@ def test_small_files_are_analysed_beside_many_busy_processes(pool: bool) -> None
     assert taken > 2 * 0.3
 
 
-def test_a_parent_that_was_stopped_does_not_count_that_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_parent_that_was_stopped_does_not_count_that_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     near(monkeypatch)
     patience = limits.Patience(1.0)
     for _ in range(3):
@@ -213,7 +226,9 @@ def test_odd_limits(pool: bool, timeout: float) -> None:
 
 @BOTH
 def test_many_bad_files(pool: bool) -> None:
-    found = reports(*["segfault", "exit 0", "", "error", "", "abort", "", "exit 0", "kill"] * 3, pool=pool)
+    found = reports(
+        *["segfault", "exit 0", "", "error", "", "abort", "", "exit 0", "kill"] * 3, pool=pool
+    )
     assert [report.applied for report in found] == [0, 0, 1, 0, 1, 0, 1, 0, 0] * 3
 
 
@@ -249,7 +264,9 @@ def test_small_run_uses_one_worker() -> None:
     assert len({report.applied for report in reports(*["pid"] * 40)}) == 1
 
 
-def test_large_run_uses_more_workers_but_no_more_than_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_run_uses_more_workers_but_no_more_than_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(run_module, "cpu_count", lambda: 2)
 
     def pids(jobs: int | None) -> int:
@@ -327,7 +344,9 @@ def script(tmp_path: Path, *texts: str, timeout: float = 30, pool: bool = True) 
     padding = 300_000 if pool else 0
     path = [str(Path(__file__).parent), str(Path(run_module.__file__).parents[2])]
     program = tmp_path / "program.py"
-    program.write_text(textwrap.dedent(SCRIPT.format(path=path, texts=texts, timeout=timeout, padding=padding)))
+    program.write_text(
+        textwrap.dedent(SCRIPT.format(path=path, texts=texts, timeout=timeout, padding=padding))
+    )
     return [sys.executable, str(program)]
 
 
@@ -355,7 +374,9 @@ def wait_for(condition: object, seconds: float = PATIENCE) -> None:
 @BOTH
 def test_ctrl_c_leaves_no_process(tmp_path: Path, pool: bool) -> None:
     with subprocess.Popen(
-        script(tmp_path, "", "hang", "hang", "hang", pool=pool), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        script(tmp_path, "", "hang", "hang", "hang", pool=pool),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -368,7 +389,9 @@ def test_ctrl_c_leaves_no_process(tmp_path: Path, pool: bool) -> None:
 
 @BOTH
 def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path, pool: bool) -> None:
-    with subprocess.Popen(script(tmp_path, "", "hang", timeout=0.5, pool=pool), stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        script(tmp_path, "", "hang", timeout=0.5, pool=pool), stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         process.stdout.readline()
         workers = children(process.pid)
@@ -380,13 +403,20 @@ def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path, pool: bool) -> N
 
 @BOTH
 def test_nothing_leaks_from_a_worker(tmp_path: Path, pool: bool) -> None:
-    done = subprocess.run(script(tmp_path, "noise", pool=pool), capture_output=True, timeout=PATIENCE, check=True)
+    done = subprocess.run(
+        script(tmp_path, "noise", pool=pool), capture_output=True, timeout=PATIENCE, check=True
+    )
     assert (done.stdout, done.stderr) == (b"0.py\n", b"")
 
 
 def test_the_parent_never_imports_the_parser(tmp_path: Path) -> None:
-    program = "import sys, torchlint.run.run; sys.exit('libcst' in sys.modules or 'pebble' in sys.modules)"
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(run_module.__file__).parents[2])
+    program = (
+        "import sys, torchlint.run.run; sys.exit('libcst' in sys.modules or 'pebble' in "
+        "sys.modules)"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program], check=True, cwd=Path(run_module.__file__).parents[2]
+    )
 
 
 def test_a_report_larger_than_a_pipe_holds_comes_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -405,7 +435,8 @@ def test_a_small_run_stops_its_worker_when_nobody_wants_the_rest() -> None:
 def test_a_small_run_needs_no_pebble(tmp_path: Path) -> None:
     program = script(tmp_path, "", pool=False)
     Path(program[1]).write_text(
-        Path(program[1]).read_text() + "sys.exit(bool({'pebble', 'multiprocessing', 'libcst'} & sys.modules.keys()))\n"
+        Path(program[1]).read_text()
+        + "sys.exit(bool({'pebble', 'multiprocessing', 'libcst'} & sys.modules.keys()))\n"
     )
     assert subprocess.run(program, timeout=PATIENCE, capture_output=True).returncode == 0
 
@@ -422,23 +453,39 @@ if __name__ == "__main__":
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 knows no safe path")
 def test_where_workers_are_no_forks_they_import_nothing_of_what_is_checked(tmp_path: Path) -> None:
-    """As on macOS and Windows: an interpreter of its own, which looks into the current directory first."""
+    """As on macOS and Windows: an interpreter of its own, which looks into the current directory
+    first."""
     program, tree = tmp_path / "program.py", tmp_path / "tree"
     program.write_text(SPAWNED)
     tree.mkdir()
-    for name in ("multiprocessing", "pickle", "signal", "torchlint", "pebble", "libcst", "torch", "tokenize"):
-        (tree / f"{name}.py").write_text("open('marker', 'w').write(__file__)\nraise SystemExit(9)\n")
+    for name in (
+        "multiprocessing",
+        "pickle",
+        "signal",
+        "torchlint",
+        "pebble",
+        "libcst",
+        "torch",
+        "tokenize",
+    ):
+        (tree / f"{name}.py").write_text(
+            "open('marker', 'w').write(__file__)\nraise SystemExit(9)\n"
+        )
     (tree / "train.py").write_text("import torch\nfor i in range(9):\n    x = (\n")
     command = [sys.executable, str(program)]
     environment = {**os.environ, "PYTHONPATH": str(Path(run_module.__file__).parents[2])}
-    done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run(
+        command, cwd=tree, env=environment, capture_output=True, text=True, timeout=PATIENCE
+    )
     assert (done.returncode, done.stderr) == (1, ""), done.stderr
     assert "train.py:3" in done.stdout
     assert not (tree / "marker").exists(), (tree / "marker").read_text()
 
 
 @pytest.mark.parametrize(("limit", "count"), [(400 << 20, 1), (2 << 30, 2), (-1, 2)])
-def test_the_stack_leaves_room_for_the_analysis(monkeypatch: pytest.MonkeyPatch, limit: int, count: int) -> None:
+def test_the_stack_leaves_room_for_the_analysis(
+    monkeypatch: pytest.MonkeyPatch, limit: int, count: int
+) -> None:
     monkeypatch.setattr(worker, "_address_space", lambda: 0)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, resource.RLIM_INFINITY))
     assert worker._stacks() == worker._STACKS[-count:]

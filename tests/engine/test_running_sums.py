@@ -1,4 +1,5 @@
-"""TL101's suggestion for running sums: the kind of number that comes out is known, or there is no suggestion."""
+"""TL101's suggestion for running sums: the kind of number that comes out is known, or there is no
+suggestion."""
 
 from __future__ import annotations
 
@@ -32,7 +33,11 @@ def train(loader, model, optimizer, scale):
     ],
 )
 def test_an_integer_start_does_not_make_an_integer_sum(start: str, loss: str, method: str) -> None:
-    found = [finding for finding in check(_STEP.format(start=start, loss=loss)).findings if finding.code == "TL101"]
+    found = [
+        finding
+        for finding in check(_STEP.format(start=start, loss=loss)).findings
+        if finding.code == "TL101"
+    ]
     assert len(found) == 1
     text = found[0].fix.edits[0].text if found[0].fix else ""
     assert text == (f"detach().{method}" if method else "")

@@ -15,7 +15,8 @@ WANTED = Silence(frozenset({"f"}))
 
 
 def made_of(text: str, before: tuple[Finding, ...], after: tuple[Finding, ...]) -> Changed:
-    """Silence `WANTED` in a text; the comments that are written turn the findings before into those after."""
+    """Silence `WANTED` in a text; the comments that are written turn the findings before into those
+    after."""
     return silenced(text, lambda now: Checked(now, after if "ignore" in now else before), WANTED)
 
 

@@ -14,8 +14,22 @@ from torchlint.semantic.code.statements import Statements
 from torchlint.semantic.code.tree import Tree
 
 _STDLIB = Path(sysconfig.get_paths()["stdlib"])
-_NAMES = ("json/decoder.py", "asyncio/tasks.py", "dataclasses.py", "contextlib.py", "test/test_generators.py")
-_PLACED = (cst.BaseExpression, cst.BaseStatement, cst.BaseSmallStatement, cst.Arg, cst.Decorator, cst.Param, cst.Else)
+_NAMES = (
+    "json/decoder.py",
+    "asyncio/tasks.py",
+    "dataclasses.py",
+    "contextlib.py",
+    "test/test_generators.py",
+)
+_PLACED = (
+    cst.BaseExpression,
+    cst.BaseStatement,
+    cst.BaseSmallStatement,
+    cst.Arg,
+    cst.Decorator,
+    cst.Param,
+    cst.Else,
+)
 
 
 def _units(text: str) -> tuple[Tree, StatementSpans]:
@@ -54,7 +68,10 @@ def test_places_in_the_standard_library(name: str) -> None:
 
 _TEXTS = {
     "elif": "if a(1):\n    b\nelif c(2):\n    d\nelse:\n    e(3)\n",
-    "decorators": "@a(1)\n# why\n@b\nclass C(D, k=e(2)):\n    @f\n    async def g(self, x=h(3)) -> i: return j\n",
+    "decorators": (
+        "@a(1)\n# why\n@b\nclass C(D, k=e(2)):\n    @f\n    async def g(self, x=h(3)) "
+        "-> i: return j\n"
+    ),
     "one line": "for x in y(1): z(x); w(x)\n",
     "parentheses": "x = (  # note\n    (a)\n    + b(\n        1,\n    )\n)\n",
     "indented parentheses": "if a:\n\tif b:\n\t\tx = f(\n\t\t\t1,\n\t\t\t2)\n",
@@ -64,7 +81,10 @@ _TEXTS = {
     "try": "try:\n    a(1)\nexcept (B, C) as e:\n    d(2)\nelse:\n    f\nfinally:\n    g(3)\n",
     "backslash": "x = a + \\\n    b(1)\nassert c, \\\n    d\n",
     "form feed": "\x0cx = f(1)\n\x0c\nclass A:\n    y = g(2)\n",
-    "async": "async def f():\n    async with a as b:\n        async for c in d(1):\n            await e(c)\n",
+    "async": (
+        "async def f():\n    async with a as b:\n        async for c in d(1):\n            "
+        "await e(c)\n"
+    ),
     "lambda": "x = [lambda y=f(1): (yield), *z(2)]\n",
 }
 

@@ -143,7 +143,9 @@ def test_read_only_means_do_not_even_for_root(file: Path) -> None:
 
 @POSIX
 @pytest.mark.parametrize("linked", [False, True])
-def test_full_disk_leaves_the_old_text(file: Path, monkeypatch: pytest.MonkeyPatch, linked: bool) -> None:
+def test_full_disk_leaves_the_old_text(
+    file: Path, monkeypatch: pytest.MonkeyPatch, linked: bool
+) -> None:
     if linked:
         (file.parent / "b.py").hardlink_to(file)
     before = names(file.parent)
@@ -176,10 +178,16 @@ AS_USER = """
 def as_user(path: Path, text: str) -> str:
     """Write as somebody who is not root; return what went wrong."""
     for folder in path.parents:  # pytest's folders are the owner's alone
-        if os.access(folder, os.W_OK) and folder.stat().st_uid == os.getuid() and "pytest" in str(folder):
+        if (
+            os.access(folder, os.W_OK)
+            and folder.stat().st_uid == os.getuid()
+            and "pytest" in str(folder)
+        ):
             folder.chmod(folder.stat().st_mode | 0o055)
     program = textwrap.dedent(AS_USER.format(root=str(ROOT), path=str(path), text=text))
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd="/", check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd="/", check=False
+    )
     if "PermissionError" in done.stderr or "ModuleNotFoundError" in done.stderr:
         pytest.skip("another user cannot run this Python")
     return done.stderr.strip()
@@ -254,9 +262,14 @@ FAIL = "raise OSError(5, 'Input/output error')"
 
 
 def written_in_place(path: Path, new: bytes, then: str = WAIT, before: str = "pass") -> None:
-    """Write a file in place in a process of its own, and kill that in the middle unless it ends by itself."""
-    program = textwrap.dedent(IN_PLACE.format(root=str(ROOT), path=str(path), new=new, then=then, before=before))
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    """Write a file in place in a process of its own, and kill that in the middle unless it ends by
+    itself."""
+    program = textwrap.dedent(
+        IN_PLACE.format(root=str(ROOT), path=str(path), new=new, then=then, before=before)
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"half\n", (process.kill(), process.communicate())[1]
         if then == WAIT:
@@ -278,7 +291,9 @@ def test_killed_in_the_middle_of_a_hard_linked_file_its_text_is_kept_and_told(
     [kept] = set(tmp_path.iterdir()) - {file, other}
     remove_stale(str(tmp_path))
     assert kept.read_bytes() == b"# what it was\n"
-    with pytest.raises(WriteError, match=f"may be half old and half new.*{kept}: copy that back if it is needed"):
+    with pytest.raises(
+        WriteError, match=f"may be half old and half new.*{kept}: copy that back if it is needed"
+    ):
         write(document(file), "newer")
     kept_bytes = kept.read_bytes()
     file.write_bytes(kept_bytes)
@@ -347,7 +362,12 @@ def test_stale_temporary_files_are_removed_and_others_are_not(tmp_path: Path) ->
     (tmp_path / ".torchlint-folder.tmp").mkdir()
     os.utime(tmp_path / ".torchlint-folder.tmp", (old, old))
     remove_stale(str(tmp_path))
-    assert names(tmp_path) == [".torchlint-folder.tmp", ".torchlint-young.tmp", ".torchlint.toml", "mine.tmp"]
+    assert names(tmp_path) == [
+        ".torchlint-folder.tmp",
+        ".torchlint-young.tmp",
+        ".torchlint.toml",
+        "mine.tmp",
+    ]
 
 
 def test_remove_stale_in_no_folder(tmp_path: Path) -> None:
@@ -364,10 +384,16 @@ with atomically({path!r}):
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is not known whose process it was")
-def test_what_a_killed_run_left_is_removed_at_once_and_what_is_being_written_is_not(file: Path) -> None:
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="elsewhere it is not known whose process it was"
+)
+def test_what_a_killed_run_left_is_removed_at_once_and_what_is_being_written_is_not(
+    file: Path,
+) -> None:
     program = LEFT.format(root=str(ROOT), path=str(file))
-    runs = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) for _ in range(2)]
+    runs = [
+        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) for _ in range(2)
+    ]
     try:
         for run in runs:
             assert run.stdout is not None

@@ -13,7 +13,8 @@ from tests.forked import Origin
 
 @pytest.fixture
 def fault(tmp_path: Path, copies: Origin | None, request: pytest.FixtureRequest) -> Iterator[Fault]:
-    """Return the case's state, and record the fault's number and the invariants that broke for the score."""
+    """Return the case's state, and record the fault's number and the invariants that broke for the
+    score."""
     marker = request.node.get_closest_marker("fault")
     assert marker is not None, "name the fault: @pytest.mark.fault(...)"
     folder = tmp_path / "case"

@@ -1,7 +1,8 @@
-"""How a numbered fault is shown to be survived: torchlint runs as a process beside a good file, five invariants hold.
+"""How a numbered fault is shown to be survived: torchlint runs as a process beside a good file,
+five invariants hold.
 
-I1 contained: it ends by itself with 0, 1, 2 or 130, without a traceback, a signal or a raw control byte.
-I2 others untouched: the good file's finding is reported, and its fix applied.
+I1 contained: it ends by itself with 0, 1, 2 or 130, without a traceback, a signal or a raw control
+byte. I2 others untouched: the good file's finding is reported, and its fix applied.
 I3 truthful: the right kind, file and line, the right exit code, nothing skipped silently.
 I4 bytes: a file is as before, or before and exactly the announced edits.
 I5 bounded: it ends within the CPU time that its files may take, however busy the machine is.
@@ -38,7 +39,9 @@ def f(model, loader, n):
 """The control file: one finding with a safe fix."""
 GOOD_CODE = "TL102"
 GOOD_FIXED = 'torch.ones(n, device="cuda")'
-_RAW = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xaa-\xae]|\xe2\x81[\xa6-\xa9]")
+_RAW = re.compile(
+    rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xaa-\xae]|\xe2\x81[\xa6-\xa9]"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +76,14 @@ class Done:
 
     def of(self, filename: str) -> list[dict[str, Any]]:
         """Return the JSON entries whose file has this name."""
-        return [entry for entry in self.findings() if os.path.basename(entry["filename"]) == filename]
+        return [
+            entry for entry in self.findings() if os.path.basename(entry["filename"]) == filename
+        ]
 
 
 def _children() -> float:
-    """Return the CPU seconds of all ended children of this process; 0 where the system does not tell."""
+    """Return the CPU seconds of all ended children of this process; 0 where the system does not
+    tell."""
     if sys.platform == "win32":
         return 0.0
     import resource
@@ -91,7 +97,8 @@ class Fault:
     """One case under way; made by the fixture `fault`.
 
     Args:
-        folder: an empty folder that the case may fill; the control file ``good.py`` is put there by `run`.
+        folder: an empty folder that the case may fill; the control file ``good.py`` is put there by
+            `run`.
         seconds: the per-file timeout given to torchlint, which counts CPU time.
         origin: what runs are forks of; None for processes that start from nothing.
         broken: the invariants that did not hold, read by the score.
@@ -128,7 +135,8 @@ class Fault:
         """Run torchlint in the case's folder beside the control file, and check I1 and I5.
 
         Args:
-            arguments: command and options, such as ``"check", "."``; ``--timeout`` is added to `check` and `fix`.
+            arguments: command and options, such as ``"check", "."``; ``--timeout`` is added to
+                `check` and `fix`.
             bad: files that may use up their time, for I5.
             env: variables on top of the environment.
             stdin: standard input.
@@ -147,7 +155,11 @@ class Fault:
         try:
             if command is None and self.origin is not None and self.origin.takes(environment):
                 ended = self.origin.run(
-                    words, cwd=cwd or self.folder, env=environment, stdin=stdin, timeout=limit + PATIENCE
+                    words,
+                    cwd=cwd or self.folder,
+                    env=environment,
+                    stdin=stdin,
+                    timeout=limit + PATIENCE,
                 )
                 cpu, peak, code, out, err = ended.cpu, ended.peak, ended.code, ended.out, ended.err
             else:
@@ -161,7 +173,12 @@ class Fault:
                     timeout=limit + PATIENCE,
                     check=False,
                 )
-                cpu, code, out, err = _children() - before, done.returncode, done.stdout, done.stderr
+                cpu, code, out, err = (
+                    _children() - before,
+                    done.returncode,
+                    done.stdout,
+                    done.stderr,
+                )
         except subprocess.TimeoutExpired:
             self.holds("I5", False, f"still running after {limit + PATIENCE} s")
             raise
@@ -178,10 +195,15 @@ class Fault:
         self.holds("I1", raw is None, f"raw control byte {raw and raw[0]!r}")
 
     def others(self, done: Done) -> None:
-        """Check I2: the control file's finding is in the report (any format that names file and code)."""
+        """Check I2: the control file's finding is in the report (any format that names file and
+        code)."""
         line = [row for row in done.text.splitlines() if "good.py" in row]
         self.holds("I2", line and GOOD_CODE in done.text, done.text[-3000:])
 
     def others_fixed(self) -> None:
         """Check I2 after ``fix --apply``: the control file's fix was written."""
-        self.holds("I2", GOOD_FIXED in (self.folder / "good.py").read_text("utf-8"), "the good file was not fixed")
+        self.holds(
+            "I2",
+            GOOD_FIXED in (self.folder / "good.py").read_text("utf-8"),
+            "the good file was not fixed",
+        )

@@ -1,4 +1,5 @@
-"""One slow line inside files of every odd form: it has to be found at its place, and its fix to be all that changes."""
+"""One slow line inside files of every odd form: it has to be found at its place, and its fix to be
+all that changes."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _AMPLE = 20
 
 
 def place(text: str) -> tuple[int, int]:
-    """Return row and column of `SLOW`, both 1-based, counted in code points over Python's three newlines."""
+    """Return row and column of `SLOW`, both 1-based, counted in code points over Python's three
+    newlines."""
     rows = re.split(r"\r\n|\r|\n", text[: text.index(SLOW)])
     return len(rows), len(rows[-1]) + 1
 
@@ -35,8 +37,11 @@ def applied(fault: Fault, *options: str, bad: int = 1) -> Done:
     return done
 
 
-def linted(fault: Fault, files: Mapping[str, str], *options: str, codecs: Mapping[str, str] | None = None) -> Done:
-    """Write the files, each in its codec, and hold that check finds `SLOW` at its place in each, and nothing else."""
+def linted(
+    fault: Fault, files: Mapping[str, str], *options: str, codecs: Mapping[str, str] | None = None
+) -> Done:
+    """Write the files, each in its codec, and hold that check finds `SLOW` at its place in each,
+    and nothing else."""
     fault.seconds = max(fault.seconds, _AMPLE)
     for name, text in files.items():
         fault.write(name, text.encode((codecs or {}).get(name, "utf-8")))
@@ -44,14 +49,20 @@ def linted(fault: Fault, files: Mapping[str, str], *options: str, codecs: Mappin
     fault.holds("I3", done.code == 1, done.text[-800:])
     for name, text in files.items():
         text = text.removeprefix("\ufeff")
-        found = [(entry["code"], entry["location"]["row"], entry["location"]["column"]) for entry in done.of(name)]
+        found = [
+            (entry["code"], entry["location"]["row"], entry["location"]["column"])
+            for entry in done.of(name)
+        ]
         due = [(GOOD_CODE, *place(text))] if SLOW in text else []
         fault.holds("I3", found == due, f"{name}: {found}, due {due}\n{done.text[-800:]}")
     return done
 
 
-def linted_and_fixed(fault: Fault, files: Mapping[str, str], codecs: Mapping[str, str] | None = None) -> Done:
-    """Hold that the files are linted, and that ``fix --apply`` changes `SLOW` to `FAST` and not one byte more."""
+def linted_and_fixed(
+    fault: Fault, files: Mapping[str, str], codecs: Mapping[str, str] | None = None
+) -> Done:
+    """Hold that the files are linted, and that ``fix --apply`` changes `SLOW` to `FAST` and not one
+    byte more."""
     linted(fault, files, codecs=codecs)
     done = applied(fault, bad=len(files))
     fault.holds("I3", done.code == 0, done.text[-800:])
@@ -64,15 +75,25 @@ def linted_and_fixed(fault: Fault, files: Mapping[str, str], codecs: Mapping[str
 def same(fault: Fault, name: str, data: bytes) -> None:
     """Hold that a file has these bytes."""
     now = (fault.folder / name).read_bytes()
-    at = next((k for k, (old, new) in enumerate(zip(data, now, strict=False)) if old != new), min(len(data), len(now)))
-    words = f"{name} differs at {at}: due {data[max(0, at - 60) : at + 60]!r}, is {now[max(0, at - 60) : at + 60]!r}"
+    at = next(
+        (k for k, (old, new) in enumerate(zip(data, now, strict=False)) if old != new),
+        min(len(data), len(now)),
+    )
+    words = (
+        f"{name} differs at {at}: due {data[max(0, at - 60) : at + 60]!r}, is "
+        f"{now[max(0, at - 60) : at + 60]!r}"
+    )
     fault.holds("I4", now == data, words)
 
 
 def refused(
-    fault: Fault, files: Mapping[str, bytes], due: Mapping[str, tuple[str, int | None, str]], bad: int = 1
+    fault: Fault,
+    files: Mapping[str, bytes],
+    due: Mapping[str, tuple[str, int | None, str]],
+    bad: int = 1,
 ) -> Done:
-    """Write files that are no Python; hold that each is reported so and kept as it is, and that the run fails with 1.
+    """Write files that are no Python; hold that each is reported so and kept as it is, and that the
+    run fails with 1.
 
     Args:
         fault: the case.
@@ -106,13 +127,16 @@ def unchanged(fault: Fault, files: Mapping[str, bytes] | Iterable[tuple[str, byt
 
 
 def linted_or_late(fault: Fault, files: Mapping[str, str], *options: str) -> Done:
-    """Check these files whatever their size; hold that each is linted, or listed as one that torchlint failed on.
+    """Check these files whatever their size; hold that each is linted, or listed as one that
+    torchlint failed on.
 
     No process may have taken more than 2 GB.
     """
     for name, text in files.items():
         fault.write(name, text)
-    done = fault.run("check", ".", "--output-format", "json", "--max-file-size", "0", *options, bad=len(files))
+    done = fault.run(
+        "check", ".", "--output-format", "json", "--max-file-size", "0", *options, bad=len(files)
+    )
     fault.others(done)
     late = 0
     for name, text in files.items():
@@ -121,7 +145,9 @@ def linted_or_late(fault: Fault, files: Mapping[str, str], *options: str) -> Don
             late += 1
             fault.holds(
                 "I3",
-                entry["message"].startswith(("took more than", "did nothing", "crashed", "out of memory", "nested")),
+                entry["message"].startswith(
+                    ("took more than", "did nothing", "crashed", "out of memory", "nested")
+                ),
                 entry,
             )
         else:

@@ -1,4 +1,5 @@
-"""Faults C11 and C12: baselines that are missing, broken, huge or old, and code that moved since they were written."""
+"""Faults C11 and C12: baselines that are missing, broken, huge or old, and code that moved since
+they were written."""
 
 from __future__ import annotations
 
@@ -28,7 +29,10 @@ UNUSABLE: dict[str, tuple[bytes | None, str]] = {
         f"{HEAD}<<<<<<< HEAD\n{LINE}=======\n{LINE}>>>>>>> x\n{TAIL}".encode(),
         ":4: not usable: a merge conf",
     ),
-    "newer": ((HEAD + TAIL).replace("1", "2").encode(), "has format 2, and this torchlint knows 1 only"),
+    "newer": (
+        (HEAD + TAIL).replace("1", "2").encode(),
+        "has format 2, and this torchlint knows 1 only",
+    ),
     "deep": (HEAD.encode() + b"[" * 200_000, "not usable"),
     "digits": ((HEAD + LINE).replace("1]", f"{'1' * 100_000}]").encode(), ":4: not usable"),
     "escapes": ((HEAD + '["\\u001b[31m", 1],\n' + TAIL).encode(), ":4: not usable"),
@@ -39,7 +43,9 @@ def refused(fault: Fault, done: Done, words: str) -> None:
     fault.holds("I3", done.code == 2, f"exit code {done.code}: {done.text[-2000:]}")
     fault.holds("I3", done.out == b"", done.out[:300])
     said = done.err.decode()
-    fault.holds("I3", said.startswith("torchlint: error: baseline ") and said.count("\n") == 1, said[:3000])
+    fault.holds(
+        "I3", said.startswith("torchlint: error: baseline ") and said.count("\n") == 1, said[:3000]
+    )
     fault.holds("I3", words in said, said[:3000])
 
 
@@ -52,7 +58,11 @@ def test_c11_unusable(fault: Fault, name: str, write: bool) -> None:
         fault.write(BASE, data)
     done = fault.run("check", "--baseline", BASE, *["--write-baseline"] * write)
     if data is None and write:  # the one way to make one
-        fault.holds("I3", done.code == 0 and b"Wrote base.json: 1 finding (1 added, 0 removed)" in done.out, done.text)
+        fault.holds(
+            "I3",
+            done.code == 0 and b"Wrote base.json: 1 finding (1 added, 0 removed)" in done.out,
+            done.text,
+        )
         return
     refused(fault, done, words)
     now = (fault.folder / BASE).read_bytes() if data is not None else None
@@ -86,9 +96,14 @@ sys.exit(code)
 
 @pytest.mark.fault("C11")
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of a process as Linux tells it")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="reads the memory of a process as Linux tells it"
+)
 def test_c11_a_million_entries(fault: Fault) -> None:
-    lines = (f'["src/module_{number // 100}.py", "TL102", "{number:016x}", 1],\n' for number in range(1_000_000))
+    lines = (
+        f'["src/module_{number // 100}.py", "TL102", "{number:016x}", 1],\n'
+        for number in range(1_000_000)
+    )
     data = f"{HEAD}{LINE}{''.join(lines)}{TAIL}".encode()
     path = fault.write(BASE, data)
     fault.write("other.py", GOOD + "x = 1\n")
@@ -171,9 +186,17 @@ def test_c12_shifts_and_layout(fault: Fault, name: str) -> None:
 @pytest.mark.fault("C12")
 def test_c12_a_formatter(fault: Fault) -> None:
     ruff = Path(sys.executable).parent / "ruff"
-    with_baseline(fault, GOOD.replace(CALL, "torch.ones( n,\n  n, 'x'    ).cuda( )") + "x = {'a':1}\n")
-    subprocess.run([ruff, "format", "--isolated", "good.py"], cwd=fault.folder, check=True, capture_output=True)
-    fault.holds("I3", 'torch.ones(n, n, "x").cuda()' in (fault.folder / "good.py").read_text(), "ruff did nothing")
+    with_baseline(
+        fault, GOOD.replace(CALL, "torch.ones( n,\n  n, 'x'    ).cuda( )") + "x = {'a':1}\n"
+    )
+    subprocess.run(
+        [ruff, "format", "--isolated", "good.py"], cwd=fault.folder, check=True, capture_output=True
+    )
+    fault.holds(
+        "I3",
+        'torch.ones(n, n, "x").cuda()' in (fault.folder / "good.py").read_text(),
+        "ruff did nothing",
+    )
     held(fault, 1)
 
 
@@ -185,7 +208,9 @@ def test_c12_a_moved_file(fault: Fault) -> None:
     held(fault, 1)
     held(fault, 1, "pkg/better.py")
     fault.run("check", "--baseline", BASE, "--write-baseline", control=False)
-    places = [entry[0] for entry in json.loads((fault.folder / BASE).read_bytes())["entries"] if entry]
+    places = [
+        entry[0] for entry in json.loads((fault.folder / BASE).read_bytes())["entries"] if entry
+    ]
     fault.holds("I3", places == ["pkg/better.py"], places)
     held(fault, 1)
 

@@ -1,4 +1,5 @@
-"""The cache: whatever is in its place, what it says, and who else uses it, costs a warning at most."""
+"""The cache: whatever is in its place, what it says, and who else uses it, costs a warning at
+most."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ if os.geteuid() == 0:
     for capability in (1, 2):  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH, by which root reads and writes everything
         ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP; takes effect with exec
 os.execv(sys.argv[1], sys.argv[1:])
-"""
+"""  # noqa: E501
 NO_ROOT = (sys.executable, "-c", _WITHOUT_RIGHTS, *COMMAND)
 
 
@@ -55,11 +56,14 @@ def results(fault: Fault) -> Path:
 
 
 def same(fault: Fault, plain: Done, done: Done, *, warned: bool) -> None:
-    """Check that a run says what it says without a cache, with a warning of one line, or without any."""
+    """Check that a run says what it says without a cache, with a warning of one line, or without
+    any."""
     fault.others(done)
     fault.holds("I3", (done.code, done.out) == (plain.code, plain.out), done.text)
     rows = [row for row in done.err.splitlines() if row]
-    fault.holds("I3", len(rows) <= 1 and (not warned or b"torchlint: warning" in done.err), done.err)
+    fault.holds(
+        "I3", len(rows) <= 1 and (not warned or b"torchlint: warning" in done.err), done.err
+    )
 
 
 def garbage(data: bytes) -> bytes:
@@ -81,9 +85,12 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "pickle": lambda data: b"cos\nsystem\n(S'touch pwned'\ntR.",
     "list": lambda data: head(data, b"[]"),
     "no keys": lambda data: head(data, b"{}"),
-    "wrong types": lambda data: head(data, b'{"facts": 1, "known": {"a": 3}, "files": [], "watched": 1, "there": 2}'),
+    "wrong types": lambda data: head(
+        data, b'{"facts": 1, "known": {"a": 3}, "files": [], "watched": 1, "there": 2}'
+    ),
     "wrong entries": lambda data: head(
-        data, b'{"facts": [], "known": {}, "files": {"good.py": [1, [9], {}, [], []], "bad.py": null}}'
+        data,
+        b'{"facts": [], "known": {}, "files": {"good.py": [1, [9], {}, [], []], "bad.py": null}}',
     ),
     "deep": lambda data: head(data, b"[" * 100_000),
     "number": lambda data: head(data, b'{"facts": ' + b"9" * 10_000 + b"}"),
@@ -100,7 +107,12 @@ def test_c08_damage(fault: Fault) -> None:
     for name, damage in DAMAGES.items():
         for path, data in stored.items():
             path.write_bytes(damage(data))
-        same(fault, plain, checked(fault), warned=name not in ("no keys", "wrong types", "wrong entries"))
+        same(
+            fault,
+            plain,
+            checked(fault),
+            warned=name not in ("no keys", "wrong types", "wrong entries"),
+        )
     same(fault, plain, checked(fault), warned=False)
     fault.holds("I4", not (fault.folder / "pwned").exists(), "the cache was executed")
 
@@ -123,7 +135,9 @@ def test_c08_something_else_in_its_place(fault: Fault) -> None:
         make()
         before = sorted(path.name for path in outside.iterdir())
         same(fault, plain, checked(fault), warned=True)
-        fault.holds("I4", sorted(path.name for path in outside.iterdir()) == before, "written outside")
+        fault.holds(
+            "I4", sorted(path.name for path in outside.iterdir()) == before, "written outside"
+        )
         quiet = checked(fault, "-q")
         fault.holds("I3", quiet.err == b"", quiet.err)
         if place.is_dir() and not place.is_symlink():
@@ -168,7 +182,8 @@ def test_c08_wrong_owner(fault: Fault) -> None:
 @pytest.mark.slow
 @pytest.mark.fault("C08")
 def test_c08_read_only(fault: Fault) -> None:
-    """Without leave to write there is no cache and nothing to say; one that is there already is used."""
+    """Without leave to write there is no cache and nothing to say; one that is there already is
+    used."""
     fault.write("bad.py", BAD)
     plain = checked(fault, "--no-cache")
     fault.folder.chmod(0o555)
@@ -186,7 +201,11 @@ def test_c08_read_only(fault: Fault) -> None:
             checked(fault, "--statistics", command=NO_ROOT) and checked(fault, command=NO_ROOT),
             warned=False,
         )
-        fault.holds("I4", {path.name: path.read_bytes() for path in cache(fault).iterdir()} == before, "changed")
+        fault.holds(
+            "I4",
+            {path.name: path.read_bytes() for path in cache(fault).iterdir()} == before,
+            "changed",
+        )
     finally:
         for folder in (fault.folder, cache(fault)):
             if folder.exists():
@@ -211,7 +230,8 @@ def test_c09_poisoned(fault: Fault) -> None:
 
 @pytest.mark.fault("C09")
 def test_c09_states_that_lie(fault: Fault) -> None:
-    """A cache with the states of today's files and yesterday's digests is read by its author only."""
+    """A cache with the states of today's files and yesterday's digests is read by its author
+    only."""
     fault.write("bad.py", BAD)
     checked(fault)
     path = results(fault)
@@ -253,7 +273,8 @@ def test_c09_cache_that_came_with_the_project(fault: Fault) -> None:
 @pytest.mark.slow
 @pytest.mark.fault("C10")
 def test_c10_eight_processes(fault: Fault) -> None:
-    """Runs beside each other, some over changing files, all say what they say alone; nothing stays behind."""
+    """Runs beside each other, some over changing files, all say what they say alone; nothing stays
+    behind."""
     for number in range(12):
         fault.write(f"bad{number}.py", BAD + f"\nx = {number}\n")
     plain = checked(fault, "--no-cache")
@@ -278,7 +299,10 @@ def test_c10_eight_processes(fault: Fault) -> None:
             fault.holds("I3", "--select" in process.args or out == plain.out, done.text)  # type: ignore[operator]
     for path in cache(fault).glob("results-*.json"):
         words, _, body = path.read_bytes().partition(b"\n")
-        torn = words != b"in between" and words.split(b" ")[2].decode() != hashlib.sha256(body).hexdigest()
+        torn = (
+            words != b"in between"
+            and words.split(b" ")[2].decode() != hashlib.sha256(body).hexdigest()
+        )
         fault.holds("I4", not torn, f"{path.name} is torn")
     fault.holds("I4", not list(cache(fault).glob("*.tmp")), "temporary files are left")
     same(fault, plain, checked(fault), warned=False)

@@ -1,7 +1,8 @@
 """Faults C01 to C07: configuration that is broken, hostile, or meant for another torchlint.
 
-A configuration that cannot be used stops the run with 2 before any file is looked at, so that the good file beside it
-is not reported either: invariant I2 has nothing to say here but where the table says "ignored".
+A configuration that cannot be used stops the run with 2 before any file is looked at, so that the
+good file beside it is not reported either: invariant I2 has nothing to say here but where the table
+says "ignored".
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import pytest
 from tests.faults.harness import GOOD, Done, Fault
 
 LONG = 20
-"""CPU seconds; a run that reads a hostile file must be over by far before, a parser that hangs is not."""
+"""CPU seconds; a run that reads a hostile file must be over by far before, a parser that hangs is
+not."""
 
 
 def refused(fault: Fault, done: Done, *words: str) -> None:
@@ -22,7 +24,11 @@ def refused(fault: Fault, done: Done, *words: str) -> None:
     fault.holds("I3", done.code == 2, f"exit code {done.code}: {done.text[-2000:]}")
     fault.holds("I3", done.out == b"", done.out[:300])
     said = done.err.decode()
-    fault.holds("I3", said.startswith("torchlint: error: ") and said.count("\n") == 1 and len(said) < 3000, said[:3000])
+    fault.holds(
+        "I3",
+        said.startswith("torchlint: error: ") and said.count("\n") == 1 and len(said) < 3000,
+        said[:3000],
+    )
     for word in words:
         fault.holds("I3", word in said, f"{word!r} is not in {said}")
     fault.holds("I4", (fault.folder / "good.py").read_text("utf-8") == GOOD, "the file was changed")
@@ -35,9 +41,15 @@ BROKEN = {
     "latin": (b"# one\n# \xe9\n", "torchlint.toml:2: not UTF-8 (byte 0xe9)"),
     "null": (b'\nselect = ["TL1\x00"]\n', "torchlint.toml:2: not valid TOML"),
     "deep": (b"select = " + b"[" * 400 + b"]" * 400 + b"\n", "torchlint.toml:1: "),
-    "deeper": (b"select = " + b"[" * 9_000 + b"]" * 9_000 + b"\n", "torchlint.toml:1: not usable TOML"),
+    "deeper": (
+        b"select = " + b"[" * 9_000 + b"]" * 9_000 + b"\n",
+        "torchlint.toml:1: not usable TOML",
+    ),
     "long-key": (b".".join([b"a"] * 20_000) + b" = 1\n", "torchlint.toml:1: "),
-    "large": (b"# " + b"x" * 5_000_000 + b"\nselect = []\n", "torchlint.toml:1: is larger than 1000000 bytes"),
+    "large": (
+        b"# " + b"x" * 5_000_000 + b"\nselect = []\n",
+        "torchlint.toml:1: is larger than 1000000 bytes",
+    ),
 }
 
 
@@ -84,12 +96,22 @@ def test_c02_wrong_key_or_value(fault: Fault, text: str, words: str) -> None:
 
 @pytest.mark.fault("C02")
 def test_c02_wrong_on_the_command_line(fault: Fault) -> None:
-    refused(fault, fault.run("check", "--select", "TL1O2"), "--select: unknown rule 'TL1O2'; did you mean 'TL")
-    refused(fault, fault.run("check", "--config", "selekt = []"), "unknown key 'selekt'; did you mean 'select'?")
+    refused(
+        fault,
+        fault.run("check", "--select", "TL1O2"),
+        "--select: unknown rule 'TL1O2'; did you mean 'TL",
+    )
+    refused(
+        fault,
+        fault.run("check", "--config", "selekt = []"),
+        "unknown key 'selekt'; did you mean 'select'?",
+    )
 
 
 @pytest.mark.fault("C03")
-@pytest.mark.parametrize("kind", ["loop", "itself", "missing", "directory", "fifo", "device", "eleven"])
+@pytest.mark.parametrize(
+    "kind", ["loop", "itself", "missing", "directory", "fifo", "device", "eleven"]
+)
 def test_c03_extend(fault: Fault, kind: str) -> None:
     target, words = {
         "loop": ("b.toml", "leads back"),
@@ -145,7 +167,11 @@ NAMES = ["a" * 60 + ".py", "/".join(["a" * 25] * 8) + ".py"]
 def test_c05_hostile_globs(fault: Fault, where: str) -> None:
     for name in NAMES:
         fault.write(name, "import torch\n")
-    bad = ["[a-\\]]", "[z-a]", "x\\"]  # the first of them is a good one: ']' is escaped, and before 'a'
+    bad = [
+        "[a-\\]]",
+        "[z-a]",
+        "x\\",
+    ]  # the first of them is a good one: ']' is escaped, and before 'a'
     if where == "ignore":
         fault.write(".git/HEAD", "")
         fault.write(".gitignore", "\n".join([*GLOBS, *bad[1:]]) + "\n")
@@ -169,7 +195,9 @@ def test_c05_reversed_range_and_large_gitignore(fault: Fault) -> None:
     fault.others(done)
     fault.write(".gitignore", "*a*b*c*d*e*f*g\n" * 70_000)
     done = fault.run("check")
-    fault.holds("I3", ".gitignore" in done.text and "is larger than 1000000 bytes" in done.text, done.text)
+    fault.holds(
+        "I3", ".gitignore" in done.text and "is larger than 1000000 bytes" in done.text, done.text
+    )
     fault.others(done)
     fault.write(".gitignore", "*a*b*c*d*e*f*g\n" * 66_000)  # just below: read, and slow at worst
     fault.others(fault.run("check"))
@@ -193,5 +221,7 @@ def test_c06_configuration_that_is_no_file(fault: Fault, name: str) -> None:
 def test_c07_required_version(fault: Fault, wanted: str) -> None:
     fault.write("torchlint.toml", f"no-such-key = 1\nrequired-version = '{wanted}'\n")
     done = fault.run("fix", "--apply", "-o", "out.diff")
-    refused(fault, done, f"torchlint.toml:2: required-version is '{wanted}', but this is torchlint ")
+    refused(
+        fault, done, f"torchlint.toml:2: required-version is '{wanted}', but this is torchlint "
+    )
     fault.holds("I4", not Path(fault.folder, "out.diff").exists(), "the report was written")

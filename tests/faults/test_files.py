@@ -29,7 +29,7 @@ if os.geteuid() == 0:
     for capability in (1, 2):  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH, by which root reads and writes everything
         ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP; takes effect with exec
 os.execv(sys.argv[1], sys.argv[1:])
-"""
+"""  # noqa: E501
 NO_ROOT = (sys.executable, "-c", _WITHOUT_RIGHTS, TORCHLINT)
 """Runs torchlint as somebody for whom file modes count, root or not."""
 
@@ -47,7 +47,8 @@ def hooked(hook: str) -> tuple[str, ...]:
 
 
 def found(fault: Fault, done: Done, expected: dict[str, list[str]]) -> None:
-    """Check that each file of `expected`, by the name that is shown, has these codes, and no other file has any."""
+    """Check that each file of `expected`, by the name that is shown, has these codes, and no other
+    file has any."""
     entries: dict[str, list[str]] = {name: [] for name in expected}
     for entry in done.findings():
         shown = os.path.relpath(entry["filename"], os.path.realpath(fault.folder))
@@ -64,12 +65,21 @@ def exits(fault: Fault, done: Done, code: int) -> None:
 def says(fault: Fault, done: Done, *words: str) -> None:
     """Check that one line on standard error holds all the words."""
     lines = done.err.decode("utf-8", "replace").splitlines()
-    fault.holds("I3", any(all(word in line for word in words) for line in lines), f"{words}\n{done.text}")
+    fault.holds(
+        "I3", any(all(word in line for word in words) for line in lines), f"{words}\n{done.text}"
+    )
 
 
 @pytest.mark.fault("F01")
 def test_f01_a_path_that_does_not_exist_is_named_and_the_rest_is_done(fault: Fault) -> None:
-    missing = ("godo.py", "none/none.py", "none/../none.py", "good.py/x.py", "n" * 300 + ".py", "good.py ")
+    missing = (
+        "godo.py",
+        "none/none.py",
+        "none/../none.py",
+        "good.py/x.py",
+        "n" * 300 + ".py",
+        "good.py ",
+    )
     done = fault.run("check", *missing, "good.py", JSON)
     exits(fault, done, 1)
     fault.others(done)
@@ -95,7 +105,9 @@ def special(fault: Fault) -> list[str]:
         os.chdir(here)
     for name, number in (("zero.py", 5), ("tty.py", 0)):
         try:
-            os.mknod(fault.folder / name, 0o666 | stat.S_IFCHR, os.makedev(1 if number else 5, number))
+            os.mknod(
+                fault.folder / name, 0o666 | stat.S_IFCHR, os.makedev(1 if number else 5, number)
+            )
         except OSError:  # only root makes devices
             continue
         names.append(name)
@@ -107,7 +119,9 @@ def special(fault: Fault) -> list[str]:
 
 @pytest.mark.fault("F02")
 @POSIX
-def test_f02_what_is_no_file_is_passed_over_in_a_tree_and_never_waited_for(fault: Fault, special: list[str]) -> None:
+def test_f02_what_is_no_file_is_passed_over_in_a_tree_and_never_waited_for(
+    fault: Fault, special: list[str]
+) -> None:
     done = fault.run("check", ".", JSON)
     exits(fault, done, 1)
     fault.others(done)
@@ -123,9 +137,15 @@ def test_f02_what_is_no_file_is_unreadable_when_named(fault: Fault, special: lis
     done = fault.run("check", "good.py", *special, "/dev/null", JSON)
     exits(fault, done, 1)
     fault.others(done)
-    fault.holds("I3", {Path(entry["filename"]).name for entry in done.findings()} == {*special, "null", "good.py"})
+    fault.holds(
+        "I3",
+        {Path(entry["filename"]).name for entry in done.findings()}
+        == {*special, "null", "good.py"},
+    )
     for entry in done.findings():
-        fault.holds("I3", "good" in entry["filename"] or "not a regular file" in entry["message"], entry)
+        fault.holds(
+            "I3", "good" in entry["filename"] or "not a regular file" in entry["message"], entry
+        )
     done = fault.run("fix", "good.py", *special, "--apply")
     exits(fault, done, 1)
     fault.others_fixed()
@@ -152,7 +172,12 @@ def test_f03_a_directory_that_is_named_like_a_module_is_walked(fault: Fault) -> 
 @pytest.mark.fault("F04")
 @POSIX
 def test_f04_links_to_nothing_are_noted_in_a_tree_and_unreadable_when_named(fault: Fault) -> None:
-    links = {"dangling.py": "none.py", "self.py": "self.py", "ping.py": "pong.py", "pong.py": "ping.py"}
+    links = {
+        "dangling.py": "none.py",
+        "self.py": "self.py",
+        "ping.py": "pong.py",
+        "pong.py": "ping.py",
+    }
     for name, target in links.items():
         (fault.folder / name).symlink_to(target)
     done = fault.run("check", ".", JSON, "--exit-zero")
@@ -189,7 +214,12 @@ def test_f05_each_real_file_once_whatever_links_lead_to_it(fault: Fault) -> None
     says(fault, done, "Fixed 2 findings in 2 files.")
     fault.others_fixed()
     fault.holds("I4", (fault.folder / "pkg/mod.py").read_text() == FIXED)
-    fault.holds("I4", all((fault.folder / name).is_symlink() for name in ("one.py", "two.py", "again", "pkg/loop")))
+    fault.holds(
+        "I4",
+        all(
+            (fault.folder / name).is_symlink() for name in ("one.py", "two.py", "again", "pkg/loop")
+        ),
+    )
 
 
 @pytest.mark.fault("F06")
@@ -250,7 +280,11 @@ def test_f07_all_names_of_a_hard_linked_file_see_the_fix(fault: Fault, tmp_path:
     for path in (one, fault.folder / "two.py", outer, tmp_path / "elsewhere.py"):
         fault.holds("I4", path.read_text() == FIXED, path)
     fault.holds("I4", "device=torch.device" in short.read_text(), short.read_text())
-    fault.holds("I4", one.samefile(fault.folder / "two.py") and one.stat().st_ino == inode, "one file, two names")
+    fault.holds(
+        "I4",
+        one.samefile(fault.folder / "two.py") and one.stat().st_ino == inode,
+        "one file, two names",
+    )
     fault.holds("I4", outer.samefile(tmp_path / "elsewhere.py"), "linked from outside")
 
 
@@ -275,12 +309,29 @@ def test_f08_what_may_not_be_read_is_unreadable(shut: Fault) -> None:
     done = shut.run("check", ".", JSON, "--exit-zero", command=NO_ROOT)
     exits(shut, done, 1)
     shut.others(done)
-    expected = {"secret.py": ["unreadable"], "shut": ["unreadable"], "listed/inner.py": ["unreadable"]}
+    expected = {
+        "secret.py": ["unreadable"],
+        "shut": ["unreadable"],
+        "listed/inner.py": ["unreadable"],
+    }
     found(shut, done, expected)
-    done = shut.run("check", "good.py", "secret.py", "shut", "shut/inner.py", JSON, "--exit-zero", command=NO_ROOT)
+    done = shut.run(
+        "check",
+        "good.py",
+        "secret.py",
+        "shut",
+        "shut/inner.py",
+        JSON,
+        "--exit-zero",
+        command=NO_ROOT,
+    )
     exits(shut, done, 1)
     shut.others(done)
-    found(shut, done, {"secret.py": ["unreadable"], "shut": ["unreadable"], "shut/inner.py": ["unreadable"]})
+    found(
+        shut,
+        done,
+        {"secret.py": ["unreadable"], "shut": ["unreadable"], "shut/inner.py": ["unreadable"]},
+    )
     done = shut.run("fix", ".", "--apply", command=NO_ROOT)
     exits(shut, done, 1)
     shut.others_fixed()
@@ -305,7 +356,11 @@ def test_f09_a_read_only_file_is_not_written(fault: Fault, command: Sequence[str
     says(fault, done, "Fixed 1 finding in 1 file.")
     for name, mode in modes.items():
         state = (fault.folder / name).stat()
-        fault.holds("I4", (fault.folder / name).read_text() == GOOD and stat.S_IMODE(state.st_mode) == mode, name)
+        fault.holds(
+            "I4",
+            (fault.folder / name).read_text() == GOOD and stat.S_IMODE(state.st_mode) == mode,
+            name,
+        )
         says(fault, done, name, "read-only")
     fault.holds("I4", target.read_text() == GOOD, "the target of a link")
     says(fault, done, "link.py", "read-only")
@@ -332,8 +387,9 @@ code=$?
 rm -f ballast 2>/dev/null
 cp -a . ../after
 exit $code
-"""
-"""Runs a command in a small file system of its own, and copies what it leaves there to the folder ``after``."""
+"""  # noqa: E501
+"""Runs a command in a small file system of its own, and copies what it leaves there to the folder
+``after``."""
 
 
 def can_mount() -> bool:
@@ -353,12 +409,18 @@ def _unshare() -> list[str]:
 @LINUX
 @pytest.mark.parametrize(
     ("state", "words"),
-    [("full", "No space left on device"), ("nearly", "No space left on device"), ("read-only", "read-only")],
+    [
+        ("full", "No space left on device"),
+        ("nearly", "No space left on device"),
+        ("read-only", "read-only"),
+    ],
 )
 def test_f10_a_disk_that_takes_no_more(fault: Fault, state: str, words: str) -> None:
     if not can_mount():
         pytest.skip("no file system can be mounted here")
-    big = GOOD + "#" * (16 * 4096 - 1 - len(GOOD)) + "\n"  # whole pages: a byte more needs a page more
+    big = (
+        GOOD + "#" * (16 * 4096 - 1 - len(GOOD)) + "\n"
+    )  # whole pages: a byte more needs a page more
     files = {"plain.py": big, "linked.py": big, "crlf.py": big.replace("\n", "\r\n")}
     for name, text in files.items():
         fault.write(f"files/{name}", text)
@@ -369,8 +431,13 @@ def test_f10_a_disk_that_takes_no_more(fault: Fault, state: str, words: str) -> 
     done = fault.run("fix", ".", "--apply", command=command, bad=2)
     exits(fault, done, 1)
     after = fault.folder / "after"
-    fault.holds("I4", sorted(os.listdir(after)) == sorted([*files, "linked.txt", "good.py"]), os.listdir(after))
-    # All of a new file has to find room, and of one that is written in place all of its former content.
+    fault.holds(
+        "I4",
+        sorted(os.listdir(after)) == sorted([*files, "linked.txt", "good.py"]),
+        os.listdir(after),
+    )
+    # All of a new file has to find room, and of one that is written in place all of its former
+    # content.
     files["good.py"] = GOOD
     roomy = ("good.py",) if state == "nearly" else ()
     for name, text in files.items():
@@ -389,7 +456,12 @@ def test_f10_a_limit_on_the_size_of_files_stands_for_a_quota(fault: Fault) -> No
     for name in ("plain.py", "linked.py"):
         fault.write(name, big)
     os.link(fault.folder / "linked.py", fault.folder / "linked.txt")
-    command = (shutil.which("sh") or "sh", "-c", 'ulimit -f 8; exec "$0" "$@"', TORCHLINT)  # 4 or 8 kB
+    command = (
+        shutil.which("sh") or "sh",
+        "-c",
+        'ulimit -f 8; exec "$0" "$@"',
+        TORCHLINT,
+    )  # 4 or 8 kB
     done = fault.run("fix", ".", "--apply", command=command)
     exits(fault, done, 1)
     fault.others_fixed()
@@ -419,8 +491,12 @@ scope.discover = discover
 
 @pytest.mark.fault("F11")
 @POSIX
-@pytest.mark.parametrize("arguments", [("check", ".", JSON), ("fix", ".", "--apply")], ids=["check", "fix"])
-def test_f11_files_that_go_between_listing_and_reading(fault: Fault, arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "arguments", [("check", ".", JSON), ("fix", ".", "--apply")], ids=["check", "fix"]
+)
+def test_f11_files_that_go_between_listing_and_reading(
+    fault: Fault, arguments: tuple[str, ...]
+) -> None:
     names = ("gone.py", "folder.py", "fifo.py", "loop.py", "moved/inner.py")
     for name in names:
         fault.write(name, GOOD)
@@ -467,18 +543,36 @@ setattr(os, STEP, step)
 @POSIX
 @pytest.mark.parametrize("step", ["fsync", "fchmod"])
 def test_f12_an_edit_made_meanwhile_stays(fault: Fault, step: str) -> None:
-    """The user saves all files while the first of them, `a.py`, is being written: before, or at, its `step`."""
-    names = ("appended.py", "linked.py", "same_time.py", "replaced.py", "emptied.py", "gone.py", "folder.py")
+    """The user saves all files while the first of them, `a.py`, is being written: before, or at,
+    its `step`."""
+    names = (
+        "appended.py",
+        "linked.py",
+        "same_time.py",
+        "replaced.py",
+        "emptied.py",
+        "gone.py",
+        "folder.py",
+    )
     for name in ("a.py", *names):
         fault.write(name, GOOD)
     os.link(fault.folder / "linked.py", fault.folder / "linked.txt")
     done = fault.run("fix", ".", "--apply", command=hooked(EDIT.format(step=step)))
     exits(fault, done, 1)
     fault.others_fixed()
-    mine = dict.fromkeys(("appended.py", "linked.py", "same_time.py", "linked.txt"), GOOD + "# mine\n")
-    for name, text in {**mine, "replaced.py": "mine = 1\n", "emptied.py": "", "a.py": FIXED}.items():
+    mine = dict.fromkeys(
+        ("appended.py", "linked.py", "same_time.py", "linked.txt"), GOOD + "# mine\n"
+    )
+    for name, text in {
+        **mine,
+        "replaced.py": "mine = 1\n",
+        "emptied.py": "",
+        "a.py": FIXED,
+    }.items():
         fault.holds("I4", (fault.folder / name).read_text() == text, name)
-    fault.holds("I4", not (fault.folder / "gone.py").exists() and (fault.folder / "folder.py").is_dir())
+    fault.holds(
+        "I4", not (fault.folder / "gone.py").exists() and (fault.folder / "folder.py").is_dir()
+    )
     fault.holds("I4", not list(fault.folder.glob(".torchlint-*")), "a temporary file is left")
     for name in names:
         says(fault, done, name, "not written")
@@ -506,7 +600,11 @@ NAMES = (
 )
 
 
-NAMES_LAST = (sys.executable, "-c", f"import os, sys; os.execv({TORCHLINT!r}, [{TORCHLINT!r}, *sys.argv[1:-1]])")
+NAMES_LAST = (
+    sys.executable,
+    "-c",
+    f"import os, sys; os.execv({TORCHLINT!r}, [{TORCHLINT!r}, *sys.argv[1:-1]])",
+)
 """Drops the last argument, the ``--timeout`` of the harness, which cannot follow ``--``."""
 
 
@@ -530,8 +628,14 @@ def test_f13_odd_names_in_json_and_sarif(fault: Fault) -> None:
     exits(fault, done, 1)
     fault.holds("I3", done.out.isascii(), "SARIF is ASCII")
     results = json.loads(done.out)["runs"][0]["results"]
-    uris = [found["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for found in results]
-    fault.holds("I3", {os.path.basename(unquote_to_bytes(uri)) for uri in uris} == {*NAMES, b"good.py"}, uris)
+    uris = [
+        found["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for found in results
+    ]
+    fault.holds(
+        "I3",
+        {os.path.basename(unquote_to_bytes(uri)) for uri in uris} == {*NAMES, b"good.py"},
+        uris,
+    )
 
 
 @pytest.mark.fault("F13")
@@ -545,9 +649,17 @@ def test_f13_odd_names_take_one_line_each(fault: Fault, format_: str) -> None:
     lines = [line for line in done.out.decode().split("\n") if GOOD_CODE in line]
     fault.holds("I3", len(lines) == len(NAMES) + 1, done.text)
     if format_ == "github":
-        fault.holds("I3", all(line.startswith("::warning ") for line in done.out.decode().splitlines()), done.text)
+        fault.holds(
+            "I3",
+            all(line.startswith("::warning ") for line in done.out.decode().splitlines()),
+            done.text,
+        )
     else:
-        fault.holds("I3", not any(line.startswith("::") for line in done.out.decode().splitlines()), done.text)
+        fault.holds(
+            "I3",
+            not any(line.startswith("::") for line in done.out.decode().splitlines()),
+            done.text,
+        )
 
 
 @pytest.mark.fault("F13")
@@ -557,16 +669,30 @@ def test_f13_odd_names_can_be_named_and_are_fixed(fault: Fault) -> None:
     done = fault.run("check", "--output-format=full")
     exits(fault, done, 1)
     fault.others(done)
-    done = fault.run("fix", f"--timeout={fault.seconds}", "--apply", "-q", "--", "good.py", *NAMES, command=NAMES_LAST)
+    done = fault.run(
+        "fix",
+        f"--timeout={fault.seconds}",
+        "--apply",
+        "-q",
+        "--",
+        "good.py",
+        *NAMES,
+        command=NAMES_LAST,
+    )
     exits(fault, done, 0)
     fault.others_fixed()
     for name in NAMES:
-        fault.holds("I4", Path(os.fsdecode(os.fsencode(fault.folder) + b"/" + name)).read_text() == FIXED, name)
+        fault.holds(
+            "I4",
+            Path(os.fsdecode(os.fsencode(fault.folder) + b"/" + name)).read_text() == FIXED,
+            name,
+        )
 
 
 @pytest.fixture
 def depths(fault: Fault) -> Iterator[Fault]:
-    """A tree 120 deep with a file at its end, and one whose paths are longer than the system takes."""
+    """A tree 120 deep with a file at its end, and one whose paths are longer than the system
+    takes."""
     here = os.getcwd()
     for count, name in ((120, "d"), (300, "e" * 30)):
         os.chdir(fault.folder)
@@ -586,7 +712,10 @@ def test_f14_deep_trees_and_paths_beyond_the_systems_limit(depths: Fault) -> Non
     exits(depths, done, 0)
     depths.others(done)
     deep = "d/" * 120 + "end.py"
-    expected = {os.path.relpath(entry["filename"], depths.folder): entry["code"] for entry in done.findings()}
+    expected = {
+        os.path.relpath(entry["filename"], depths.folder): entry["code"]
+        for entry in done.findings()
+    }
     depths.holds("I3", expected.pop(deep, "") == GOOD_CODE, "the deep file is checked")
     depths.holds("I3", expected.pop("good.py", "") == GOOD_CODE, "the good file is checked")
     depths.holds("I3", [*expected.values()] == ["not-analysed"], done.err[-500:])
@@ -626,7 +755,8 @@ def crowd(fault: Fault) -> None:
 @pytest.mark.slow
 @LINUX
 def test_f15_a_hundred_thousand_files_take_little_memory(fault: Fault) -> None:
-    """Of files without findings nothing is kept. The report is printed at the end, as JSON and SARIF are one value."""
+    """Of files without findings nothing is kept. The report is printed at the end, as JSON and
+    SARIF are one value."""
     crowd(fault)
     done = fault.run("check", ".", JSON, command=hooked(PEAK), bad=10)
     exits(fault, done, 1)
@@ -730,7 +860,10 @@ def test_f18_without_a_home(fault: Fault) -> None:
         *(f"-u{name}" for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "USER", "TMPDIR")),
         TORCHLINT,
     )
-    for command, env in ((unset, {}), ((TORCHLINT,), {"HOME": "/nonexistent", "XDG_CACHE_HOME": "/dev/null/x"})):
+    for command, env in (
+        (unset, {}),
+        ((TORCHLINT,), {"HOME": "/nonexistent", "XDG_CACHE_HOME": "/dev/null/x"}),
+    ):
         done = fault.run("check", ".", JSON, command=command, env=env)
         exits(fault, done, 1)
         fault.others(done)
@@ -760,4 +893,6 @@ def test_f18_in_a_folder_that_takes_no_files(fault: Fault) -> None:
             folder.chmod(0o755)
     fault.others_fixed()
     fault.holds("I4", other.read_text() == FIXED and good.stat().st_ino == inode)
-    fault.holds("I4", sorted(os.listdir(fault.folder)) == ["good.py", "pkg"], os.listdir(fault.folder))
+    fault.holds(
+        "I4", sorted(os.listdir(fault.folder)) == ["good.py", "pkg"], os.listdir(fault.folder)
+    )

@@ -39,7 +39,9 @@ def applied(fault: Fault, done: Done, code: int = 0) -> None:
 
 def noted(done: Done, name: str) -> list[str]:
     """Return the lines on standard error about a file."""
-    return [line for line in done.err.decode("utf-8", "replace").splitlines() if line.startswith(name)]
+    return [
+        line for line in done.err.decode("utf-8", "replace").splitlines() if line.startswith(name)
+    ]
 
 
 OVERLAPS = {
@@ -65,10 +67,16 @@ def test_e01_of_overlapping_fixes_the_outer_goes_first_and_the_inner_in_a_later_
     applied(fault, done, 2)
     for name, (_, new) in OVERLAPS.items():
         fault.holds("I4", (fault.folder / name).read_text() == f"import torch\n{new}\n", name)
-    fault.holds("I4", (fault.folder / "eleven_rounds.py").read_text() == too_many, "stopped at ten, nothing written")
+    fault.holds(
+        "I4",
+        (fault.folder / "eleven_rounds.py").read_text() == too_many,
+        "stopped at ten, nothing written",
+    )
     fault.holds("I3", noted(done, "eleven_rounds.py:2:"), done.text)
     new = body('mask = torch.full((n,), torch.ones(n, device="cuda").size(0), device="cuda")')
-    fault.holds("I4", (fault.folder / "real.py").read_text() == new, (fault.folder / "real.py").read_text())
+    fault.holds(
+        "I4", (fault.folder / "real.py").read_text() == new, (fault.folder / "real.py").read_text()
+    )
 
 
 FIXED = {
@@ -100,10 +108,19 @@ FIXED = {
 }
 """Lines whose fix replaces exactly `OLD` by `NEW`, wherever in a statement that stands."""
 REWRITTEN = {
-    "inside_brackets": (("mask = torch.ones( \\", "    n).cuda()"), ("mask = torch.ones( \\", '    n, device="cuda")')),
-    "continued": (("mask = \\", "    torch.ones(n) \\", "    .cuda()"), ("mask = \\", f"    {NEW}")),
+    "inside_brackets": (
+        ("mask = torch.ones( \\", "    n).cuda()"),
+        ("mask = torch.ones( \\", '    n, device="cuda")'),
+    ),
+    "continued": (
+        ("mask = \\", "    torch.ones(n) \\", "    .cuda()"),
+        ("mask = \\", f"    {NEW}"),
+    ),
     "parentheses": (("mask = (torch.ones(n)", "        .cuda())"), (f"mask = ({NEW})",)),
-    "trailing_comma": (("mask = torch.ones(n,).cuda()",), ('mask = torch.ones(n, device="cuda",)',)),
+    "trailing_comma": (
+        ("mask = torch.ones(n,).cuda()",),
+        ('mask = torch.ones(n, device="cuda",)',),
+    ),
     "glued": (("mask = (1)if n else torch.ones(n).cuda()",), (f"mask = (1)if n else {NEW}",)),
 }
 WITHHELD = {
@@ -146,7 +163,13 @@ def test_e02_every_place_of_an_expression_stays_valid_python(fault: Fault) -> No
 COMMENTS = {
     "between_arguments": ("mask = torch.ones(", "    n,  # the size", ").cuda()"),
     "on_a_line_of_its_own": ("mask = torch.ones(", "    # the size", "    n", ").cuda()"),
-    "before_the_dot": ("mask = (", "    torch.ones(n)  # the size", "    # moved", "    .cuda()  # here", ")"),
+    "before_the_dot": (
+        "mask = (",
+        "    torch.ones(n)  # the size",
+        "    # moved",
+        "    .cuda()  # here",
+        ")",
+    ),
     "in_the_empty_call": ("mask = torch.ones(n).cuda(  # now", ")"),
     "behind": ("mask = torch.ones(n).cuda()  # the size",),
     "above": ("# the size", "mask = torch.ones(n).cuda()"),
@@ -170,10 +193,16 @@ def test_e03_no_comment_is_lost(fault: Fault) -> None:
             fault.holds("I4", new.count(mark) == old.count(mark), f"{name} {mark}\n{new}")
         if new != old:
             fixed.add(name)
-    fault.holds("I3", fixed >= {"between_arguments", "behind", "above", "below", "in_a_string"}, fixed)
+    fault.holds(
+        "I3", fixed >= {"between_arguments", "behind", "above", "below", "in_a_string"}, fixed
+    )
     left = fault.run("check", ".", "--output-format=json", "--select=TL102")
     for name in before:
-        fault.holds("I3", bool(left.of(f"{name}.py")) == (name not in fixed), f"{name}: fixed, or still a finding")
+        fault.holds(
+            "I3",
+            bool(left.of(f"{name}.py")) == (name not in fixed),
+            f"{name}: fixed, or still a finding",
+        )
 
 
 USE = "torch.tensor([zeros(3), ones(3)])"
@@ -208,12 +237,17 @@ def test_e04_a_needed_import_goes_to_its_place_once(fault: Fault) -> None:
         fault.write(name, above + GIVEN + tail)
     for name, below in REFUSED.items():
         fault.write(name, GIVEN + below + tail)
-    aliased = "import numpy as numbers\nimport torch\n\na = torch.tensor([numbers.zeros(3), numbers.ones(3)])\n"
+    aliased = (
+        "import numpy as numbers\nimport torch\n\na = torch.tensor([numbers.zeros(3), "
+        "numbers.ones(3)])\n"
+    )
     fault.write("aliased.py", aliased)
     applied(fault, fault.run("fix", ".", "--apply"))
     for name, (above, added) in IMPORTS.items():
         text = (fault.folder / name).read_text()
-        fault.holds("I4", text == above + GIVEN + added + tail.replace(USE, STACKED), f"{name}\n{text}")
+        fault.holds(
+            "I4", text == above + GIVEN + added + tail.replace(USE, STACKED), f"{name}\n{text}"
+        )
         compile(text, name, "exec")
     for name, below in REFUSED.items():
         fault.holds("I4", (fault.folder / name).read_text() == GIVEN + below + tail, name)
@@ -245,7 +279,11 @@ def test_e04_torch_is_called_as_the_file_calls_it(fault: Fault) -> None:
     path = fault.write("aliased.py", ALIASED)
     applied(fault, fault.run("fix", ".", "--apply", "--unsafe-fixes"))
     text = path.read_text()
-    fault.holds("I4", text.startswith("import torch as th\nfrom torch.utils.data import DataLoader\n\n\n@th."), text)
+    fault.holds(
+        "I4",
+        text.startswith("import torch as th\nfrom torch.utils.data import DataLoader\n\n\n@th."),
+        text,
+    )
     for use in ("@th.no_grad()", "pin_memory=th.cuda.is_available()", "th.where("):
         fault.holds("I4", use in text, f"{use}\n{text}")
 
@@ -264,21 +302,29 @@ STRANGERS = {
 """Modules whose name `torch` is something else, or nobody knows what."""
 STILL_TORCH = {
     "star_after.py": LOOP.replace("import torch\n", "import torch\nfrom anything import *\n"),
-    "caught.py": LOOP.replace("import torch\n", "try:\n    import torch\nexcept ImportError:\n    torch = None\n"),
+    "caught.py": LOOP.replace(
+        "import torch\n", "try:\n    import torch\nexcept ImportError:\n    torch = None\n"
+    ),
 }
-"""Modules that import torch, and then could bind its name anew: in practice to torch itself, or to nothing."""
+"""Modules that import torch, and then could bind its name anew: in practice to torch itself, or to
+nothing."""
 
 
 @pytest.mark.fault("E05")
 def test_e05_no_fix_where_torch_may_be_something_else(fault: Fault) -> None:
-    """A star import below ``import torch`` is not taken for a second origin: too much real code has one."""
+    """A star import below ``import torch`` is not taken for a second origin: too much real code has
+    one."""
     for name, head in {**STRANGERS, **STILL_TORCH}.items():
         fault.write(name, f"{head}        mask = {OLD}\n{END}")
     applied(fault, fault.run("fix", ".", "--apply"))
     for name, head in STRANGERS.items():
-        fault.holds("I4", (fault.folder / name).read_text() == f"{head}        mask = {OLD}\n{END}", name)
+        fault.holds(
+            "I4", (fault.folder / name).read_text() == f"{head}        mask = {OLD}\n{END}", name
+        )
     for name, head in STILL_TORCH.items():
-        fault.holds("I3", (fault.folder / name).read_text() == f"{head}        mask = {NEW}\n{END}", name)
+        fault.holds(
+            "I3", (fault.folder / name).read_text() == f"{head}        mask = {NEW}\n{END}", name
+        )
 
 
 BROKEN = {
@@ -289,8 +335,11 @@ BROKEN = {
 
 
 @pytest.mark.fault("E06")
-def test_e06_a_fix_that_breaks_the_file_is_taken_back_and_called_our_bug(fault: Fault, tmp_path: Path) -> None:
-    """Sound fixes of the same file are kept: only what breaks it is taken back (conventions B4: "apply the rest")."""
+def test_e06_a_fix_that_breaks_the_file_is_taken_back_and_called_our_bug(
+    fault: Fault, tmp_path: Path
+) -> None:
+    """Sound fixes of the same file are kept: only what breaks it is taken back (conventions B4:
+    "apply the rest")."""
     for name, text in BROKEN.items():
         os.utime(fault.write(name, text), ns=(1, 1))
     fault.write("mixed.py", "import torch\n\ntorch.outer(1)\ntorch.broken(1)\ntorch.inner(1)\n")
@@ -301,14 +350,20 @@ def test_e06_a_fix_that_breaks_the_file_is_taken_back_and_called_our_bug(fault: 
         fault.holds("I4", path.read_bytes() == text.encode(), path.read_bytes())
         fault.holds("I4", path.stat().st_mtime_ns == 1, f"{name} was touched")
     new = "import torch\n\ntorch.fine(1)\ntorch.broken(1)\ntorch.fine(1)\n"
-    fault.holds("I4", (fault.folder / "mixed.py").read_text() == new, (fault.folder / "mixed.py").read_text())
+    fault.holds(
+        "I4",
+        (fault.folder / "mixed.py").read_text() == new,
+        (fault.folder / "mixed.py").read_text(),
+    )
     for name, words in {**dict.fromkeys(BROKEN, ":3: "), "mixed.py": ":4: "}.items():
         (line, *_) = [*noted(done, name), ""]
         fault.holds("I3", f"{name}{words}" in line and "please report" in line, done.text)
 
 
 @pytest.mark.fault("E07")
-def test_e07_fixes_that_never_come_to_rest_are_stopped_and_taken_back(fault: Fault, tmp_path: Path) -> None:
+def test_e07_fixes_that_never_come_to_rest_are_stopped_and_taken_back(
+    fault: Fault, tmp_path: Path
+) -> None:
     texts = {
         "restless.py": "import torch\n\nx = torch.restless(1)\n",
         "beside.py": "import torch\n\ntorch.outer(1)\nx = torch.restless(1)\n",
@@ -321,10 +376,18 @@ def test_e07_fixes_that_never_come_to_rest_are_stopped_and_taken_back(fault: Fau
         path = fault.folder / name
         fault.holds("I4", path.read_text() == text, path.read_text())
         fault.holds("I4", path.stat().st_mtime_ns == 1, f"{name} was touched")
-        fault.holds("I3", any("do not come to rest; please report this" in line for line in noted(done, name)))
+        fault.holds(
+            "I3",
+            any("do not come to rest; please report this" in line for line in noted(done, name)),
+        )
 
 
-ODD_NAMES = (os.fsdecode(b"sub dir/\xff.py"), "sub dir/tab\t.py", "sub dir/line\nbreak.py", "sub dir/back\\slash.py")
+ODD_NAMES = (
+    os.fsdecode(b"sub dir/\xff.py"),
+    "sub dir/tab\t.py",
+    "sub dir/line\nbreak.py",
+    "sub dir/back\\slash.py",
+)
 
 
 def edges() -> dict[str, bytes]:
@@ -343,12 +406,16 @@ def edges() -> dict[str, bytes]:
         "gbk.py": b"# coding: gbk\nimport torch\ny = '\xc4\xe3'\n" + line + b"  # \xba\xc3\n",
         "form_feed.py": b"import torch\n\x0c\n" + line + b"\n\x0cclass A: pass\n",
         "separators.py": "import torch\ny = '\u2028\x85\x0b'\n".encode() + line + b"\n",
-        "emoji.py": "import torch\ny = '\U0001f525e\u0301'; ".encode() + line + b"  # \xf0\x9f\x94\xa5\n",
+        "emoji.py": "import torch\ny = '\U0001f525e\u0301'; ".encode()
+        + line
+        + b"  # \xf0\x9f\x94\xa5\n",
         "blank_end.py": b"import torch\n" + line + b"\n\n   \n\t\n",
         "far_apart.py": b"import torch\n" + line + b"\n" + b"y = 1\n" * 40 + line + b"\n",
         "tabs.py": b"import torch\nif torch:\n\t" + line + b"\n",
         "dashes.py": b"import torch\n" + line + b"\n-- 3\n++ 3\n",
-        "import.py": b"import torch\r\nfrom numpy import ones\r\n\r\ny = torch.tensor([ones(3), ones(3)])",
+        "import.py": (
+            b"import torch\r\nfrom numpy import ones\r\n\r\ny = torch.tensor([ones(3), ones(3)])"
+        ),
         "sub dir/with space.py": utf8,
         "sub dir/\u00e9\U0001f525.py": utf8,
         'sub dir/quote".py': utf8,
@@ -382,13 +449,20 @@ def snapshot(folder: Path) -> dict[str, tuple[int, int, int, int, bytes]]:
     found = {}
     for path in folder.rglob("*.py"):
         state = path.stat()
-        found[str(path)] = (state.st_mtime_ns, state.st_ctime_ns, state.st_ino, state.st_mode, path.read_bytes())
+        found[str(path)] = (
+            state.st_mtime_ns,
+            state.st_ctime_ns,
+            state.st_ino,
+            state.st_mode,
+            path.read_bytes(),
+        )
     return found
 
 
 @pytest.mark.fault("E09")
 def test_e09_the_patch_applied_by_git_equals_apply(fault: Fault) -> None:
-    """The patch goes to a file: some of its bytes are those of the sources, which a terminal would not take."""
+    """The patch goes to a file: some of its bytes are those of the sources, which a terminal would
+    not take."""
     before = edges()
     for name, data in before.items():
         fault.write(name, data)
@@ -396,12 +470,18 @@ def test_e09_the_patch_applied_by_git_equals_apply(fault: Fault) -> None:
     subprocess.run([*git, "init", "-q", "."], cwd=fault.folder, check=True)
     done = fault.run("fix", ".", "-o", "../fixes.patch")
     fault.holds("I3", done.code == 1, done.text)
-    streamed = subprocess.run([TORCHLINT, "fix", "."], cwd=fault.folder, capture_output=True, check=False)
+    streamed = subprocess.run(
+        [TORCHLINT, "fix", "."], cwd=fault.folder, capture_output=True, check=False
+    )
     patch = (fault.folder / "../fixes.patch").read_bytes()
     fault.holds("I3", streamed.stdout == patch, "the patch on standard output is the same")
     for name, data in before.items():
-        fault.holds("I4", (fault.folder / name).read_bytes() == data, f"{name}: a preview writes nothing")
-    apply = subprocess.run([*git, "apply", "../fixes.patch"], cwd=fault.folder, capture_output=True, check=False)
+        fault.holds(
+            "I4", (fault.folder / name).read_bytes() == data, f"{name}: a preview writes nothing"
+        )
+    apply = subprocess.run(
+        [*git, "apply", "../fixes.patch"], cwd=fault.folder, capture_output=True, check=False
+    )
     fault.holds("I4", apply.returncode == 0, apply.stderr)
     names = (*before, "good.py")
     patched = {name: (fault.folder / name).read_bytes() for name in names}
@@ -460,7 +540,8 @@ def strays(folder: Path) -> list[Path]:
 
 
 def hidden(path: Path) -> bool:
-    """Say whether a left-over file is one that no tool takes for source, and that torchlint knows for its own."""
+    """Say whether a left-over file is one that no tool takes for source, and that torchlint knows
+    for its own."""
     return path.name.startswith(".torchlint-") and path.name.endswith(".tmp")
 
 
@@ -468,22 +549,31 @@ def hidden(path: Path) -> bool:
 @pytest.mark.slow
 @POSIX
 def test_e10_killed_while_writing_each_file_is_old_or_new(fault: Fault) -> None:
-    """Most of the 500 kills hit the writer itself, which is all that a killed run could tear files with.
+    """Most of the 500 kills hit the writer itself, which is all that a killed run could tear files
+    with.
 
-    Files with several hard links are not among them: to keep the links they are written in place (F07), which
-    no order of system calls makes safe against kill -9; their former text is kept beside them meanwhile.
+    Files with several hard links are not among them: to keep the links they are written in place
+    (F07), which no order of system calls makes safe against kill -9; their former text is kept
+    beside them meanwhile.
     """
     program = [sys.executable, "-c", textwrap.dedent(KILLED), str(KILLS_OF_WRITES)]
-    done = subprocess.run(program, cwd=fault.folder, capture_output=True, check=True, timeout=PATIENCE)
+    done = subprocess.run(
+        program, cwd=fault.folder, capture_output=True, check=True, timeout=PATIENCE
+    )
     counts = json.loads(done.stdout)
     fault.holds("I4", counts["torn"] == [], counts)
-    fault.holds("I3", counts["mixed"] > KILLS_OF_WRITES / 10, f"the kills hit a run that was writing: {counts}")
+    fault.holds(
+        "I3",
+        counts["mixed"] > KILLS_OF_WRITES / 10,
+        f"the kills hit a run that was writing: {counts}",
+    )
     fault.holds("I4", all(map(hidden, strays(fault.folder))), strays(fault.folder))
     swept(fault)
 
 
 def swept(fault: Fault) -> None:
-    """Check that what killed runs left is passed over, and removed by a later run once it is old."""
+    """Check that what killed runs left is passed over, and removed by a later run once it is
+    old."""
     left = strays(fault.folder)
     for path in left:
         path.write_text("import torch\ntorch.ones(3).cuda()\n")
@@ -499,7 +589,8 @@ def swept(fault: Fault) -> None:
 @pytest.mark.slow
 @POSIX
 def test_e10_killed_runs_leave_each_file_old_or_new(fault: Fault) -> None:
-    """The rest of the 500: whole runs, half of them killed at any moment, half once the first file is written."""
+    """The rest of the 500: whole runs, half of them killed at any moment, half once the first file
+    is written."""
     chance = random.Random(10)
     old = "import torch\n" + "x = torch.ones(3).cuda()\n" * 5
     new = "import torch\n" + 'x = torch.ones(3, device="cuda")\n' * 5
@@ -528,7 +619,9 @@ def test_e10_killed_runs_leave_each_file_old_or_new(fault: Fault) -> None:
             time.sleep(chance.uniform(0, whole / 20))
         process.kill()
         process.wait()
-        with contextlib.suppress(ProcessLookupError):  # its workers, which end by themselves but later
+        with contextlib.suppress(
+            ProcessLookupError
+        ):  # its workers, which end by themselves but later
             os.killpg(process.pid, signal.SIGKILL)
         texts = [path.read_text() for path in paths]
         fault.holds("I4", {*texts} <= {old, new}, "a file is neither old nor new")
@@ -538,4 +631,6 @@ def test_e10_killed_runs_leave_each_file_old_or_new(fault: Fault) -> None:
     for path in paths:
         path.write_text(old)
     swept(fault)
-    fault.holds("I4", all(path.read_text() == new for path in paths), "the next run fixes what is left")
+    fault.holds(
+        "I4", all(path.read_text() == new for path in paths), "the next run fixes what is left"
+    )

@@ -1,4 +1,5 @@
-"""Faults H01 to H04: a tree that wants its code to be run, and `verify` on a program that behaves badly."""
+"""Faults H01 to H04: a tree that wants its code to be run, and `verify` on a program that behaves
+badly."""
 
 from __future__ import annotations
 
@@ -19,9 +20,12 @@ from tests.patience import PATIENCE
 from torchlint.verify.machine.sandbox import landlock_abi
 
 MODULES = (
-    "conftest.py setup.py sitecustomize.py usercustomize.py torchlint.py torchlint_inside.py click.py libcst.py "
-    "tomli.py pebble.py json.py signal.py ast.py importlib.py __init__.py __main__.py torch/__init__.py "
-    "torchlint/__init__.py torchlint/cli/__init__.py torchlint/rules/evil.py rules/evil.py torchlint_rules.py"
+    "conftest.py setup.py sitecustomize.py usercustomize.py torchlint.py torchlint_inside.py "
+    "click.py libcst.py "
+    "tomli.py pebble.py json.py signal.py ast.py importlib.py __init__.py __main__.py "
+    "torch/__init__.py "
+    "torchlint/__init__.py torchlint/cli/__init__.py torchlint/rules/evil.py rules/evil.py "
+    "torchlint_rules.py"
 ).split()
 """Names under which a program might import a file of the tree."""
 
@@ -31,15 +35,22 @@ MODULES = (
 def test_h01_nothing_is_imported_or_run(fault: Fault, launch: str) -> None:
     marker = fault.folder.parent / "marker"
     evil = f"open({str(marker)!r}, 'a').write(__file__ + '\\n')\n"
-    # With -m, Python itself looks in the current folder first, before a line of ours runs; the script does not.
-    modules = [name for name in MODULES if launch == "script" or not name.startswith(("torchlint", "importlib"))]
+    # With -m, Python itself looks in the current folder first, before a line of ours runs; the
+    # script does not.
+    modules = [
+        name
+        for name in MODULES
+        if launch == "script" or not name.startswith(("torchlint", "importlib"))
+    ]
     for name in modules:
         fault.write(name, evil + GOOD)
     fault.write("evil.pth", f"import os; {evil}")
     fault.write("torch.egg-info/entry_points.txt", "[torchlint.rules]\nevil = torchlint_rules\n")
     fault.write("evil-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: evil\nVersion: 1\n")
     fault.write("evil-1.dist-info/entry_points.txt", "[torchlint.rules]\nevil = torchlint_rules\n")
-    fault.write("pyproject.toml", "[project]\nname = 'x'\ndependencies = ['torch>=2.6']\n[tool.torchlint]\n")
+    fault.write(
+        "pyproject.toml", "[project]\nname = 'x'\ndependencies = ['torch>=2.6']\n[tool.torchlint]\n"
+    )
     command = (TORCHLINT,) if launch == "script" else (sys.executable, "-m", "torchlint")
     done = fault.run("check", "--output-format", "json", command=command)
     fault.holds("I3", not marker.exists(), lambda: marker.read_text())
@@ -49,7 +60,9 @@ def test_h01_nothing_is_imported_or_run(fault: Fault, launch: str) -> None:
     fault.holds("I3", found == expected, expected ^ found)
     done = fault.run("fix", "--apply", "--unsafe-fixes", command=command)
     fault.others_fixed()
-    done = fault.run("check", "-", "--stdin-filename", "torch/x.py", stdin=GOOD.encode(), command=command)
+    done = fault.run(
+        "check", "-", "--stdin-filename", "torch/x.py", stdin=GOOD.encode(), command=command
+    )
     fault.holds("I3", done.code == 1, done.text)
     for words in (("rules",), ("rule", "TL102"), ("--version",)):
         fault.holds("I3", fault.run(*words, command=command).code == 0, words)
@@ -81,7 +94,10 @@ def test_h02_git_is_not_run(fault: Fault) -> None:
     fault.write("ignored.py", GOOD)
     # A git that leaves a mark, too: what git is not run cannot run anything.
     (fault.write("bin/git", evil.read_bytes())).chmod(0o755)
-    env = {"PATH": f"{fault.folder / 'bin'}{os.pathsep}{os.environ['PATH']}", "GIT_EXTERNAL_DIFF": str(evil)}
+    env = {
+        "PATH": f"{fault.folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "GIT_EXTERNAL_DIFF": str(evil),
+    }
     done = fault.run("check", "--output-format", "json", env=env)
     fault.others(done)
     fault.holds("I3", not done.of("ignored.py"), done.text)
@@ -117,13 +133,22 @@ def test_h03_archives_bytecode_and_pickles(fault: Fault) -> None:
     fault.write("bomb.py.zip", b"PK\x03\x04" + b"\x00" * 100)
     fault.write("torch.egg", b"PK\x03\x04")
     fault.write("zipped.py", b"PK\x03\x04\x14\x00\xff" + b"\x00" * 100)
-    for name in ("cache.pkl", "results", "0.1.0/results.pickle", "results.json", "cache.db", "index"):
+    for name in (
+        "cache.pkl",
+        "results",
+        "0.1.0/results.pickle",
+        "results.json",
+        "cache.db",
+        "index",
+    ):
         fault.write(f".torchlint_cache/{name}", pickle.dumps(_Mark(marker)))
     for _ in range(2):
         done = fault.run("check", "--output-format", "json", command=(TORCHLINT,))
         fault.others(done)
         fault.holds(
-            "I3", {Path(entry["filename"]).name for entry in done.findings()} == {"good.py", "zipped.py"}, done.text
+            "I3",
+            {Path(entry["filename"]).name for entry in done.findings()} == {"good.py", "zipped.py"},
+            done.text,
         )
     fault.run("fix", "--apply")
     fault.others_fixed()
@@ -150,7 +175,7 @@ for _ in range(5):
             time.sleep(1)
 while True:
     pass
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.slow
@@ -158,10 +183,14 @@ while True:
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes")
 def test_h04_verify_of_a_program_that_loops_forks_listens_and_deletes(fault: Fault) -> None:
     case = uuid.uuid4().hex
-    fault.write("model.py", "import torch\n\n\ndef make(like):\n    return torch.zeros(2, 2).to(like.device)\n")
+    fault.write(
+        "model.py",
+        "import torch\n\n\ndef make(like):\n    return torch.zeros(2, 2).to(like.device)\n",
+    )
     fault.write("kept/data.txt", "mine")
     confined = landlock_abi() > 0
-    # Without Landlock only the copy keeps a program from the files, and an absolute path leads past that.
+    # Without Landlock only the copy keeps a program from the files, and an absolute path leads past
+    # that.
     parts = fault.folder.parts[1:] if confined else ("nowhere",)
     fault.write("train.py", PROGRAM.format(parts=parts))
     before = listing(fault.folder)
@@ -171,10 +200,14 @@ def test_h04_verify_of_a_program_that_loops_forks_listens_and_deletes(fault: Fau
         # Its code 3 says that the program failed, which no other command has.
         run = f'"{TORCHLINT}" verify . --timeout 4s -- train.py; test $? = 3 || exit 9'
         done = fault.run(control=False, env=env, bad=10, command=["bash", "-c", run])
-        fault.holds("I5", time.monotonic() - start < 0.9 * PATIENCE, "it took far longer than its timeout")
+        fault.holds(
+            "I5", time.monotonic() - start < 0.9 * PATIENCE, "it took far longer than its timeout"
+        )
         fault.holds("I1", until(lambda: not tagged(case), 30), "processes are left")
         fault.holds("I4", not list(Path(temp).iterdir()), "a copy is left")
-    fault.holds("I3", "train.py timed out after 4 s" in done.text and "listening" in done.text, done.text)
+    fault.holds(
+        "I3", "train.py timed out after 4 s" in done.text and "listening" in done.text, done.text
+    )
     fault.holds("I4", listing(fault.folder) == before, "files of the project changed")
 
 
@@ -182,7 +215,11 @@ def test_h04_verify_of_a_program_that_loops_forks_listens_and_deletes(fault: Fau
 def test_h04_help_says_what_is_run_and_what_is_not_blocked(fault: Fault) -> None:
     done = fault.run("verify", "--help")
     words = " ".join(done.out.decode().split())
-    for said in ("Your code is run in copies", "your files are never written", "network, which is not blocked"):
+    for said in (
+        "Your code is run in copies",
+        "your files are never written",
+        "network, which is not blocked",
+    ):
         fault.holds("I3", said in words, words)
 
 

@@ -17,8 +17,15 @@ ROW, COLUMN = 2, 14
 
 def notebook(*sources: Any, **more: Any) -> dict[str, Any]:
     """Return a notebook with a text cell, and code cells of these sources."""
-    code = {"cell_type": "code", "execution_count": 1, "metadata": {"tags": []}, "outputs": [{"text": ["é\u2028/"]}]}
-    cells: list[dict[str, Any]] = [{"cell_type": "markdown", "metadata": {}, "source": ["# Über\n", SLOW]}]
+    code = {
+        "cell_type": "code",
+        "execution_count": 1,
+        "metadata": {"tags": []},
+        "outputs": [{"text": ["é\u2028/"]}],
+    }
+    cells: list[dict[str, Any]] = [
+        {"cell_type": "markdown", "metadata": {}, "source": ["# Über\n", SLOW]}
+    ]
     cells += [{**code, "source": source} for source in sources]
     return {
         "cells": cells,
@@ -36,7 +43,8 @@ def dumped(*sources: Any, **more: Any) -> str:
 def places(done: Done, name: str) -> list[tuple[str, int | None, int, int]]:
     """Return code, cell, row and column of a file's findings."""
     return [
-        (entry["code"], entry["cell"], entry["location"]["row"], entry["location"]["column"]) for entry in done.of(name)
+        (entry["code"], entry["cell"], entry["location"]["row"], entry["location"]["column"])
+        for entry in done.of(name)
     ]
 
 
@@ -45,7 +53,9 @@ def test_n01_what_is_no_notebook_for_us(fault: Fault) -> None:
     unreadable = {
         "empty.ipynb": b"",
         "cut.ipynb": dumped("import torch", LOOP)[:-40].encode(),
-        "comma.ipynb": dumped("import torch", LOOP).replace('"metadata": {},', '"metadata": {},,', 1).encode(),
+        "comma.ipynb": dumped("import torch", LOOP)
+        .replace('"metadata": {},', '"metadata": {},,', 1)
+        .encode(),
         "list.ipynb": b"[]",
         "word.ipynb": b"torch",
         "no_source.ipynb": dumped(LOOP).replace('"source": "for', '"text": "for').encode(),
@@ -56,7 +66,9 @@ def test_n01_what_is_no_notebook_for_us(fault: Fault) -> None:
         .replace('"outputs"', '"source": "x", "outputs"')
         .encode(),
         "surrogate.ipynb": json.dumps(notebook("import torch\ns = '\ud800'")).encode(),
-        "deep.ipynb": (dumped(LOOP)[:-2] + ', "x": ' + "[" * 100_000 + "]" * 100_000 + "}").encode(),
+        "deep.ipynb": (
+            dumped(LOOP)[:-2] + ', "x": ' + "[" * 100_000 + "]" * 100_000 + "}"
+        ).encode(),
         "deep_cut.ipynb": b'{"cells": ' + b"[" * 100_000,
         "latin.ipynb": dumped(LOOP).encode("latin-1", "replace"),
         "wide.ipynb": dumped(LOOP).encode("utf-16"),
@@ -69,12 +81,24 @@ def test_n01_what_is_no_notebook_for_us(fault: Fault) -> None:
         ),
         "five.ipynb": (notebook(LOOP, nbformat=5), "nbformat 5"),
         "number.ipynb": ({"cells": []}, "nbformat"),
-        "kernel.ipynb": (notebook(LOOP, metadata={"kernelspec": {"language": "R", "name": "ir"}}), "is written in R"),
-        "julia.ipynb": (notebook(LOOP, metadata={"language_info": {"name": "julia"}}), "is written in julia"),
-        "none.ipynb": ({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, "has no cells"),
+        "kernel.ipynb": (
+            notebook(LOOP, metadata={"kernelspec": {"language": "R", "name": "ir"}}),
+            "is written in R",
+        ),
+        "julia.ipynb": (
+            notebook(LOOP, metadata={"language_info": {"name": "julia"}}),
+            "is written in julia",
+        ),
+        "none.ipynb": (
+            {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5},
+            "has no cells",
+        ),
         "missing.ipynb": ({"metadata": {}, "nbformat": 4, "nbformat_minor": 5}, "has no cells"),
     }
-    files = {**unreadable, **{name: json.dumps(value).encode() for name, (value, _) in skipped.items()}}
+    files = {
+        **unreadable,
+        **{name: json.dumps(value).encode() for name, (value, _) in skipped.items()},
+    }
     for name, data in files.items():
         fault.write(name, data)
     fault.seconds = 20
@@ -100,15 +124,25 @@ def test_n01_odd_but_read(fault: Fault) -> None:
         "digits.ipynb": dumped("import torch", LOOP)[:-2] + ',\n "x": ' + "9" * 100_000 + "\n}",
         "bom.ipynb": "\ufeff" + dumped("import torch", LOOP),
         "other_half.ipynb": dumped("import torch", LOOP)[:-2] + ',\n "x": "\\ud800"\n}',
-        "nested.ipynb": dumped("import torch", LOOP)[:-2] + ',\n "x": ' + "[" * 300 + "]" * 300 + "\n}",
-        "twice_outside.ipynb": dumped("import torch", LOOP).replace('"tags": []', '"tags": [], "tags": 3'),
+        "nested.ipynb": dumped("import torch", LOOP)[:-2]
+        + ',\n "x": '
+        + "[" * 300
+        + "]" * 300
+        + "\n}",
+        "twice_outside.ipynb": dumped("import torch", LOOP).replace(
+            '"tags": []', '"tags": [], "tags": 3'
+        ),
         "empty_cells.ipynb": dumped("import torch", LOOP, "", [], [""], "\n"),
     }
     for name, text in odd.items():
         fault.write(name, text)
     done = checked(fault)
     for name in odd:
-        fault.holds("I3", places(done, name) == [(GOOD_CODE, 3, ROW, COLUMN)], f"{name}: {places(done, name)}")
+        fault.holds(
+            "I3",
+            places(done, name) == [(GOOD_CODE, 3, ROW, COLUMN)],
+            f"{name}: {places(done, name)}",
+        )
     done = applied(fault)
     fault.holds("I3", done.code == 0, done.text[-800:])
     for name, text in odd.items():
@@ -146,7 +180,10 @@ def test_n02_every_layout_keeps_its_bytes(fault: Fault) -> None:
             for end in ("", "\n"):
                 for newline in ("\n", "\r\n"):
                     for mark in (b"", codecs.BOM_UTF8):
-                        pair = [layed_out(form, options, slow, newline, end, mark) for slow in (SLOW, FAST)]
+                        pair = [
+                            layed_out(form, options, slow, newline, end, mark)
+                            for slow in (SLOW, FAST)
+                        ]
                         name = f"{layout}_{form}_{len(end)}_{len(newline)}_{len(mark)}.ipynb"
                         files[name] = (pair[0], pair[1])
     for name, (before, _) in files.items():
@@ -154,7 +191,11 @@ def test_n02_every_layout_keeps_its_bytes(fault: Fault) -> None:
     fault.seconds = 20
     done = checked(fault, bad=4)
     for name in files:
-        fault.holds("I3", places(done, name) == [(GOOD_CODE, 3, ROW, COLUMN)], f"{name}: {places(done, name)}")
+        fault.holds(
+            "I3",
+            places(done, name) == [(GOOD_CODE, 3, ROW, COLUMN)],
+            f"{name}: {places(done, name)}",
+        )
     done = applied(fault, bad=4)
     fault.holds("I3", done.code == 0, done.text[-800:])
     for name, (_, after) in files.items():
@@ -164,7 +205,9 @@ def test_n02_every_layout_keeps_its_bytes(fault: Fault) -> None:
         same(fault, name, after)
 
 
-def layed_out(form: str, options: dict[str, Any], call: str, newline: str, end: str, mark: bytes) -> bytes:
+def layed_out(
+    form: str, options: dict[str, Any], call: str, newline: str, end: str, mark: bytes
+) -> bytes:
     source = f"{LOOP.replace(SLOW, call)}  # größer"
     shaped: Any = {"string": source, "lines": source.splitlines(True), "whole": [source]}[form]
     text = json.dumps(notebook(["import torch\n", "\n"], shaped, "y = 1"), **options) + end
@@ -177,7 +220,11 @@ MAGICS = {
     "help": ("import torch\n?torch\ntorch.zeros??", f"loader?\n{LOOP}", 3),
     "time": ("import torch", f"%%time\n{LOOP}", 3),
     "form": ("import torch", f"#@title Form\n\n%%capture out\n%%time\n{LOOP}", 6),
-    "inside": ("import torch", f"{LOOP}\n    !nvidia-smi\n    %time y = 1\nif x:\n    !ls \\\n      -l", 2),
+    "inside": (
+        "import torch",
+        f"{LOOP}\n    !nvidia-smi\n    %time y = 1\nif x:\n    !ls \\\n      -l",
+        2,
+    ),
     "await": ("import torch\nawait f()\nasync with a:\n    pass", f"{LOOP}\nawait g()", 2),
     "semicolon": ("import torch;", f"{LOOP};\nplt.plot(x);", 2),
     "unclosed": ("import torch\n!echo '(\"", f"%echo (\n{LOOP}", 3),
@@ -232,7 +279,9 @@ def test_n03_a_fault_has_its_cell_and_row(fault: Fault) -> None:
     fault.holds("I3", done.code == 1, done.text[-800:])
     for name, (_, due) in bad.items():
         found = [
-            (entry["cell"], entry["location"]["row"]) for entry in done.of(name) if entry["code"] == "invalid-syntax"
+            (entry["cell"], entry["location"]["row"])
+            for entry in done.of(name)
+            if entry["code"] == "invalid-syntax"
         ]
         fault.holds("I3", found == due and len(done.of(name)) == len(due), f"{name}: {found}")
     applied(fault)

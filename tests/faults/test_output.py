@@ -1,4 +1,5 @@
-"""Faults O01 to O04 and N04: hostile text in reports, very many findings, output files, standard input."""
+"""Faults O01 to O04 and N04: hostile text in reports, very many findings, output files, standard
+input."""
 
 from __future__ import annotations
 
@@ -55,11 +56,15 @@ def test_o01_steering_characters(fault: Fault, form: str) -> None:
         fault.holds("I3", name in done.text, done.text)
     lines = done.out.decode().splitlines()
     if form in ("concise", "pylint"):
-        fault.holds("I3", len([line for line in lines if re.search(r"\.py:\d+:(\d+:)? ", line)]) == 5, lines)
+        fault.holds(
+            "I3", len([line for line in lines if re.search(r"\.py:\d+:(\d+:)? ", line)]) == 5, lines
+        )
     if form in ("azure", "json-lines"):
         fault.holds("I3", len(lines) == 5, lines)
     if form == "github":
-        fault.holds("I3", all(line.startswith(b"::") for line in done.out.split(b"\n") if line), done.out)
+        fault.holds(
+            "I3", all(line.startswith(b"::") for line in done.out.split(b"\n") if line), done.out
+        )
 
 
 @pytest.mark.fault("O01")
@@ -77,20 +82,28 @@ def test_o01_in_names_configuration_and_usage(fault: Fault) -> None:
         fault.write(f"build{STEERING}/a.py", "")
         done = fault.run(*arguments)
         fault.holds("I3", done.code in (0, 1, 2), done.text)
-    fault.write("torchlint.toml", f'"k{STEERING.encode("unicode_escape").decode()}" = 1\n'.replace("\\x", "\\u00"))
+    fault.write(
+        "torchlint.toml",
+        f'"k{STEERING.encode("unicode_escape").decode()}" = 1\n'.replace("\\x", "\\u00"),
+    )
     done = fault.run("check")
     fault.holds("I3", done.code == 2 and "torchlint.toml" in done.text, done.text)
 
 
 @pytest.mark.fault("O01")
 def test_o01_preview_on_a_terminal(fault: Fault) -> None:
-    """A patch for ``git apply`` holds the source's own bytes; one that is shown to eyes does not."""
+    """A patch for ``git apply`` holds the source's own bytes; one that is shown to eyes does
+    not."""
     path = fault.write("a.py", hostile_source(STEERING))
-    done = subprocess.run([TORCHLINT, "fix", "--color", "always", "a.py"], cwd=fault.folder, capture_output=True)
+    done = subprocess.run(
+        [TORCHLINT, "fix", "--color", "always", "a.py"], cwd=fault.folder, capture_output=True
+    )
     shown = re.sub(rb"\x1b\[[0-9;]*m", b"", done.stdout)
     fault.contained(Done(done.returncode, shown, done.stderr, 0))
     fault.holds("I3", b"\\x1b[2J" in shown, shown)
-    fault.holds("I4", path.read_text("utf-8") == hostile_source(STEERING), "the preview changed the file")
+    fault.holds(
+        "I4", path.read_text("utf-8") == hostile_source(STEERING), "the preview changed the file"
+    )
 
 
 HOSTILE = "]]><script>alert(1)</script>%0A::error file=x::y &amp; \" ' \\ %s {0} \u0000"
@@ -127,15 +140,19 @@ def test_o02_markup_and_commands(fault: Fault, form: str) -> None:
 
 
 def commands(fault: Fault, done: Done) -> set[str]:
-    """Return the files that logging commands name; each line is one, and no name or message made another."""
+    """Return the files that logging commands name; each line is one, and no name or message made
+    another."""
     lines = done.out.decode().split("\n")[:-1]
     fault.holds("I3", len(lines) == len(NAMES) + 2, lines)
     if lines[0].startswith("::"):
-        found = [re.match(r"::(?:error|warning|notice) file=([^,:]*),line=\d+,", line) for line in lines]
+        found = [
+            re.match(r"::(?:error|warning|notice) file=([^,:]*),line=\d+,", line) for line in lines
+        ]
         escapes = {"%3A": ":", "%2C": ",", "%25": "%"}
     else:
         found = [
-            re.match(r"##vso\[task\.logissue type=\w+;sourcepath=([^;\]]*);linenumber=\d+;", line) for line in lines
+            re.match(r"##vso\[task\.logissue type=\w+;sourcepath=([^;\]]*);linenumber=\d+;", line)
+            for line in lines
         ]
         escapes = {"%3B": ";", "%5D": "]", "%AZP25": "%"}
     names = set()
@@ -154,7 +171,11 @@ def listed(fault: Fault, done: Done) -> set[str]:
     whole = text.startswith("[")
     entries = json.loads(text) if whole else [json.loads(line) for line in text.splitlines()]
     if "check_name" in entries[0]:
-        fault.holds("I3", len({entry["fingerprint"] for entry in entries}) == len(entries), "fingerprints repeat")
+        fault.holds(
+            "I3",
+            len({entry["fingerprint"] for entry in entries}) == len(entries),
+            "fingerprints repeat",
+        )
         return {entry["location"]["path"] for entry in entries}
     return {os.path.basename(entry["filename"]) for entry in entries}
 
@@ -164,7 +185,10 @@ def diagnosed(fault: Fault, done: Done) -> set[str]:
 
 
 def parseable(fault: Fault, done: Done) -> set[str]:
-    found = [re.fullmatch(r"(.*?):\d+: \[[\w-]+\] .*", line) for line in done.out.decode().split("\n")[:-1]]
+    found = [
+        re.fullmatch(r"(.*?):\d+: \[[\w-]+\] .*", line)
+        for line in done.out.decode().split("\n")[:-1]
+    ]
     fault.holds("I3", all(found) and len(found) == len(NAMES) + 2, done.text)
     return {match[1].removeprefix("./") for match in found if match}
 
@@ -174,7 +198,11 @@ def xml(fault: Fault, done: Done) -> set[str]:
     root = fromstring(done.out.decode("ascii"))
     report = junitparser.JUnitXml.fromstring(done.out)
     cases = [case for suite in report for case in suite]
-    fault.holds("I3", len(cases) == report.failures == len(NAMES) + 2 == len(root.findall(".//failure")), done.text)
+    fault.holds(
+        "I3",
+        len(cases) == report.failures == len(NAMES) + 2 == len(root.findall(".//failure")),
+        done.text,
+    )
     return {str(case.classname) for case in cases}
 
 
@@ -203,7 +231,8 @@ def markup(fault: Fault, done: Done) -> set[str]:
 
 
 def sarif(fault: Fault, done: Done) -> set[str]:
-    """Check a SARIF report against the schema where that is at hand; return the files that its URIs lead to."""
+    """Check a SARIF report against the schema where that is at hand; return the files that its URIs
+    lead to."""
     log: dict[str, Any] = json.loads(done.out)
     path = schema_path()
     if path is not None:
@@ -212,9 +241,15 @@ def sarif(fault: Fault, done: Done) -> set[str]:
         errors = list(validator(json.loads(path.read_text("utf-8"))).iter_errors(log))
         fault.holds("I3", not errors, errors[:3])
     (run,) = log["runs"]
-    places = [result["locations"][0]["physicalLocation"]["artifactLocation"] for result in run["results"]]
+    places = [
+        result["locations"][0]["physicalLocation"]["artifactLocation"] for result in run["results"]
+    ]
     found = {os.fsdecode(unquote_to_bytes(place["uri"])) for place in places}
-    fault.holds("I3", all(re.fullmatch(r"[\w./~%!$&'()*+,;=:@-]+", place["uri"]) for place in places), places)
+    fault.holds(
+        "I3",
+        all(re.fullmatch(r"[\w./~%!$&'()*+,;=:@-]+", place["uri"]) for place in places),
+        places,
+    )
     return found
 
 
@@ -238,7 +273,16 @@ def many(count: int) -> RunReport:
         FileReport(
             f"file{file}.py",
             tuple(
-                Finding("TL102", "cpu-create-then-move", "words", Severity.WARNING, f"file{file}.py", *places, row, row)
+                Finding(
+                    "TL102",
+                    "cpu-create-then-move",
+                    "words",
+                    Severity.WARNING,
+                    f"file{file}.py",
+                    *places,
+                    row,
+                    row,
+                )
                 for row in range(1, 101)
             ),
         )
@@ -264,13 +308,18 @@ def test_o03_very_many_findings(fault: Fault) -> None:
     fault.holds("I3", FORMATS["junit"](report).count("<testcase") == 30_000, "junit lost some")
     identities = {issue["fingerprint"] for issue in json.loads(FORMATS["gitlab"](report))}
     fault.holds("I3", len(identities) == 30_000, "gitlab lost some")
-    fault.holds("I3", len(json.loads(FORMATS["rdjson"](report))["diagnostics"]) == 30_000, "rdjson lost some")
+    fault.holds(
+        "I3",
+        len(json.loads(FORMATS["rdjson"](report))["diagnostics"]) == 30_000,
+        "rdjson lost some",
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.fault("O03")
 def test_o03_many_in_one_file(fault: Fault) -> None:
-    """A file of 1,500 findings is analysed and fixed within its time: the work grows with their number."""
+    """A file of 1,500 findings is analysed and fixed within its time: the work grows with their
+    number."""
     fault.seconds = 60
     count = 1_500
     path = fault.write("many.py", GOOD + "        torch.ones(n).cuda()\n" * count)
@@ -293,7 +342,9 @@ def test_o03_a_hundred_thousand_for_real(fault: Fault) -> None:
     fault.holds("I3", done.code == 1, done.text[-2000:])
     (run,) = json.loads(done.out)["runs"]
     fault.holds("I3", len(run["results"]) == 25_000, len(run["results"]))
-    fault.holds("I3", b"75001 findings are left out" in done.out, "nothing is said of those left out")
+    fault.holds(
+        "I3", b"75001 findings are left out" in done.out, "nothing is said of those left out"
+    )
 
 
 @pytest.mark.fault("O04")
@@ -302,7 +353,16 @@ def test_o03_a_hundred_thousand_for_real(fault: Fault) -> None:
     [
         *(
             ("check", name)
-            for name in ("good.py", "sub/../good.py", "link.py", "hard.py", "sub", "none/x", "", "/proc/x")
+            for name in (
+                "good.py",
+                "sub/../good.py",
+                "link.py",
+                "hard.py",
+                "sub",
+                "none/x",
+                "",
+                "/proc/x",
+            )
         ),
         *(("fix", name) for name in ("link.py", "sub")),
     ],
@@ -314,24 +374,38 @@ def test_o04_output_file_that_cannot_be_meant(fault: Fault, form: str, name: str
     os.link(path, fault.folder / "hard.py")
     done = fault.run(form, "-o", name)
     fault.holds("I3", done.code == 2 and "--output-file" in done.text, done.text)
-    fault.holds("I4", path.read_text("utf-8") == GOOD and path.stat().st_nlink == 2, "the input was overwritten")
+    fault.holds(
+        "I4",
+        path.read_text("utf-8") == GOOD and path.stat().st_nlink == 2,
+        "the input was overwritten",
+    )
     fault.holds("I4", (fault.folder / "link.py").is_symlink(), "the link was replaced")
     fault.holds("I4", not list(fault.folder.rglob(".torchlint-*.tmp")), "a temporary file is left")
 
 
 @pytest.mark.fault("O04")
-@pytest.mark.parametrize("name", ["good.py", "sub/../good.py", "link.py", "hard.py", "sub", "none/x"])
+@pytest.mark.parametrize(
+    "name", ["good.py", "sub/../good.py", "link.py", "hard.py", "sub", "none/x"]
+)
 def test_o04_report_in_a_file_that_cannot_be_meant(fault: Fault, name: str) -> None:
     path = fault.write("good.py", GOOD)
     fault.write("sub/b.py", "")
     (fault.folder / "link.py").symlink_to("good.py")
     os.link(path, fault.folder / "hard.py")
-    done = fault.run("check", "--output-format", "junit:first.xml", "--output-format", f"sarif:{name}")
+    done = fault.run(
+        "check", "--output-format", "junit:first.xml", "--output-format", f"sarif:{name}"
+    )
     fault.holds("I3", done.code == 2 and f"--output-format sarif:{name}: " in done.text, done.text)
-    fault.holds("I4", path.read_text("utf-8") == GOOD and path.stat().st_nlink == 2, "the input was overwritten")
+    fault.holds(
+        "I4",
+        path.read_text("utf-8") == GOOD and path.stat().st_nlink == 2,
+        "the input was overwritten",
+    )
     fault.holds("I4", (fault.folder / "link.py").is_symlink(), "the link was replaced")
     left = [
-        found.name for found in fault.folder.iterdir() if found.name not in ("good.py", "link.py", "hard.py", "sub")
+        found.name
+        for found in fault.folder.iterdir()
+        if found.name not in ("good.py", "link.py", "hard.py", "sub")
     ]
     fault.holds("I4", set(left) <= {".torchlint_cache"}, left)
 
@@ -344,12 +418,17 @@ def test_o04_device_and_read_only_folder(fault: Fault) -> None:
         fault.holds("I3", done.code == 2 and "No space left on device" in done.text, done.text)
     out = fault.folder / "out"
     out.mkdir()
-    fault.holds("I3", fault.run("check", "-o", "out/report.txt").code == 1, "a report can be written")
+    fault.holds(
+        "I3", fault.run("check", "-o", "out/report.txt").code == 1, "a report can be written"
+    )
     before = (out / "report.txt").read_bytes()
     if os.geteuid() == 0:
         if shutil.which("unshare") is None:
             pytest.skip("root may write everywhere")
-        script = f'mount -t tmpfs -o ro tmpfs "{out}" || exit 99; exec "{TORCHLINT}" check -o out/new.txt'
+        script = (
+            f'mount -t tmpfs -o ro tmpfs "{out}" || exit 99; exec "{TORCHLINT}" check -o '
+            "out/new.txt"
+        )
         command = ["unshare", "-m", "bash", "-c", script]
     else:
         out.chmod(0o555)
@@ -367,17 +446,26 @@ def test_o04_device_and_read_only_folder(fault: Fault) -> None:
 def test_n04_empty_and_binary(fault: Fault) -> None:
     done = fault.run("check", "-", stdin=b"")
     fault.holds("I3", done.code == 0, done.text)
-    for data, words in ((b"\x7fELF\x00\xff\xfe", "not valid utf-8"), (b"\xff\xfe\x00", "byte order mark")):
+    for data, words in (
+        (b"\x7fELF\x00\xff\xfe", "not valid utf-8"),
+        (b"\xff\xfe\x00", "byte order mark"),
+    ):
         done = fault.run("check", "-", stdin=data)
         fault.holds("I3", done.code == 1 and words in done.text, done.text)
         done = fault.run("fix", "--apply", "-", stdin=data)
         fault.holds("I3", done.code == 1 and words in done.text, done.text)
-    for data, words in ((b"", "Expecting '{'"), (b"\x00", "Expecting '{'"), (b"{" * 100_000, "property name")):
+    for data, words in (
+        (b"", "Expecting '{'"),
+        (b"\x00", "Expecting '{'"),
+        (b"{" * 100_000, "property name"),
+    ):
         done = fault.run("check", "-", "--stdin-filename", "n.ipynb", stdin=data)
         fault.holds("I3", done.code == 1 and words in done.text, done.text)
     done = fault.run("check", "-", stdin=b"x = '\x00'\n")
     fault.holds("I3", done.code == 1 and "null byte" in done.text, done.text)
-    done = fault.run("check", "-", stdin=GOOD.encode(), command=["bash", "-c", f'exec "{TORCHLINT}" check - <&-'])
+    done = fault.run(
+        "check", "-", stdin=GOOD.encode(), command=["bash", "-c", f'exec "{TORCHLINT}" check - <&-']
+    )
     fault.holds("I3", done.code == 2 and "standard input is closed" in done.text, done.text)
 
 
@@ -392,7 +480,8 @@ def test_n04_endless(fault: Fault) -> None:
     done = fault.run(command=["bash", "-c", limited])
     fault.holds("I3", done.code == 0 and "is larger than 100000000 bytes" in done.text, done.text)
     piped = (
-        f'set -o pipefail; head -c 1000000000 /dev/zero | "{TORCHLINT}" check -; echo "code ${{PIPESTATUS[1]}}"; exit 0'
+        f'set -o pipefail; head -c 1000000000 /dev/zero | "{TORCHLINT}" check -; echo "code '
+        f'${{PIPESTATUS[1]}}"; exit 0'
     )
     done = fault.run(command=["bash", "-c", piped])
     fault.holds("I3", b"code 0" in done.out and b"is larger than" in done.out, done.text)

@@ -1,4 +1,5 @@
-"""Faults R01 to R09: workers that die, signals, closed streams, small limits, odd environments and clocks."""
+"""Faults R01 to R09: workers that die, signals, closed streams, small limits, odd environments and
+clocks."""
 
 from __future__ import annotations
 
@@ -22,21 +23,26 @@ from tests.faults.harness import GOOD, GOOD_FIXED, TORCHLINT, Done, Fault
 from tests.patience import PATIENCE
 from tests.small_plugin import install, rule_text
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes")
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes"
+)
 STUCK = f"import torch\nmatch x:\n    case {'(' * 13}a{',)' * 13}:\n        pass\n"
-"""The parser spends minutes of native code on this, and no signal handler of Python runs meanwhile."""
+"""The parser spends minutes of native code on this, and no signal handler of Python runs
+meanwhile."""
 MANY = GOOD + f"        torch.ones(n).cuda()  # {'x' * 200}\n" * 300
 """More findings than a pipe holds."""
 
 
 def slow(*values: object) -> ParameterSet:
-    """Return parameters of a case that is slow; the quick ones beside it show most of what it shows."""
+    """Return parameters of a case that is slow; the quick ones beside it show most of what it
+    shows."""
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
 @pytest.fixture
 def tag() -> Iterator[str]:
-    """Return a value for the variable TORCHLINT_CASE; whatever still carries it at the end is killed, and told of."""
+    """Return a value for the variable TORCHLINT_CASE; whatever still carries it at the end is
+    killed, and told of."""
     value = uuid.uuid4().hex
     yield value
     left = tagged(value)
@@ -76,8 +82,11 @@ def until(condition: Callable[[], object], seconds: float) -> bool:
     return True
 
 
-def started(fault: Fault, tag: str, *arguments: str, cpu: float = 2.5, large: bool = False) -> subprocess.Popen[bytes]:
-    """Start torchlint on `STUCK` in a session of its own; return when a worker has worked for `cpu` seconds."""
+def started(
+    fault: Fault, tag: str, *arguments: str, cpu: float = 2.5, large: bool = False
+) -> subprocess.Popen[bytes]:
+    """Start torchlint on `STUCK` in a session of its own; return when a worker has worked for `cpu`
+    seconds."""
     fault.write("good.py", GOOD)
     if large:
         fault.write("zz.py", LARGE)
@@ -109,7 +118,11 @@ def ended(process: subprocess.Popen[bytes], limit: float = PATIENCE) -> Done:
 
 def listing(folder: Path) -> dict[str, bytes]:
     """Return the files below a folder with their bytes; what a cache keeps is left out."""
-    files = (path for path in folder.rglob("*") if path.is_file() and ".torchlint_cache" not in path.parts)
+    files = (
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and ".torchlint_cache" not in path.parts
+    )
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
@@ -165,7 +178,11 @@ def test_r01_worker_dies_or_hangs(fault: Fault, tag: str, large: bool) -> None:
     done = fault.run("fix", "--apply", bad=5, env=env)
     fault.holds("I3", done.code == 2, done.text)
     fault.others_fixed()
-    fault.holds("I4", {**listing(fault.folder), "good.py": b""} == {**before, "good.py": b""}, "other files changed")
+    fault.holds(
+        "I4",
+        {**listing(fault.folder), "good.py": b""} == {**before, "good.py": b""},
+        "other files changed",
+    )
 
 
 @pytest.mark.fault("R01")
@@ -179,7 +196,9 @@ def test_r01_worker_is_killed_from_outside(fault: Fault, tag: str, number: int) 
     fault.others(done)
     entries = [(entry["code"], entry["message"]) for entry in done.of("stuck.py")]
     words = f"crashed ({signal.Signals(number).name})"
-    fault.holds("I3", entries == [("not-analysed", words)] and done.code == 2, f"{done.code} {entries}")
+    fault.holds(
+        "I3", entries == [("not-analysed", words)] and done.code == 2, f"{done.code} {entries}"
+    )
 
 
 @pytest.mark.fault("R02")
@@ -191,7 +210,12 @@ def test_r01_worker_is_killed_from_outside(fault: Fault, tag: str, number: int) 
         slow(("fix", "--apply"), True, True),
         (("check",), False, True),
     ],
-    ids=["check-group-one-worker", "apply-parent-one-worker", "apply-group-pool", "check-parent-pool"],
+    ids=[
+        "check-group-one-worker",
+        "apply-parent-one-worker",
+        "apply-group-pool",
+        "check-parent-pool",
+    ],
 )
 def test_r02_interrupt_in_native_code(
     fault: Fault,
@@ -209,7 +233,8 @@ def test_r02_interrupt_in_native_code(
     fault.contained(done)
     fault.holds("I3", done.code == 130, f"exit code {done.code}: {done.text}")
     fault.holds("I3", done.err.strip().endswith(b"torchlint: interrupted"), done.err)
-    # The target is 1 s, which the score prints; here it is held that nobody waited for the worker's 60 s of CPU time.
+    # The target is 1 s, which the score prints; here it is held that nobody waited for the worker's
+    # 60 s of CPU time.
     fault.holds("I5", done.seconds < 50, f"{done.seconds:.2f} s")
     fault.holds("I1", until(lambda: not tagged(tag), 30), "processes are left")
     fault.holds("I4", listing(fault.folder) == before, "files were changed")
@@ -217,7 +242,8 @@ def test_r02_interrupt_in_native_code(
 
 @pytest.mark.fault("R03")
 @pytest.mark.parametrize(
-    ("number", "large"), [(signal.SIGTERM, False), slow(signal.SIGTERM, True), slow(signal.SIGHUP, False)]
+    ("number", "large"),
+    [(signal.SIGTERM, False), slow(signal.SIGTERM, True), slow(signal.SIGHUP, False)],
 )
 def test_r03_terminated(fault: Fault, tag: str, number: int, large: bool) -> None:
     process = started(fault, tag, "fix", "--apply", "--timeout", "60", large=large)
@@ -238,13 +264,15 @@ def test_r03_parent_is_killed(fault: Fault, tag: str, large: bool) -> None:
     before = listing(fault.folder)
     process.kill()
     ended(process)
-    # Where the system does not end the worker with its parent, its limit does: 8 s of CPU time on a busy machine.
+    # Where the system does not end the worker with its parent, its limit does: 8 s of CPU time on a
+    # busy machine.
     fault.holds("I5", until(lambda: not tagged(tag), PATIENCE), "a worker outlives its parent")
     fault.holds("I4", listing(fault.folder) == before, "files were changed")
 
 
 def shell(fault: Fault, script: str, **env: str) -> Done:
-    """Run a bash script in which ``torchlint`` is a function for the installed command, and check I1."""
+    """Run a bash script in which ``torchlint`` is a function for the installed command, and check
+    I1."""
     fault.write("good.py", GOOD)
     start = time.monotonic()
     done = subprocess.run(
@@ -264,7 +292,12 @@ def shell(fault: Fault, script: str, **env: str) -> Done:
 @pytest.mark.fault("R04")
 @pytest.mark.parametrize(
     ("command", "code"),
-    [("check many.py", 1), ("check many.py --output-format json", 1), ("fix many.py", 1), ("rule --all", 0)],
+    [
+        ("check many.py", 1),
+        ("check many.py --output-format json", 1),
+        ("fix many.py", 1),
+        ("rule --all", 0),
+    ],
 )
 def test_r04_reader_goes_away(fault: Fault, command: str, code: int) -> None:
     fault.write("many.py", MANY)
@@ -282,7 +315,9 @@ def test_r04_closed_and_full(fault: Fault, command: str) -> None:
         if redirect == "<&-":
             fault.holds("I2", b"good.py" in done.out, done.text)
     done = shell(fault, f"torchlint {command} >/dev/full")
-    fault.holds("I3", done.code == 2 and b"No space left on device" in done.err, f"{done.code} {done.text}")
+    fault.holds(
+        "I3", done.code == 2 and b"No space left on device" in done.err, f"{done.code} {done.text}"
+    )
 
 
 @pytest.mark.slow
@@ -292,7 +327,10 @@ def test_r05_two_at_once(fault: Fault) -> None:
         paths = [fault.write(f"sub{number % 3}/a{number}.py", GOOD * 8) for number in range(24)]
         both = [
             subprocess.Popen(
-                [TORCHLINT, "fix", "--apply"], cwd=fault.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+                [TORCHLINT, "fix", "--apply"],
+                cwd=fault.folder,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
             )
             for _ in range(2)
         ]
@@ -301,7 +339,11 @@ def test_r05_two_at_once(fault: Fault) -> None:
             fault.contained(done)
             fault.holds("I3", done.code in (0, 1), f"round {round_}: {done.code} {done.text}")
         fixed = (GOOD * 8).replace("torch.ones(n).cuda()", GOOD_FIXED).encode()
-        fault.holds("I4", {path.read_bytes() for path in paths} == {fixed}, "a file is lost, mixed or not fixed")
+        fault.holds(
+            "I4",
+            {path.read_bytes() for path in paths} == {fixed},
+            "a file is lost, mixed or not fixed",
+        )
         fault.holds("I4", not list(fault.folder.rglob(".torchlint-*")), "temporary files are left")
 
 
@@ -311,7 +353,8 @@ NOBODY = 65534
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """Return a folder that every user may enter and write to, as pytest's own are the owner's alone."""
+    """Return a folder that every user may enter and write to, as pytest's own are the owner's
+    alone."""
     with tempfile.TemporaryDirectory(prefix="torchlint-fault-", dir="/tmp") as name:
         folder = Path(name)
         folder.chmod(0o777)
@@ -327,7 +370,12 @@ def open_folder() -> Iterator[Path]:
 def works_or_says_why(fault: Fault, done: Done) -> None:
     """Check that a run under a limit found what is there, or ended with 2 and a reason."""
     if done.code == 2:
-        reasons = ("no worker could be started", "no thread could be started", "torchlint: error: ", "out of memory")
+        reasons = (
+            "no worker could be started",
+            "no thread could be started",
+            "torchlint: error: ",
+            "out of memory",
+        )
         fault.holds("I3", any(reason in done.text for reason in reasons), done.text)
     else:
         fault.holds("I3", done.code == 1, done.text)
@@ -354,9 +402,13 @@ def test_r06_few_processes(fault: Fault, open_folder: Path, most: int) -> None:
     if any(owner_of(path) == NOBODY for path in Path("/proc").glob("[0-9]*")):
         pytest.skip("the user nobody has processes already")
     # Nobody, but able to read this Python wherever it lies.
-    reads = "--inh-caps=+dac_read_search,+dac_override --ambient-caps=+dac_read_search,+dac_override"
+    reads = (
+        "--inh-caps=+dac_read_search,+dac_override --ambient-caps=+dac_read_search,+dac_override"
+    )
     become = f"setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups {reads}"
-    if subprocess.run([*become.split(), TORCHLINT, "--version"], capture_output=True, check=False).returncode:
+    if subprocess.run(
+        [*become.split(), TORCHLINT, "--version"], capture_output=True, check=False
+    ).returncode:
         pytest.skip("another user cannot run this Python")
     limited = f'ulimit -u {most + 1}; exec "{TORCHLINT}" check --output-format concise'
     works_or_says_why(fault, shell(fault, f"cd \"{open_folder}\" && {become} bash -c '{limited}'"))
@@ -372,27 +424,43 @@ def owner_of(path: Path) -> int:
 
 @pytest.mark.slow
 @pytest.mark.fault("R06")
-@pytest.mark.parametrize("shm", ["umount -l /dev/shm && rmdir /dev/shm", "mount -o remount,ro /dev/shm"])
+@pytest.mark.parametrize(
+    "shm", ["umount -l /dev/shm && rmdir /dev/shm", "mount -o remount,ro /dev/shm"]
+)
 def test_r06_no_shared_memory(fault: Fault, shm: str) -> None:
-    script = f"mount -t tmpfs tmpfs /dev && mkdir /dev/shm && mount -t tmpfs tmpfs /dev/shm && {shm} || exit 99"
+    script = (
+        "mount -t tmpfs tmpfs /dev && mkdir /dev/shm && mount -t tmpfs tmpfs /dev/shm && "
+        f"{shm} || exit 99"
+    )
     script += "; mknod -m 666 /dev/null c 1 3; mknod -m 666 /dev/urandom c 1 9"
-    probe = subprocess.run(["unshare", "-m", "bash", "-c", script], capture_output=True, check=False)
+    probe = subprocess.run(
+        ["unshare", "-m", "bash", "-c", script], capture_output=True, check=False
+    )
     if probe.returncode:
         pytest.skip("needs a mount namespace")
-    done = shell(fault, f"unshare -m bash -c '{script}; exec \"{TORCHLINT}\" check --output-format concise'")
+    done = shell(
+        fault, f"unshare -m bash -c '{script}; exec \"{TORCHLINT}\" check --output-format concise'"
+    )
     works_or_says_why(fault, done)
 
 
 @pytest.mark.fault("R06")
 def test_r06_one_cpu(fault: Fault) -> None:
     cpu = min(os.sched_getaffinity(0))
-    done = shell(fault, f"taskset -c {cpu} true 2>/dev/null || exec true; exec taskset -c {cpu} '{TORCHLINT}' check")
+    done = shell(
+        fault,
+        (
+            f"taskset -c {cpu} true 2>/dev/null || exec true; exec taskset -c {cpu} '{TORCHLINT}' "
+            "check"
+        ),
+    )
     fault.others(done)
     fault.holds("I3", done.code == 1, done.text)
 
 
 ODD = GOOD.replace(
-    "        mask", '        s = "\U0001f642 \u65e5\u672c \u202e \x9b"  # \u00e9 \u20ac\n        mask'
+    "        mask",
+    '        s = "\U0001f642 \u65e5\u672c \u202e \x9b"  # \u00e9 \u20ac\n        mask',
 ).replace("n).cuda()", "n).cuda()  # \U0001f642 \u65e5\u672c")
 ENVIRONMENTS = {
     "c": {"LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
@@ -400,7 +468,13 @@ ENVIRONMENTS = {
     "ascii-strict": {"PYTHONIOENCODING": "ascii:strict", "LC_ALL": "C", "PYTHONUTF8": "0"},
     "cp1252": {"PYTHONIOENCODING": "cp1252", "TERM": "dumb", "COLUMNS": "20"},
     "dumb": {"TERM": "dumb", "COLUMNS": "20", "LINES": "2"},
-    "no-term": {"TERM": "", "COLUMNS": "0", "HOME": "", "LANG": "no_SUCH.codec", "LC_ALL": "no_SUCH.codec"},
+    "no-term": {
+        "TERM": "",
+        "COLUMNS": "0",
+        "HOME": "",
+        "LANG": "no_SUCH.codec",
+        "LC_ALL": "no_SUCH.codec",
+    },
 }
 
 
@@ -419,7 +493,11 @@ def test_r07_streams_that_hold_little(fault: Fault, name: str) -> None:
     done = fault.run("fix", "--apply", env=env)
     fault.others_fixed()
     fixed = ODD.replace("torch.ones(n).cuda()", GOOD_FIXED).encode()
-    fault.holds("I4", (fault.folder / "odd \u00e9\U0001f642.py").read_bytes() == fixed, "other bytes changed")
+    fault.holds(
+        "I4",
+        (fault.folder / "odd \u00e9\U0001f642.py").read_bytes() == fixed,
+        "other bytes changed",
+    )
 
 
 FAKES = ("libcst", "torch", "pebble", "numpy", "torchlint_inside")
@@ -430,7 +508,9 @@ FAKES = ("libcst", "torch", "pebble", "numpy", "torchlint_inside")
 def test_r08_odd_interpreter_settings(fault: Fault) -> None:
     marker = fault.folder / "marker"
     for name in FAKES:
-        fault.write(f"{name}.py", f"open({str(marker)!r}, 'a').write({name!r})\nraise SystemExit(9)\n")
+        fault.write(
+            f"{name}.py", f"open({str(marker)!r}, 'a').write({name!r})\nraise SystemExit(9)\n"
+        )
     for env in (
         {"PYTHONWARNINGS": "error"},
         {"PYTHONOPTIMIZE": "2"},
@@ -439,24 +519,44 @@ def test_r08_odd_interpreter_settings(fault: Fault) -> None:
         {"PYTHONPATH": f"{os.pathsep}x"},
         {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "7", "PYTHONDEVMODE": "1"},
     ):
-        for command in ((TORCHLINT,), (sys.executable, "-m", "torchlint"))[: 2 if "PYTHONPATH" in env else 1]:
+        for command in ((TORCHLINT,), (sys.executable, "-m", "torchlint"))[
+            : 2 if "PYTHONPATH" in env else 1
+        ]:
             done = fault.run("check", "--output-format", "concise", env=env, command=command)
             fault.others(done)
             fault.holds("I3", done.code == 1, f"{env}: {done.code} {done.text}")
             fault.holds("I1", not done.err, f"{env}: {done.err!r}")
-            fault.holds("I1", not marker.exists(), f"{env}: a module of the current folder was imported")
+            fault.holds(
+                "I1", not marker.exists(), f"{env}: a module of the current folder was imported"
+            )
     done = fault.run("rule", "TL102", env={"PYTHONOPTIMIZE": "2"}, control=False)
-    fault.holds("I3", done.code == 0 and b"cpu-create-then-move" in done.out and b"WHY" in done.out, done.text)
+    fault.holds(
+        "I3",
+        done.code == 0 and b"cpu-create-then-move" in done.out and b"WHY" in done.out,
+        done.text,
+    )
 
 
 @pytest.mark.fault("R09")
 def test_r09_clocks_that_lie(fault: Fault) -> None:
     clean = GOOD.replace("torch.ones(n).cuda()", GOOD_FIXED)
-    dirty = clean.replace(GOOD_FIXED, "torch.ones(n).cuda()") + "# " + "x" * (len(clean) - len(GOOD) - 3) + "\n"
+    dirty = (
+        clean.replace(GOOD_FIXED, "torch.ones(n).cuda()")
+        + "# "
+        + "x" * (len(clean) - len(GOOD) - 3)
+        + "\n"
+    )
     assert len(clean) == len(dirty)
     path = fault.write("a.py", clean)
     future = time.time() + 10**8
-    for text, when in ((clean, 0), (dirty, 0), (clean, 0), (dirty, future), (clean, future), (dirty, 1)):
+    for text, when in (
+        (clean, 0),
+        (dirty, 0),
+        (clean, 0),
+        (dirty, future),
+        (clean, future),
+        (dirty, 1),
+    ):
         path.write_text(text)
         os.utime(path, (when, when))
         # As if the clock had been ahead when the cache was written, and was set back since.

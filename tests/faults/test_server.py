@@ -1,4 +1,5 @@
-"""Faults N05, N06 and H01 for ``torchlint server``: clients that send too much, too late, nonsense, or nothing more."""
+"""Faults N05, N06 and H01 for ``torchlint server``: clients that send too much, too late, nonsense,
+or nothing more."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ from tests.patience import PATIENCE
 __all__ = ["tag"]
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes"),
+    pytest.mark.skipif(
+        not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes"
+    ),
 ]
 ALIVE = "textDocument/publishDiagnostics"
 
@@ -80,7 +83,11 @@ class Raw:
         """Send a request, and return the answer, with ``result`` or ``error``."""
         self.count += 1
         number = self.count
-        self.body(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode())
+        self.body(
+            json.dumps(
+                {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            ).encode()
+        )
         return self.until(lambda message: message.get("id") == number and "method" not in message)
 
     def until(self, wanted: Any) -> dict[str, Any]:
@@ -108,7 +115,10 @@ class Raw:
 
     def change(self, uri: str, version: Any, text: str) -> None:
         identifier = {"uri": uri, "version": version}
-        self.notify("textDocument/didChange", {"textDocument": identifier, "contentChanges": [{"text": text}]})
+        self.notify(
+            "textDocument/didChange",
+            {"textDocument": identifier, "contentChanges": [{"text": text}]},
+        )
 
     def shown(self, uri: str, version: int = 1) -> list[dict[str, Any]]:
         """Return the diagnostics of a version of a document."""
@@ -159,7 +169,11 @@ def test_n05_half_typed_code_that_hangs_the_parser(client: Raw, fault: Fault) ->
     fault.holds("I3", found["code"] == "invalid-syntax", found)
     client.change(uri, 3, STUCK)
     (found,) = client.shown(uri, 3)
-    fault.holds("I3", found["code"] == "not-analysed" and "took more than 5 s of CPU time" in found["message"], found)
+    fault.holds(
+        "I3",
+        found["code"] == "not-analysed" and "took more than 5 s of CPU time" in found["message"],
+        found,
+    )
     client.change(uri, 4, GOOD)
     fault.holds("I3", [each["code"] for each in client.shown(uri, 4)] == [GOOD_CODE])
 
@@ -171,7 +185,9 @@ def test_n05_work_on_an_old_version_is_cancelled(client: Raw, fault: Fault, tag:
     fault.holds("I5", until(lambda: len(tagged(tag)) > 1, PATIENCE), "no worker")
     client.change(uri, 2, GOOD)
     found = client.until(lambda message: message.get("method") == ALIVE)
-    fault.holds("I3", found["params"]["version"] == 2 and len(found["params"]["diagnostics"]) == 1, found)
+    fault.holds(
+        "I3", found["params"]["version"] == 2 and len(found["params"]["diagnostics"]) == 1, found
+    )
 
 
 @pytest.mark.fault("N05")
@@ -193,7 +209,9 @@ def test_n05_a_thousand_edits_at_once(client: Raw, fault: Fault) -> None:
         place = {"line": row, "character": column}
         change = {"range": {"start": place, "end": place}, "text": letter}
         identifier = {"uri": uri, "version": at + 2}
-        client.notify("textDocument/didChange", {"textDocument": identifier, "contentChanges": [change]})
+        client.notify(
+            "textDocument/didChange", {"textDocument": identifier, "contentChanges": [change]}
+        )
     for version in range(len(GOOD) + 2, 1002):
         client.change(uri, version, GOOD)
     fault.holds("I3", [each["code"] for each in client.shown(uri, 1001)] == [GOOD_CODE])
@@ -210,7 +228,14 @@ def test_n05_names_and_versions(client: Raw, fault: Fault) -> None:
         fault.holds("I3", len(client.shown(uri, version)) == 1, version)
     for version in (None, "x", 1.5, 2**40, []):
         client.change(uri, version, GOOD)
-    for other in ("untitled:Untitled-1", "vscode-notebook-cell:/a.ipynb#W1", "foo:bar", "", "file:///%00", "http://["):
+    for other in (
+        "untitled:Untitled-1",
+        "vscode-notebook-cell:/a.ipynb#W1",
+        "foo:bar",
+        "",
+        "file:///%00",
+        "http://[",
+    ):
         item = {"uri": other, "languageId": "python", "version": 1, "text": GOOD}
         client.notify("textDocument/didOpen", {"textDocument": item})
         found = client.shown(other)
@@ -221,7 +246,10 @@ def test_n05_names_and_versions(client: Raw, fault: Fault) -> None:
 @pytest.mark.fault("N05")
 def test_n05_messages_out_of_order(client: Raw, fault: Fault) -> None:
     uri = (fault.folder / "never.py").as_uri()
-    refused = client.ask("textDocument/hover", {"textDocument": {"uri": uri}, "position": {"line": 0, "character": 0}})
+    refused = client.ask(
+        "textDocument/hover",
+        {"textDocument": {"uri": uri}, "position": {"line": 0, "character": 0}},
+    )
     fault.holds("I3", refused["error"]["code"] == -32002, refused)
     client.open("early.py", GOOD)
     client.hello()
@@ -250,7 +278,9 @@ def _everywhere(uri: str) -> dict[str, Any]:
 
 @pytest.mark.fault("N06")
 @pytest.mark.parametrize("said", [True, False])
-def test_n06_the_end_as_it_should_be_and_not(client: Raw, fault: Fault, tag: str, said: bool) -> None:
+def test_n06_the_end_as_it_should_be_and_not(
+    client: Raw, fault: Fault, tag: str, said: bool
+) -> None:
     client.hello()
     client.alive()
     if said:
@@ -319,10 +349,22 @@ def test_n06_frames_that_are_none(client: Raw, fault: Fault) -> None:
     client.hello()
     client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n\xff\xfe\x00\r\n")
     client.send(b"Content-Length: x\r\n\r\nContent-Length: -5\r\n\r\n")
-    for body in (b"", b"{", b"[]", b"null", b"3", b"[" * 100_000, b'{"jsonrpc": "1.0"}', b"\xff", b'"\\ud800"'):
+    for body in (
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"3",
+        b"[" * 100_000,
+        b'{"jsonrpc": "1.0"}',
+        b"\xff",
+        b'"\\ud800"',
+    ):
         client.body(body)
     client.body(json.dumps({"jsonrpc": "2.0", "method": 3}).encode())
-    client.body(json.dumps({"jsonrpc": "2.0", "method": "textDocument/didOpen", "params": 3}).encode())
+    client.body(
+        json.dumps({"jsonrpc": "2.0", "method": "textDocument/didOpen", "params": 3}).encode()
+    )
     client.body(json.dumps({"jsonrpc": "2.0", "id": 99, "result": None}).encode())
     client.body(json.dumps({"jsonrpc": "2.0", "id": {}, "error": 3}).encode())
     answer = client.ask("textDocument/hover", {"textDocument": 3})
@@ -334,18 +376,38 @@ def test_n06_frames_that_are_none(client: Raw, fault: Fault) -> None:
 def test_n06_names_of_messages_that_are_none(client: Raw, fault: Fault) -> None:
     client.hello()
     for name in ({}, [], {"x": 1}, [1], 1.5, None, "none", 10**30):
-        client.body(json.dumps({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": name}}).encode())
+        client.body(
+            json.dumps(
+                {"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": name}}
+            ).encode()
+        )
         if not isinstance(name, str | int | None):
-            client.body(json.dumps({"jsonrpc": "2.0", "id": name, "method": "textDocument/hover"}).encode())
+            client.body(
+                json.dumps({"jsonrpc": "2.0", "id": name, "method": "textDocument/hover"}).encode()
+            )
             client.body(json.dumps({"jsonrpc": "2.0", "id": name, "result": None}).encode())
     for params in (None, [], 3, {}):
-        client.body(json.dumps({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": params}).encode())
+        client.body(
+            json.dumps({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": params}).encode()
+        )
     seen: list[dict[str, Any]] = []
-    client.body(json.dumps({"jsonrpc": "2.0", "id": "last", "method": "textDocument/hover"}).encode())
+    client.body(
+        json.dumps({"jsonrpc": "2.0", "id": "last", "method": "textDocument/hover"}).encode()
+    )
     client.until(lambda message: seen.append(message) or message.get("id") == "last")
-    logged = [each["params"]["message"] for each in seen if each.get("method") == "window/logMessage"]
-    fault.holds("I3", sum("an id is neither a string nor a whole number" in words for words in logged) == 15, logged)
-    fault.holds("I3", not any("internal error" in words or "unhashable" in words for words in logged), logged)
+    logged = [
+        each["params"]["message"] for each in seen if each.get("method") == "window/logMessage"
+    ]
+    fault.holds(
+        "I3",
+        sum("an id is neither a string nor a whole number" in words for words in logged) == 15,
+        logged,
+    )
+    fault.holds(
+        "I3",
+        not any("internal error" in words or "unhashable" in words for words in logged),
+        logged,
+    )
     client.alive()
     client.ask("shutdown")
     client.notify("exit")
@@ -386,7 +448,14 @@ def test_n06_a_worker_that_dies_idle_costs_nothing(client: Raw, fault: Fault, ta
 def test_h01_the_server_imports_and_runs_nothing_of_the_tree(fault: Fault, tag: str) -> None:
     marker = fault.folder.parent / "marker"
     evil = f"open({str(marker)!r}, 'a').write(__file__ + '\\n')\n"
-    for name in (*MODULES, "pygls/__init__.py", "lsprotocol/__init__.py", "cattrs.py", "attrs.py", "asyncio.py"):
+    for name in (
+        *MODULES,
+        "pygls/__init__.py",
+        "lsprotocol/__init__.py",
+        "cattrs.py",
+        "attrs.py",
+        "asyncio.py",
+    ):
         fault.write(name, evil + GOOD)
     fault.write("pyproject.toml", "[tool.torchlint]\n")
     client = Raw(fault, tag)
@@ -395,7 +464,11 @@ def test_h01_the_server_imports_and_runs_nothing_of_the_tree(fault: Fault, tag: 
     fault.holds("I3", [each["code"] for each in shown] == [GOOD_CODE], shown)
     client.alive()
     homes = {os.readlink(f"/proc/{process}/cwd") for process in tagged(tag)}
-    fault.holds("I3", str(fault.folder) not in homes and len(homes) == 1, f"there a new interpreter looks: {homes}")
+    fault.holds(
+        "I3",
+        str(fault.folder) not in homes and len(homes) == 1,
+        f"there a new interpreter looks: {homes}",
+    )
     client.notify("exit")
     client.left()
     client.end()

@@ -1,4 +1,5 @@
-"""The faults of a file's structure, P01 to P10: what is nested or chained absurdly costs only its own file."""
+"""The faults of a file's structure, P01 to P10: what is nested or chained absurdly costs only its
+own file."""
 
 from __future__ import annotations
 
@@ -48,18 +49,27 @@ def test_p01_nested_brackets(fault: Fault) -> None:
 
 @pytest.mark.fault("P01")
 def test_p01_nested_brackets_beside_a_formatted_string(fault: Fault) -> None:
-    """Such a file is left to a worker, as since Python 3.12 the quotes of an f-string may come again inside it."""
+    """Such a file is left to a worker, as since Python 3.12 the quotes of an f-string may come
+    again inside it."""
     text = f"{CODE}s = f'{{1}}'\n"
     files = {
-        f"formatted{count}.py": (text + nested(count, BRACKETS["round"])).encode() for count in (201, 2_000, 100_000)
+        f"formatted{count}.py": (text + nested(count, BRACKETS["round"])).encode()
+        for count in (201, 2_000, 100_000)
     }
-    refused(fault, files, dict.fromkeys(files, ("invalid-syntax", ROW + 1, "too many nested parentheses")))
+    refused(
+        fault,
+        files,
+        dict.fromkeys(files, ("invalid-syntax", ROW + 1, "too many nested parentheses")),
+    )
 
 
 @pytest.mark.fault("P01")
 def test_p01_as_many_brackets_as_python_allows(fault: Fault) -> None:
-    """Where Python's own parser gives up below its limit for brackets, the file is one that was not analysed."""
-    linted_or_late(fault, {f"{name}.py": CODE + nested(180, pair) for name, pair in BRACKETS.items()})
+    """Where Python's own parser gives up below its limit for brackets, the file is one that was not
+    analysed."""
+    linted_or_late(
+        fault, {f"{name}.py": CODE + nested(180, pair) for name, pair in BRACKETS.items()}
+    )
 
 
 @pytest.mark.fault("P02")
@@ -68,7 +78,10 @@ def test_p02_brackets_that_stay_open(fault: Fault) -> None:
     files = {f"{name}.py": (CODE + shape * 1_500).encode() for name, shape in shapes.items()}
     files["few.py"] = (CODE + "([{" * 60).encode()
     rows = {"lines.py": ROW + 200}
-    due = {name: ("invalid-syntax", rows.get(name, ROW), "too many nested parentheses") for name in files}
+    due = {
+        name: ("invalid-syntax", rows.get(name, ROW), "too many nested parentheses")
+        for name in files
+    }
     due["few.py"] = ("invalid-syntax", ROW, "was never closed")
     refused(fault, files, due)
 
@@ -124,16 +137,21 @@ def test_p04_chains_of_3000(fault: Fault) -> None:
 @pytest.mark.slow
 @pytest.mark.fault("P04")
 def test_p04_subscripts_of_3000(fault: Fault) -> None:
-    """libcst needs the cube of the length for subscripts, 40 s for these: such a file may not be analysed."""
+    """libcst needs the cube of the length for subscripts, 40 s for these: such a file may not be
+    analysed."""
     fault.seconds = 3
-    linted_or_late(fault, {name: text for name, text in chains(3_000).items() if name.startswith("subscript")})
+    linted_or_late(
+        fault, {name: text for name, text in chains(3_000).items() if name.startswith("subscript")}
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.fault("P05")
 def test_p05_endless_sums(fault: Fault) -> None:
     fault.seconds = 3
-    files = {f"sum{count}.py": f"{CODE}y = {' + '.join(['a'] * count)}\n" for count in (5_000, 20_000)}
+    files = {
+        f"sum{count}.py": f"{CODE}y = {' + '.join(['a'] * count)}\n" for count in (5_000, 20_000)
+    }
     linted_or_late(fault, files)
 
 
@@ -145,7 +163,9 @@ def test_p06_small_files_on_which_the_parser_hangs(fault: Fault) -> None:
         "dicts.py": "{1: " * 12 + "a" + "}" * 12,
         "lists.py": "[" * 23 + "a" + "]" * 23,
     }
-    files = {name: f"{CODE}match x:\n    case {pattern}: pass\n" for name, pattern in patterns.items()}
+    files = {
+        name: f"{CODE}match x:\n    case {pattern}: pass\n" for name, pattern in patterns.items()
+    }
     for name, text in files.items():
         ast.parse(text)
         fault.write(name, text)
@@ -155,7 +175,9 @@ def test_p06_small_files_on_which_the_parser_hangs(fault: Fault) -> None:
     for name in files:
         (entry,) = done.of(name)
         fault.holds(
-            "I3", (entry["code"], entry["message"]) == ("not-analysed", "took more than 3 s of CPU time"), entry
+            "I3",
+            (entry["code"], entry["message"]) == ("not-analysed", "took more than 3 s of CPU time"),
+            entry,
         )
     fault.holds("I5", done.cpu <= len(files) * (fault.seconds + 1) + 15, f"{done.cpu} s")
     done = fault.run("fix", "--apply", "tuples.py", "good.py")
@@ -170,7 +192,11 @@ def test_p06_what_python_refuses_first(fault: Fault) -> None:
         "del.py": f"{CODE}del {'(' * 26}1 1{')' * 26}\n".encode(),
         "open.py": f"{CODE}match x:\n case {'[' * 20}\n".encode(),
     }
-    refused(fault, files, {"del.py": ("invalid-syntax", ROW, ""), "open.py": ("invalid-syntax", ROW + 1, "")})
+    refused(
+        fault,
+        files,
+        {"del.py": ("invalid-syntax", ROW, ""), "open.py": ("invalid-syntax", ROW + 1, "")},
+    )
 
 
 def indents(count: int) -> str:
@@ -202,7 +228,8 @@ def test_p07_deeper_than_python_goes(fault: Fault) -> None:
 
 @pytest.mark.fault("P07")
 def test_p07_formatted_strings(fault: Fault) -> None:
-    """How deep these may be nested depends on the Python; they are linted, or refused as that Python refuses them."""
+    """How deep these may be nested depends on the Python; they are linted, or refused as that
+    Python refuses them."""
     files = {
         "same.py": CODE + "s = " + 'f"{' * 100 + "1" + '}"' * 100 + "\n",
         "format.py": CODE + "s = f'" + "{a:" * 5 + "}" * 5 + "'\n",
@@ -223,7 +250,9 @@ def test_p08_a_million_lines(fault: Fault) -> None:
     path = fault.write("blank.py", "\n" * 1_000_000 + CODE)
     done = checked(fault)
     (entry,) = done.of("blank.py")
-    fault.holds("I3", entry["code"] == "not-analysed" and "--max-file-size" in entry["message"], entry)
+    fault.holds(
+        "I3", entry["code"] == "not-analysed" and "--max-file-size" in entry["message"], entry
+    )
     path.unlink()
     linted_or_late(fault, {"comments.py": "#a\n" * 200_000 + CODE})
 
@@ -251,7 +280,9 @@ def test_p09_big_tables_and_lines(fault: Fault) -> None:
     fault.holds("I3", done.code == 1, done.text[-800:])
     for name in files:
         (entry,) = done.of(name)
-        fault.holds("I3", entry["code"] == "not-analysed" and "--max-file-size" in entry["message"], entry)
+        fault.holds(
+            "I3", entry["code"] == "not-analysed" and "--max-file-size" in entry["message"], entry
+        )
         (fault.folder / name).unlink()
     linted_or_late(fault, {"statements.py": CODE + "a;" * 100_000 + "\n"})
 

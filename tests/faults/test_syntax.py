@@ -8,13 +8,22 @@ import sys
 import pytest
 
 from tests.faults.harness import Fault
-from tests.faults.slow_code import CODE, applied, checked, linted, linted_and_fixed, refused, unchanged
+from tests.faults.slow_code import (
+    CODE,
+    applied,
+    checked,
+    linted,
+    linted_and_fixed,
+    refused,
+    unchanged,
+)
 
 ROWS = CODE.count("\n")
 
 
 def broken(fault: Fault, tails: dict[str, str], line: int | None = None) -> None:
-    """Hold that ordinary code with these last lines is refused with this Python's own message and line.
+    """Hold that ordinary code with these last lines is refused with this Python's own message and
+    line.
 
     Where `line` is given, the fault is in that line of the tail, whatever this Python says.
     """
@@ -48,7 +57,10 @@ def test_x01_python_2(fault: Fault) -> None:
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="this Python reads it as two classes")
 def test_x01_python_2_except(fault: Fault) -> None:
     handlers = ("OSError, e", "(OSError, ValueError), error", "socket.error , _e ", "A,e")
-    tails = {f"except{k}.py": f"try: pass\nexcept {handler}: pass\n" for k, handler in enumerate(handlers)}
+    tails = {
+        f"except{k}.py": f"try: pass\nexcept {handler}: pass\n"
+        for k, handler in enumerate(handlers)
+    }
     broken(fault, tails, line=2)
 
 
@@ -120,8 +132,11 @@ def test_x03_syntax_of_newer_pythons(fault: Fault) -> None:
 
 @pytest.mark.fault("X04")
 def test_x04_syntax_newer_than_the_project_supports(fault: Fault) -> None:
-    """There is no option for the oldest Python of a project: all syntax is read, whatever the project declares."""
-    fault.write("pyproject.toml", '[project]\nname = "x"\nversion = "1"\nrequires-python = ">=3.6"\n')
+    """There is no option for the oldest Python of a project: all syntax is read, whatever the
+    project declares."""
+    fault.write(
+        "pyproject.toml", '[project]\nname = "x"\nversion = "1"\nrequires-python = ">=3.6"\n'
+    )
     code = {
         "match.py": "match x:\n    case [1, *_]: pass\n",
         "walrus.py": "if (y := 1): pass\n",
@@ -164,8 +179,8 @@ def test_x05_valid_python_that_the_parser_refuses(fault: Fault) -> None:
 def test_x06_what_only_the_compiler_refuses(fault: Fault) -> None:
     """CPython's parser takes these, so that fixes can be checked with it.
 
-    What its parser refuses and libcst takes is either newer (X03) or valid in no Python (``b'é'``): then it is a
-    syntax error and nothing is fixed, see X02.
+    What its parser refuses and libcst takes is either newer (X03) or valid in no Python (``b'é'``):
+    then it is a syntax error and nothing is fixed, see X02.
     """
     code = {
         "return.py": "return 1\n",
@@ -207,13 +222,22 @@ def train(model: Model, loader: torch.utils.data.DataLoader[Tensor], epochs: int
 def item(x: Tensor) -> float: ...
 loader: torch.utils.data.DataLoader[Tensor] = ...
 default = torch.zeros(3)
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.fault("X08")
 def test_x08_stubs(fault: Fault) -> None:
     """No rule finds anything in what stubs hold: they have no loops, and no bodies."""
-    stubs = {"model.pyi": STUB, "model.py": STUB, "empty.pyi": "", "crlf.pyi": STUB.replace("\n", "\r\n")}
+    stubs = {
+        "model.pyi": STUB,
+        "model.py": STUB,
+        "empty.pyi": "",
+        "crlf.pyi": STUB.replace("\n", "\r\n"),
+    }
     linted(fault, stubs, "--extend-select", "ALL")
-    refused(fault, {"bad.pyi": b"import torch\ndef f(x: -> int: ...\n"}, {"bad.pyi": ("invalid-syntax", 2, "")})
+    refused(
+        fault,
+        {"bad.pyi": b"import torch\ndef f(x: -> int: ...\n"},
+        {"bad.pyi": ("invalid-syntax", 2, "")},
+    )
     unchanged(fault, {name: text.encode() for name, text in stubs.items()})

@@ -143,11 +143,18 @@ def test_t04_declared_encodings(fault: Fault) -> None:
 
 
 @pytest.mark.fault("T05")
-def test_t05_fix_that_the_encoding_cannot_hold(fault: Fault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_t05_fix_that_the_encoding_cannot_hold(
+    fault: Fault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No rule of ours brings letters into a file, so a plugin does."""
-    monkeypatch.setitem(plugin.RULES, "letters", ("FT110", "cst.parse_expression('torch.fine(\"😀\")')"))
+    monkeypatch.setitem(
+        plugin.RULES, "letters", ("FT110", "cst.parse_expression('torch.fine(\"😀\")')")
+    )
     env = plugin.install(tmp_path / "plugin")
-    kept = {f"{codec}.py": f"# coding: {codec}\n{CODE}torch.letters()\n" for codec in ("latin-1", "cp1252", "gbk")}
+    kept = {
+        f"{codec}.py": f"# coding: {codec}\n{CODE}torch.letters()\n"
+        for codec in ("latin-1", "cp1252", "gbk")
+    }
     for name, text in kept.items():
         fault.write(name, text)
     fault.write("utf8.py", "import torch\ntorch.letters()\n")
@@ -246,7 +253,9 @@ def test_t09_null_bytes(fault: Fault) -> None:
         "cr.py": text.replace(b"\n", b"\r") + b"\0",
     }
     lines = dict.fromkeys(files, 8) | {"first.py": 1}
-    refused(fault, files, {name: ("invalid-syntax", line, "null bytes") for name, line in lines.items()})
+    refused(
+        fault, files, {name: ("invalid-syntax", line, "null bytes") for name, line in lines.items()}
+    )
 
 
 @pytest.mark.fault("T10")
@@ -325,9 +334,13 @@ def test_t13_columns_are_code_points(fault: Fault) -> None:
         "\u200b\ufeff\u00ad",
         "ﬁ ｗ",
     )
-    files = {f"string_{k}.py": CODE.replace("mask =", f"s = '{word}'; mask =") for k, word in enumerate(words)}
+    files = {
+        f"string_{k}.py": CODE.replace("mask =", f"s = '{word}'; mask =")
+        for k, word in enumerate(words)
+    }
     files |= {
-        f"comment_{k}.py": CODE.replace("\n        mask", f"  # {word}\n        mask") for k, word in enumerate(words)
+        f"comment_{k}.py": CODE.replace("\n        mask", f"  # {word}\n        mask")
+        for k, word in enumerate(words)
     }
     files |= {
         "name.py": CODE.replace("mask =", "ﬁ = 𝔵 = ｗide = é = 1; mask ="),
@@ -391,7 +404,9 @@ def huge(fault: Fault, made: Mapping[str, Callable[[], str]]) -> dict[str, str]:
     fault.holds("I3", done.code == 1, done.text[-800:])
     for name in files:
         (entry,) = done.of(name)
-        fault.holds("I3", entry["code"] == "not-analysed" and "--max-file-size" in entry["message"], entry)
+        fault.holds(
+            "I3", entry["code"] == "not-analysed" and "--max-file-size" in entry["message"], entry
+        )
     return files
 
 

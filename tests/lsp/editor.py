@@ -1,4 +1,5 @@
-"""A real client at the other end of a real server process: pytest-lsp's, with the versions of what it was sent."""
+"""A real client at the other end of a real server process: pytest-lsp's, with the versions of what
+it was sent."""
 
 from __future__ import annotations
 
@@ -44,10 +45,14 @@ class Editor:
         client.protocol.fm.features[lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS] = self.published.append
 
     @classmethod
-    async def start(cls, folder: Path, *, env: dict[str, str] | None = None, cwd: Path | None = None) -> Editor:
+    async def start(
+        cls, folder: Path, *, env: dict[str, str] | None = None, cwd: Path | None = None
+    ) -> Editor:
         """Start a server in a folder."""
         client = make_test_lsp_client()
-        await client.start_io(TORCHLINT, "server", cwd=cwd or folder, env={**os.environ, **(env or {})})
+        await client.start_io(
+            TORCHLINT, "server", cwd=cwd or folder, env={**os.environ, **(env or {})}
+        )
         return cls(client, folder)
 
     async def initialize(
@@ -58,12 +63,15 @@ class Editor:
         capabilities: lsp.ClientCapabilities | None = None,
         process: int | None = None,
     ) -> lsp.InitializeResult:
-        """Say hello; by default as a client that is pushed diagnostics, with all that ours can use."""
+        """Say hello; by default as a client that is pushed diagnostics, with all that ours can
+        use."""
         can = capabilities or able()
         if encodings:
             can.general = lsp.GeneralClientCapabilities(position_encodings=list(encodings))
         folder = lsp.WorkspaceFolder(self.folder.as_uri(), "w")
-        params = lsp.InitializeParams(can, process, workspace_folders=[folder], initialization_options=options)
+        params = lsp.InitializeParams(
+            can, process, workspace_folders=[folder], initialization_options=options
+        )
         self.server = await self.client.initialize_session(params)
         return self.server
 
@@ -90,16 +98,22 @@ class Editor:
         self.client.text_document_did_change(lsp.DidChangeTextDocumentParams(identifier, events))
 
     def save(self, uri: str) -> None:
-        self.client.text_document_did_save(lsp.DidSaveTextDocumentParams(lsp.TextDocumentIdentifier(uri)))
+        self.client.text_document_did_save(
+            lsp.DidSaveTextDocumentParams(lsp.TextDocumentIdentifier(uri))
+        )
 
     def close(self, uri: str) -> None:
-        self.client.text_document_did_close(lsp.DidCloseTextDocumentParams(lsp.TextDocumentIdentifier(uri)))
+        self.client.text_document_did_close(
+            lsp.DidCloseTextDocumentParams(lsp.TextDocumentIdentifier(uri))
+        )
 
     async def until(self, condition: Callable[[], Any], what: str = "") -> Any:
         """Wait until a condition holds, and return what it gives."""
         end = asyncio.get_running_loop().time() + PATIENCE
         while not (found := condition()):
-            assert asyncio.get_running_loop().time() < end, f"{what or 'nothing came'}: {self.published[-3:]}"
+            assert asyncio.get_running_loop().time() < end, (
+                f"{what or 'nothing came'}: {self.published[-3:]}"
+            )
             await asyncio.sleep(0.01)
         return found
 
@@ -116,7 +130,11 @@ class Editor:
         return await self.diagnostics(uri, version)
 
     async def actions(
-        self, uri: str, row: int, only: Sequence[str] | None = None, diagnostics: Sequence[lsp.Diagnostic] = ()
+        self,
+        uri: str,
+        row: int,
+        only: Sequence[str] | None = None,
+        diagnostics: Sequence[lsp.Diagnostic] = (),
     ) -> list[lsp.CodeAction]:
         """Return the actions that are offered on a line."""
         context = lsp.CodeActionContext(diagnostics, only, lsp.CodeActionTriggerKind.Invoked)
@@ -152,10 +170,14 @@ def span(line: int, column: int, end_line: int, end_column: int) -> lsp.Range:
     return lsp.Range(lsp.Position(line, column), lsp.Position(end_line, end_column))
 
 
-def able(*, pulls: bool = False, resolves: bool = True, versioned: bool = True) -> lsp.ClientCapabilities:
+def able(
+    *, pulls: bool = False, resolves: bool = True, versioned: bool = True
+) -> lsp.ClientCapabilities:
     """Return the capabilities of a client."""
     resolve = lsp.ClientCodeActionResolveOptions(["edit"]) if resolves else None
-    kinds = lsp.ClientCodeActionKindOptions([lsp.CodeActionKind.QuickFix, lsp.CodeActionKind.SourceFixAll])
+    kinds = lsp.ClientCodeActionKindOptions(
+        [lsp.CodeActionKind.QuickFix, lsp.CodeActionKind.SourceFixAll]
+    )
     action = lsp.CodeActionClientCapabilities(
         code_action_literal_support=lsp.ClientCodeActionLiteralOptions(kinds),
         resolve_support=resolve,
@@ -171,12 +193,16 @@ def able(*, pulls: bool = False, resolves: bool = True, versioned: bool = True) 
         ),
         workspace=lsp.WorkspaceClientCapabilities(
             workspace_edit=lsp.WorkspaceEditClientCapabilities(document_changes=versioned),
-            diagnostics=lsp.DiagnosticWorkspaceClientCapabilities(refresh_support=True) if pulls else None,
+            diagnostics=lsp.DiagnosticWorkspaceClientCapabilities(refresh_support=True)
+            if pulls
+            else None,
         ),
     )
 
 
-def applied(text: str, edit: lsp.WorkspaceEdit, uri: str, units: str = "utf-16-le", size: int = 2) -> str:
+def applied(
+    text: str, edit: lsp.WorkspaceEdit, uri: str, units: str = "utf-16-le", size: int = 2
+) -> str:
     """Return a text after an edit, as a client would have it: columns in code units of a codec."""
     edits: list[Any] = list((edit.changes or {}).get(uri, ()))
     for change in edit.document_changes or ():
@@ -186,8 +212,12 @@ def applied(text: str, edit: lsp.WorkspaceEdit, uri: str, units: str = "utf-16-l
 
     def offset(place: lsp.Position) -> int:
         line = lines[place.line].encode(units)
-        return sum(map(len, lines[: place.line])) + len(line[: place.character * size].decode(units))
+        return sum(map(len, lines[: place.line])) + len(
+            line[: place.character * size].decode(units)
+        )
 
-    for each in sorted(edits, key=lambda each: (each.range.start.line, each.range.start.character), reverse=True):
+    for each in sorted(
+        edits, key=lambda each: (each.range.start.line, each.range.start.character), reverse=True
+    ):
         text = text[: offset(each.range.start)] + each.new_text + text[offset(each.range.end) :]
     return text

@@ -12,7 +12,9 @@ from torchlint.manual.pages import page
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
 FIX_ALL = "source.fixAll.torchlint"
-TWO = HOT.replace("mask = torch.ones(n).cuda()", "mask = torch.ones(n).cuda() + torch.zeros(n).cuda()")
+TWO = HOT.replace(
+    "mask = torch.ones(n).cuda()", "mask = torch.ones(n).cuda() + torch.zeros(n).cuda()"
+)
 UNSAFE = "import torch\n\ntorch.autograd.set_detect_anomaly(True)\n"
 COMMENT = HOT.replace("torch.ones(n).cuda()", "torch.ones(n).cuda(  # why\n        )")
 
@@ -87,7 +89,9 @@ async def test_all_safe_fixes_for_a_client_that_resolves_nothing(bare: Editor) -
     await bare.initialize(capabilities=able(resolves=False))
     uri = bare.write("a.py", TWO)
     await bare.shown(uri, TWO)
-    assert not [each for each in await bare.actions(uri, 5) if each.kind == FIX_ALL], "nobody asked for it"
+    assert not [each for each in await bare.actions(uri, 5) if each.kind == FIX_ALL], (
+        "nobody asked for it"
+    )
     (fix,) = await bare.actions(uri, 0, only=["source"])
     assert fix.edit
     assert applied(TWO, fix.edit, uri).count('device="cuda"') == 2
@@ -112,7 +116,9 @@ async def test_unsafe_fixes_are_for_those_who_allow_them(bare: Editor) -> None:
     assert "set_detect_anomaly(True)" not in applied(UNSAFE, await editor.edit(fix), uri)
 
 
-@pytest.mark.parametrize(("only", "count"), [(["refactor"], 0), (["quickfix"], 2), (None, 3), ([], 0)])
+@pytest.mark.parametrize(
+    ("only", "count"), [(["refactor"], 0), (["quickfix"], 2), (None, 3), ([], 0)]
+)
 async def test_only_what_is_asked_for(editor: Editor, only: list[str] | None, count: int) -> None:
     uri = editor.write("a.py", HOT)
     await editor.shown(uri, HOT)

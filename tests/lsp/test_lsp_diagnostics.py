@@ -37,7 +37,11 @@ def train(model, loader):
 async def test_a_finding_is_shown_when_a_file_is_opened(editor: Editor) -> None:
     uri = editor.write("a.py", HOT)
     (found,) = await editor.shown(uri, HOT)
-    assert (found.code, found.source, found.severity) == ("TL102", "torchlint", lsp.DiagnosticSeverity.Warning)
+    assert (found.code, found.source, found.severity) == (
+        "TL102",
+        "torchlint",
+        lsp.DiagnosticSeverity.Warning,
+    )
     assert found.range == span(5, 15, 5, 35)
     assert found.related_information
     assert "loop" in found.related_information[0].message
@@ -63,17 +67,27 @@ async def test_changes_are_followed_and_the_last_version_counts(editor: Editor) 
     editor.change(uri, 2, HOT)
     editor.change(uri, 3, (5, 15, 5, 35, 'torch.ones(n, device="cuda")'))
     assert await editor.diagnostics(uri, 3) == []
-    editor.change(uri, 4, (5, 15, 5, 43, "0"), (5, 15, 5, 16, "torch.ones(n).cuda()"), (0, 0, 0, 0, "# one\r\n"))
+    editor.change(
+        uri,
+        4,
+        (5, 15, 5, 43, "0"),
+        (5, 15, 5, 16, "torch.ones(n).cuda()"),
+        (0, 0, 0, 0, "# one\r\n"),
+    )
     (found,) = await editor.diagnostics(uri, 4)
     assert found.range == span(6, 15, 6, 35)
-    assert not [each for each in editor.published if each.version == 2], "an old version was analysed"
+    assert not [each for each in editor.published if each.version == 2], (
+        "an old version was analysed"
+    )
 
 
 async def test_a_closed_document_loses_its_diagnostics(editor: Editor) -> None:
     uri = editor.write("a.py", HOT)
     assert await editor.shown(uri, HOT)
     editor.close(uri)
-    await editor.until(lambda: not editor.published[-1].diagnostics and editor.published[-1].uri == uri)
+    await editor.until(
+        lambda: not editor.published[-1].diagnostics and editor.published[-1].uri == uri
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,8 +118,12 @@ async def test_a_syntax_error_is_an_error_with_cpythons_words(editor: Editor) ->
     assert found.range.start == lsp.Position(1, 4)
 
 
-async def test_what_a_file_imports_counts_and_is_read_again_when_it_is_saved(editor: Editor) -> None:
-    helper = editor.write("with space/helpers.py", "import torch\n\n\ndef scalar(x):\n    return x.item()\n")
+async def test_what_a_file_imports_counts_and_is_read_again_when_it_is_saved(
+    editor: Editor,
+) -> None:
+    helper = editor.write(
+        "with space/helpers.py", "import torch\n\n\ndef scalar(x):\n    return x.item()\n"
+    )
     uri = editor.write("with space/train.py", IMPORTING)
     (found,) = [each for each in await editor.shown(uri, IMPORTING) if each.code == "TL101"]
     first, *rest = [each.location for each in found.related_information or ()]
@@ -149,10 +167,14 @@ async def test_a_buffer_that_was_never_saved_counts_when_it_is_opened(editor: Ed
 
 
 @pytest.mark.parametrize(
-    ("encoding", "start", "end"), [("utf-8", 30, 50), ("utf-16", 23, 43), ("utf-32", 20, 40), ("", 23, 43)]
+    ("encoding", "start", "end"),
+    [("utf-8", 30, 50), ("utf-16", 23, 43), ("utf-32", 20, 40), ("", 23, 43)],
 )
-async def test_columns_are_in_the_units_that_were_agreed_on(bare: Editor, encoding: str, start: int, end: int) -> None:
-    # One character beyond the 16-bit plane three times, and one that combines with the letter before.
+async def test_columns_are_in_the_units_that_were_agreed_on(
+    bare: Editor, encoding: str, start: int, end: int
+) -> None:
+    # One character beyond the 16-bit plane three times, and one that combines with the letter
+    # before.
     line = "        e\u0301 = '\U0001f600\U0001f600\U0001f600', torch.ones(n).cuda()"
     text = HOT.replace("        mask = torch.ones(n).cuda()", line).replace(", mask", "")
     result = await bare.initialize(encodings=[encoding] if encoding else [])
@@ -185,7 +207,10 @@ async def test_a_byte_order_mark_shifts_nothing(editor: Editor) -> None:
     text = "\ufeffimport torch; torch.autograd.set_detect_anomaly(True)\n"
     (found,) = await editor.shown(editor.write("a.py", text), text)
     assert found.code == "TL801"
-    assert text[found.range.start.character : found.range.end.character] == "torch.autograd.set_detect_anomaly(True)"
+    assert (
+        text[found.range.start.character : found.range.end.character]
+        == "torch.autograd.set_detect_anomaly(True)"
+    )
 
 
 async def test_a_client_that_asks_for_diagnostics_is_not_sent_them(bare: Editor) -> None:
@@ -209,10 +234,14 @@ async def test_a_client_that_asks_for_diagnostics_is_not_sent_them(bare: Editor)
     assert bare.published == []
 
 
-async def test_a_code_leads_to_the_page_on_this_machine_where_the_client_follows(bare: Editor) -> None:
+async def test_a_code_leads_to_the_page_on_this_machine_where_the_client_follows(
+    bare: Editor,
+) -> None:
     can = able()
     assert can.text_document is not None
-    can.text_document.publish_diagnostics = lsp.PublishDiagnosticsClientCapabilities(code_description_support=True)
+    can.text_document.publish_diagnostics = lsp.PublishDiagnosticsClientCapabilities(
+        code_description_support=True
+    )
     await bare.initialize(capabilities=can)
     (found,) = await bare.shown(bare.write("a.py", HOT), HOT)
     assert found.code_description is not None

@@ -1,4 +1,5 @@
-"""Notebooks in the editor, end to end: one analysis over all cells, each cell with its own diagnostics and edits."""
+"""Notebooks in the editor, end to end: one analysis over all cells, each cell with its own
+diagnostics and edits."""
 
 from __future__ import annotations
 
@@ -12,7 +13,10 @@ from tests.lsp.editor import Editor, able, applied, span
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
 SETUP = "%matplotlib inline\nimport torch\n"
-LOOP = "for x in loader:\n    é = '\U0001f600', torch.ones(n).cuda()\n    model(x, é).sum().backward()\n"
+LOOP = (
+    "for x in loader:\n    é = '\U0001f600', torch.ones(n).cuda()\n    model(x, "
+    "é).sum().backward()\n"
+)
 FOUND = span(1, 14, 1, 34)
 """Where the finding of `LOOP` is, in UTF-16."""
 
@@ -31,9 +35,15 @@ class Book:
     def open(self, *sources: str | None) -> None:
         """Open it; None is a cell of words."""
         cells = [self._cell(number, source) for number, source in enumerate(sources, 1)]
-        items = [self._item(number, source) for number, source in enumerate(sources, 1) if source is not None]
+        items = [
+            self._item(number, source)
+            for number, source in enumerate(sources, 1)
+            if source is not None
+        ]
         book = lsp.NotebookDocument(self.uri, "jupyter-notebook", 1, cells)
-        self.editor.client.notebook_document_did_open(lsp.DidOpenNotebookDocumentParams(book, items))
+        self.editor.client.notebook_document_did_open(
+            lsp.DidOpenNotebookDocumentParams(book, items)
+        )
 
     def _cell(self, number: int, source: str | None) -> lsp.NotebookCell:
         kind = lsp.NotebookCellKind.Markup if source is None else lsp.NotebookCellKind.Code
@@ -46,7 +56,9 @@ class Book:
         self.version += 1
         identifier = lsp.VersionedNotebookDocumentIdentifier(self.version, self.uri)
         event = lsp.NotebookDocumentChangeEvent(cells=cells)
-        self.editor.client.notebook_document_did_change(lsp.DidChangeNotebookDocumentParams(identifier, event))
+        self.editor.client.notebook_document_did_change(
+            lsp.DidChangeNotebookDocumentParams(identifier, event)
+        )
 
     def write(self, number: int, version: int, change: lsp.TextDocumentContentChangeEvent) -> None:
         """Change the text of a cell."""
@@ -55,7 +67,11 @@ class Book:
         self.change(lsp.NotebookDocumentCellChanges(text_content=[content]))
 
     def arrange(
-        self, start: int, count: int, opened: Sequence[tuple[int, str]] = (), closed: Sequence[int] = ()
+        self,
+        start: int,
+        count: int,
+        opened: Sequence[tuple[int, str]] = (),
+        closed: Sequence[int] = (),
     ) -> None:
         """Take `count` cells away at a place, and put others there."""
         cells = [self._cell(number, source) for number, source in opened]
@@ -72,7 +88,8 @@ class Book:
 
 @pytest_asyncio.fixture
 async def book(bare: Editor) -> Book:
-    """Return a notebook at an editor that knows notebooks, and asks for the diagnostics of other documents."""
+    """Return a notebook at an editor that knows notebooks, and asks for the diagnostics of other
+    documents."""
     can = able(pulls=True)
     sync = lsp.NotebookDocumentSyncClientCapabilities()
     can.notebook_document = lsp.NotebookDocumentClientCapabilities(synchronization=sync)
@@ -107,7 +124,11 @@ async def test_changes_of_text_and_of_cells(book: Book) -> None:
     editor.published.clear()
     book.arrange(0, 1, closed=[1])  # torch is not imported any more
     assert await editor.diagnostics(book.cell(7)) == []
-    await editor.until(lambda: [each for each in editor.published if each.uri == book.cell(1) and not each.diagnostics])
+    await editor.until(
+        lambda: [
+            each for each in editor.published if each.uri == book.cell(1) and not each.diagnostics
+        ]
+    )
 
 
 async def test_fixes_are_for_one_cell_and_fix_all_for_all(book: Book) -> None:
@@ -145,10 +166,16 @@ async def test_a_closed_notebook_is_forgotten(book: Book) -> None:
     cells = [lsp.TextDocumentIdentifier(book.cell(number)) for number in (1, 2)]
     identifier = lsp.NotebookDocumentIdentifier(book.uri)
     for _ in range(2):
-        editor.client.notebook_document_did_close(lsp.DidCloseNotebookDocumentParams(identifier, cells))
-    await editor.until(lambda: not editor.published[-1].diagnostics and editor.published[-1].uri == book.cell(2))
+        editor.client.notebook_document_did_close(
+            lsp.DidCloseNotebookDocumentParams(identifier, cells)
+        )
+    await editor.until(
+        lambda: not editor.published[-1].diagnostics and editor.published[-1].uri == book.cell(2)
+    )
     book.write(2, 2, lsp.TextDocumentContentChangeWholeDocument(LOOP))  # told in the log
-    await editor.until(lambda: [each for each in editor.client.log_messages if "not open" in each.message])
+    await editor.until(
+        lambda: [each for each in editor.client.log_messages if "not open" in each.message]
+    )
     assert await editor.actions(book.cell(2), 1) == []
 
 

@@ -26,7 +26,8 @@ LINE = "a\u0301\U0001f600é"
 
 
 @pytest.mark.parametrize(
-    ("encoding", "units"), [("utf-8", (0, 1, 3, 7, 9)), ("utf-16", (0, 1, 2, 4, 5)), ("utf-32", (0, 1, 2, 3, 4))]
+    ("encoding", "units"),
+    [("utf-8", (0, 1, 3, 7, 9)), ("utf-16", (0, 1, 2, 4, 5)), ("utf-32", (0, 1, 2, 3, 4))],
 )
 def test_columns_there_and_back(encoding: str, units: tuple[int, ...]) -> None:
     columns = Columns(f"x\n{LINE}\n", encoding)
@@ -67,14 +68,18 @@ def test_a_byte_order_mark_counts_for_the_client_only() -> None:
     st.text("x\n\r\U0001f600", max_size=3),
     st.sampled_from(["utf-8", "utf-16", "utf-32"]),
 )
-def test_an_incremental_change_is_a_splice(text: str, first: int, second: int, new: str, encoding: str) -> None:
+def test_an_incremental_change_is_a_splice(
+    text: str, first: int, second: int, new: str, encoding: str
+) -> None:
     start, end = sorted((min(first, len(text)), min(second, len(text))))
     columns = Columns(text, encoding)
     # No position of the protocol lies between the two characters of a line end.
     start, end = (at - (text[at - 1 : at + 1] == "\r\n") for at in (start, end))
     places = [columns.position(columns.index.position(at)) for at in (start, end)]
     change = lsp.TextDocumentContentChangePartial(lsp.Range(*places), new)
-    assert changed(Buffer("u", 1, text), [change], 2, encoding) == Buffer("u", 2, text[:start] + new + text[end:])
+    assert changed(Buffer("u", 1, text), [change], 2, encoding) == Buffer(
+        "u", 2, text[:start] + new + text[end:]
+    )
 
 
 def test_a_range_that_ends_before_it_starts_only_inserts() -> None:
@@ -85,7 +90,10 @@ def test_a_range_that_ends_before_it_starts_only_inserts() -> None:
 @given(st.text("ab\n", max_size=20), st.text("ab\n", max_size=20))
 def test_the_difference_leads_from_one_text_to_the_other(before: str, after: str) -> None:
     place = Place("u", 1, Columns(before))
-    assert applied(before, lsp.WorkspaceEdit(changes={"u": difference(place, before, after)}), "u") == after
+    assert (
+        applied(before, lsp.WorkspaceEdit(changes={"u": difference(place, before, after)}), "u")
+        == after
+    )
 
 
 def test_the_difference_touches_changed_lines_only() -> None:
@@ -116,13 +124,20 @@ def test_paths_of_uris(uri: str, path: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="posix paths")
-@pytest.mark.parametrize("path", ["/a b/%/#?.py", "/é\U0001f600.py", "//server/share/a.py", "/\udcff.py"])
+@pytest.mark.parametrize(
+    "path", ["/a b/%/#?.py", "/é\U0001f600.py", "//server/share/a.py", "/\udcff.py"]
+)
 def test_uris_of_paths(path: str) -> None:
     assert path_of(uri_of(path)) == path
 
 
 def test_schemes() -> None:
-    assert [scheme_of(uri) for uri in ("FILE:///x", "untitled:x", "x", "http://[x")] == ["file", "untitled", "", ""]
+    assert [scheme_of(uri) for uri in ("FILE:///x", "untitled:x", "x", "http://[x")] == [
+        "file",
+        "untitled",
+        "",
+        "",
+    ]
 
 
 def read(data: bytes) -> list[bytes | None]:
@@ -179,7 +194,9 @@ def test_a_code_links_to_its_page_where_there_is_one(monkeypatch: pytest.MonkeyP
     def link(code: str) -> lsp.CodeDescription | None:
         at = Position(1, 1)
         finding = Finding(code, "x", "m", Severity.WARNING, "a.py", at, at, 1, 1)
-        return diagnostic(finding, {None: Place("u", 1, Columns("x\n"))}, related=True).code_description
+        return diagnostic(
+            finding, {None: Place("u", 1, Columns("x\n"))}, related=True
+        ).code_description
 
     assert link("TL101") is None
     monkeypatch.setattr(places, "DOCS_URL", "https://example.org/torchlint/")

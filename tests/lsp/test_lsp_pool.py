@@ -19,10 +19,14 @@ from torchlint.run import workers
 from torchlint.run.workers import Workers
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
-POSIX = pytest.mark.skipif(sys.platform != "linux", reason="needs a worker that can be stopped, and its CPU time")
+POSIX = pytest.mark.skipif(
+    sys.platform != "linux", reason="needs a worker that can be stopped, and its CPU time"
+)
 
 
-async def test_where_no_worker_can_be_started_all_are_told_and_later_ones_work(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_where_no_worker_can_be_started_all_are_told_and_later_ones_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     told: list[str] = []
     pool = Pool(told.append)
     start = Workers.process
@@ -32,8 +36,12 @@ async def test_where_no_worker_can_be_started_all_are_told_and_later_ones_work(m
 
     monkeypatch.setattr(Workers, "process", refused)
     pool.warm()
-    found = await asyncio.wait_for(asyncio.gather(*(pool.analyse(job(HOT)) for _ in range(3))), PATIENCE)
-    assert [[note.message for note in report.notes] for report in found] == [["no room for a process"]] * 3
+    found = await asyncio.wait_for(
+        asyncio.gather(*(pool.analyse(job(HOT)) for _ in range(3))), PATIENCE
+    )
+    assert [[note.message for note in report.notes] for report in found] == [
+        ["no room for a process"]
+    ] * 3
     assert set(told) == {"no room for a process"}
     monkeypatch.setattr(Workers, "process", start)
     report = await pool.analyse(job(HOT))
@@ -52,7 +60,9 @@ async def test_one_worker_is_enough_until_it_is_busy() -> None:
     await pool.close()
 
 
-async def test_a_worker_that_is_no_fork_answers_as_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_that_is_no_fork_answers_as_one_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As on macOS and Windows: an interpreter of its own."""
     monkeypatch.setattr(workers, "AVAILABLE", False)
     told: list[str] = []
@@ -63,7 +73,8 @@ async def test_a_worker_that_is_no_fork_answers_as_one_does(monkeypatch: pytest.
 
 
 async def stopped(told: list[str]) -> tuple[Pool, int, asyncio.Future[FileReport]]:
-    """Return a pool with a limit of one second, its one worker, which is stopped, and an analysis that it is at."""
+    """Return a pool with a limit of one second, its one worker, which is stopped, and an analysis
+    that it is at."""
     pool = Pool(told.append, timeout=1.0)
     await pool.analyse(job(HOT))
     (process,) = pool._processes.values()
@@ -80,12 +91,18 @@ async def test_a_worker_that_was_stopped_for_longer_than_its_limit_answers() -> 
     assert not asked.done()
     os.kill(process, signal.SIGCONT)
     report = await asked
-    assert (report.notes, [finding.code for finding in report.findings], told) == ((), ["TL102"], [])
+    assert (report.notes, [finding.code for finding in report.findings], told) == (
+        (),
+        ["TL102"],
+        [],
+    )
     await pool.close()
 
 
 @POSIX
-async def test_an_analysis_that_nobody_wants_costs_its_worker_only_when_it_has_worked_on_it() -> None:
+async def test_an_analysis_that_nobody_wants_costs_its_worker_only_when_it_has_worked_on_it() -> (
+    None
+):
     told: list[str] = []
     pool, process, asked = await stopped(told)
     await asyncio.sleep(0.1)
@@ -101,7 +118,9 @@ async def test_an_analysis_that_nobody_wants_costs_its_worker_only_when_it_has_w
 @POSIX
 async def test_a_pool_that_closes_while_a_worker_is_at_something_ends_without_complaint() -> None:
     complaints: list[str] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["message"]))
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _, context: complaints.append(context["message"])
+    )
     pool, _, asked = await stopped([])
     await asyncio.sleep(0.1)
     asked.cancel()

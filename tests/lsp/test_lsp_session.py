@@ -1,4 +1,5 @@
-"""One session from hello to goodbye: what the quick tests ask of a real server; the slow ones go into detail."""
+"""One session from hello to goodbye: what the quick tests ask of a real server; the slow ones go
+into detail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Which settings hold, end to end: the project's, read anew when they change, and what the client says on top."""
+"""Which settings hold, end to end: the project's, read anew when they change, and what the client
+says on top."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ async def test_the_nearest_configuration_holds(editor: Editor) -> None:
 
 async def test_per_file_ignores_and_excludes(editor: Editor) -> None:
     editor.write(
-        "torchlint.toml", 'extend-exclude = ["gen"]\n[per-file-ignores]\n"lib/*" = ["TL1"]\n"b.py" = ["ALL"]\n'
+        "torchlint.toml",
+        'extend-exclude = ["gen"]\n[per-file-ignores]\n"lib/*" = ["TL1"]\n"b.py" = ["ALL"]\n',
     )
     editor.write(".gitignore", "ignored.py\n")
     (editor.folder / ".git").mkdir()
@@ -58,7 +60,9 @@ async def test_a_configuration_that_changes_is_read_again(editor: Editor) -> Non
 async def test_a_client_is_asked_to_watch(bare: Editor) -> None:
     can = able()
     assert can.workspace
-    can.workspace.did_change_watched_files = lsp.DidChangeWatchedFilesClientCapabilities(dynamic_registration=True)
+    can.workspace.did_change_watched_files = lsp.DidChangeWatchedFilesClientCapabilities(
+        dynamic_registration=True
+    )
     asked: list[lsp.RegistrationParams] = []
     bare.client.feature(lsp.CLIENT_REGISTER_CAPABILITY)(lambda params: asked.append(params))
     await bare.initialize(capabilities=can)
@@ -68,7 +72,9 @@ async def test_a_client_is_asked_to_watch(bare: Editor) -> None:
     assert "pyproject.toml" in str(registered.register_options)
 
 
-async def test_a_broken_configuration_is_told_once_and_the_last_good_one_kept(editor: Editor) -> None:
+async def test_a_broken_configuration_is_told_once_and_the_last_good_one_kept(
+    editor: Editor,
+) -> None:
     editor.write("torchlint.toml", 'ignore = ["TL701"]\n')
     uri = editor.write("a.py", HOTTER)
     assert await codes(editor, uri, HOTTER) == ["TL102"]
@@ -116,7 +122,9 @@ async def test_a_client_may_set_a_few_things(bare: Editor) -> None:
         ({"timeout": 3}, "unknown initialization option 'timeout'"),
     ],
 )
-async def test_what_a_client_sets_wrongly_is_told(bare: Editor, options: object, words: str) -> None:
+async def test_what_a_client_sets_wrongly_is_told(
+    bare: Editor, options: object, words: str
+) -> None:
     await bare.initialize(options=options)
     await bare.until(lambda: bare.client.messages)
     assert words in bare.client.messages[0].message
@@ -142,10 +150,19 @@ async def test_names_of_documents(editor: Editor) -> None:
     uri = editor.write("a b%20#é.py", HOT)
     assert await codes(editor, uri, HOT) == ["TL102"]
     assert await codes(editor, "untitled:Untitled-1", HOT) == ["TL102"]
-    assert await codes(editor, (editor.folder / "new.py").as_uri(), HOT) == ["TL102"], "not saved yet"
+    assert await codes(editor, (editor.folder / "new.py").as_uri(), HOT) == ["TL102"], (
+        "not saved yet"
+    )
     if sys.platform != "win32":
         assert await codes(editor, "file://host/share/a.py", HOT) == ["TL102"]
-    strange = ("git:/work/a.py", "vscode-notebook-cell:/a.ipynb#X1", "http://[x/a.py", "x", "", "file:///a%00.py")
+    strange = (
+        "git:/work/a.py",
+        "vscode-notebook-cell:/a.ipynb#X1",
+        "http://[x/a.py",
+        "x",
+        "",
+        "file:///a%00.py",
+    )
     for other in strange:
         assert await codes(editor, other, HOT) == [], other
     editor.open(editor.write("a.md", HOT), HOT, language="markdown")

@@ -14,7 +14,11 @@ from torchlint.manual.pages import costs
 
 
 def entry(
-    device: str, verdict: str = "faster", ratio: float | None = 2.0, syncs: object = None, basis: str = "virtual-cuda"
+    device: str,
+    verdict: str = "faster",
+    ratio: float | None = 2.0,
+    syncs: object = None,
+    basis: str = "virtual-cuda",
 ) -> dict[str, Any]:
     counts = {"syncs": syncs, "basis": basis} if syncs else None
     return {"device": device, "verdict": verdict, "ratio": ratio, "counts": counts}
@@ -25,15 +29,22 @@ def entry(
     [
         ([entry("cpu"), entry("cuda", ratio=31.46)], "31.5x faster on a GPU"),
         ([entry("cpu"), entry("cuda", "inconclusive")], "2.00x faster on a CPU"),
-        ([entry("cpu", "slower", 0.9, [32.0, 2.0])], "saves 30 of 32 waits for the device, predicted"),
-        ([entry("cuda", "slower", 0.9, [3.0, 2.0], "cuda")], "saves 1 of 3 waits for the device, observed"),
+        (
+            [entry("cpu", "slower", 0.9, [32.0, 2.0])],
+            "saves 30 of 32 waits for the device, predicted",
+        ),
+        (
+            [entry("cuda", "slower", 0.9, [3.0, 2.0], "cuda")],
+            "saves 1 of 3 waits for the device, observed",
+        ),
         ([entry("cpu", "inconclusive", 1.1, [2.0, 2.0])], ""),
         ([entry("cpu", "faster", None)], ""),
         ([], ""),
     ],
 )
 def test_cost(entries: list[dict[str, Any]], words: str) -> None:
-    """What a GPU showed counts before what a CPU did, and that before what is predicted; no gain is no words."""
+    """What a GPU showed counts before what a CPU did, and that before what is predicted; no gain is
+    no words."""
     assert cost(entries) == words
 
 

@@ -130,7 +130,10 @@ CPU = {
     "counts": None,
 }
 TRAFFIC = {"basis": "virtual-cuda", "syncs": [3, 2.5], "h2d_bytes": [4096, 0], "d2h_bytes": [0, 0]}
-SPOKEN = "- CPU (2 cores, torch 2.13.0, 2026-11-21): 19.9x [17.8, 22.4], n = 24: faster; results bitwise equal."
+SPOKEN = (
+    "- CPU (2 cores, torch 2.13.0, 2026-11-21): 19.9x [17.8, 22.4], n = 24: faster; results "
+    "bitwise equal."
+)
 
 
 def test_measurements_are_read(measured: Path) -> None:
@@ -147,8 +150,18 @@ def test_measurements_are_read(measured: Path) -> None:
         ({}, SPOKEN),
         ({"cores": 1}, SPOKEN.replace("2 cores", "1 core")),
         (
-            {"device": "cuda", "device_name": "L4", "ratio": 302.4, "ci95": [0.971, None], "equal": "close"},
-            "- GPU (L4, torch 2.13.0, 2026-11-21): 302x [0.97, ∞], n = 24: faster; results equal up to rounding.",
+            {
+                "device": "cuda",
+                "device_name": "L4",
+                "ratio": 302.4,
+                "ci95": [0.971, None],
+                "equal": "close",
+            },
+            (
+                "- GPU (L4, torch 2.13.0, 2026-11-21): 302x [0.97, ∞], n = 24: faster; results "
+                "equal "
+                "up to rounding."
+            ),
         ),
         (
             {"ratio": None, "ci95": None, "n": 0, "equal": "different", "expected": "opt-in"},
@@ -162,7 +175,10 @@ def test_an_entry_in_words(change: dict[str, object], line: str) -> None:
 
 
 def test_predicted_traffic_is_labelled() -> None:
-    predicted = "- Predicted for CUDA, not observed: 3 → 2.5 waits for the device, 4,096 → 0 bytes to the device a run."
+    predicted = (
+        "- Predicted for CUDA, not observed: 3 → 2.5 waits for the device, 4,096 → 0 "
+        "bytes to the device a run."
+    )
     assert lines([{**CPU, "counts": TRAFFIC}]) == [SPOKEN, predicted, "- Not measured on a GPU."]
     observed = {**CPU, "device": "cuda", "counts": {**TRAFFIC, "basis": "cuda"}}
     assert lines([observed])[1].startswith("- Observed on CUDA: 3 → 2.5 waits")
@@ -170,7 +186,8 @@ def test_predicted_traffic_is_labelled() -> None:
 
 
 @pytest.mark.parametrize(
-    "counts", [{"unavailable": "a gap", "syncs": None}, {**TRAFFIC, "syncs": [0, 0], "h2d_bytes": [0, 0]}]
+    "counts",
+    [{"unavailable": "a gap", "syncs": None}, {**TRAFFIC, "syncs": [0, 0], "h2d_bytes": [0, 0]}],
 )
 def test_traffic_that_is_unknown_or_nothing_is_left_out(counts: dict[str, object]) -> None:
     assert lines([{**CPU, "counts": counts}]) == [SPOKEN, "- Not measured on a GPU."]
@@ -242,7 +259,10 @@ def test_rules_lists_a_line_each() -> None:
 
 def test_rules_as_json() -> None:
     shown = json.loads(CliRunner().invoke(rules_command, ["--output-format", "json"]).output)
-    assert [(rule["code"], rule["severity"]) for rule in shown] == [("TL101", "warning"), ("TL201", "info")]
+    assert [(rule["code"], rule["severity"]) for rule in shown] == [
+        ("TL101", "warning"),
+        ("TL201", "info"),
+    ]
     assert "sections" not in shown[0]
 
 
@@ -252,13 +272,17 @@ def test_no_rules_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "call", ["rule_command(['--all'], standalone_mode=False)", "rules_command([], standalone_mode=False)"]
+    "call",
+    ["rule_command(['--all'], standalone_mode=False)", "rules_command([], standalone_mode=False)"],
 )
 def test_the_commands_import_neither_libcst_nor_torch(call: str) -> None:
     program = (
-        "import sys\nfrom torchlint.cli.rule import rule_command\nfrom torchlint.cli.rules import rules_command\n"
+        "import sys\nfrom torchlint.cli.rule import rule_command\nfrom torchlint.cli.rules "
+        "import rules_command\n"
         f"{call}\n"
         "print('imported:', sorted({'libcst', 'torch', 'torchlint.rule'} & set(sys.modules)))"
     )
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert run.stdout.splitlines()[-1] == "imported: []"

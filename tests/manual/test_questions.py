@@ -17,4 +17,7 @@ def test_every_question_is_listed_once_with_its_sentence() -> None:
 
 
 def test_a_row_names_parameters_and_file() -> None:
-    assert "| `on_device(module, node)` | `values/place.py` | Say whether an expression is a tensor" in questions_page()
+    assert (
+        "| `on_device(module, node)` | `values/place.py` | Say whether an expression is a tensor"
+        in questions_page()
+    )

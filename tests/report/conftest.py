@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from torchlint.base.finding import Edit, FileReport, Finding, Note, Reason, Safety, Severity, TextFix
+from torchlint.base.finding import (
+    Edit,
+    FileReport,
+    Finding,
+    Note,
+    Reason,
+    Safety,
+    Severity,
+    TextFix,
+)
 from torchlint.base.span import LineIndex, Position, Span
 from torchlint.report.run_report import RuleMeta, RunReport
 

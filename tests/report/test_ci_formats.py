@@ -1,4 +1,5 @@
-"""The formats for machines: azure, gitlab, json-lines, junit, pylint, rdjson; and grouped, for people."""
+"""The formats for machines: azure, gitlab, json-lines, junit, pylint, rdjson; and grouped, for
+people."""
 
 from __future__ import annotations
 
@@ -31,23 +32,29 @@ NOTES = (
 
 
 @pytest.mark.parametrize(
-    ("severity", "kind"), [(Severity.ERROR, "error"), (Severity.WARNING, "warning"), (Severity.INFO, "warning")]
+    ("severity", "kind"),
+    [(Severity.ERROR, "error"), (Severity.WARNING, "warning"), (Severity.INFO, "warning")],
 )
 def test_azure(make_finding: Findings, make_run: Runs, severity: Severity, kind: str) -> None:
     assert azure.render(make_run(make_finding(severity=severity))) == (
-        f"##vso[task.logissue type={kind};sourcepath=/project/train.py;linenumber=6;columnnumber=16;code=TL102;]"
+        "##vso[task.logissue "
+        f"type={kind};sourcepath=/project/train.py;linenumber=6;columnnumber=16;code=TL102;]"
         f"{MESSAGE}\n"
     )
 
 
-def test_azure_escapes_what_ends_a_property_or_a_line(make_finding: Findings, make_run: Runs) -> None:
+def test_azure_escapes_what_ends_a_property_or_a_line(
+    make_finding: Findings, make_run: Runs
+) -> None:
     text = azure.render(make_run(make_finding(filename="a];b%\n.py", message="100%\r\n##vso[x]")))
     assert "sourcepath=/project/a%5D%3Bb%AZP25%0A.py;" in text
     assert text.endswith("]100%AZP25%0D%0A##vso[x]\n")
     assert text.count("\n") == 1
 
 
-def test_azure_names_the_cell_and_no_column_of_a_notebook(make_finding: Findings, make_run: Runs) -> None:
+def test_azure_names_the_cell_and_no_column_of_a_notebook(
+    make_finding: Findings, make_run: Runs
+) -> None:
     text = azure.render(make_run(make_finding(filename="n.ipynb", cell=4)))
     assert "columnnumber" not in text
     assert f"]cell 4:6:16: {MESSAGE}" in text
@@ -55,8 +62,12 @@ def test_azure_names_the_cell_and_no_column_of_a_notebook(make_finding: Findings
 
 def test_azure_tells_of_files_not_analysed(make_run: Runs) -> None:
     first, second = azure.render(make_run(notes=NOTES)).splitlines()
-    assert first.startswith("##vso[task.logissue type=warning;sourcepath=/project/big.py;linenumber=1;")
-    assert second.startswith("##vso[task.logissue type=error;sourcepath=/project/crash.py;linenumber=12;")
+    assert first.startswith(
+        "##vso[task.logissue type=warning;sourcepath=/project/big.py;linenumber=1;"
+    )
+    assert second.startswith(
+        "##vso[task.logissue type=error;sourcepath=/project/crash.py;linenumber=12;"
+    )
 
 
 def test_azure_gives_no_line_of_the_file_for_a_note_on_a_cell(make_run: Runs) -> None:
@@ -86,15 +97,33 @@ def test_gitlab(make_finding: Findings, make_run: Runs) -> None:
 
 
 def test_gitlab_severities(make_finding: Findings, make_run: Runs) -> None:
-    run = make_run(*(make_finding(severity=grade, filename=grade.value) for grade in Severity), notes=NOTES)
-    assert [issue["severity"] for issue in issues(run)] == ["critical", "info", "major", "major", "critical"]
+    run = make_run(
+        *(make_finding(severity=grade, filename=grade.value) for grade in Severity), notes=NOTES
+    )
+    assert [issue["severity"] for issue in issues(run)] == [
+        "critical",
+        "info",
+        "major",
+        "major",
+        "critical",
+    ]
 
 
 def test_gitlab_fingerprints_stay_and_are_unique(make_finding: Findings, make_run: Runs) -> None:
-    """They survive a shift of lines; equal ones, and findings without identity, still differ from each other."""
-    same = [make_finding(), make_finding(), make_finding(fingerprint=""), make_finding(fingerprint="", message="other")]
-    shifted = [dataclasses.replace(finding, start=Position(9, 2), end=Position(9, 9)) for finding in same]
-    first, second = ([issue["fingerprint"] for issue in issues(make_run(*found))] for found in (same, shifted))
+    """They survive a shift of lines; equal ones, and findings without identity, still differ from
+    each other."""
+    same = [
+        make_finding(),
+        make_finding(),
+        make_finding(fingerprint=""),
+        make_finding(fingerprint="", message="other"),
+    ]
+    shifted = [
+        dataclasses.replace(finding, start=Position(9, 2), end=Position(9, 9)) for finding in same
+    ]
+    first, second = (
+        [issue["fingerprint"] for issue in issues(make_run(*found))] for found in (same, shifted)
+    )
     assert first == second
     assert len(set(first)) == 4
 
@@ -104,16 +133,24 @@ def test_gitlab_paths_start_at_the_repository(
 ) -> None:
     monkeypatch.delenv("CI_PROJECT_DIR", raising=False)
     run = make_run(make_finding(), make_finding(filename="/elsewhere/x.py"), cwd="/project/sub")
-    assert [issue["location"]["path"] for issue in issues(run)] == ["/elsewhere/x.py", "sub/train.py"]
+    assert [issue["location"]["path"] for issue in issues(run)] == [
+        "/elsewhere/x.py",
+        "sub/train.py",
+    ]
     monkeypatch.setenv("CI_PROJECT_DIR", "/")
-    assert [issue["location"]["path"] for issue in issues(run)] == ["elsewhere/x.py", "project/sub/train.py"]
+    assert [issue["location"]["path"] for issue in issues(run)] == [
+        "elsewhere/x.py",
+        "project/sub/train.py",
+    ]
 
 
 # json-lines
 
 
 def test_json_lines_are_the_entries_of_json(make_finding: Findings, make_run: Runs) -> None:
-    run = make_run(make_finding(message="ä\u2028\udcff"), make_finding(filename="b.py"), notes=NOTES)
+    run = make_run(
+        make_finding(message="ä\u2028\udcff"), make_finding(filename="b.py"), notes=NOTES
+    )
     text = json_lines.render(run)
     assert text.isascii()
     assert [json.loads(line) for line in text.splitlines()] == json.loads(json_list.render(run))
@@ -132,7 +169,11 @@ def junit_report(tmp_path: Path, run: RunReport) -> Any:
 
 
 def test_junit(tmp_path: Path, make_finding: Findings, make_run: Runs) -> None:
-    found = [make_finding(), make_finding(start=Position(9, 1)), make_finding(filename="b.py", severity=Severity.ERROR)]
+    found = [
+        make_finding(),
+        make_finding(start=Position(9, 1)),
+        make_finding(filename="b.py", severity=Severity.ERROR),
+    ]
     report = junit_report(tmp_path, make_run(*found, notes=NOTES))
     assert (report.tests, report.failures, report.errors, report.skipped) == (5, 3, 1, 1)
     suites = {suite.name: suite for suite in report}
@@ -198,13 +239,20 @@ def test_rdjson_counts_columns_in_bytes(make_finding: Findings, make_run: Runs) 
     (found,) = diagnostics(make_run(finding, text=text))
     before = 'maß = f("ä€😀"'.encode()
     assert found["location"]["range"]["start"]["column"] == len(before) + 3 - 1
-    assert found["location"]["range"]["end"]["column"] - found["location"]["range"]["start"]["column"] == 13
+    assert (
+        found["location"]["range"]["end"]["column"] - found["location"]["range"]["start"]["column"]
+        == 13
+    )
 
 
-def test_rdjson_proposes_only_what_one_click_may_do(make_finding: Findings, make_run: Runs, safe_fix: TextFix) -> None:
+def test_rdjson_proposes_only_what_one_click_may_do(
+    make_finding: Findings, make_run: Runs, safe_fix: TextFix
+) -> None:
     def proposed(unsafe_fixes: bool = False, cell: int | None = None, **changes: Any) -> bool:
         fix = dataclasses.replace(safe_fix, **changes)
-        (found,) = diagnostics(make_run(make_finding(fix=fix, cell=cell), unsafe_fixes=unsafe_fixes))
+        (found,) = diagnostics(
+            make_run(make_finding(fix=fix, cell=cell), unsafe_fixes=unsafe_fixes)
+        )
         return "suggestions" in found
 
     assert proposed()
@@ -224,7 +272,10 @@ def test_rdjson_places_in_a_notebook_are_lines(make_finding: Findings, make_run:
 
 def test_rdjson_paths(make_finding: Findings, make_run: Runs) -> None:
     run = make_run(make_finding(), make_finding(filename="../x.py"), cwd="/project/sub")
-    assert [found["location"]["path"] for found in diagnostics(run)] == ["/project/x.py", "train.py"]
+    assert [found["location"]["path"] for found in diagnostics(run)] == [
+        "/project/x.py",
+        "train.py",
+    ]
 
 
 # grouped
@@ -258,11 +309,25 @@ def keys(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", ["rdjson", "junit", "pylint", "azure"])
-def test_ruff_writes_the_same_shape(tmp_path: Path, name: str, make_finding: Findings, make_run: Runs) -> None:
+def test_ruff_writes_the_same_shape(
+    tmp_path: Path, name: str, make_finding: Findings, make_run: Runs
+) -> None:
     pytest.importorskip("ruff")
     (tmp_path / "a.py").write_text("import os\n")
-    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--output-format", name, "a.py"]
-    theirs = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
+    command = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "check",
+        "--isolated",
+        "--no-cache",
+        "--output-format",
+        name,
+        "a.py",
+    ]
+    theirs = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False
+    ).stdout
     module = {"rdjson": rdjson, "junit": junit, "pylint": pylint, "azure": azure}[name]
     ours = module.render(make_run(make_finding()))
     if name == "rdjson":
@@ -274,7 +339,8 @@ def test_ruff_writes_the_same_shape(tmp_path: Path, name: str, make_finding: Fin
         from xml.etree.ElementTree import fromstring
 
         tags = [
-            [node.tag for node in fromstring(text).iter() if not node.tag.startswith("prop")] for text in (ours, theirs)
+            [node.tag for node in fromstring(text).iter() if not node.tag.startswith("prop")]
+            for text in (ours, theirs)
         ]
         assert tags[0] == tags[1]
     elif name == "pylint":
@@ -288,7 +354,9 @@ def test_ruff_writes_the_same_shape(tmp_path: Path, name: str, make_finding: Fin
         ]
 
 
-def test_a_file_may_have_findings_and_notes(make_finding: Findings, make_run: Runs, tmp_path: Path) -> None:
+def test_a_file_may_have_findings_and_notes(
+    make_finding: Findings, make_run: Runs, tmp_path: Path
+) -> None:
     note = Note(NoteKind.FAILED, "train.py", "rule TL101 crashed", 12)
     run = make_run(files=(FileReport("train.py", (make_finding(),), (note,)),))
     (suite,) = junit_report(tmp_path, run)

@@ -39,7 +39,10 @@ def test_order_is_file_cell_row_column_code(
 ) -> None:
     places = [("b.py", None, 1), ("a.ipynb", 2, 1), ("a.ipynb", 1, 9), ("a.ipynb", 1, 3)]
     run = make_run(
-        *(make_finding(filename=name, cell=cell, start=Position(row, 1), fix=None) for name, cell, row in places)
+        *(
+            make_finding(filename=name, cell=cell, start=Position(row, 1), fix=None)
+            for name, cell, row in places
+        )
     )
     assert [line.partition(": ")[0] for line in render(run).splitlines()] == [
         "a.ipynb:cell 1:3:1",
@@ -56,17 +59,23 @@ def test_order_is_file_cell_row_column_code(
 def test_engine_codes(
     make_finding: Callable[..., Finding], make_run: Callable[..., RunReport], code: str, shown: str
 ) -> None:
-    assert render(make_run(make_finding(code=code, fix=None))) == f"train.py:6:16: {shown}{MESSAGE}\n"
+    assert (
+        render(make_run(make_finding(code=code, fix=None))) == f"train.py:6:16: {shown}{MESSAGE}\n"
+    )
 
 
 def test_one_line_per_finding_whatever_the_name_and_message_hold(
     make_finding: Callable[..., Finding], make_run: Callable[..., RunReport]
 ) -> None:
-    run = make_run(make_finding(filename="a\n\x1b]0;t\x07\udcff.py", message="x\r\n\u2028\u202ey", fix=None))
+    run = make_run(
+        make_finding(filename="a\n\x1b]0;t\x07\udcff.py", message="x\r\n\u2028\u202ey", fix=None)
+    )
     assert render(run) == (r"a\n\x1b]0;t\x07\udcff.py:6:16: TL102 x\r\n\u2028\u202ey" + "\n")
 
 
-def test_colour_only_where_allowed(make_finding: Callable[..., Finding], make_run: Callable[..., RunReport]) -> None:
+def test_colour_only_where_allowed(
+    make_finding: Callable[..., Finding], make_run: Callable[..., RunReport]
+) -> None:
     assert "\x1b[1;33mTL102\x1b[0m" in render(make_run(make_finding(), color=True))
     assert "\x1b" not in render(make_run(make_finding()))
 

@@ -19,7 +19,9 @@ LINES = [f"line {n}" for n in range(1, 13)]
 def changed(end: str, last: str = "") -> tuple[str, str]:
     """Return a text of twelve lines and the same with a changed second and a new eleventh line."""
     before = end.join(LINES) + last
-    return before, before.replace("line 2", "Line two").replace(f"line 10{end}", f"line 10{end}new{end}")
+    return before, before.replace("line 2", "Line two").replace(
+        f"line 10{end}", f"line 10{end}new{end}"
+    )
 
 
 CASES = {
@@ -44,7 +46,9 @@ def apply(folder: Path, patch: str, name: str) -> bytes:
     environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
     for command in (["init", "-q"], ["apply", "--whitespace=nowarn", "-"]):
         data = patch.encode("utf-8", "surrogateescape")
-        done = subprocess.run(["git", *command], cwd=folder, input=data, capture_output=True, env=environment)
+        done = subprocess.run(
+            ["git", *command], cwd=folder, input=data, capture_output=True, env=environment
+        )
         assert done.returncode == 0, done.stderr
     return (folder / name).read_bytes()
 
@@ -93,11 +97,16 @@ def test_golden_and_order(make_run: Runs) -> None:
 def test_names_are_relative_to_the_working_folder(make_run: Runs) -> None:
     files = (FileReport("/project/sub/a.py", after="y\n"), FileReport("/tmp/b.py", after="y\n"))
     patch = render_diff(make_run(files=files, cwd="/project/sub"))
-    assert [line for line in patch.splitlines() if line.startswith("+++")] == ["+++ b/a.py", "+++ b/tmp/b.py"]
+    assert [line for line in patch.splitlines() if line.startswith("+++")] == [
+        "+++ b/a.py",
+        "+++ b/tmp/b.py",
+    ]
 
 
 @pytest.mark.parametrize(("color", "for_eyes"), [(True, None), (False, True)])
-def test_a_terminal_gets_no_control_characters(make_run: Runs, color: bool, for_eyes: bool | None) -> None:
+def test_a_terminal_gets_no_control_characters(
+    make_run: Runs, color: bool, for_eyes: bool | None
+) -> None:
     files = (FileReport("a.py", before="a = '\x1b]0;t\x07'\r\n", after="b = '\u202e'\r\n"),)
     text = render_diff(make_run(files=files, color=color), for_eyes=for_eyes)
     assert r"-a = '\x1b]0;t\x07'" in text

@@ -1,10 +1,20 @@
-"""Explanations as text and as JSON: what is told first, what is left to JSON, and that no line runs wide."""
+"""Explanations as text and as JSON: what is told first, what is left to JSON, and that no line runs
+wide."""
 
 from __future__ import annotations
 
 import json
 
-from torchlint.base.explanation import Belief, ExplainedReport, Explanation, Guard, Pace, Place, State, Verdict
+from torchlint.base.explanation import (
+    Belief,
+    ExplainedReport,
+    Explanation,
+    Guard,
+    Pace,
+    Place,
+    State,
+    Verdict,
+)
 from torchlint.base.finding import Reason
 from torchlint.report import explained, explained_json
 
@@ -26,13 +36,22 @@ def text(explanation: Explanation, color: bool = False) -> str:
 
 
 def test_rules_that_say_the_same_share_an_entry() -> None:
-    same = (verdict("TL101", State.SILENT, "it is cold"), verdict("TL105", State.SILENT, "it is cold"))
+    same = (
+        verdict("TL101", State.SILENT, "it is cold"),
+        verdict("TL105", State.SILENT, "it is cold"),
+    )
     out = text(Explanation(Place(7), "x", verdicts=same))
-    assert "  TL101 name-TL101, TL105 name-TL105: silent about `loss.item()`\n      because it is cold\n" in out
+    assert (
+        "  TL101 name-TL101, TL105 name-TL105: silent about `loss.item()`\n      because it is "
+        "cold\n"
+    ) in out
 
 
 def test_rules_with_other_reasons_do_not() -> None:
-    other = (verdict("TL101", State.SILENT, "it is cold"), verdict("TL105", State.SILENT, "it is on the CPU"))
+    other = (
+        verdict("TL101", State.SILENT, "it is cold"),
+        verdict("TL105", State.SILENT, "it is on the CPU"),
+    )
     assert text(Explanation(Place(7), "x", verdicts=other)).count("silent about") == 2
 
 
@@ -53,8 +72,16 @@ def test_many_silent_rules_and_values_are_counted() -> None:
 
 def test_guards_say_whether_they_make_a_line_rare() -> None:
     guards = (Guard("rank == 0", 3, True, False), Guard("step % 9", 4, False, True))
-    out = text(Explanation(Place(7), "x", Pace("train", "runs every training step", (), guards, ("autograd is off",))))
-    assert "only if `rank == 0` (line 3): may be true every time, so it does not count as rare" in out
+    out = text(
+        Explanation(
+            Place(7),
+            "x",
+            Pace("train", "runs every training step", (), guards, ("autograd is off",)),
+        )
+    )
+    assert (
+        "only if `rank == 0` (line 3): may be true every time, so it does not count as rare" in out
+    )
     assert "only if not `step % 9` (line 4): only now and then true" in out
     assert "        autograd is off\n" in out
 
@@ -77,12 +104,28 @@ def test_json_has_everything_under_frozen_keys() -> None:
     one = Explanation(
         Place(7, 5),
         "x",
-        Pace("train", "often", (Reason("loop", "train.py", 2),), (Guard("a", 1, True, False),), ("r",)),
+        Pace(
+            "train",
+            "often",
+            (Reason("loop", "train.py", 2),),
+            (Guard("a", 1, True, False),),
+            ("r",),
+        ),
         (belief(1),),
         (verdict("TL101", State.SILENT, "cold"),),
     )
     (entry,) = json.loads(explained_json.render([report(one)]))
-    assert list(entry) == ["filename", "cell", "row", "column", "source", "remark", "rules", "pace", "values"]
+    assert list(entry) == [
+        "filename",
+        "cell",
+        "row",
+        "column",
+        "source",
+        "remark",
+        "rules",
+        "pace",
+        "values",
+    ]
     assert entry["rules"] == [
         {
             "code": "TL101",

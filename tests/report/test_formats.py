@@ -1,4 +1,5 @@
-"""What every format keeps: hostile text stays text, notebooks name their cells, nothing is left out silently."""
+"""What every format keeps: hostile text stays text, notebooks name their cells, nothing is left out
+silently."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ from torchlint.report.run_report import RunReport
 
 Findings = Callable[..., Finding]
 Runs = Callable[..., RunReport]
-HOSTILE = "]]><script>alert(1)</script>%0A::error file=x::y ##vso[task.complete]; &amp; \" ' \\ {0}\ufffe"
+HOSTILE = (
+    "]]><script>alert(1)</script>%0A::error file=x::y ##vso[task.complete]; &amp; \" ' \\ {0}\ufffe"
+)
 CONTROLS = "\x00\x1b\x9b\u2066\u202e\udcff\r\n"
 ASCII = frozenset({"json", "json-lines", "gitlab", "junit", "rdjson", "sarif", "html"})
 
@@ -49,9 +52,15 @@ def readable(name: str, text: str) -> str:
     if name in ("json", "gitlab", "rdjson", "sarif"):
         return json.dumps(json.loads(text), ensure_ascii=False)
     if name == "json-lines":
-        return "".join(json.dumps(json.loads(line), ensure_ascii=False) for line in text.splitlines())
+        return "".join(
+            json.dumps(json.loads(line), ensure_ascii=False) for line in text.splitlines()
+        )
     if name == "junit":
-        return " ".join(word for node in fromstring(text).iter() for word in (*node.attrib.values(), node.text or ""))
+        return " ".join(
+            word
+            for node in fromstring(text).iter()
+            for word in (*node.attrib.values(), node.text or "")
+        )
     if name == "html":
         return "".join(Text(text).words)
     return text
@@ -59,7 +68,17 @@ def readable(name: str, text: str) -> str:
 
 def test_names() -> None:
     assert set(FORMATS) == {
-        *("ranked", "full", "concise", "grouped", "json", "json-lines", "github", "gitlab", "azure"),
+        *(
+            "ranked",
+            "full",
+            "concise",
+            "grouped",
+            "json",
+            "json-lines",
+            "github",
+            "gitlab",
+            "azure",
+        ),
         *("junit", "pylint", "rdjson", "sarif", "html"),
     }
     assert DEFAULT in TEXT_FORMATS
@@ -67,9 +86,15 @@ def test_names() -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_format_ends_with_a_newline_and_hides_controls(name: str, make_finding: Findings, make_run: Runs) -> None:
-    finding = make_finding(filename=f"a{CONTROLS}.py", message=CONTROLS, why_hot=(Reason(CONTROLS, CONTROLS, 1),))
-    run = make_run(finding, notes=(Note(NoteKind.FAILED, f"b{CONTROLS}.py", CONTROLS, 3),), text=CONTROLS * 9)
+def test_every_format_ends_with_a_newline_and_hides_controls(
+    name: str, make_finding: Findings, make_run: Runs
+) -> None:
+    finding = make_finding(
+        filename=f"a{CONTROLS}.py", message=CONTROLS, why_hot=(Reason(CONTROLS, CONTROLS, 1),)
+    )
+    run = make_run(
+        finding, notes=(Note(NoteKind.FAILED, f"b{CONTROLS}.py", CONTROLS, 3),), text=CONTROLS * 9
+    )
     text = FORMATS[name](run)
     assert text.endswith("\n")
     assert not set(text) & (set(CONTROLS) - {"\n"})
@@ -79,14 +104,21 @@ def test_every_format_ends_with_a_newline_and_hides_controls(name: str, make_fin
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_hostile_words_stay_words(name: str, make_finding: Findings, make_run: Runs) -> None:
-    """A message, name or source of markup and commands is shown to the letter, and adds nothing to the report."""
-    plain = make_run(make_finding(filename="a.py"), notes=(Note(NoteKind.SKIPPED, "b.py", "words"),))
+    """A message, name or source of markup and commands is shown to the letter, and adds nothing to
+    the report."""
+    plain = make_run(
+        make_finding(filename="a.py"), notes=(Note(NoteKind.SKIPPED, "b.py", "words"),)
+    )
     finding = make_finding(filename=f"{HOSTILE}.py", message=HOSTILE)
-    run = make_run(finding, notes=(Note(NoteKind.SKIPPED, f"b{HOSTILE}.py", HOSTILE),), text=f"{HOSTILE}\n" * 9)
+    run = make_run(
+        finding, notes=(Note(NoteKind.SKIPPED, f"b{HOSTILE}.py", HOSTILE),), text=f"{HOSTILE}\n" * 9
+    )
     text = FORMATS[name](run)
     words = readable(name, text)
     if name == "html":
-        assert Text(text).tags.count("script") == Text(FORMATS[name](plain)).tags.count("script") == 1
+        assert (
+            Text(text).tags.count("script") == Text(FORMATS[name](plain)).tags.count("script") == 1
+        )
         assert "<script>alert(1)" in words
     elif name in ("github", "azure"):
         commands = re.compile(r"^(::(error|warning|notice) |##vso\[task\.logissue )")
@@ -97,9 +129,13 @@ def test_hostile_words_stay_words(name: str, make_finding: Findings, make_run: R
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_notebook_finding_names_its_cell(name: str, make_finding: Findings, make_run: Runs) -> None:
+def test_a_notebook_finding_names_its_cell(
+    name: str, make_finding: Findings, make_run: Runs
+) -> None:
     words = readable(name, FORMATS[name](make_run(make_finding(filename="n.ipynb", cell=4))))
-    place = {"json": '"cell": 4', "json-lines": '"cell": 4', "html": "Cell 4"}.get(name, "cell 4:6:16")
+    place = {"json": '"cell": 4', "json-lines": '"cell": 4', "html": "Cell 4"}.get(
+        name, "cell 4:6:16"
+    )
     assert place in words
 
 
@@ -115,9 +151,13 @@ def test_a_notebook_finding_names_its_cell(name: str, make_finding: Findings, ma
         ("sarif", '"region": {"startLine": 31}'),
     ],
 )
-def test_a_line_of_a_notebook_is_one_of_its_file(name: str, line: str, make_finding: Findings, make_run: Runs) -> None:
+def test_a_line_of_a_notebook_is_one_of_its_file(
+    name: str, line: str, make_finding: Findings, make_run: Runs
+) -> None:
     """Where a format knows files but no cells; the column of a cell says nothing there."""
-    words = readable(name, FORMATS[name](make_run(make_finding(filename="n.ipynb", cell=4, file_row=31))))
+    words = readable(
+        name, FORMATS[name](make_run(make_finding(filename="n.ipynb", cell=4, file_row=31)))
+    )
     assert line in words
     assert "col=" not in words
     assert "columnnumber" not in words
@@ -134,14 +174,26 @@ def test_no_findings(name: str, make_run: Runs) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(FORMATS) - TEXT_FORMATS))
-def test_files_that_were_left_out_are_in_the_report(name: str, make_finding: Findings, make_run: Runs) -> None:
+def test_files_that_were_left_out_are_in_the_report(
+    name: str, make_finding: Findings, make_run: Runs
+) -> None:
     """The formats for people leave these to the summary."""
     unreadable = make_finding(
         filename="gone.py", code="unreadable", name="unreadable", message="no such file", fix=None
     )
-    notes = (Note(NoteKind.SKIPPED, "big.py", "is too large"), Note(NoteKind.FAILED, "crash.py", "rule crashed", 12))
+    notes = (
+        Note(NoteKind.SKIPPED, "big.py", "is too large"),
+        Note(NoteKind.FAILED, "crash.py", "rule crashed", 12),
+    )
     words = readable(name, FORMATS[name](make_run(unreadable, notes=notes)))
-    for expected in ("gone.py", "no such file", "big.py", "is too large", "crash.py", "rule crashed"):
+    for expected in (
+        "gone.py",
+        "no such file",
+        "big.py",
+        "is too large",
+        "crash.py",
+        "rule crashed",
+    ):
         assert expected in words
 
 

@@ -113,13 +113,19 @@ def test_very_long_rows_around_the_finding_and_in_the_patch_are_cut(
     assert re.search(r"\n  - \.\.\.b+BADb+\.\.\.\n2 \+ \.\.\.b+GOODb+", report)
 
 
-def test_blank_rows_at_the_edges_of_the_excerpt_are_left_out(make_finding: Findings, make_run: Runs) -> None:
+def test_blank_rows_at_the_edges_of_the_excerpt_are_left_out(
+    make_finding: Findings, make_run: Runs
+) -> None:
     finding = make_finding(start=Position(3, 1), end=Position(3, 2), fix=None, why_hot=())
-    assert render(make_run(finding, text="\n\nx\n\ny\n")).endswith(":1\n  |\n3 | x\n  | ^\n4 |\n5 | y\n  |\n\n")
+    assert render(make_run(finding, text="\n\nx\n\ny\n")).endswith(
+        ":1\n  |\n3 | x\n  | ^\n4 |\n5 | y\n  |\n\n"
+    )
     assert render(make_run(finding, text="\n\nx\n \n\n")).endswith(":1\n  |\n3 | x\n  | ^\n  |\n\n")
 
 
-def test_control_characters_of_name_message_and_source(make_finding: Findings, make_run: Runs) -> None:
+def test_control_characters_of_name_message_and_source(
+    make_finding: Findings, make_run: Runs
+) -> None:
     finding = make_finding(filename="a\x1b\n.py", message="m\x1b\u202e", fix=None, help="h\x9b")
     text = "\n" * 5 + "x = '\x1b]0;t\x07\u202e'  # \u2066 \x85\n"
     report = render(make_run(finding, text=text))
@@ -135,7 +141,12 @@ def test_control_characters_of_name_message_and_source(make_finding: Findings, m
         (Safety.SAFE, "", "", []),
         (Safety.UNSAFE, "rounding may change", "", ["note: unsafe fix: rounding may change"]),
         (Safety.SUGGESTION, "", "", ["note: a suggestion: never applied, for you to judge"]),
-        (Safety.SAFE, "", "a comment stands inside", ["note: not applied: a comment stands inside"]),
+        (
+            Safety.SAFE,
+            "",
+            "a comment stands inside",
+            ["note: not applied: a comment stands inside"],
+        ),
     ],
 )
 def test_notes_on_the_fix(
@@ -166,7 +177,10 @@ def test_patch_of_several_places_counts_rows_of_the_fixed_file(
     make_finding: Findings, make_run: Runs, make_edit: Edits
 ) -> None:
     text = "import os\nimport sys\n\nx = 1\ny = 2\nz = 3\n\nlast(x)\n"
-    edits = (make_edit(text, "last(x)", "last(x, y)"), make_edit(text, "import os\n", "import a\nimport b\n"))
+    edits = (
+        make_edit(text, "last(x)", "last(x, y)"),
+        make_edit(text, "import os\n", "import a\nimport b\n"),
+    )
     fix = TextFix(Safety.SAFE, "Do it", edits)
     finding = make_finding(fix=fix, start=Position(8, 1), end=Position(8, 8), why_hot=())
     assert patch(render(make_run(finding, text=text))) == (
@@ -185,17 +199,25 @@ def test_patch_of_several_places_counts_rows_of_the_fixed_file(
     )
 
 
-def test_patch_of_near_edits_is_one_block(make_finding: Findings, make_run: Runs, make_edit: Edits) -> None:
+def test_patch_of_near_edits_is_one_block(
+    make_finding: Findings, make_run: Runs, make_edit: Edits
+) -> None:
     text = "a\nb\nc"
     fix = TextFix(Safety.SAFE, "Do it", (make_edit(text, "a", "A"), make_edit(text, "c", "C")))
-    run = make_run(make_finding(fix=fix, start=Position(1, 1), end=Position(1, 2), why_hot=()), text=text)
+    run = make_run(
+        make_finding(fix=fix, start=Position(1, 1), end=Position(1, 2), why_hot=()), text=text
+    )
     assert patch(render(run)) == "  |\n  - a\n1 + A\n2 | b\n  - c\n3 + C\n  |\n\n"
 
 
-def test_patch_that_deletes_the_last_row(make_finding: Findings, make_run: Runs, make_edit: Edits) -> None:
+def test_patch_that_deletes_the_last_row(
+    make_finding: Findings, make_run: Runs, make_edit: Edits
+) -> None:
     text = "x = 1\ny = 2\n"
     fix = TextFix(Safety.SAFE, "Remove it", (make_edit(text, "y = 2\n", ""),))
-    run = make_run(make_finding(fix=fix, start=Position(2, 1), end=Position(2, 6), why_hot=()), text=text)
+    run = make_run(
+        make_finding(fix=fix, start=Position(2, 1), end=Position(2, 6), why_hot=()), text=text
+    )
     source = tuple(line for line in run.files[0].source if line[1] < 3)
     run = dataclasses.replace(run, files=(dataclasses.replace(run.files[0], source=source),))
     assert patch(render(run)) == "  |\n1 | x = 1\n  - y = 2\n2 |\n  |\n\n"
@@ -216,7 +238,9 @@ def test_patch_of_a_crlf_edit_shows_no_carriage_return(
     text = "x = 1\r\ny = 2\r\n"
     fix = TextFix(Safety.SAFE, "Do it", (make_edit(text, "x = 1", "a = 1\r\nb = 2"),))
     finding = make_finding(fix=fix, start=Position(1, 1), end=Position(1, 2), why_hot=())
-    assert patch(render(make_run(finding, text=text))).startswith("  |\n  - x = 1\n1 + a = 1\n2 + b = 2\n")
+    assert patch(render(make_run(finding, text=text))).startswith(
+        "  |\n  - x = 1\n1 + a = 1\n2 + b = 2\n"
+    )
 
 
 def test_long_patch_is_cut(make_finding: Findings, make_run: Runs, make_edit: Edits) -> None:

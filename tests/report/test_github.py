@@ -19,20 +19,24 @@ Runs = Callable[..., RunReport]
 )
 def test_golden(make_finding: Findings, make_run: Runs, severity: Severity, command: str) -> None:
     assert render(make_run(make_finding(severity=severity))) == (
-        f"::{command} file=/project/train.py,line=6,col=16,endLine=6,endColumn=41,title=torchlint (TL102)"
+        f"::{command} "
+        "file=/project/train.py,line=6,col=16,endLine=6,endColumn=41,title=torchlint (TL102)"
         "::train.py:6:16: TL102 Tensor is made on the CPU, then moved to `cuda`\n"
     )
 
 
 def test_several_rows_carry_no_columns(make_finding: Findings, make_run: Runs) -> None:
     text = render(make_run(make_finding(end=Position(8, 3))))
-    assert text.startswith("::warning file=/project/train.py,line=6,endLine=8,title=torchlint (TL102)::")
+    assert text.startswith(
+        "::warning file=/project/train.py,line=6,endLine=8,title=torchlint (TL102)::"
+    )
 
 
 def test_a_notebook_finding_names_its_cell(make_finding: Findings, make_run: Runs) -> None:
     text = render(make_run(make_finding(filename="n.ipynb", cell=4, file_row=88)))
     assert text.startswith(
-        "::warning file=/project/n.ipynb,line=88,title=torchlint (TL102)::n.ipynb:cell 4:6:16: TL102 "
+        "::warning file=/project/n.ipynb,line=88,title=torchlint (TL102)::n.ipynb:cell 4:6:16: "
+        "TL102 "
     )
 
 
@@ -45,7 +49,9 @@ def test_a_note_on_a_cell_gives_no_line_of_the_file(make_run: Runs) -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "%0A", "\u2028", "\x85", "\x0b", "\x0c"])
-def test_no_name_or_message_starts_a_command(make_finding: Findings, make_run: Runs, end: str) -> None:
+def test_no_name_or_message_starts_a_command(
+    make_finding: Findings, make_run: Runs, end: str
+) -> None:
     name, message = f"a{end}::error::x.py", f"m{end}::add-mask::secret"
     text = render(make_run(make_finding(filename=name, message=message)))
     assert text.count("\n") == 1
@@ -68,7 +74,10 @@ def test_files_not_analysed(make_run: Runs) -> None:
         Note(NoteKind.WITHHELD, "w.py", "comment"),
     )
     assert render(make_run(notes=notes)).splitlines() == [
-        "::warning file=/project/big.py,line=1,title=torchlint (not-analysed)::big.py: not-analysed: larger than 1 MB",
+        (
+            "::warning file=/project/big.py,line=1,title=torchlint (not-analysed)::big.py: "
+            "not-analysed: larger than 1 MB"
+        ),
         "::error file=/project/crash.py,line=12,title=torchlint (not-analysed)"
         "::crash.py: not-analysed: rule TL101 crashed",
     ]

@@ -13,7 +13,17 @@ from html.parser import HTMLParser
 import pytest
 
 from torchlint.base.errors import UsageError
-from torchlint.base.finding import Edit, FileReport, Finding, Note, NoteKind, Reason, Safety, Severity, TextFix
+from torchlint.base.finding import (
+    Edit,
+    FileReport,
+    Finding,
+    Note,
+    NoteKind,
+    Reason,
+    Safety,
+    Severity,
+    TextFix,
+)
 from torchlint.base.span import Position, Span
 from torchlint.catalog.rules import load_catalog
 from torchlint.manual.pages import page as manual_page
@@ -25,7 +35,10 @@ from torchlint.report.run_report import RunReport
 
 Findings = Callable[..., Finding]
 Runs = Callable[..., RunReport]
-TEXT = 'import torch\n\n\ndef train(model, loader):\n    for x in loader:\n        mask = torch.zeros(8).to("cuda")\n'
+TEXT = (
+    "import torch\n\n\ndef train(model, loader):\n    for x in loader:\n        mask = "
+    'torch.zeros(8).to("cuda")\n'
+)
 VOID = {"meta", "link", "br", "input"}
 LOADING = ("src", "href", "action", "data", "poster", "srcset", "xlink:href", "formaction")
 
@@ -82,11 +95,26 @@ def rich(make_finding: Findings, make_run: Runs, safe_fix: TextFix) -> RunReport
     withheld = dataclasses.replace(safe_fix, withheld="it would lose a comment")
     return make_run(
         make_finding(),
-        make_finding(start=Position(7, 16), end=Position(7, 30), fix=unsafe, severity=Severity.ERROR, help="Try this."),
+        make_finding(
+            start=Position(7, 16),
+            end=Position(7, 30),
+            fix=unsafe,
+            severity=Severity.ERROR,
+            help="Try this.",
+        ),
         make_finding(filename="b.py", fix=withheld, severity=Severity.INFO),
-        make_finding(filename="gone.py", code="unreadable", name="unreadable", message="no such file", fix=None),
+        make_finding(
+            filename="gone.py",
+            code="unreadable",
+            name="unreadable",
+            message="no such file",
+            fix=None,
+        ),
         make_finding(filename="n.ipynb", cell=4),
-        notes=(Note(NoteKind.SKIPPED, "big.py", "too large"), Note(NoteKind.FAILED, "c.py", "crashed", 3, cell=2)),
+        notes=(
+            Note(NoteKind.SKIPPED, "big.py", "too large"),
+            Note(NoteKind.FAILED, "c.py", "crashed", 3, cell=2),
+        ),
         files_checked=7,
     )
 
@@ -94,9 +122,13 @@ def rich(make_finding: Findings, make_run: Runs, safe_fix: TextFix) -> RunReport
 def test_one_file_that_loads_nothing(rich: RunReport) -> None:
     page = Page(html.render(rich))
     assert (page.crossed, page.open) == ([], [])
-    links = [attributes[key] or "" for _, attributes in page.tags for key in LOADING if key in attributes]
+    links = [
+        attributes[key] or "" for _, attributes in page.tags for key in LOADING if key in attributes
+    ]
     outside = [link for link in links if not link.startswith(("#", "data:,"))]
-    assert set(outside) == {"https://example.org/TL102"}, "the rule's page is for a reader to follow, not to load"
+    assert set(outside) == {"https://example.org/TL102"}, (
+        "the rule's page is for a reader to follow, not to load"
+    )
     assert "url(" not in page.text
     assert "@import" not in page.text
 
@@ -111,7 +143,9 @@ def test_the_policy_names_script_and_style_by_digest(rich: RunReport) -> None:
         digest = base64.b64encode(hashlib.sha256(body.encode()).digest()).decode()
         assert directives[directive] == f"'sha256-{digest}'"
     attributes = [key for _, each in Page(text).tags for key in each]
-    assert not [key for key in attributes if key.startswith("on") or key == "style"], "the policy would stop these"
+    assert not [key for key in attributes if key.startswith("on") or key == "style"], (
+        "the policy would stop these"
+    )
 
 
 def test_every_link_within_the_page_leads_somewhere(rich: RunReport) -> None:
@@ -156,7 +190,10 @@ def test_all_is_said(rich: RunReport) -> None:
 
 def test_the_script_finds_what_it_filters_by(rich: RunReport) -> None:
     page = Page(html.render(rich))
-    found = [(each["data-grade"], each["data-rule"], each["data-fix"]) for each in page.all("details", "finding")]
+    found = [
+        (each["data-grade"], each["data-rule"], each["data-fix"])
+        for each in page.all("details", "finding")
+    ]
     assert found == [
         ("info", "TL102", "none"),
         ("warning", "unreadable", "none"),
@@ -164,19 +201,35 @@ def test_the_script_finds_what_it_filters_by(rich: RunReport) -> None:
         ("warning", "TL102", "safe"),
         ("error", "TL102", "unsafe"),
     ]
-    assert [each["data-file"] for each in page.all("section", "file")] == ["b.py", "gone.py", "n.ipynb", "train.py"]
+    assert [each["data-file"] for each in page.all("section", "file")] == [
+        "b.py",
+        "gone.py",
+        "n.ipynb",
+        "train.py",
+    ]
     assert "hidden" in page.all("form")[0], "without the script the filters would do nothing"
 
 
 def test_source_is_marked_and_the_fix_is_a_diff(make_finding: Findings, make_run: Runs) -> None:
     text = html.render(make_run(make_finding()))
-    assert '<span data-n="6" class="hit">        mask = <mark>torch.zeros(8).to(&#34;cuda&#34;)</mark></span>' in text
+    assert (
+        '<span data-n="6" class="hit">        mask = '
+        "<mark>torch.zeros(8).to(&#34;cuda&#34;)</mark></span>"
+    ) in text
     assert '<span data-n="5">    for x in loader:</span>' in text
-    assert '<span data-n="" class="cut">        mask = torch.zeros(8).to(&#34;cuda&#34;)</span>' in text
-    assert '<span data-n="6" class="add">        mask = torch.zeros(8, device=&#34;cuda&#34;)</span>' in text
+    assert (
+        '<span data-n="" class="cut">        mask = torch.zeros(8).to(&#34;cuda&#34;)</span>'
+        in text
+    )
+    assert (
+        '<span data-n="6" class="add">        mask = torch.zeros(8, device=&#34;cuda&#34;)</span>'
+        in text
+    )
 
 
-def test_a_fix_over_several_cells_says_which(make_finding: Findings, make_run: Runs, safe_fix: TextFix) -> None:
+def test_a_fix_over_several_cells_says_which(
+    make_finding: Findings, make_run: Runs, safe_fix: TextFix
+) -> None:
     (edit,) = safe_fix.edits
     start = Position(1, 1)
     first = Edit(Span(0, 0), "import os\n", start, start, cell=1)
@@ -186,7 +239,9 @@ def test_a_fix_over_several_cells_says_which(make_finding: Findings, make_run: R
     text = html.render(make_run(files=(FileReport("n.ipynb", (finding,), source=source),)))
     said = Page(text).said
     assert "Change in cell 1 import os import torch Change in cell 4 for x in loader:" in said
-    alone = html.render(make_run(make_finding(cell=4, fix=dataclasses.replace(fix, edits=fix.edits[1:]))))
+    alone = html.render(
+        make_run(make_finding(cell=4, fix=dataclasses.replace(fix, edits=fix.edits[1:])))
+    )
     assert "Change in cell" not in Page(alone).said
 
 
@@ -203,7 +258,9 @@ def test_excerpts(make_finding: Findings) -> None:
     behind = make_finding(start=Position(6, 6), end=Position(6, 6))
     assert excerpt(behind, rows)[1] == (6, ("x = y", " ", ""))
     assert excerpt(make_finding(start=Position(9, 1)), rows) == []
-    assert excerpt(make_finding(start=Position(4, 1), end=Position(4, 1)), {4: ""}) == [(4, ("", " ", ""))]
+    assert excerpt(make_finding(start=Position(4, 1), end=Position(4, 1)), {4: ""}) == [
+        (4, ("", " ", ""))
+    ]
     long = make_finding(start=Position(1, 5_000), end=Position(1, 5_002))
     ((_, (before, within, after)),) = excerpt(long, {1: "." * 4_999 + "XY" + "." * 5_000})
     assert within == "XY"
@@ -220,9 +277,16 @@ def test_many_findings_are_folded(make_finding: Findings, make_run: Runs) -> Non
 
 
 def test_long_lists_in_the_summary_are_folded(make_finding: Findings, make_run: Runs) -> None:
-    page = Page(html.render(make_run(*(make_finding(filename=f"{n:02}.py") for n in range(html_page.MOST + 3)))))
+    page = Page(
+        html.render(
+            make_run(*(make_finding(filename=f"{n:02}.py") for n in range(html_page.MOST + 3)))
+        )
+    )
     assert "3 more" in page.said
-    assert len([each for each in page.all("a") if each.get("data-filter") == "file"]) == html_page.MOST + 3
+    assert (
+        len([each for each in page.all("a") if each.get("data-filter") == "file"])
+        == html_page.MOST + 3
+    )
 
 
 @pytest.mark.parametrize(
@@ -230,7 +294,10 @@ def test_long_lists_in_the_summary_are_folded(make_finding: Findings, make_run: 
     [
         ({"files_checked": 3}, "All checks passed"),
         ({"files_checked": 0}, "No files were checked"),
-        ({"files_checked": 1, "notes": (Note(NoteKind.FAILED, "a.py", "crashed"),)}, "not everything was analysed"),
+        (
+            {"files_checked": 1, "notes": (Note(NoteKind.FAILED, "a.py", "crashed"),)},
+            "not everything was analysed",
+        ),
         ({"files": (FileReport("a.py", applied=2),), "fix_applied": 2}, "already fixed"),
     ],
 )
@@ -243,7 +310,9 @@ def test_runs_without_findings(make_run: Runs, fields: dict[str, object], words:
 def test_a_manual_does_not_repeat_the_title(make_finding: Findings, make_run: Runs) -> None:
     run = make_run(make_finding())
     meta = run.rules["TL102"]
-    whole = dataclasses.replace(meta, help_markdown=f"# name\n\n{meta.title}\n\n## Why\n{meta.title} again.\n")
+    whole = dataclasses.replace(
+        meta, help_markdown=f"# name\n\n{meta.title}\n\n## Why\n{meta.title} again.\n"
+    )
     said = Page(html.render(dataclasses.replace(run, rules={"TL102": whole}))).said
     assert said.count(meta.title) == 2
     assert f"Why {meta.title} again." in said
@@ -294,7 +363,13 @@ def test_manual_blocks() -> None:
 def test_no_word_of_a_manual_is_lost(info: object) -> None:
     text = manual_page(info)  # type: ignore[arg-type]
     shown = [
-        word for block in markdown.blocks(text) for line in block.lines for _, part in line for word in part.split()
+        word
+        for block in markdown.blocks(text)
+        for line in block.lines
+        for _, part in line
+        for word in part.split()
     ]
     plain = re.sub(r"^(# .*|```\w*|## |> |[-*] )", "", text, flags=re.MULTILINE).replace("`", "")
-    assert "".join(shown).replace("`", "").replace("-", "") == "".join(plain.split()).replace("-", "")
+    assert "".join(shown).replace("`", "").replace("-", "") == "".join(plain.split()).replace(
+        "-", ""
+    )

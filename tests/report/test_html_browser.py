@@ -1,4 +1,5 @@
-"""The HTML report in a real browser: light and dark, wide and narrow, with its filters and without its script."""
+"""The HTML report in a real browser: light and dark, wide and narrow, with its filters and without
+its script."""
 
 from __future__ import annotations
 
@@ -13,7 +14,16 @@ from typing import Any
 import pytest
 
 from tests.verify.test_verify_output_browser import CHROMIUM, PROBE, WATCH, chromium
-from torchlint.base.finding import FileReport, Finding, Note, NoteKind, Reason, Safety, Severity, TextFix
+from torchlint.base.finding import (
+    FileReport,
+    Finding,
+    Note,
+    NoteKind,
+    Reason,
+    Safety,
+    Severity,
+    TextFix,
+)
 from torchlint.base.span import Position
 from torchlint.report import html
 from torchlint.report.run_report import RuleMeta, RunReport
@@ -21,7 +31,9 @@ from torchlint.report.run_report import RuleMeta, RunReport
 Findings = Callable[..., Finding]
 Runs = Callable[..., RunReport]
 Looks = Callable[..., Any]
-HOSTILE = "</script><img src=http://localhost/x onerror=alert(1)><script>document.title='owned'</script>"
+HOSTILE = (
+    "</script><img src=http://localhost/x onerror=alert(1)><script>document.title='owned'</script>"
+)
 _POLICY = re.compile(r"script-src '[^']*'")
 
 # A window of Chromium is not narrower than 500 pixels, so the page is laid out in a frame.
@@ -82,7 +94,7 @@ addEventListener("load", async () => {
   document.body.dataset.worked = JSON.stringify(seen);
 });
 </script>
-"""
+"""  # noqa: E501
 
 pytestmark = [
     pytest.mark.slow,
@@ -92,18 +104,33 @@ pytestmark = [
 
 @pytest.fixture
 def rich(make_finding: Findings, make_run: Runs, safe_fix: TextFix) -> RunReport:
-    """Four files, three severities, two families, every kind of fix, a notebook, and words that attack."""
+    """Four files, three severities, two families, every kind of fix, a notebook, and words that
+    attack."""
     unsafe = dataclasses.replace(safe_fix, safety=Safety.UNSAFE, note="It may round.")
-    other = RuleMeta("TL701", "kept", "Let go of it", Severity.ERROR, "memory", help_markdown="## Why\n" + HOSTILE)
+    other = RuleMeta(
+        "TL701",
+        "kept",
+        "Let go of it",
+        Severity.ERROR,
+        "memory",
+        help_markdown="## Why\n" + HOSTILE,
+    )
     run = make_run(
         make_finding(),
         make_finding(start=Position(7, 16), end=Position(7, 30), fix=unsafe, why_hot=()),
         make_finding(filename="b.py", code="TL701", severity=Severity.ERROR, fix=None, why_hot=()),
         make_finding(
-            filename="n.ipynb", cell=4, severity=Severity.INFO, fix=None, why_hot=(Reason("x" * 300, "b.py", 1),)
+            filename="n.ipynb",
+            cell=4,
+            severity=Severity.INFO,
+            fix=None,
+            why_hot=(Reason("x" * 300, "b.py", 1),),
         ),
         make_finding(filename=HOSTILE, message=HOSTILE + "w" * 200, fix=None, help=HOSTILE),
-        notes=(Note(NoteKind.SKIPPED, "big.py", HOSTILE), Note(NoteKind.FAILED, "c.py", "crashed", 3)),
+        notes=(
+            Note(NoteKind.SKIPPED, "big.py", HOSTILE),
+            Note(NoteKind.FAILED, "c.py", "crashed", 3),
+        ),
         files_checked=7,
     )
     return dataclasses.replace(run, rules={**run.rules, "TL701": other})
@@ -126,12 +153,18 @@ def dumped(folder: Path, text: str, name: str) -> Any:
     return json.loads(escaping.unescape(found[1]))
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (360, "light"), (1400, "dark"), (1400, "light")])
-def test_the_page_fits_and_can_be_read(tmp_path: Path, rich: RunReport, width: int, scheme: str) -> None:
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(360, "dark"), (360, "light"), (1400, "dark"), (1400, "light")]
+)
+def test_the_page_fits_and_can_be_read(
+    tmp_path: Path, rich: RunReport, width: int, scheme: str
+) -> None:
     laid_out = escaping.escape(unlocked(html.render(rich), PROBE))
     page = tmp_path / "frame.html"
     page.write_text(FRAME.format(width=width, page=laid_out), encoding="utf-8")
-    found = re.search(r'<body data-probe="([^"]*)"', chromium(page, width, scheme, "--dump-dom").stdout)
+    found = re.search(
+        r'<body data-probe="([^"]*)"', chromium(page, width, scheme, "--dump-dom").stdout
+    )
     assert found
     seen = json.loads(escaping.unescape(found[1]))
     assert seen["width"] == width
@@ -143,7 +176,10 @@ def test_the_page_fits_and_can_be_read(tmp_path: Path, rich: RunReport, width: i
 
 
 def test_filters(tmp_path: Path, rich: RunReport) -> None:
-    seen = {entry[0]: entry[1:] for entry in dumped(tmp_path, unlocked(html.render(rich), WORKER), "worked")}
+    seen = {
+        entry[0]: entry[1:]
+        for entry in dumped(tmp_path, unlocked(html.render(rich), WORKER), "worked")
+    }
     every = [HOSTILE, "b.py", "n.ipynb", "train.py"]
     assert seen == {
         "all": [5, every, "5 shown", False],
@@ -177,9 +213,13 @@ def test_nothing_is_said_on_the_console(tmp_path: Path, rich: RunReport) -> None
     assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
     assert re.search(r'<form id="filters"[^>]*>', done.stdout)[0].count("hidden") == 0  # type: ignore[index]
     assert ">5 shown<" in done.stdout
-    page.write_text(page.read_text().replace("form.hidden = false", "form.hidden = 1"), encoding="utf-8")
+    page.write_text(
+        page.read_text().replace("form.hidden = false", "form.hidden = 1"), encoding="utf-8"
+    )
     done = chromium(page, 1400, "light", "--enable-logging=stderr", "--dump-dom")
-    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line], "a script of another digest is refused"
+    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line], (
+        "a script of another digest is refused"
+    )
 
 
 def test_without_script_all_is_shown(tmp_path: Path, rich: RunReport) -> None:
@@ -202,12 +242,17 @@ def test_light_and_dark_are_two_pictures(tmp_path: Path, rich: RunReport) -> Non
     assert pictures[0] != pictures[1]
 
 
-def test_five_thousand_findings_can_be_filtered(tmp_path: Path, make_finding: Findings, make_run: Runs) -> None:
+def test_five_thousand_findings_can_be_filtered(
+    tmp_path: Path, make_finding: Findings, make_run: Runs
+) -> None:
     source = make_run(make_finding()).files[0].source
     files = tuple(
         FileReport(
             f"src/part{file}.py",
-            tuple(make_finding(filename=f"src/part{file}.py", start=Position(6, 16 + n % 9)) for n in range(100)),
+            tuple(
+                make_finding(filename=f"src/part{file}.py", start=Position(6, 16 + n % 9))
+                for n in range(100)
+            ),
             source=source,
         )
         for file in range(50)
@@ -220,7 +265,7 @@ def test_five_thousand_findings_can_be_filtered(tmp_path: Path, make_finding: Fi
       document.body.dataset.many = JSON.stringify([document.querySelectorAll(".finding").length, one,
         document.querySelectorAll(".finding:not([hidden])").length,
         document.querySelectorAll(".finding[open]").length]);
-    });</script>"""
+    });</script>"""  # noqa: E501
     text = html.render(make_run(files=files))
     assert len(text) < 20_000_000
     assert dumped(tmp_path, unlocked(text, probe), "many") == [5_000, 100, 0, 0]

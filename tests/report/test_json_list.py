@@ -40,7 +40,16 @@ def test_ruff_itself_prints_the_frozen_keys(tmp_path: Path) -> None:
     pytest.importorskip("ruff")
     (tmp_path / "a.py").write_text("import os\n")
     (tmp_path / "b.py").write_text("def f(:\n")
-    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--output-format", "json"]
+    command = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "check",
+        "--isolated",
+        "--no-cache",
+        "--output-format",
+        "json",
+    ]
     done = subprocess.run([*command, "."], cwd=tmp_path, capture_output=True, text=True)
     entries = json.loads(done.stdout)
     assert {entry["code"] for entry in entries} >= {"F401", "invalid-syntax"}
@@ -107,7 +116,9 @@ def test_applicability(
 
 
 @pytest.mark.parametrize("code", ["invalid-syntax", "unreadable"])
-def test_engine_codes_take_no_comment_and_have_no_page(make_finding: Findings, make_run: Runs, code: str) -> None:
+def test_engine_codes_take_no_comment_and_have_no_page(
+    make_finding: Findings, make_run: Runs, code: str
+) -> None:
     (entry,) = json.loads(render(make_run(make_finding(code=code, name=code, fix=None))))
     check_keys(entry, EXTRA_ENTRY_KEYS, EXTRA_FIX_KEYS)
     assert (entry["code"], entry["noqa_row"], entry["url"]) == (code, None, None)
@@ -137,12 +148,18 @@ def test_rule_without_a_page_has_no_url(make_finding: Findings, make_run: Runs) 
 
 
 def test_names_are_joined_to_the_working_folder(make_finding: Findings, make_run: Runs) -> None:
-    run = make_run(make_finding(filename="../a.py", fix=None), make_finding(filename="/abs/b.py"), cwd="/project/src")
+    run = make_run(
+        make_finding(filename="../a.py", fix=None),
+        make_finding(filename="/abs/b.py"),
+        cwd="/project/src",
+    )
     names = [entry["filename"] for entry in json.loads(render(run))]
     assert names == ["/project/a.py", "/abs/b.py"]
 
 
-def test_ascii_and_well_formed_whatever_the_text_holds(make_finding: Findings, make_run: Runs) -> None:
+def test_ascii_and_well_formed_whatever_the_text_holds(
+    make_finding: Findings, make_run: Runs
+) -> None:
     name, message = "a\udcff\x1b\n😀.py", "\x00\x7f\x9b\u202e\ud800"
     text = render(make_run(make_finding(filename=name, message=message)))
     assert text.isascii()

@@ -1,4 +1,5 @@
-"""The kit of all reports: places, numbers and lines; pages and drawings are tested where they are used."""
+"""The kit of all reports: places, numbers and lines; pages and drawings are tested where they are
+used."""
 
 from __future__ import annotations
 
@@ -20,13 +21,21 @@ from torchlint.report.kit.terminal import aligned, readable, wrapped
         (("", None, 3, 7), "3:7"),
     ],
 )
-def test_a_location_names_what_is_known(parts: tuple[str, int | None, int, int], shown: str) -> None:
+def test_a_location_names_what_is_known(
+    parts: tuple[str, int | None, int, int], shown: str
+) -> None:
     assert words.location(*parts) == shown
 
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(0.0, "0 B"), (260.0, "260 B"), (9_999.0, "9,999 B"), (65_536.0, "65.5 kB"), (2e15, "2,000 TB")],
+    [
+        (0.0, "0 B"),
+        (260.0, "260 B"),
+        (9_999.0, "9,999 B"),
+        (65_536.0, "65.5 kB"),
+        (2e15, "2,000 TB"),
+    ],
 )
 def test_a_size_has_a_decimal_unit(value: float, shown: str) -> None:
     assert words.size(value) == shown
@@ -39,7 +48,12 @@ def test_a_unit_that_stays_is_said_once() -> None:
 
 
 def test_a_ratio_is_never_shown_as_zero() -> None:
-    assert [words.times(value) for value in (0.004, 2.514, 19.94, 388.2)] == ["0.004x", "2.51x", "19.9x", "388x"]
+    assert [words.times(value) for value in (0.004, 2.514, 19.94, 388.2)] == [
+        "0.004x",
+        "2.51x",
+        "19.9x",
+        "388x",
+    ]
 
 
 def test_columns_stand_under_each_other() -> None:

@@ -1,4 +1,5 @@
-"""The default report: readable at hundreds of findings, on every terminal, the same words whoever looks on."""
+"""The default report: readable at hundreds of findings, on every terminal, the same words whoever
+looks on."""
 
 from __future__ import annotations
 
@@ -31,11 +32,17 @@ def many(make_finding: Findings, safe_fix: TextFix) -> list[Finding]:
         make_finding(start=Position(7, 9), fix=unsafe, frequency=Frequency.TRAINING),
         make_finding(filename="b.py", start=Position(8, 9), fix=None, message="other"),
         make_finding(code="TL201", name="one", message="cold", fix=None),
-        make_finding(code="TL202", name="two", message="hot", fix=None, frequency=Frequency.TRAINING),
+        make_finding(
+            code="TL202", name="two", message="hot", fix=None, frequency=Frequency.TRAINING
+        ),
         make_finding(code="TL203", name="bad", message="wrong", fix=None, severity=Severity.ERROR),
         make_finding(code="TL409", name="hint", message="slow", fix=None, severity=Severity.INFO),
         make_finding(
-            code="invalid-syntax", name="invalid-syntax", message="no Python", severity=Severity.ERROR, fix=None
+            code="invalid-syntax",
+            name="invalid-syntax",
+            message="no Python",
+            severity=Severity.ERROR,
+            fix=None,
         ),
     ]
 
@@ -93,7 +100,9 @@ def test_colours_add_nothing_but_colour(many: list[Finding], make_run: Runs) -> 
     assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == render(make_run(*many))
 
 
-@pytest.mark.parametrize(("few", "show", "listed"), [(True, None, False), (True, False, True), (False, True, False)])
+@pytest.mark.parametrize(
+    ("few", "show", "listed"), [(True, None, False), (True, False, True), (False, True, False)]
+)
 def test_source_is_shown_for_few_findings_and_on_request(
     many: list[Finding], make_run: Runs, few: bool, show: bool | None, listed: bool
 ) -> None:
@@ -109,7 +118,9 @@ def test_infos_are_listed_on_request(many: list[Finding], make_run: Runs) -> Non
 
 
 @pytest.mark.parametrize("width", [1, 20, 40, 60, 80, 120, 500])
-def test_a_line_is_as_wide_as_the_terminal_at_most(many: list[Finding], make_run: Runs, width: int) -> None:
+def test_a_line_is_as_wide_as_the_terminal_at_most(
+    many: list[Finding], make_run: Runs, width: int
+) -> None:
     """Places are never cut: who copies one needs all of it."""
     long = f"x = f('漢\t{'a' * 500}')\n" * 9
     run = make_run(*many, text=long, width=width)
@@ -122,13 +133,21 @@ def test_a_line_is_as_wide_as_the_terminal_at_most(many: list[Finding], make_run
 
 def test_a_finding_without_source_says_its_message(many: list[Finding], make_run: Runs) -> None:
     run = make_run(*many)
-    bare = dataclasses.replace(run, files=tuple(dataclasses.replace(file, source=()) for file in run.files))
+    bare = dataclasses.replace(
+        run, files=tuple(dataclasses.replace(file, source=()) for file in run.files)
+    )
     assert "[*] Tensor is made on the CPU, then moved to `cuda`  (2x)\n" in render(bare)
 
 
-def test_every_finding_is_counted_and_each_place_listed_once(make_finding: Findings, make_run: Runs) -> None:
+def test_every_finding_is_counted_and_each_place_listed_once(
+    make_finding: Findings, make_run: Runs
+) -> None:
     found = [
-        make_finding(code=f"TL{101 + number % 7}", filename=f"p{number % 30}.py", start=Position(number + 1, 5))
+        make_finding(
+            code=f"TL{101 + number % 7}",
+            filename=f"p{number % 30}.py",
+            start=Position(number + 1, 5),
+        )
         for number in range(300)
     ]
     report = render(make_run(*found))
@@ -137,8 +156,12 @@ def test_every_finding_is_counted_and_each_place_listed_once(make_finding: Findi
     assert len(report.splitlines()) < 600
 
 
-def test_of_equally_frequent_rules_that_which_waits_comes_first(make_finding: Findings, make_run: Runs) -> None:
-    found = [make_finding(code=f"TL60{number % 3}", start=Position(number + 1, 1)) for number in range(7)]
+def test_of_equally_frequent_rules_that_which_waits_comes_first(
+    make_finding: Findings, make_run: Runs
+) -> None:
+    found = [
+        make_finding(code=f"TL60{number % 3}", start=Position(number + 1, 1)) for number in range(7)
+    ]
     meta = make_run().rules["TL102"]
     rules = {
         "TL600": meta,

@@ -10,7 +10,17 @@ from urllib.parse import unquote_to_bytes
 
 import pytest
 
-from torchlint.base.finding import FileReport, Finding, Note, NoteKind, Reason, Safety, Severity, Suppressed, TextFix
+from torchlint.base.finding import (
+    FileReport,
+    Finding,
+    Note,
+    NoteKind,
+    Reason,
+    Safety,
+    Severity,
+    Suppressed,
+    TextFix,
+)
 from torchlint.report import sarif
 from torchlint.report.run_report import RunReport
 
@@ -42,29 +52,40 @@ def rich_run(make_finding: Findings, make_run: Runs, safe_fix: TextFix) -> RunRe
     unsafe = dataclasses.replace(safe_fix, safety=Safety.UNSAFE, note="may round")
     return make_run(
         make_finding(),
-        make_finding(filename="src/ä b%#é\udcff\n.py", message="\x1b\x00", fix=unsafe, fingerprint=""),
+        make_finding(
+            filename="src/ä b%#é\udcff\n.py", message="\x1b\x00", fix=unsafe, fingerprint=""
+        ),
         make_finding(filename="/elsewhere/x.py", severity=Severity.INFO),
-        make_finding(filename="bad.py", code="invalid-syntax", name="invalid-syntax", fix=None, why_hot=()),
+        make_finding(
+            filename="bad.py", code="invalid-syntax", name="invalid-syntax", fix=None, why_hot=()
+        ),
         make_finding(filename="n.ipynb", cell=2, severity=Severity.ERROR),
         notes=NOTES,
     )
 
 
 def with_suppressed(run: RunReport) -> RunReport:
-    """Return the run with each of its findings suppressed once more, by a comment and by a baseline in turn."""
+    """Return the run with each of its findings suppressed once more, by a comment and by a baseline
+    in turn."""
     held = tuple(
-        Suppressed(finding, bool(at % 2), CONTROLS[: at % 3]) for at, finding in enumerate(run.findings()) for _ in "ab"
+        Suppressed(finding, bool(at % 2), CONTROLS[: at % 3])
+        for at, finding in enumerate(run.findings())
+        for _ in "ab"
     )
     return dataclasses.replace(run, files=(*run.files, FileReport("train.py", suppressed=held)))
 
 
 def schema_path() -> Path | None:
     named = os.environ.get("TORCHLINT_SARIF_SCHEMA")
-    path = Path(named) if named else Path(__file__).parents[3] / "shared" / "sarif-schema-2.1.0.json"
+    path = (
+        Path(named) if named else Path(__file__).parents[3] / "shared" / "sarif-schema-2.1.0.json"
+    )
     return path if path.is_file() else None
 
 
-@pytest.mark.skipif(schema_path() is None, reason="set TORCHLINT_SARIF_SCHEMA to OASIS's schema file")
+@pytest.mark.skipif(
+    schema_path() is None, reason="set TORCHLINT_SARIF_SCHEMA to OASIS's schema file"
+)
 def test_valid_against_the_schema(rich_run: RunReport, make_run: Runs) -> None:
     jsonschema = pytest.importorskip("jsonschema")
     path = schema_path()
@@ -129,14 +150,22 @@ def test_uri_of_a_name_that_no_file_system_holds(make_finding: Findings, make_ru
     assert uri == "%5Cud800%3A.py"
 
 
-def test_paths_are_relative_to_the_root_not_the_working_folder(make_finding: Findings, make_run: Runs) -> None:
+def test_paths_are_relative_to_the_root_not_the_working_folder(
+    make_finding: Findings, make_run: Runs
+) -> None:
     (result,) = log_of(make_run(make_finding(), cwd="/project/src"))["results"]
     assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "src/train.py"
 
 
 def test_levels_fingerprint_and_cell(rich_run: RunReport) -> None:
     results = log_of(rich_run)["results"]
-    assert [result["level"] for result in results] == ["note", "warning", "error", "warning", "warning"]
+    assert [result["level"] for result in results] == [
+        "note",
+        "warning",
+        "error",
+        "warning",
+        "warning",
+    ]
     assert results[4]["partialFingerprints"] == {"torchlint/v1": "0123456789abcdef"}
     assert "partialFingerprints" not in results[3]
     assert results[2]["locations"][0]["logicalLocations"] == [{"name": "cell 2"}]
@@ -150,7 +179,9 @@ def test_levels_fingerprint_and_cell(rich_run: RunReport) -> None:
 
 def test_a_reason_in_a_notebook_names_its_cell(make_finding: Findings, make_run: Runs) -> None:
     reason = Reason("every step", "n.ipynb", 3, cell=7)
-    (result,) = log_of(make_run(make_finding(filename="n.ipynb", cell=8, why_hot=(reason,))))["results"]
+    (result,) = log_of(make_run(make_finding(filename="n.ipynb", cell=8, why_hot=(reason,))))[
+        "results"
+    ]
     (related,) = result["relatedLocations"]
     assert related["message"] == {"text": "cell 7:3: every step"}
     assert "region" not in related["physicalLocation"]
@@ -163,12 +194,18 @@ def test_a_note_in_a_notebook_names_its_cell(make_run: Runs) -> None:
     assert "region" not in told["locations"][0]["physicalLocation"]
 
 
-def test_a_reason_about_a_whole_file_points_at_its_first_row(make_finding: Findings, make_run: Runs) -> None:
-    (result,) = log_of(make_run(make_finding(why_hot=(Reason("configured as hot", "a.py", 0),))))["results"]
+def test_a_reason_about_a_whole_file_points_at_its_first_row(
+    make_finding: Findings, make_run: Runs
+) -> None:
+    (result,) = log_of(make_run(make_finding(why_hot=(Reason("configured as hot", "a.py", 0),))))[
+        "results"
+    ]
     assert result["relatedLocations"][0]["physicalLocation"]["region"] == {"startLine": 1}
 
 
-def test_fixes_are_those_a_tool_may_apply(make_finding: Findings, make_run: Runs, safe_fix: TextFix) -> None:
+def test_fixes_are_those_a_tool_may_apply(
+    make_finding: Findings, make_run: Runs, safe_fix: TextFix
+) -> None:
     def fixes(**changes: Any) -> list[Any]:
         cell = changes.pop("cell", None)
         fix = dataclasses.replace(safe_fix, **changes)
@@ -218,7 +255,9 @@ def test_results_are_limited_and_it_is_said(
     findings = [make_finding(filename=f"{n}.py", severity=Severity.INFO) for n in range(4)]
     findings.append(make_finding(filename="9.py", severity=Severity.ERROR))
     run = log_of(make_run(*findings))
-    uris = [r["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for r in run["results"]]
+    uris = [
+        r["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for r in run["results"]
+    ]
     assert uris == ["0.py", "1.py", "9.py"]
     (told,) = run["invocations"][0]["toolExecutionNotifications"]
     assert told["message"]["text"] == "2 findings are left out: a SARIF run holds at most 3."
@@ -227,7 +266,10 @@ def test_results_are_limited_and_it_is_said(
 def test_suppressed_findings_come_last_and_say_why(make_finding: Findings, make_run: Runs) -> None:
     by_comment = Suppressed(make_finding(code="TL001", name="unused"), True, "why")
     held = (Suppressed(make_finding(filename="b.py"), False), by_comment)
-    files = (FileReport("a.py", (make_finding(filename="z.py"),)), FileReport("b.py", suppressed=held))
+    files = (
+        FileReport("a.py", (make_finding(filename="z.py"),)),
+        FileReport("b.py", suppressed=held),
+    )
     run = log_of(make_run(files=files))
     assert [result["suppressions"] for result in run["results"]] == [
         [],

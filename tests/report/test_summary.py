@@ -90,7 +90,9 @@ def test_a_note_on_a_fix_alone_does_not_spoil_a_clean_run(make_run: Runs, kind: 
 
 def test_applied_fixes_are_counted(make_run: Runs) -> None:
     files = (FileReport("a.py", applied=2), FileReport("b.py", applied=1), FileReport("c.py"))
-    assert summary(make_run(files=files, fix_applied=3)) == ("Fixed 3 findings in 2 files.\nAll checks passed.\n")
+    assert summary(make_run(files=files, fix_applied=3)) == (
+        "Fixed 3 findings in 2 files.\nAll checks passed.\n"
+    )
 
 
 COSTS = {"TL102": "2.00x faster on a GPU"}
@@ -101,7 +103,8 @@ def test_statistics(mixed: list[Finding], make_finding: Findings, make_run: Runs
     found += [make_finding(code="TL9", name="other", fix=None)] * 10
     assert counts.render(make_run(*found), COSTS) == (
         "10\tTL9  \t[ ] other               engine\n"
-        " 5\tTL102\t[-] cpu-then-move       transfer  2 safe + 1 unsafe fixes  example: 2.00x faster on a GPU\n"
+        " 5\tTL102\t[-] cpu-then-move       transfer  2 safe + 1 unsafe fixes  example: 2.00x "
+        "faster on a GPU\n"
         " 1\tTL001\t[*] unused-suppression  engine    1 safe fix\n"
         "By family: 11 engine, 5 transfer.\n"
     )
@@ -118,12 +121,16 @@ def test_statistics(mixed: list[Finding], make_finding: Findings, make_run: Runs
     }
 
 
-def test_statistics_count_unsafe_fixes_where_they_are_allowed(mixed: list[Finding], make_run: Runs) -> None:
+def test_statistics_count_unsafe_fixes_where_they_are_allowed(
+    mixed: list[Finding], make_run: Runs
+) -> None:
     (one,) = json.loads(counts.render_json(make_run(*mixed[:3], unsafe_fixes=True), {}))
     assert (one["fixable"], one["fixable_count"], one["cost"]) == (True, 3, None)
 
 
-def test_statistics_as_json_lines(mixed: list[Finding], make_finding: Findings, make_run: Runs) -> None:
+def test_statistics_as_json_lines(
+    mixed: list[Finding], make_finding: Findings, make_run: Runs
+) -> None:
     run = make_run(*mixed, make_finding(code="TL9", fix=None))
     lines = counts.FORMATS["json-lines"](run, COSTS).splitlines()
     assert list(map(json.loads, lines)) == json.loads(counts.FORMATS["json"](run, COSTS))

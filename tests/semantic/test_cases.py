@@ -1,7 +1,8 @@
 """Situations that need more than a pattern: where a value lives, who calls whom, and how often.
 
-Each folder of ``fixtures/cases`` is a small project. The first line of a file names the rules for which it speaks:
-every line that ends in ``# TLnnn`` has a finding of that code, and for these rules every other line is silent.
+Each folder of ``fixtures/cases`` is a small project. The first line of a file names the rules for
+which it speaks: every line that ends in ``# TLnnn`` has a finding of that code, and for these rules
+every other line is silent.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ SPEAKS = re.compile(r"# rules:((?: TL\d{3})+)\n")
 EXPECTED = re.compile(r"#((?: TL\d{3})+)$")
 
 NOT_YET = {
-    "15_move_hidden_in_a_callees_result": "TL102 looks for the factory in the function that moves the tensor only",
+    "15_move_hidden_in_a_callees_result": (
+        "TL102 looks for the factory in the function that moves the tensor only"
+    ),
 }
 """By folder: why the analysis does not understand a case yet."""
 
@@ -29,7 +32,12 @@ NOT_YET = {
 def announced(text: str) -> set[tuple[int, str]]:
     """Return the (row, code) pairs that the comments of a file announce."""
     rows = enumerate(text.split("\n"), 1)
-    return {(row, code) for row, line in rows if (found := EXPECTED.search(line)) for code in found[1].split()}
+    return {
+        (row, code)
+        for row, line in rows
+        if (found := EXPECTED.search(line))
+        for code in found[1].split()
+    }
 
 
 def param(path: Path) -> object:

@@ -28,7 +28,11 @@ def probed(source: str) -> Value:
     """Return the value passed to the only call ``probe(...)``."""
     text = HEAD + textwrap.dedent(source)
     module = Module(cst.parse_module(text), text, "train.py", Outside())
-    (call,) = [c for c in module.nodes(cst.Call) if isinstance(c, cst.Call) and module.code(c.func) == "probe"]
+    (call,) = [
+        c
+        for c in module.nodes(cst.Call)
+        if isinstance(c, cst.Call) and module.code(c.func) == "probe"
+    ]
     return inferred(module, call.args[0].value)
 
 
@@ -73,7 +77,11 @@ def test_fields_of_records(source: str, kind: str, device: str | None) -> None:
         ("def f(*args):\n    probe(args[1])\nf(there, 3)", "number", None),
         ("def f(x, *args):\n    probe(args[0])\nf(3, there)", "tensor", "cuda"),
         ("def f(*args):\n    probe(args[0])\nf(there)\nf(*there)", "?", None),
-        ("def f(*args):\n    for a in args:\n        probe(a)\nf(there, 3, 4)", "accumulated", "cuda"),
+        (
+            "def f(*args):\n    for a in args:\n        probe(a)\nf(there, 3, 4)",
+            "accumulated",
+            "cuda",
+        ),
         ("def f(*args):\n    a, *rest = args\n    probe(a)\nf(there, 3, 4)", "?", None),
         ("def double(x):\n    return x * 2\nprobe(double(there))", "tensor", "cuda"),
         ("def double(x):\n    return x * 2\ndouble(3)\nprobe(double(there))", "tensor", "cuda"),
@@ -81,7 +89,10 @@ def test_fields_of_records(source: str, kind: str, device: str | None) -> None:
         ("to = lambda x, *args: x.to(*args)\nprobe(lib.to(there, 'cpu'))", "tensor", "cpu"),
         ("to = lambda x, *args: x.to(*args)\nprobe(to(there.cpu(), 'cuda'))", "tensor", "cuda"),
         (
-            "def on(device, x):\n    return x.to(device)\nprobe(functools.partial(on, 'cuda')(there).sum())",
+            (
+                "def on(device, x):\n    return x.to(device)\nprobe(functools.partial(on, "
+                "'cuda')(there).sum())"
+            ),
             "tensor",
             "accel",
         ),
@@ -130,7 +141,11 @@ def train(model, loader, optimizer, criterion, device):
     [
         ("def note(x):\n    return float(x)\nnote(3)\nnote('4')", "note(loss)", ["TL101"]),
         ("def note(x):\n    return float(x)\nnote('4')", "note(3)", []),
-        ("def note(*xs):\n    return [float(x) for x in xs]\nnote('4')", "note(loss, 3)", ["TL101"]),
+        (
+            "def note(*xs):\n    return [float(x) for x in xs]\nnote('4')",
+            "note(loss, 3)",
+            ["TL101"],
+        ),
         ("note = lambda x: x.item()", "note(loss)", ["TL101"]),
         ("note = lambda x, y: x.item(y)", "note(loss, 3)", []),
         ("keep = lambda x: x.cpu()", "seen = keep(loss)", ["TL113"]),
@@ -139,7 +154,9 @@ def train(model, loader, optimizer, criterion, device):
         ("def note(x):\n    return float(x)\nnote('4')", "if len(x) % 9 == 0: note(loss)", []),
     ],
 )
-def test_a_helper_reads_what_one_of_its_calls_passes(helper: str, call: str, codes: list[str]) -> None:
+def test_a_helper_reads_what_one_of_its_calls_passes(
+    helper: str, call: str, codes: list[str]
+) -> None:
     report = check(LOOP.format(helper=helper, call=call), codes=frozenset(["TL101", "TL113"]))
     assert [finding.code for finding in report.findings] == codes
 
@@ -161,11 +178,15 @@ class ScoreMeter:
         ("model, scores: torch.Tensor", "torch.stack(model.encode(scores)).cpu()", []),
     ],
 )
-def test_a_metric_sees_a_batch_unless_it_gets_the_model(params: str, kept: str, codes: list[str]) -> None:
+def test_a_metric_sees_a_batch_unless_it_gets_the_model(
+    params: str, kept: str, codes: list[str]
+) -> None:
     report = check(METER.format(params=params, kept=kept), codes=frozenset(["TL113"]))
     assert [finding.code for finding in report.findings] == codes
 
 
-@pytest.mark.parametrize(("name", "found"), [("peft_model", "tensor"), ("is_peft_model", "?"), ("load_model", "?")])
+@pytest.mark.parametrize(
+    ("name", "found"), [("peft_model", "tensor"), ("is_peft_model", "?"), ("load_model", "?")]
+)
 def test_a_verb_is_no_model(name: str, found: str) -> None:
     assert probed(f"from other import {name}\nprobe({name}(there))").kind == found

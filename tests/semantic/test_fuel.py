@@ -1,4 +1,5 @@
-"""An analysis that wanted no more fuel is not made again; one that did is, and gives the better answer."""
+"""An analysis that wanted no more fuel is not made again; one that did is, and gives the better
+answer."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ def user(x):
 
 def _module(text: str) -> tuple[Module, dict[str, cst.FunctionDef]]:
     module = Module(cst.parse_module(text), text, "m.py", Outside())
-    return module, {f.name.value: f for f in module.nodes(cst.FunctionDef) if isinstance(f, cst.FunctionDef)}
+    return module, {
+        f.name.value: f for f in module.nodes(cst.FunctionDef) if isinstance(f, cst.FunctionDef)
+    }
 
 
 def test_a_full_analysis_serves_every_amount_of_fuel() -> None:
@@ -41,7 +44,9 @@ def test_a_full_analysis_serves_every_amount_of_fuel() -> None:
 
 
 def test_parameters_that_no_call_gives_want_no_fuel() -> None:
-    text = "def take(b=1):\n    return b\n\ndef given(b=1):\n    return b\n\nprint(take(), given(2))\n"
+    text = (
+        "def take(b=1):\n    return b\n\ndef given(b=1):\n    return b\n\nprint(take(), given(2))\n"
+    )
     module, functions = _module(text)
     found = values(module)
     assert found.run(functions["take"], 0) is found.run(functions["take"], FUEL)
@@ -61,13 +66,16 @@ def test_an_analysis_cut_short_is_made_again() -> None:
 def test_what_rests_on_a_short_answer_is_short_itself() -> None:
     module, functions = _module(TEXT)
     found = values(module)
-    assert found.run(functions["three"], 1).result().kind == "?"  # its callee's callee had none left
+    assert (
+        found.run(functions["three"], 1).result().kind == "?"
+    )  # its callee's callee had none left
     assert found.run(functions["three"], FUEL).result().device == "cuda"
 
 
 def test_attributes_follow_the_same_rule() -> None:
     text = (
-        "import torch\n\nclass A:\n    def __init__(self):\n        self.x = self.make()\n        self.n = 3\n\n"
+        "import torch\n\nclass A:\n    def __init__(self):\n        self.x = self.make()\n       "
+        " self.n = 3\n\n"
         "    def make(self):\n        return torch.zeros(3).cuda()\n"
     )
     module, _ = _module(text)

@@ -17,7 +17,11 @@ def probe(source: str, filename: str = "train.py") -> tuple[Module, cst.Call]:
     """Return the module and its (first) call of ``probe()``."""
     found = module(source, filename)
     for call in found.nodes(cst.Call):
-        if isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and call.func.value == "probe":
+        if (
+            isinstance(call, cst.Call)
+            and isinstance(call.func, cst.Name)
+            and call.func.value == "probe"
+        ):
             return found, call
     raise AssertionError("no probe")
 
@@ -68,7 +72,9 @@ def test_intervals_throttle(test: str) -> None:
     assert grade(source) is Grade.COLD
 
 
-@pytest.mark.parametrize("test", ["rank == 0", "verbose", "log_interval > 0", "loss is not None", "step > 5"])
+@pytest.mark.parametrize(
+    "test", ["rank == 0", "verbose", "log_interval > 0", "loss is not None", "step > 5"]
+)
 def test_other_guards_do_not(test: str) -> None:
     assert grade(TRAIN.format(f"if {test}: probe()", "pass", "pass")) is Grade.TRAIN
 
@@ -83,11 +89,16 @@ def test_heat_flows_into_helpers_with_its_reasons() -> None:
     found, call = probe(source)
     heat = heat_of(found, call)
     assert heat.grade is Grade.TRAIN
-    assert [why.text for why in heat.why] == ["helper() is called", "every training step of the loop"]
+    assert [why.text for why in heat.why] == [
+        "helper() is called",
+        "every training step of the loop",
+    ]
 
 
 def test_a_throttled_call_leaves_the_helper_cold() -> None:
-    source = "def helper():\n    probe()\n" + TRAIN.format("if step % 9 == 0: helper()", "pass", "pass")
+    source = "def helper():\n    probe()\n" + TRAIN.format(
+        "if step % 9 == 0: helper()", "pass", "pass"
+    )
     assert grade(source) is Grade.COLD
 
 
@@ -110,13 +121,18 @@ def test_methods_inherit_heat_from_a_base_class_loop() -> None:
 
 
 def test_evaluation_loops_and_other_loops() -> None:
-    source = "def evaluate(model, loader):\n    for x, y in loader:\n        out = model(x)\n        probe()"
+    source = (
+        "def evaluate(model, loader):\n    for x, y in loader:\n        out = model(x)\n    "
+        "    probe()"
+    )
     assert grade(source) is Grade.EVAL
     assert grade("def f(names):\n    for n in names:\n        probe()") is Grade.COLD
 
 
 def test_a_loop_over_optimizers_is_not_the_step_loop() -> None:
-    source = TRAIN.format("for opt in optimizers:\n                opt.step()\n            probe()", "pass", "pass")
+    source = TRAIN.format(
+        "for opt in optimizers:\n                opt.step()\n            probe()", "pass", "pass"
+    )
     assert grade(source) is Grade.TRAIN
 
 
@@ -128,10 +144,17 @@ def test_a_loop_over_optimizers_is_not_the_step_loop() -> None:
         ("class A(object):\n    def forward(self, x):\n        probe()", Grade.COLD),
         ("def dice_loss(pred, target):\n    d = torch.sum(pred)\n    probe()", Grade.FORWARD),
         ("def plot_losses(ax, values):\n    probe()", Grade.COLD),
-        ("class D(torch.utils.data.Dataset):\n    def __getitem__(self, i):\n        probe()", Grade.SAMPLE),
+        (
+            "class D(torch.utils.data.Dataset):\n    def __getitem__(self, i):\n        probe()",
+            Grade.SAMPLE,
+        ),
         ("def collate_fn(batch):\n    probe()", Grade.SAMPLE),
         (
-            "import lightning as L\nclass A(L.LightningModule):\n    def training_step(self, b, i):\n        probe()",
+            (
+                "import lightning as L\nclass A(L.LightningModule):\n    def training_step(self, "
+                "b, "
+                "i):\n        probe()"
+            ),
             Grade.TRAIN,
         ),
     ],
@@ -154,7 +177,14 @@ def test_assume_hot() -> None:
         ("@torch.inference_mode()\ndef f():\n    probe()", True),
         ("def f():\n    probe()", False),
         ("def f():\n    torch.set_grad_enabled(False)\n    probe()", True),
-        ("def f():\n    with torch.no_grad():\n        with torch.enable_grad():\n            probe()", False),
+        (
+            (
+                "def f():\n    with torch.no_grad():\n        with torch.enable_grad():\n        "
+                "    "
+                "probe()"
+            ),
+            False,
+        ),
         ("def f(train):\n    with torch.set_grad_enabled(train):\n        probe()", None),
         ("def g():\n    probe()\ndef f():\n    with torch.no_grad():\n        g()", True),
         ("def g():\n    probe()\ndef f():\n    with torch.no_grad():\n        g()\n    g()", None),
@@ -167,7 +197,12 @@ def test_no_grad(source: str, expected: bool | None) -> None:
 
 @pytest.mark.parametrize(
     ("filename", "expected"),
-    [("bench/bench_step.py", True), ("tests/test_model.py", True), ("src/train.py", False), ("latest/model.py", False)],
+    [
+        ("bench/bench_step.py", True),
+        ("tests/test_model.py", True),
+        ("src/train.py", False),
+        ("latest/model.py", False),
+    ],
 )
 def test_bench_files(filename: str, expected: bool) -> None:
     found, call = probe("def f():\n    probe()", filename)

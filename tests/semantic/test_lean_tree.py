@@ -1,4 +1,5 @@
-"""Trees made from CPython's: the same nodes as libcst's, which learn how they are written from libcst."""
+"""Trees made from CPython's: the same nodes as libcst's, which learn how they are written from
+libcst."""
 
 from __future__ import annotations
 
@@ -28,51 +29,76 @@ _STDLIB = Path(sysconfig.get_paths()["stdlib"])
 _NAMES = ("dataclasses.py", "json/decoder.py")
 _FIXTURES = Path(__file__).parents[2] / "fixtures"
 _CODE = {
-    "operators": ("x = a + b - c * d @ e / f % g ** h << i >> j | k ^ l & m // n\nx = not ~a, +b, -c\n"),
+    "operators": (
+        "x = a + b - c * d @ e / f % g ** h << i >> j | k ^ l & m // n\nx = not ~a, +b, -c\n"
+    ),
     "in place": (
-        "a += 1; a -= 1; a *= 1; a @= 1; a /= 1; a %= 1; a **= 1; a <<= 1; a >>= 1; a |= 1; a ^= 1; a &= 1\na //= 1\n"
+        "a += 1; a -= 1; a *= 1; a @= 1; a /= 1; a %= 1; a **= 1; a <<= 1; a >>= 1; a |= 1; a ^= "
+        "1; a &= 1\na //= 1\n"
     ),
     "comparisons": "x = a == b != c < d <= e > f >= g is h is  not i in j not  in k\n",
     "conditions": "x = a and b and (c or d or e) and not f\nx = a if b else c\n(y := 1)\n",
     "numbers": "x = 1, 0x_1F, 1_000, 1., 1e5, 2J, None, True, ..., -1\n",
     "strings": (
-        "x = 'a', \"b\\\"\", r'''c\n''', b\"\"\"d\" \"\"\", u'e', ''\ny = 'a' \"b\" r'c'\nz = (b'a'\n    b'b')\n"
+        "x = 'a', \"b\\\"\", r'''c\n''', b\"\"\"d\" \"\"\", u'e', ''\ny = 'a' \"b\" r'c'\nz = "
+        "(b'a'\n    b'b')\n"
     ),
     "formatted": (
-        "x = f'{a!r:>{b}} {c=}' 'd'\ny = f'''{\n  a\n}'''\n\n\ndef f():\n    return (f'a {b}'\n            'é')\n"
+        "x = f'{a!r:>{b}} {c=}' 'd'\ny = f'''{\n  a\n}'''\n\n\ndef f():\n    return (f'a {b}'\n  "
+        "          'é')\n"
     ),
     "not ascii": "é = 'ü' + 'x'; ß = [é, 'ß']\n",
     "parentheses": (
-        "x = ((a)), (b, ), (), [(c)], (yield_)\nx[(1)], x[(1, 2)], x[1, 2], x[()], x[a,], x[b:c, ::d, ...]\n"
+        "x = ((a)), (b, ), (), [(c)], (yield_)\nx[(1)], x[(1, 2)], x[1, 2], x[()], x[a,], x[b:c, "
+        "::d, ...]\n"
     ),
-    "calls": ("f(a, *b, c, d=1, **e)\nf(a=1, *b)\nf(x for x in y)\nf(\n    a,  # why\n    b\n)\n(f . g) (h)\n"),
+    "calls": (
+        "f(a, *b, c, d=1, **e)\nf(a=1, *b)\nf(x for x in y)\nf(\n    a,  # why\n    b\n)\n(f . "
+        "g) (h)\n"
+    ),
     "displays": "x = {1, *a}, {}, {'a': 1, **b}, [*a, b], (*a, b)\n*a, b = c\n",
     "comprehensions": (
-        "x = [a async for a in b if c if d for e in f]\ny = {a: b for a, b in c}, {a for a in b}, (a for a in b)\n"
+        "x = [a async for a in b if c if d for e in f]\ny = {a: b for a, b in c}, {a for a in "
+        "b}, (a for a in b)\n"
     ),
-    "lambdas": ("x = lambda: 0\ny = lambda a, /, b=1, *c, d, e=2, **f: (yield)\nz = lambda *, a: a\n"),
+    "lambdas": (
+        "x = lambda: 0\ny = lambda a, /, b=1, *c, d, e=2, **f: (yield)\nz = lambda *, a: a\n"
+    ),
     "functions": (
         "@a\n@b(c)\n\nasync def f(a: int, /, b: str = 'c', *args, d, e=1, **k) -> None:\n"
         "    await g; yield\n    yield from h\n"
     ),
     "classes": (
-        "class A: pass\nclass B(): x: int; y: str = 'a'\n\n@c\nclass D(E, F, metaclass=G, **k):\n    '''Doc.'''\n"
+        "class A: pass\nclass B(): x: int; y: str = 'a'\n\n@c\nclass D(E, F, metaclass=G, "
+        "**k):\n    '''Doc.'''\n"
     ),
     "branches": "if a: b\nelif c:\n    d\nelse:\n    if e: f; g\n    else: pass\n",
     "loops": (
-        "for a, b in c:\n    continue\nelse:\n    d\nwhile (a): break\nasync def f():\n    async for a in b: pass\n"
+        "for a, b in c:\n    continue\nelse:\n    d\nwhile (a): break\nasync def f():\n    async "
+        "for a in b: pass\n"
     ),
     "with": (
-        "with a as b, c: pass\nwith (a as b, c): pass\nwith (a, b): pass\nwith (a): pass\nwith a as (b, c): pass\n"
+        "with a as b, c: pass\nwith (a as b, c): pass\nwith (a, b): pass\nwith (a): pass\nwith a "
+        "as (b, c): pass\n"
     ),
-    "try": ("try:\n    a\nexcept (B, C) as d:\n    e\nexcept:\n    raise\nelse:\n    f\nfinally:\n    g\n"),
-    "imports": ("import a.b.c as d, e\nfrom . import f\nfrom ...g.h import (i as j, k,)\nfrom l import *\n"),
-    "small": ("del a, b\ndel (a, b)\ndel a,\ndel (a)\nassert a, b\nraise A from b\nglobal c, d\nreturn\n"),
+    "try": (
+        "try:\n    a\nexcept (B, C) as d:\n    e\nexcept:\n    raise\nelse:\n    f\nfinally:\n   "
+        " g\n"
+    ),
+    "imports": (
+        "import a.b.c as d, e\nfrom . import f\nfrom ...g.h import (i as j, k,)\nfrom l import *\n"
+    ),
+    "small": (
+        "del a, b\ndel (a, b)\ndel a,\ndel (a)\nassert a, b\nraise A from b\nglobal c, d\nreturn\n"
+    ),
     "one line": "a = 1; b = 2;\nif a: b = (1,\n  2); c = 3\nd = 4  # why\n",
     "white space": (
-        "# top\n\nif  a :  # one\n\n    # two\n    b  =  [ 1 , 2 ]\n    # three\n\n  # four\n# five\nc\n# end"
+        "# top\n\nif  a :  # one\n\n    # two\n    b  =  [ 1 , 2 ]\n    # three\n\n  # four\n# "
+        "five\nc\n# end"
     ),
-    "deeper": ("class A:\n  def f(self):\n      x = g(1,\n        2,\n\n      3)\n      return (\n  a)\n"),
+    "deeper": (
+        "class A:\n  def f(self):\n      x = g(1,\n        2,\n\n      3)\n      return (\n  a)\n"
+    ),
     "tabs": "if a:\n\tb = [\n\t\t1]\n",
     "windows": "if a:\r\n    b = (1,\r\n      2)\r\n",
     "old mac": "a = 1\rb = (1,\r 2)\r",
@@ -97,14 +123,19 @@ def _lean(text: str) -> cst.Module:
 
 
 def _nodes(tree: cst.Module) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """Yield each node of a tree and the values of its fields that carry meaning; nothing is learned by that."""
+    """Yield each node of a tree and the values of its fields that carry meaning; nothing is learned
+    by that."""
     todo: list[Any] = [tree]
     while todo:
         node = todo.pop()
         values = tuple(slot.get(node) for slot in meant(type(node)))
         yield node, values
         for value in values:
-            todo.extend(each for each in (value if isinstance(value, (list, tuple)) else [value]) if _is_node(each))
+            todo.extend(
+                each
+                for each in (value if isinstance(value, (list, tuple)) else [value])
+                if _is_node(each)
+            )
 
 
 def _is_node(value: object) -> bool:
@@ -115,9 +146,15 @@ def _agree(text: str) -> None:
     """Compare statement by statement, then the whole, with libcst's tree."""
     exact = syntax.exactly(text)
     tree = _lean(text)
-    assert (tree.default_indent, tree.default_newline) == (exact.default_indent, exact.default_newline)
+    assert (tree.default_indent, tree.default_newline) == (
+        exact.default_indent,
+        exact.default_newline,
+    )
     units = {
-        value for node, _ in _nodes(tree) for slot in spelled(type(node))[:1] if type(value := slot.get(node)) is Unit
+        value
+        for node, _ in _nodes(tree)
+        for slot in spelled(type(node))[:1]
+        if type(value := slot.get(node)) is Unit
     }
     for unit in units:
         unit.tree.learn_statement(unit)
@@ -252,7 +289,9 @@ class _Once:
 
 
 @pytest.mark.parametrize(
-    ("owner", "name"), [(hits, "_valid"), (hits, "text_fix"), (World, "tell")], ids=["check", "fix", "explanation"]
+    ("owner", "name"),
+    [(hits, "_valid"), (hits, "text_fix"), (World, "tell")],
+    ids=["check", "fix", "explanation"],
 )
 def test_wherever_a_file_turns_out_to_be_misread_it_is_left_to_libcst(
     monkeypatch: pytest.MonkeyPatch, owner: Any, name: str

@@ -1,4 +1,5 @@
-"""The analysis of a long chain costs in proportion to its length: counted in calls of Python, not in seconds."""
+"""The analysis of a long chain costs in proportion to its length: counted in calls of Python, not
+in seconds."""
 
 from __future__ import annotations
 
@@ -14,7 +15,10 @@ import torchlint.semantic
 from torchlint.run.worker import analyse_job
 from torchlint.testing.source import job
 
-HEAD = "import torch\n\n\ndef train(model, loader, opt):\n    for x in loader:\n        loss = model(x.cuda()).sum()\n"
+HEAD = (
+    "import torch\n\n\ndef train(model, loader, opt):\n    for x in loader:\n        loss = "
+    "model(x.cuda()).sum()\n"
+)
 TAIL = "        loss.backward()\n        opt.step()\n"
 CHAINS = {
     "sum": lambda count: " + ".join(["loss"] * count),
@@ -57,14 +61,20 @@ def test_twice_the_length_is_about_twice_the_work(kind: str) -> None:
 @pytest.mark.cpu(20)
 def test_blank_lines_cost_nothing_much() -> None:
     """Patterns that let white space run over line ends took more than 30 s for these."""
-    report = analyse_job(job(f"import torch\n{chr(10) * 60_000}{HEAD}        print(loss.item())\n{TAIL}"))
+    report = analyse_job(
+        job(f"import torch\n{chr(10) * 60_000}{HEAD}        print(loss.item())\n{TAIL}")
+    )
     assert [finding.code for finding in report.findings] == ["TL103", "TL105"]
 
 
 @pytest.mark.cpu(20)
 def test_no_pattern_for_whole_files_runs_over_their_blank_lines() -> None:
     packages = (torchlint.engine, torchlint.semantic)
-    names = [each.name for top in packages for each in pkgutil.walk_packages(top.__path__, f"{top.__name__}.")]
+    names = [
+        each.name
+        for top in packages
+        for each in pkgutil.walk_packages(top.__path__, f"{top.__name__}.")
+    ]
     held = [value for name in names for value in vars(importlib.import_module(name)).values()]
     patterns = {each for each in held if isinstance(each, re.Pattern) and each.flags & re.MULTILINE}
     assert len(patterns) > 10

@@ -1,4 +1,5 @@
-"""The cheap bound that rules ask before they ask for values: where it says no, no place of the function is hot."""
+"""The cheap bound that rules ask before they ask for values: where it says no, no place of the
+function is hot."""
 
 from __future__ import annotations
 
@@ -12,7 +13,11 @@ from torchlint.semantic.project.outside import Outside
 from torchlint.semantic.time.heat import heat_of, may_be_hot
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
-FILES = sorted(path for folder in ("rules", "seeds", "cases", "demo") for path in (FIXTURES / folder).rglob("*.py"))
+FILES = sorted(
+    path
+    for folder in ("rules", "seeds", "cases", "demo")
+    for path in (FIXTURES / folder).rglob("*.py")
+)
 
 
 @pytest.mark.slow
@@ -21,7 +26,9 @@ def test_no_means_that_nothing_is_hot() -> None:
     for path in FILES:
         text = path.read_text(encoding="utf-8")
         try:
-            module = Module(cst.parse_module(text), text, path.relative_to(FIXTURES).as_posix(), Outside())
+            module = Module(
+                cst.parse_module(text), text, path.relative_to(FIXTURES).as_posix(), Outside()
+            )
         except cst.ParserSyntaxError:
             continue
         for node in module.nodes(cst.Call, cst.Subscript, cst.BinaryOperation, cst.FormattedString):
@@ -36,8 +43,21 @@ def test_no_means_that_nothing_is_hot() -> None:
     [
         ("def f(x):\n    return g(x)\n", False),
         ("def f(xs):\n    for x in xs:\n        g(x)\n", False),
-        ("def f(loader, opt):\n    for x in loader:\n        x.sum().backward()\n        opt.step()\n", True),
-        ("import torch\nclass A(torch.nn.Module):\n    def forward(self, x):\n        return g(x)\n", True),
+        (
+            (
+                "def f(loader, opt):\n    for x in loader:\n        x.sum().backward()\n        "
+                "opt.step()\n"
+            ),
+            True,
+        ),
+        (
+            (
+                "import torch\nclass A(torch.nn.Module):\n    def forward(self, x):\n        "
+                "return "
+                "g(x)\n"
+            ),
+            True,
+        ),
     ],
     ids=["no loop", "plain loop", "training loop", "forward"],
 )

@@ -1,4 +1,5 @@
-"""The table of operations says the truth about torch: each row is looked up there, and what can be tried is tried."""
+"""The table of operations says the truth about torch: each row is looked up there, and what can be
+tried is tried."""
 
 from __future__ import annotations
 
@@ -58,7 +59,9 @@ def test_each_word_is_explained_and_used() -> None:
 
 
 def test_each_row_has_a_kind_and_a_form() -> None:
-    odd = [name for name, words in ROWS if words.isdisjoint(ops.KINDS) or words.isdisjoint(ops.FORMS)]
+    odd = [
+        name for name, words in ROWS if words.isdisjoint(ops.KINDS) or words.isdisjoint(ops.FORMS)
+    ]
     assert odd == []
 
 
@@ -68,7 +71,12 @@ def test_nothing_has_two_rows() -> None:
 
 
 def test_torch_has_what_the_table_names() -> None:
-    missing = [(name, form) for name, words in ROWS for form in words & ops.FORMS.keys() if not OWNERS[form](name)]
+    missing = [
+        (name, form)
+        for name, words in ROWS
+        for form in words & ops.FORMS.keys()
+        if not OWNERS[form](name)
+    ]
     assert {name for name, _ in missing} <= ELSEWHERE
 
 
@@ -82,7 +90,7 @@ def test_losses_have_their_classes() -> None:
     assert ops.values("class").keys() == ops.having("loss")
 
 
-# -- tried ----------------------------------------------------------------------------------------------------------
+# -- tried -----------------------------------------------------------------------------------------
 
 MATRIX = torch.rand(3, 3).t()  # not contiguous
 WHOLE = torch.arange(1, 10).reshape(3, 3).t()
@@ -112,12 +120,23 @@ ARGUMENTS: tuple[tuple[Any, ...], ...] = (
     (MATRIX, MATRIX),
     (MATRIX[None], MATRIX[None]),
 )
-UNTRIED = {"quantile", "cuda", "pin_memory", "numpy", "split_with_sizes", "dsplit", "to", "type", "type_as"}
+UNTRIED = {
+    "quantile",
+    "cuda",
+    "pin_memory",
+    "numpy",
+    "split_with_sizes",
+    "dsplit",
+    "to",
+    "type",
+    "type_as",
+}
 """What needs a GPU or other arguments, or gives what the arguments ask for."""
 
 
 def results(name: str, tensor: Any) -> Iterator[Any]:
-    """Yield what a method gives for the first arguments that it takes, for tensors of one to three dimensions."""
+    """Yield what a method gives for the first arguments that it takes, for tensors of one to three
+    dimensions."""
     for operand, given in product((tensor, tensor[0], tensor[None]), ARGUMENTS):
         try:
             yield operand, given, getattr(operand, name)(*given)
@@ -126,7 +145,9 @@ def results(name: str, tensor: Any) -> Iterator[Any]:
             continue
 
 
-def tried(*words: str, without: str = "", tensor: Any = MATRIX) -> Iterator[tuple[str, Any, Any, Any]]:
+def tried(
+    *words: str, without: str = "", tensor: Any = MATRIX
+) -> Iterator[tuple[str, Any, Any, Any]]:
     """Yield (name, tensor, arguments, result) of the methods that have all words."""
     left_out = ops.having(without) if without else frozenset()
     for name in sorted(ops.having("method", *words) - left_out - UNTRIED):
@@ -140,7 +161,9 @@ def memory(value: Any) -> set[int]:
     return {part.untyped_storage().data_ptr() for part in parts if isinstance(part, torch.Tensor)}
 
 
-@pytest.mark.parametrize("word", ["pointwise", "compare", "reduce", "along", "pick", "repeats", "product"])
+@pytest.mark.parametrize(
+    "word", ["pointwise", "compare", "reduce", "along", "pick", "repeats", "product"]
+)
 def test_each_is_tried(word: str) -> None:
     """The cases below say something about most methods of each kind."""
     names = {name for name, *_ in tried(word)} | {name for name, *_ in tried(word, tensor=WHOLE)}
@@ -159,7 +182,9 @@ def test_what_is_made_of_a_tensor_may_share_its_memory() -> None:
     def shares(name: str) -> bool:
         whole = torch.ones(3, dtype=getattr(torch, dtypes.LEGACY.get(name, "float32")))
         given = whole.numpy() if name in ("from_numpy", "frombuffer") else whole
-        made = getattr(torch, name)(given, **({"dtype": torch.float32} if name == "frombuffer" else {}))
+        made = getattr(torch, name)(
+            given, **({"dtype": torch.float32} if name == "frombuffer" else {})
+        )
         return bool(memory(made) == memory(whole))
 
     made_of = ops.having("torch", "from-data")
@@ -176,7 +201,9 @@ def test_casts_give_their_dtype() -> None:
 
 
 def test_pointwise_operations_keep_the_dimensions() -> None:
-    assert [name for name, x, _, y in tried("pointwise", without="several") if y.dim() != x.dim()] == []
+    assert [
+        name for name, x, _, y in tried("pointwise", without="several") if y.dim() != x.dim()
+    ] == []
 
 
 def test_reductions_without_arguments_give_one_number() -> None:
@@ -187,7 +214,9 @@ def test_reductions_without_arguments_give_one_number() -> None:
 
 @pytest.mark.parametrize(("word", "kind"), [("gives-bool", {"bool"}), ("gives-int", {"int"})])
 def test_dtypes_that_do_not_depend_on_the_tensor(word: str, kind: set[str]) -> None:
-    found = [(name, y) for tensor in (MATRIX, WHOLE) for name, _, _, y in tried(word, tensor=tensor)]
+    found = [
+        (name, y) for tensor in (MATRIX, WHOLE) for name, _, _, y in tried(word, tensor=tensor)
+    ]
     assert len(found) > 10
     assert [name for name, y in found if dtypes.KINDS[str(y.dtype)] not in kind] == []
 
@@ -205,6 +234,9 @@ def test_several_tensors() -> None:
 def test_dtypes() -> None:
     for dtype in dtypes.DTYPES:
         real = getattr(torch, dtype.name)
-        assert (real.itemsize, real.is_floating_point) == (dtype.nbytes, dtype.kind not in ("int", "bool", "complex"))
+        assert (real.itemsize, real.is_floating_point) == (
+            dtype.nbytes,
+            dtype.kind not in ("int", "bool", "complex"),
+        )
         assert dtype.other is None or getattr(torch, dtype.other) is real
         assert dtype.legacy is None or getattr(torch, dtype.legacy).dtype is real

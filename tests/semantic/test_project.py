@@ -62,7 +62,11 @@ def analysed(folder: Path, files: Mapping[str, str], name: str) -> Module:
 
 def probe(module: Module) -> cst.Call:
     for call in module.nodes(cst.Call):
-        if isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and call.func.value == "probe":
+        if (
+            isinstance(call, cst.Call)
+            and isinstance(call.func, cst.Name)
+            and call.func.value == "probe"
+        ):
             return call
     raise AssertionError("no probe")
 
@@ -72,7 +76,7 @@ def probed(folder: Path, files: Mapping[str, str], name: str = "train.py") -> Va
     return inferred(module, probe(module).args[0].value)
 
 
-# -- names --------------------------------------------------------------------------------------------------------
+# -- names -----------------------------------------------------------------------------------------
 
 
 def test_index_of_names() -> None:
@@ -145,7 +149,8 @@ def test_index_of_what_is_not_python_is_empty(text: str) -> None:
 )
 def test_search(tmp_path: Path, importer: str, dotted: str, found: str | None) -> None:
     names = (
-        "pkg/__init__.py pkg/core.py pkg/sub/__init__.py pkg/sub/a.py pkg/sub/b.py tests/t.py src/inner/deep.py "
+        "pkg/__init__.py pkg/core.py pkg/sub/__init__.py pkg/sub/a.py pkg/sub/b.py tests/t.py "
+        "src/inner/deep.py "
         "scripts/run.py scripts/helper.py torch.py same.py scripts/same.py"
     )
     write(tmp_path, dict.fromkeys(names.split(), ""))
@@ -153,12 +158,14 @@ def test_search(tmp_path: Path, importer: str, dotted: str, found: str | None) -
     assert path == (None if found is None else str(tmp_path / found))
 
 
-# -- classes ------------------------------------------------------------------------------------------------------
+# -- classes ---------------------------------------------------------------------------------------
 
 NETS = {
     "nets/__init__.py": "from .base import Base\nfrom .heads import *\n",
     "nets/base.py": "import torch.nn as nn\nclass Base(nn.Module):\n    pass\n",
-    "nets/heads.py": "from . import base\nclass Head(base.Base):\n    def forward(self, x):\n        return x\n",
+    "nets/heads.py": (
+        "from . import base\nclass Head(base.Base):\n    def forward(self, x):\n        return x\n"
+    ),
 }
 
 
@@ -214,12 +221,15 @@ def test_heat_comes_from_the_loop_of_a_base_class(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("method", "no_grad"), [("look", True), ("report", False)])
 def test_no_grad_comes_from_the_base_class(tmp_path: Path, method: str, no_grad: bool) -> None:
-    source = f"import torch\nfrom engine import Engine\nclass Sub(Engine):\n    def {method}(self):\n        probe(1)\n"
+    source = (
+        "import torch\nfrom engine import Engine\nclass Sub(Engine):\n    def "
+        f"{method}(self):\n        probe(1)\n"
+    )
     found = analysed(tmp_path, {"engine.py": LOOP, "train.py": source}, "train.py")
     assert autograd.no_grad(found, probe(found)) is no_grad
 
 
-# -- values -------------------------------------------------------------------------------------------------------
+# -- values ----------------------------------------------------------------------------------------
 
 HELPERS = """
 import torch
@@ -268,12 +278,19 @@ class Net(torch.nn.Module):
         ("helpers.Holder().missing", "?", None),
     ],
 )
-def test_values_from_another_file(tmp_path: Path, expression: str, kind: str, device: str | None) -> None:
-    found = probed(tmp_path, {"helpers.py": HELPERS, "train.py": f"import torch, helpers\nprobe({expression})\n"})
+def test_values_from_another_file(
+    tmp_path: Path, expression: str, kind: str, device: str | None
+) -> None:
+    found = probed(
+        tmp_path,
+        {"helpers.py": HELPERS, "train.py": f"import torch, helpers\nprobe({expression})\n"},
+    )
     assert (found.kind, found.device) == (kind, device)
 
 
-@pytest.mark.parametrize(("expression", "kind"), [("self.scale", "tensor"), ("self.values()", "tensor")])
+@pytest.mark.parametrize(
+    ("expression", "kind"), [("self.scale", "tensor"), ("self.values()", "tensor")]
+)
 def test_values_from_a_base_class(tmp_path: Path, expression: str, kind: str) -> None:
     source = f"""
         import torch
@@ -308,10 +325,18 @@ def train(model, loader, optimizer, loss_fn):
     [
         ("def scalar(x):\n    return x.item()", "scalar(loss)", True),
         ("def scalar(x):\n    return float(x.detach())", "scalar(x=loss)", True),
-        ("def scalar(a, x):\n    if torch.is_tensor(x):\n        x = x.item()\n    return x", "scalar(1, loss)", True),
+        (
+            "def scalar(a, x):\n    if torch.is_tensor(x):\n        x = x.item()\n    return x",
+            "scalar(1, loss)",
+            True,
+        ),
         ("def scalar(x):\n    return x.item()", "scalar(3.0)", False),
         ("def scalar(x):\n    return x * 2", "scalar(loss)", False),
-        ("def scalar(x, n):\n    if n % 10 == 0:\n        print(x.item())", "scalar(loss, 3)", False),
+        (
+            "def scalar(x, n):\n    if n % 10 == 0:\n        print(x.item())",
+            "scalar(loss, 3)",
+            False,
+        ),
         ("def scalar(x):\n    x = 3\n    return float(x)", "scalar(loss)", False),
         ("def scalar(a, x):\n    return float(a)", "scalar(1, loss)", False),
         ("def scalar(a, x):\n    return float(x)", "scalar(*both, loss)", False),
@@ -321,7 +346,13 @@ def train(model, loader, optimizer, loss_fn):
 def test_a_helper_that_reads_its_argument_is_seen_from_the_loop(
     tmp_path: Path, helper: str, call: str, found: bool
 ) -> None:
-    write(tmp_path, {"helpers.py": f"import torch\n{helper}\n", "train.py": STEP.format(name="scalar", call=call)})
+    write(
+        tmp_path,
+        {
+            "helpers.py": f"import torch\n{helper}\n",
+            "train.py": STEP.format(name="scalar", call=call),
+        },
+    )
     forget()
     text = (tmp_path / "train.py").read_text()
     findings = analyse_job(job(text, codes=frozenset(["TL101"]), root=str(tmp_path))).findings
@@ -360,7 +391,9 @@ class Padded(nn.Module):
         ("def run(step, n):\n    with torch.cuda.device(n):\n        step()", "safe"),
     ],
 )
-def test_a_default_device_of_another_file_may_have_no_data(tmp_path: Path, defaults: str, safety: str) -> None:
+def test_a_default_device_of_another_file_may_have_no_data(
+    tmp_path: Path, defaults: str, safety: str
+) -> None:
     write(tmp_path, {"defaults.py": f"import sys\nimport torch\n{defaults}\n", "train.py": PADDED})
     forget()
     (found,) = analyse_job(job(PADDED, codes=frozenset(["TL102"]), root=str(tmp_path))).findings
@@ -368,7 +401,7 @@ def test_a_default_device_of_another_file_may_have_no_data(tmp_path: Path, defau
     assert found.fix.safety.value == safety
 
 
-# -- bad input ----------------------------------------------------------------------------------------------------
+# -- bad input -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -383,7 +416,10 @@ def test_a_default_device_of_another_file_may_have_no_data(tmp_path: Path, defau
         {"a.py": "from b import f\n", "b.py": "f = f\n"},
         {"a.py": "from b import f\n", "b.py": "import torch\nclass f(f): pass\n"},
         {"a.py": "from b import f\n", "b.py": "this is not python"},
-        {"a.py": "from b import f\n", "b.py": "import torch\nx = " + "not " * 5000 + "y\ndef f(): return 1\n"},
+        {
+            "a.py": "from b import f\n",
+            "b.py": "import torch\nx = " + "not " * 5000 + "y\ndef f(): return 1\n",
+        },
         {"a.py": "from b import f\n", "b.py": "import torch\n(x): int = 3\n"},
         {"a.py": "from b import f\n"},
         {"a.py": "from ....... import f\n"},
@@ -398,7 +434,9 @@ def test_what_cannot_be_followed_is_unknown(tmp_path: Path, files: dict[str, str
 def concise(folder: Path, *args: str) -> list[str]:
     """Run the command line in `folder` and return its lines."""
     command = [sys.executable, "-m", "torchlint", *args, "--output-format", "concise"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout.splitlines()
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False
+    ).stdout.splitlines()
 
 
 def test_a_folder_of_one_file_says_the_same_as_the_file_alone(tmp_path: Path) -> None:
@@ -419,7 +457,7 @@ def test_a_folder_of_one_file_says_the_same_as_the_file_alone(tmp_path: Path) ->
     assert lines == [line for line in excluded if line.startswith("train.py")]
 
 
-# -- submodules ---------------------------------------------------------------------------------------------------
+# -- submodules ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -443,13 +481,15 @@ def test_a_name_of_the_package_hides_its_submodule(tmp_path: Path, package: str,
 def test_a_star_import_of_a_hidden_submodule_reads_the_submodule(tmp_path: Path) -> None:
     files = {
         "metrics/__init__.py": "from .psnr import psnr",
-        "metrics/psnr.py": "import torch\ndef psnr(x):\n    return x\ndef other(x):\n    return torch.log10(x)\n",
+        "metrics/psnr.py": (
+            "import torch\ndef psnr(x):\n    return x\ndef other(x):\n    return torch.log10(x)\n"
+        ),
         "train.py": "import torch\nfrom metrics.psnr import *\nprobe(other(torch.ones(3)))\n",
     }
     assert probed(tmp_path, files).kind == "tensor"
 
 
-# -- loaders ------------------------------------------------------------------------------------------------------
+# -- loaders ---------------------------------------------------------------------------------------
 
 DATA = """
 import numpy as np
@@ -553,7 +593,9 @@ def train(args, model, optimizer):
         ("Own(data.Files())", None),
     ],
 )
-def test_datasets_and_loaders_of_other_files(tmp_path: Path, made: str, severity: str | None) -> None:
+def test_datasets_and_loaders_of_other_files(
+    tmp_path: Path, made: str, severity: str | None
+) -> None:
     write(tmp_path, {"data.py": DATA, "train.py": LOADING.format(made=made)})
     forget()
     text = (tmp_path / "train.py").read_text()
@@ -585,7 +627,8 @@ def test_pinning_in_loaders_of_other_files(tmp_path: Path, made: str, severity: 
 def test_an_analysis_of_another_file_is_made_once_per_file_that_is_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that no longer fits is freed when the next file comes, not while answers from it are in use."""
+    """One that no longer fits is freed when the next file comes, not while answers from it are in
+    use."""
     monkeypatch.setattr("torchlint.semantic.project.project._KEPT", 10)
     made: list[str] = []
     closed: list[str] = []
@@ -614,7 +657,9 @@ def test_an_analysis_of_another_file_is_made_once_per_file_that_is_checked(
     assert closed == ["b", "a", "b"]
 
 
-def test_a_file_is_read_once_and_not_analysed_for_a_name_that_it_does_not_hold(tmp_path: Path) -> None:
+def test_a_file_is_read_once_and_not_analysed_for_a_name_that_it_does_not_hold(
+    tmp_path: Path,
+) -> None:
     texts = {"helper.py": "class A:\n    def known(self):\n        return 1\n"}
     read: list[str] = []
     analysed: list[str] = []
@@ -685,7 +730,9 @@ def test_who_may_read_or_replace_a_name(tmp_path: Path, text: str, seen: bool) -
     assert reached_elsewhere(analysed(tmp_path, files, "lib.py"), "scaler") is seen
 
 
-def test_a_project_of_too_many_files_is_not_read_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_project_of_too_many_files_is_not_read_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("torchlint.semantic.project.search._MOST_FILES", 2)
     files = {f"{name}.py": "import torch\n" for name in "abc"}
     module = analysed(tmp_path, files, "a.py")
@@ -695,12 +742,20 @@ def test_a_project_of_too_many_files_is_not_read_through(tmp_path: Path, monkeyp
 
 def test_folders_without_code_of_the_project_are_passed_over(tmp_path: Path) -> None:
     taker = "from lib import scaler\n"
-    files = {"lib.py": "scaler = 1\n", ".venv/a.py": taker, "env/pyvenv.cfg": "", "env/lib/a.py": taker}
+    files = {
+        "lib.py": "scaler = 1\n",
+        ".venv/a.py": taker,
+        "env/pyvenv.cfg": "",
+        "env/lib/a.py": taker,
+    }
     assert reached_elsewhere(analysed(tmp_path, files, "lib.py"), "scaler") is False
 
 
 def test_a_default_and_an_annotation_are_read_around_the_function() -> None:
-    text = "import torch\nmake = torch.ones\ndef f(make: make = make, *, other=make):\n    return make(other)\n"
+    text = (
+        "import torch\nmake = torch.ones\ndef f(make: make = make, *, other=make):\n    "
+        "return make(other)\n"
+    )
     module = Module(cst.parse_module(text), text, "main.py", Outside())
     reads = reads_of(module, module.root, "make")
     assert [module.name(read) for read in reads] == ["torch.ones", "torch.ones", "torch.ones", None]
@@ -717,7 +772,11 @@ APART = {
         True,
     ),
     "a file further on": (
-        {"main.py": "import train, a\n", "a.py": "from b import (\n    tool,\n)\n", "b/tool.py": LOOKS},
+        {
+            "main.py": "import train, a\n",
+            "a.py": "from b import (\n    tool,\n)\n",
+            "b/tool.py": LOOKS,
+        },
         True,
     ),
     "a package whose part it imports": (
@@ -728,16 +787,27 @@ APART = {
         {"train.py": "import shared\n", "shared.py": "", "other.py": f"import shared\n{LOOKS}"},
         False,
     ),
-    "a file that may import anything": ({"plug.py": f"import importlib\nimportlib.import_module(name)\n{LOOKS}"}, True),
+    "a file that may import anything": (
+        {"plug.py": f"import importlib\nimportlib.import_module(name)\n{LOOKS}"},
+        True,
+    ),
     "a file that something imports by a computed name": (
         {"plug.py": "__import__(name)\n", "tool.py": LOOKS},
         True,
     ),
     "a test of it": ({"tests/test_train.py": "import train\n", "tests/conftest.py": LOOKS}, True),
-    "a test of something else": ({"tests/test_tool.py": "import tool\n", "tests/conftest.py": LOOKS}, False),
+    "a test of something else": (
+        {"tests/test_tool.py": "import tool\n", "tests/conftest.py": LOOKS},
+        False,
+    ),
     "what Python imports first": ({"sitecustomize.py": LOOKS}, True),
     "a notebook that imports it": (
-        {"look.ipynb": '{"cells": [{"cell_type": "code", "source": ["from train import run\\n", "sys._getframe()"]}]}'},
+        {
+            "look.ipynb": (
+                '{"cells": [{"cell_type": "code", "source": ["from train import '
+                'run\\n", "sys._getframe()"]}]}'
+            )
+        },
         True,
     ),
 }

@@ -1,4 +1,5 @@
-"""Questions are remembered with their file, let go with it, and come to an end where they ask themselves."""
+"""Questions are remembered with their file, let go with it, and come to an end where they ask
+themselves."""
 
 from __future__ import annotations
 
@@ -15,7 +16,10 @@ from torchlint.semantic.time.heat import heat_map, heat_of
 from torchlint.semantic.values.facts import values
 from torchlint.semantic.values.inferred import inferred
 
-TEXT = "import torch\nfor batch in loader:\n    loss = model(batch)\n    loss.backward()\n    print(loss.item())\n"
+TEXT = (
+    "import torch\nfor batch in loader:\n    loss = model(batch)\n    loss.backward()\n    "
+    "print(loss.item())\n"
+)
 asked: list[int] = []
 
 
@@ -69,7 +73,9 @@ def test_what_is_yielded_can_be_asked_for_again() -> None:
 def test_a_circle_ends_in_what_is_not_known_and_is_cut_for_the_one_that_was_asked() -> None:
     module = analysed()
     assert _around(module, "a") == "abcunknown"
-    assert _around(module, "b") == "bcabcunknown"  # from a as it was answered, not from the cut way through c
+    assert (
+        _around(module, "b") == "bcabcunknown"
+    )  # from a as it was answered, not from the cut way through c
 
 
 class Other:

@@ -1,4 +1,5 @@
-"""libcst's nodes with our methods: the same identity, the same types, the same trees, validation as ever."""
+"""libcst's nodes with our methods: the same identity, the same types, the same trees, validation as
+ever."""
 
 from __future__ import annotations
 
@@ -15,7 +16,13 @@ from torchlint.semantic.code.quick_nodes import SHARED, quicken, unchecked
 from torchlint.semantic.code.tree import children
 
 _STDLIB = Path(sysconfig.get_paths()["stdlib"])
-_FILES = ("dataclasses.py", "typing.py", "asyncio/tasks.py", "json/decoder.py", "test/test_generators.py")
+_FILES = (
+    "dataclasses.py",
+    "typing.py",
+    "asyncio/tasks.py",
+    "json/decoder.py",
+    "test/test_generators.py",
+)
 
 
 def _concrete(base: type) -> Iterator[Any]:
@@ -40,8 +47,19 @@ def test_nodes_are_keys_by_identity() -> None:
 
 
 def test_types_answer_as_python_says() -> None:
-    nodes = [cst.Name("x"), cst.Integer("1"), cst.Pass(), cst.SimpleString("'a'"), cst.Call(cst.Name("f"))]
-    classes = set(_concrete(cst.CSTNode)) | {cst.BaseExpression, cst.BaseSmallStatement, cst.BaseNumber, cst.CSTNode}
+    nodes = [
+        cst.Name("x"),
+        cst.Integer("1"),
+        cst.Pass(),
+        cst.SimpleString("'a'"),
+        cst.Call(cst.Name("f")),
+    ]
+    classes = set(_concrete(cst.CSTNode)) | {
+        cst.BaseExpression,
+        cst.BaseSmallStatement,
+        cst.BaseNumber,
+        cst.CSTNode,
+    }
     for node in nodes:
         for each in classes:
             assert isinstance(node, each) is (each in type(node).__mro__)
@@ -63,7 +81,11 @@ def test_a_parse_without_validation_gives_the_same_tree(name: str) -> None:
 
 
 def test_every_concrete_node_has_a_quick_way_to_be_made() -> None:
-    usual = {each.__name__: each for each in set(_concrete(cst.CSTNode)) if getattr(cst, each.__name__, None) is each}
+    usual = {
+        each.__name__: each
+        for each in set(_concrete(cst.CSTNode))
+        if getattr(cst, each.__name__, None) is each
+    }
     with unchecked():
         left = {name for name, each in usual.items() if getattr(cst, name) is each}
     assert len(usual) > 150
@@ -72,7 +94,10 @@ def test_every_concrete_node_has_a_quick_way_to_be_made() -> None:
 
 
 def test_only_what_the_walk_skips_is_shared() -> None:
-    text = "class A:\n    x = [1, 2][0:1:2]\n    if x: pass; y = f(a=(1), b=2).c\nmatch x:\n    case {'a': 1, }: pass\n"
+    text = (
+        "class A:\n    x = [1, 2][0:1:2]\n    if x: pass; y = f(a=(1), b=2).c\nmatch x:\n    "
+        "case {'a': 1, }: pass\n"
+    )
     with unchecked():
         tree = cst.parse_module(text)
     seen: Counter[int] = Counter()

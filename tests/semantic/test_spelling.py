@@ -8,8 +8,14 @@ from torchlint.semantic.torch import spelling
 from torchlint.semantic.torch.spelling import Spelling, called
 
 CASES = {
-    "LOADER": ("train_loader dl valLoader data_iter test_loader2", "download loaded loader_args iteration"),
-    "MODEL": ("model netG student_net self_model encoder_q", "model_path unwrap_model is_model models get_net"),
+    "LOADER": (
+        "train_loader dl valLoader data_iter test_loader2",
+        "download loaded loader_args iteration",
+    ),
+    "MODEL": (
+        "model netG student_net self_model encoder_q",
+        "model_path unwrap_model is_model models get_net",
+    ),
     "CRITERION": ("criterion loss_fn criterion_gan recon_loss_fn", "name_of_criterion_ loss lossy"),
     "LOSS": ("loss total_loss closs loss_G", "lossless glossary losses_dict"),
     "OPTIMIZER": ("optimizer opt d_optim optimizer_G", "option opt_level adopt"),

@@ -1,4 +1,5 @@
-"""A step is evaluated once for the values that it meets, again for others, and again with the fuel that it wants."""
+"""A step is evaluated once for the values that it meets, again for others, and again with the fuel
+that it wants."""
 
 from __future__ import annotations
 
@@ -34,12 +35,20 @@ def _analysed(text: str) -> Module:
 
 
 def _function(module: Module, name: str) -> cst.FunctionDef:
-    return next(f for f in module.nodes(cst.FunctionDef) if isinstance(f, cst.FunctionDef) and f.name.value == name)
+    return next(
+        f
+        for f in module.nodes(cst.FunctionDef)
+        if isinstance(f, cst.FunctionDef) and f.name.value == name
+    )
 
 
 def _target(module: Module, name: str) -> cst.CSTNode:
     every = [node for node in module.nodes(cst.AssignTarget) if isinstance(node, cst.AssignTarget)]
-    return next(node.target for node in every if isinstance(node.target, cst.Name) and node.target.value == name)
+    return next(
+        node.target
+        for node in every
+        if isinstance(node.target, cst.Name) and node.target.value == name
+    )
 
 
 def test_fuel_is_nothing_to_a_step_that_wants_none(evaluated: Counter[str]) -> None:
@@ -51,9 +60,12 @@ def test_fuel_is_nothing_to_a_step_that_wants_none(evaluated: Counter[str]) -> N
     assert values(module).value(_target(module, "b")).device == "cuda"
 
 
-def test_a_loop_s_second_round_evaluates_only_what_meets_other_values(evaluated: Counter[str]) -> None:
+def test_a_loop_s_second_round_evaluates_only_what_meets_other_values(
+    evaluated: Counter[str],
+) -> None:
     module = _analysed(
-        "def user(x):\n    total = 0\n    for i in x:\n        c = 5 * 6\n        total = total + make(3)\n"
+        "def user(x):\n    total = 0\n    for i in x:\n        c = 5 * 6\n        total = total "
+        "+ make(3)\n"
     )
     values(module).value(_target(module, "c"))
     assert evaluated["5 * 6"] == 1
@@ -61,13 +73,19 @@ def test_a_loop_s_second_round_evaluates_only_what_meets_other_values(evaluated:
 
 
 def test_what_a_step_puts_into_a_list_is_put_there_again() -> None:
-    text = "def user(x):\n    o.kept = []\n    for i in x:\n        o.kept.append(torch.ones(3))\n    y = o.kept[0]\n"
+    text = (
+        "def user(x):\n    o.kept = []\n    for i in x:\n        "
+        "o.kept.append(torch.ones(3))\n    y = o.kept[0]\n"
+    )
     module = _analysed(text)
     for fuel in range(FUEL + 1):
         assert values(module).value(_target(module, "y"), fuel).kind == "tensor"
 
 
 def test_other_values_are_other_steps() -> None:
-    text = "def user(flag):\n    y = 1\n    for i in range(3):\n        z = y\n        y = make(2)\n    return z\n"
+    text = (
+        "def user(flag):\n    y = 1\n    for i in range(3):\n        z = y\n        y = "
+        "make(2)\n    return z\n"
+    )
     module = _analysed(text)
     assert values(module).value(_target(module, "z")).kind == "accumulated"

@@ -32,7 +32,11 @@ def value_of(source: str, name: str = "probe") -> Value:
     """Return the value passed to the (only) call ``probe(...)`` in `source`."""
     found = module(source)
     for call in found.nodes(cst.Call):
-        if isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and call.func.value == name:
+        if (
+            isinstance(call, cst.Call)
+            and isinstance(call.func, cst.Name)
+            and call.func.value == name
+        ):
             return inferred(found, call.args[0].value)
     raise AssertionError("no probe")
 
@@ -72,9 +76,17 @@ def test_expression(expression: str, kind: str, device: str | None) -> None:
 
 
 def test_branches_join_and_two_kinds_are_unknown() -> None:
-    assert value_of("def f(c):\n    x = torch.zeros(3).cuda()\n    if c:\n        x = 5\n    probe(x)").kind != "tensor"
     assert (
-        value_of("def f(c):\n    x = None\n    if c:\n        x = torch.zeros(3).cuda()\n    probe(x)").device == CUDA
+        value_of(
+            "def f(c):\n    x = torch.zeros(3).cuda()\n    if c:\n        x = 5\n    probe(x)"
+        ).kind
+        != "tensor"
+    )
+    assert (
+        value_of(
+            "def f(c):\n    x = None\n    if c:\n        x = torch.zeros(3).cuda()\n    probe(x)"
+        ).device
+        == CUDA
     )
     both = "def f(c):\n    x = torch.zeros(3).cuda()\n    if c:\n        x = x.cpu()\n    probe(x)"
     assert (value_of(both).kind, value_of(both).device) == ("tensor", None)
@@ -82,14 +94,16 @@ def test_branches_join_and_two_kinds_are_unknown() -> None:
 
 def test_a_branch_that_leaves_does_not_join() -> None:
     found = value_of(
-        "def f(c):\n    x = torch.zeros(3).cuda()\n    if c:\n        x = 5\n        return x\n    probe(x)"
+        "def f(c):\n    x = torch.zeros(3).cuda()\n    if c:\n        x = 5\n        return x\n  "
+        "  probe(x)"
     )
     assert found.device == CUDA
 
 
 def test_loops_reach_a_fixed_point() -> None:
     found = value_of(
-        "def f(n):\n    x = torch.zeros(3).cuda()\n    for _ in range(n):\n        probe(x)\n        x = x.cpu()"
+        "def f(n):\n    x = torch.zeros(3).cuda()\n    for _ in range(n):\n        probe(x)\n    "
+        "    x = x.cpu()"
     )
     assert (found.kind, found.device) == ("tensor", None)
 
@@ -112,10 +126,13 @@ def test_batches_of_a_loader_are_host_tensors_until_moved() -> None:
     assert value_of(source.format("y")).origin == "batch"
 
 
-@pytest.mark.parametrize("wrapped", ["enumerate(loader)", "enumerate(tqdm.tqdm(loader))", "zip(range(9), loader)"])
+@pytest.mark.parametrize(
+    "wrapped", ["enumerate(loader)", "enumerate(tqdm.tqdm(loader))", "zip(range(9), loader)"]
+)
 def test_wrapped_loaders_are_loaders(wrapped: str) -> None:
     found = value_of(
-        f"import tqdm\ndef f(ds):\n    loader = DataLoader(ds)\n    for i, b in {wrapped}:\n        probe(b)"
+        f"import tqdm\ndef f(ds):\n    loader = DataLoader(ds)\n    for i, b in {wrapped}:\n     "
+        "   probe(b)"
     )
     assert found.kind == "batch"
 
@@ -123,7 +140,10 @@ def test_wrapped_loaders_are_loaders(wrapped: str) -> None:
 def test_local_functions_have_summaries() -> None:
     source = "def to_dev(x):\n    return x.cuda()\ndef f():\n    probe(to_dev(torch.zeros(3)))"
     assert value_of(source).device == CUDA
-    assert value_of("to_dev = lambda x: x.cuda()\ndef f():\n    probe(to_dev(torch.zeros(3)))").device == CUDA
+    assert (
+        value_of("to_dev = lambda x: x.cuda()\ndef f():\n    probe(to_dev(torch.zeros(3)))").device
+        == CUDA
+    )
 
 
 def test_parameters_take_the_join_of_their_call_sites() -> None:
@@ -183,17 +203,26 @@ def test_criteria_give_zero_dimensional_losses() -> None:
 
 
 def test_packed_batch_sizes_are_on_the_host() -> None:
-    source = "def f(x, n):\n    p = nn.utils.rnn.pack_padded_sequence(x.cuda(), n)\n    probe(p.batch_sizes)"
+    source = (
+        "def f(x, n):\n    p = nn.utils.rnn.pack_padded_sequence(x.cuda(), n)\n    "
+        "probe(p.batch_sizes)"
+    )
     assert value_of(source).device == CPU
 
 
 def test_shadowed_and_rebound_names_have_no_dotted_name() -> None:
     assert value_of("def f(torch):\n    probe(torch.zeros(3))").kind != "tensor"
-    assert value_of("class DataLoader:\n    pass\ndef f(ds):\n    probe(DataLoader(ds))").kind != "loader"
+    assert (
+        value_of("class DataLoader:\n    pass\ndef f(ds):\n    probe(DataLoader(ds))").kind
+        != "loader"
+    )
 
 
 def test_recursion_ends() -> None:
-    source = "def f(x):\n    return g(x)\ndef g(x):\n    return f(x)\ndef h():\n    probe(f(torch.zeros(3)))"
+    source = (
+        "def f(x):\n    return g(x)\ndef g(x):\n    return f(x)\ndef h():\n    "
+        "probe(f(torch.zeros(3)))"
+    )
     assert value_of(source).kind in ("?", "none")
 
 
@@ -204,11 +233,17 @@ def test_recursion_ends() -> None:
         ("x.device if given else torch.device('cpu')", None),
     ],
 )
-def test_a_device_that_may_be_the_cpu_is_the_programs_own_only_next_to_cuda(fallback: str, device: str | None) -> None:
-    found = value_of(f"def f(x: torch.Tensor, given):\n    probe(torch.zeros(3, device={fallback}))")
+def test_a_device_that_may_be_the_cpu_is_the_programs_own_only_next_to_cuda(
+    fallback: str, device: str | None
+) -> None:
+    found = value_of(
+        f"def f(x: torch.Tensor, given):\n    probe(torch.zeros(3, device={fallback}))"
+    )
     assert (found.kind, found.device) == ("tensor", device)
 
 
-@pytest.mark.parametrize(("callee", "kind"), [("peft_model", "tensor"), ("is_peft_model", "?"), ("unwrap_model", "?")])
+@pytest.mark.parametrize(
+    ("callee", "kind"), [("peft_model", "tensor"), ("is_peft_model", "?"), ("unwrap_model", "?")]
+)
 def test_what_does_something_with_a_model_is_none(callee: str, kind: str) -> None:
     assert value_of(f"from elsewhere import {callee}\nprobe({callee}(x))").kind == kind

@@ -1,4 +1,5 @@
-"""A pattern behind words finds what the pattern alone finds: each text that it matches holds one of the words."""
+"""A pattern behind words finds what the pattern alone finds: each text that it matches holds one of
+the words."""
 
 from __future__ import annotations
 
@@ -23,10 +24,13 @@ ANYTHING = "\0"
 
 
 def spelled(pattern: Any) -> set[str]:
-    """Return what a parsed pattern matches, with `ANYTHING` where that is not one of a few texts."""
+    """Return what a parsed pattern matches, with `ANYTHING` where that is not one of a few
+    texts."""
     found = {""}
     for operation, argument in pattern:
-        found = {before + after for before, after in product(found, _part(str(operation), argument))}
+        found = {
+            before + after for before, after in product(found, _part(str(operation), argument))
+        }
     return found
 
 
@@ -45,8 +49,15 @@ def _part(operation: str, argument: Any) -> set[str]:
 
 
 def wordings() -> dict[str, Wording]:
-    names = [each.name for each in pkgutil.walk_packages(torchlint.semantic.__path__, "torchlint.semantic.")]
-    held = {f"{name}.{key}": value for name in names for key, value in vars(importlib.import_module(name)).items()}
+    names = [
+        each.name
+        for each in pkgutil.walk_packages(torchlint.semantic.__path__, "torchlint.semantic.")
+    ]
+    held = {
+        f"{name}.{key}": value
+        for name in names
+        for key, value in vars(importlib.import_module(name)).items()
+    }
     return {name: value for name, value in held.items() if isinstance(value, Wording)}
 
 

@@ -1,4 +1,5 @@
-"""The torch that a project is for is read from its lists of dependencies, which are text from a stranger."""
+"""The torch that a project is for is read from its lists of dependencies, which are text from a
+stranger."""
 
 from __future__ import annotations
 
@@ -40,7 +41,11 @@ POETRY = '[tool.poetry.dependencies]\ntorch = {version = "^1.13", source = "pyto
         ("requirements.txt", "torch==1.13.1+cu117 ; python_version < '3.11'\n", (1, 13)),
         ("requirements.txt", "torch[opt]~=2.1.0\n", (2, 1)),
         ("requirements.txt", "torch==2.0.1 \\\n    --hash=sha256:00\n", (2, 0)),
-        ("requirements.txt", "torch @ https://example.org/whl/torch-1.13.1%2Bcu117-cp310-linux.whl\n", (1, 13)),
+        (
+            "requirements.txt",
+            "torch @ https://example.org/whl/torch-1.13.1%2Bcu117-cp310-linux.whl\n",
+            (1, 13),
+        ),
         ("requirements.txt", "https://example.org/whl/torch-2.0.1-cp310-linux.whl\n", (2, 0)),
         ("requirements.txt", "torch<2\n", (1, 13)),
         ("requirements.txt", "torch<2.4\n", (2, 3)),
@@ -58,13 +63,19 @@ POETRY = '[tool.poetry.dependencies]\ntorch = {version = "^1.13", source = "pyto
         ("environment.yml", CONDA, (1, 12)),
         ("environment.yaml", "dependencies:\n- pytorch>=1.10\n- pip:\n  - torch==1.9.0\n", (1, 9)),
         ("pyproject.toml", "[project.optional-dependencies]\ntrain = ['torch>=2.1']\n", (2, 1)),
-        ("pyproject.toml", "[dependency-groups]\ndev = ['torch>=2.1', {include-group = 'x'}]\n", (2, 1)),
+        (
+            "pyproject.toml",
+            "[dependency-groups]\ndev = ['torch>=2.1', {include-group = 'x'}]\n",
+            (2, 1),
+        ),
         ("pyproject.toml", POETRY, (1, 13)),
         ("pyproject.toml", "[tool.poetry.dependencies]\ntorch = '2.0.1'\n", (2, 0)),
         ("notes.txt", "torch>=1.8", None),
     ],
 )
-def test_a_bound_is_read(tmp_path: Path, name: str, text: str, bound: tuple[int, int] | None) -> None:
+def test_a_bound_is_read(
+    tmp_path: Path, name: str, text: str, bound: tuple[int, int] | None
+) -> None:
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(textwrap.dedent(text))
@@ -102,7 +113,9 @@ def test_a_list_with_a_byte_order_mark_is_read(tmp_path: Path, encoding: str) ->
     ],
     ids=range(12),
 )
-def test_a_hostile_list_says_nothing_and_takes_no_time(tmp_path: Path, name: str, data: bytes) -> None:
+def test_a_hostile_list_says_nothing_and_takes_no_time(
+    tmp_path: Path, name: str, data: bytes
+) -> None:
     (tmp_path / name).write_bytes(data)
     start = time.process_time()
     assert declared_in(str(tmp_path)) is None
@@ -131,9 +144,15 @@ def test_the_nearest_list_holds_for_a_file(tmp_path: Path) -> None:
     (tmp_path / "old" / "pyproject.toml").write_text("[project]\ndependencies = ['torch>=1.8']\n")
     (tmp_path / "new").mkdir()
     settings = load_settings(None, start=str(tmp_path))
-    assert (settings.target_torch, settings.target_torch_from) == ((2, 5), str(tmp_path / "requirements.txt"))
+    assert (settings.target_torch, settings.target_torch_from) == (
+        (2, 5),
+        str(tmp_path / "requirements.txt"),
+    )
     deep = in_folder(settings, str(tmp_path / "old" / "deep"), {})
-    assert (deep.target_torch, deep.target_torch_from) == ((1, 8), str(tmp_path / "old" / "pyproject.toml"))
+    assert (deep.target_torch, deep.target_torch_from) == (
+        (1, 8),
+        str(tmp_path / "old" / "pyproject.toml"),
+    )
     assert in_folder(settings, str(tmp_path / "new"), {}) is settings
     assert in_folder(settings, str(tmp_path.parent), {}) is settings
 

@@ -152,7 +152,9 @@ def test_a_file_that_turns_into_a_fifo_does_not_hang(
         load(str(tmp_path / "torchlint.toml"))
 
 
-def test_a_path_that_is_too_long_has_no_configuration_of_its_own(write: Write, tmp_path: Path) -> None:
+def test_a_path_that_is_too_long_has_no_configuration_of_its_own(
+    write: Write, tmp_path: Path
+) -> None:
     outer = write("torchlint.toml", "")
     assert find_config(str(tmp_path / Path(*["x" * 200] * 40) / "x.py")) == outer
 
@@ -169,7 +171,9 @@ def test_no_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 # Root
 
 
-def test_root_is_the_folder_of_the_file_else_of_git_else_of_the_path(write: Write, tmp_path: Path) -> None:
+def test_root_is_the_folder_of_the_file_else_of_git_else_of_the_path(
+    write: Write, tmp_path: Path
+) -> None:
     write("repo/.git/HEAD", "")
     write("tree/.git", "gitdir: ../repo/.git/worktrees/tree")
     config = write("repo/a/torchlint.toml", "")
@@ -188,7 +192,9 @@ def test_root_without_git_is_the_folder_of_the_path(write: Write, tmp_path: Path
 
 def test_root_can_be_given(write: Write, tmp_path: Path) -> None:
     config = write("a/torchlint.toml", "")
-    assert load_settings(config, catalog=CATALOG, root=str(tmp_path)).root == os.path.realpath(tmp_path)
+    assert load_settings(config, catalog=CATALOG, root=str(tmp_path)).root == os.path.realpath(
+        tmp_path
+    )
 
 
 # Values
@@ -198,7 +204,11 @@ def test_defaults(tmp_path: Path) -> None:
     settings = load_settings(None, catalog=CATALOG, start=str(tmp_path))
     root = os.path.realpath(tmp_path)
     assert settings == Settings(root=root, cache_dir=os.path.join(root, ".torchlint_cache"))
-    assert (settings.target_torch, settings.timeout, settings.max_file_size) == ((2, 4), 30.0, 1_000_000)
+    assert (settings.target_torch, settings.timeout, settings.max_file_size) == (
+        (2, 4),
+        30.0,
+        1_000_000,
+    )
     assert hash(settings)
 
 
@@ -269,7 +279,9 @@ def test_every_key_in_a_pyproject(write: Write) -> None:
     check_full(config)
 
 
-@pytest.mark.parametrize("place", ["/elsewhere", "../beside", "~/.cache", "~", "link/cache", "a/../../b"])
+@pytest.mark.parametrize(
+    "place", ["/elsewhere", "../beside", "~/.cache", "~", "link/cache", "a/../../b"]
+)
 def test_a_configuration_that_was_found_cannot_ask_for_files_elsewhere(
     write: Write, place: str, tmp_path: Path
 ) -> None:
@@ -322,7 +334,9 @@ def test_no_two_keys_have_one_place_in_a_list() -> None:
 
 
 def test_every_key_is_tried_above() -> None:
-    assert set(KEYS) == {line.split()[0].strip("[]") for line in FULL.splitlines() if line[0] not in '"T'} | {"extend"}
+    assert set(KEYS) == {
+        line.split()[0].strip("[]") for line in FULL.splitlines() if line[0] not in '"T'
+    } | {"extend"}
 
 
 @pytest.mark.parametrize(
@@ -341,9 +355,15 @@ def test_every_key_is_tried_above() -> None:
         ("per-file-ignores = ['a']", "per-file-ignores must be a table"),
         ("per-file-ignores = { 'a' = 'TL1' }", "per-file-ignores must be a list of strings"),
         ("per-file-ignores = { 'a' = ['TL9'] }", "per-file-ignores: unknown rule 'TL9'"),
-        ("per-file-ignores = { '[a' = ['TL1'] }", "per-file-ignores: the glob '[a' can match nothing"),
+        (
+            "per-file-ignores = { '[a' = ['TL1'] }",
+            "per-file-ignores: the glob '[a' can match nothing",
+        ),
         ("severity = 'error'", "severity must be a table"),
-        ("severity = { TL101 = 'warn' }", "severity must be one of error, warning, info, not 'warn'"),
+        (
+            "severity = { TL101 = 'warn' }",
+            "severity must be one of error, warning, info, not 'warn'",
+        ),
         ("severity = { TL9 = 'error' }", "severity: unknown rule 'TL9'"),
         ("fail-on = 'never'", "fail-on must be one of error, warning, info, not 'never'"),
         ("accelerator = 1", "accelerator must be one of auto, cuda, mps, cpu, not 1"),
@@ -361,29 +381,42 @@ def test_every_key_is_tried_above() -> None:
         ("extend = ''", "extend must not be empty"),
         ("cache-dir = ''", "cache-dir must not be empty"),
         ("baseline = 1", "baseline must be a string"),
-        *((f'{key} = "a\\u0000b"', f"{key} holds a NUL character") for key in ("cache-dir", "extend", "baseline")),
+        *(
+            (f'{key} = "a\\u0000b"', f"{key} holds a NUL character")
+            for key in ("cache-dir", "extend", "baseline")
+        ),
         ("required-version = 'banana'", "required-version 'banana' is not a version"),
         ("required-version = '>=99'", "required-version is '>=99', but this is torchlint"),
         ("[tool.torchlint]", "write the keys without [tool.torchlint] here"),
     ],
 )
-def test_a_value_that_cannot_be_used_names_file_line_and_key(write: Write, line: str, reason: str) -> None:
+def test_a_value_that_cannot_be_used_names_file_line_and_key(
+    write: Write, line: str, reason: str
+) -> None:
     config = write("torchlint.toml", f"# first\n\n{line}\n")
     assert failure(config).startswith(f"FILE:3: {reason}")
 
 
 def test_a_pyproject_names_its_table(write: Write) -> None:
     config = write("pyproject.toml", f"[tool.other]\nselct = 1\n\n{HEADER}selct = 1\n")
-    assert failure(config) == "FILE:5: unknown key 'selct' in [tool.torchlint]; did you mean 'select'?"
+    assert (
+        failure(config) == "FILE:5: unknown key 'selct' in [tool.torchlint]; did you mean 'select'?"
+    )
 
 
 def test_a_key_that_is_a_table_has_a_line_too(write: Write) -> None:
     config = write("pyproject.toml", "[tool.torchlint.sevrity]\nTL101 = 'info'\n")
-    assert failure(config) == "FILE:1: unknown key 'sevrity' in [tool.torchlint]; did you mean 'severity'?"
+    assert (
+        failure(config)
+        == "FILE:1: unknown key 'sevrity' in [tool.torchlint]; did you mean 'severity'?"
+    )
 
 
 def test_a_pyproject_must_have_a_table(write: Write) -> None:
-    assert failure(write("pyproject.toml", "[tool]\ntorchlint = 1\n")) == "FILE:2: tool.torchlint must be a table"
+    assert (
+        failure(write("pyproject.toml", "[tool]\ntorchlint = 1\n"))
+        == "FILE:2: tool.torchlint must be a table"
+    )
     assert failure(write("pyproject.toml", "tool = 1\n")) == "FILE: has no [tool.torchlint]"
 
 
@@ -410,7 +443,9 @@ def test_the_version_is_checked_before_anything_else(write: Write) -> None:
     ],
     ids=range(12),
 )
-def test_a_file_that_is_not_toml_names_file_and_line(write: Write, text: bytes, reason: str) -> None:
+def test_a_file_that_is_not_toml_names_file_and_line(
+    write: Write, text: bytes, reason: str
+) -> None:
     assert failure(write("torchlint.toml", text)).startswith(reason)
 
 
@@ -432,13 +467,18 @@ def test_a_socket_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_file_wins_over_what_it_extends(write: Write) -> None:
     write(
         "base.toml",
-        "jobs = 1\ntimeout = 9\nextend-exclude = ['a']\n[severity]\nTL1 = 'info'\nTL101 = 'error'\n",
+        (
+            "jobs = 1\ntimeout = 9\nextend-exclude = ['a']\n[severity]\nTL1 = 'info'\nTL101 = "
+            "'error'\n"
+        ),
     )
     text = "extend = '../base.toml'\njobs = 2\nextend-exclude = ['b']\n[severity]\nTL101 = 'info'\n"
     settings = load(write("sub/torchlint.toml", text))
     assert (settings.jobs, settings.timeout) == (2, 9.0)
     assert settings.exclude == (*DEFAULT_EXCLUDE, "a", "b")
-    assert severities(settings, CATALOG) == dict.fromkeys(["TL101", "TL102", "TL105"], Severity.INFO)
+    assert severities(settings, CATALOG) == dict.fromkeys(
+        ["TL101", "TL102", "TL105"], Severity.INFO
+    )
 
 
 def test_a_chain_of_ten_files_is_read(write: Write) -> None:
@@ -467,7 +507,9 @@ def test_a_loop_is_an_error(write: Write) -> None:
         ("pyproject.toml", "has no [tool.torchlint]"),
     ],
 )
-def test_what_cannot_be_extended_is_an_error_that_names_both(write: Write, target: str, reason: str) -> None:
+def test_what_cannot_be_extended_is_an_error_that_names_both(
+    write: Write, target: str, reason: str
+) -> None:
     write("pyproject.toml", "[project]\n")
     message = failure(write("torchlint.toml", f"extend = '{target}'\n"))
     assert message.startswith("FILE:1: extend: ")
@@ -501,7 +543,9 @@ def test_an_option_wins_over_the_file(write: Write) -> None:
         ({"ignore": ["TL102"]}, set()),
     ],
 )
-def test_a_later_word_on_a_rule_wins(write: Write, overrides: dict[str, object], codes: set[str]) -> None:
+def test_a_later_word_on_a_rule_wins(
+    write: Write, overrides: dict[str, object], codes: set[str]
+) -> None:
     config = write("torchlint.toml", "select = ['TL10']\nignore = ['TL101', 'TL105']\n")
     assert codes_for(load(config, **overrides), CATALOG, "x.py") == codes
 
@@ -526,7 +570,9 @@ def test_ignoring_takes_back_what_the_file_extends(write: Write) -> None:
         ({"required_version": "1"}, "required-version can stand in a configuration file only"),
     ],
 )
-def test_an_option_that_cannot_be_used_is_a_usage_error(overrides: dict[str, object], reason: str) -> None:
+def test_an_option_that_cannot_be_used_is_a_usage_error(
+    overrides: dict[str, object], reason: str
+) -> None:
     with pytest.raises(UsageError) as caught:
         load(None, **overrides)
     assert str(caught.value).startswith(reason)
@@ -594,10 +640,15 @@ def test_target_torch_is_read_from_the_dependencies(write: Write) -> None:
     assert load(write("pyproject.toml", project + HEADER)).target_torch == (2, 6)
     assert load(write("torchlint.toml", "")).target_torch == (2, 6)
     assert load(write("torchlint.toml", "target-torch = '2.3'")).target_torch == (2, 3)
-    assert load(write("pyproject.toml", project + HEADER), target_torch="2.2").target_torch == (2, 2)
+    assert load(write("pyproject.toml", project + HEADER), target_torch="2.2").target_torch == (
+        2,
+        2,
+    )
 
 
-@pytest.mark.parametrize("text", ["[[[", "project = 1", "[project]\ndependencies = 1", "[project]", "\0"])
+@pytest.mark.parametrize(
+    "text", ["[[[", "project = 1", "[project]\ndependencies = 1", "[project]", "\0"]
+)
 def test_dependencies_that_cannot_be_read_count_for_nothing(write: Write, text: str) -> None:
     write("pyproject.toml", text)
     assert load(write("torchlint.toml", "")).target_torch == (2, 4)
@@ -625,7 +676,9 @@ def test_required_versions(specifier: str, version: str, met: bool) -> None:
     assert meets(version, specifier) is met
 
 
-@pytest.mark.parametrize("specifier", ["", ",", "=>1", "1.x", "~", ">= 1 2", "1" + "a." * 50_000, " " * 100_000])
+@pytest.mark.parametrize(
+    "specifier", ["", ",", "=>1", "1.x", "~", ">= 1 2", "1" + "a." * 50_000, " " * 100_000]
+)
 def test_what_is_no_specifier(specifier: str) -> None:
     with pytest.raises(ValueError, match="is not a version"):
         meets("1", specifier)

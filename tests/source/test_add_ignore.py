@@ -17,7 +17,9 @@ NAMES = {"TL101": "one", "TL102": "two", "XY900": "plugged"}
 
 def hit(row: int, code: str = "TL101", last: int = 0) -> Finding:
     at = Position(row, 1)
-    return Finding(code, NAMES.get(code, "x"), "m", Severity.WARNING, "a.py", at, at, row, last or row)
+    return Finding(
+        code, NAMES.get(code, "x"), "m", Severity.WARNING, "a.py", at, at, row, last or row
+    )
 
 
 def added(text: str, *findings: Finding, noqa: bool = False, reason: str = "") -> str:
@@ -56,13 +58,18 @@ def added(text: str, *findings: Finding, noqa: bool = False, reason: str = "") -
         ("x = '\u2028'\ny = 2\n", 2, "x = '\u2028'\ny = 2  # I\n"),
     ],
 )
-@pytest.mark.parametrize(("noqa", "words"), [(False, "torchlint: ignore[TL101]"), (True, "noqa: TL101")])
-def test_a_comment_stands_behind_the_statement(text: str, row: int, expected: str, noqa: bool, words: str) -> None:
+@pytest.mark.parametrize(
+    ("noqa", "words"), [(False, "torchlint: ignore[TL101]"), (True, "noqa: TL101")]
+)
+def test_a_comment_stands_behind_the_statement(
+    text: str, row: int, expected: str, noqa: bool, words: str
+) -> None:
     assert added(text, hit(row), noqa=noqa) == expected.replace("# I", f"# {words}")
 
 
 @pytest.mark.parametrize(
-    "text", ["x = 1  # noqa: E501", "x = 1  # torchlint: ignore", "x = 1  # torchlint: enable[TL102]"]
+    "text",
+    ["x = 1  # noqa: E501", "x = 1  # torchlint: ignore", "x = 1  # torchlint: enable[TL102]"],
 )
 def test_other_remarks_stay(text: str) -> None:
     after = additions(text, [hit(1)]).apply(text)
@@ -74,15 +81,28 @@ def test_other_remarks_stay(text: str) -> None:
     ("text", "row", "expected"),
     [
         ("x  # torchlint: ignore[TL101]\n", 1, "x  # torchlint: ignore[TL101, TL102]\n"),
-        ("x  # torchlint: ignore[ TL101 ] why\n", 1, "x  # torchlint: ignore[ TL101, TL102 ] why\n"),
+        (
+            "x  # torchlint: ignore[ TL101 ] why\n",
+            1,
+            "x  # torchlint: ignore[ TL101, TL102 ] why\n",
+        ),
         ("# torchlint: ignore[one]\nf(\n)\n", 2, "# torchlint: ignore[one, TL102]\nf(\n)\n"),
-        ("f(  # torchlint: ignore[TL101]\n  1)\n", 2, "f(  # torchlint: ignore[TL101, TL102]\n  1)\n"),
+        (
+            "f(  # torchlint: ignore[TL101]\n  1)\n",
+            2,
+            "f(  # torchlint: ignore[TL101, TL102]\n  1)\n",
+        ),
     ],
 )
 def test_codes_join_a_comment_that_is_there(text: str, row: int, expected: str) -> None:
     made = additions(text, [hit(row, "TL102")], reason="new")
     assert made.apply(text) == expected
-    assert Suppressions.parse(expected).filter([hit(row, "TL102")], frozenset(NAMES), NAMES, "a.py").kept == []
+    assert (
+        Suppressions.parse(expected)
+        .filter([hit(row, "TL102")], frozenset(NAMES), NAMES, "a.py")
+        .kept
+        == []
+    )
 
 
 def test_a_comment_within_a_statement_speaks_of_its_row_only() -> None:
@@ -93,7 +113,10 @@ def test_a_comment_within_a_statement_speaks_of_its_row_only() -> None:
 
 def test_codes_join_a_noqa() -> None:
     text = "x  # noqa: E501 long\n"
-    assert additions(text, [hit(1, "XY900"), hit(1)], noqa=True).apply(text) == "x  # noqa: E501, TL101, XY900 long\n"
+    assert (
+        additions(text, [hit(1, "XY900"), hit(1)], noqa=True).apply(text)
+        == "x  # noqa: E501, TL101, XY900 long\n"
+    )
 
 
 def test_one_comment_for_all_findings_of_a_statement() -> None:
@@ -113,7 +136,9 @@ def test_a_reason_follows_the_codes() -> None:
     assert added("x\n", hit(1), reason="see #12", noqa=True) == "x  # noqa: TL101 see #12\n"
 
 
-@pytest.mark.parametrize("reason", ["a\nb", "a\rb", "\x1b[0m", "# noqa", "a #b", "a # torchlint: disable[TL1]"])
+@pytest.mark.parametrize(
+    "reason", ["a\nb", "a\rb", "\x1b[0m", "# noqa", "a #b", "a # torchlint: disable[TL1]"]
+)
 def test_a_reason_cannot_be_more_than_one(reason: str) -> None:
     with pytest.raises(UsageError, match="the reason"):
         checked_reason(f"a{reason}a")
@@ -139,4 +164,9 @@ def test_what_no_comment_can_silence(text: str, found: Finding) -> None:
 
 def test_positions_of_the_edit() -> None:
     [edit] = additions("a\nbc \nd\n", [hit(2)]).edits
-    assert (edit.span.start, edit.span.end, edit.start, edit.end) == (4, 5, Position(2, 3), Position(2, 4))
+    assert (edit.span.start, edit.span.end, edit.start, edit.end) == (
+        4,
+        5,
+        Position(2, 3),
+        Position(2, 4),
+    )

@@ -9,7 +9,10 @@ from torchlint.source.comments import Comment, comments
 
 
 def rows(text: str) -> list[tuple[str, int, int, int]]:
-    return [(comment.text, comment.row, comment.first, comment.last) for comment in comments(LineIndex(text))]
+    return [
+        (comment.text, comment.row, comment.first, comment.last)
+        for comment in comments(LineIndex(text))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +45,9 @@ def test_rows(text: str, expected: list[tuple[str, int, int, int]]) -> None:
 
 def test_offsets_point_at_the_comment() -> None:
     text = "é = '🔥'  # a\r\n\t# b\rx  # c"
-    assert [text[comment.start :].startswith(comment.text) for comment in comments(LineIndex(text))] == [True] * 3
+    assert [
+        text[comment.start :].startswith(comment.text) for comment in comments(LineIndex(text))
+    ] == [True] * 3
 
 
 @pytest.mark.parametrize(
@@ -62,7 +67,9 @@ def test_offsets_point_at_the_comment() -> None:
 def test_the_plain_scan_stays_out_of_strings(text: str, expected: list[str]) -> None:
     found = comments(LineIndex(text))
     assert [comment.text for comment in found] == expected
-    assert all(comment.guessed and comment.first == comment.last == comment.row for comment in found)
+    assert all(
+        comment.guessed and comment.first == comment.last == comment.row for comment in found
+    )
 
 
 def test_the_plain_scan_knows_what_stands_alone() -> None:

@@ -47,7 +47,12 @@ def test_walks_for_python_files(here: Path) -> None:
 
 @pytest.mark.parametrize(
     ("given", "shown"),
-    [("./a.py", "a.py"), ("pkg/../a.py", "a.py"), (".//a.py", "a.py"), ("../here/a.py", "../here/a.py")],
+    [
+        ("./a.py", "a.py"),
+        ("pkg/../a.py", "a.py"),
+        (".//a.py", "a.py"),
+        ("../here/a.py", "../here/a.py"),
+    ],
 )
 def test_names_are_shown_short(here: Path, given: str, shown: str) -> None:
     put("a.py", "pkg/b.py")
@@ -87,7 +92,15 @@ def test_named_files_are_taken_whatever_they_are_called(here: Path) -> None:
 def test_force_exclude_holds_for_named_paths(here: Path) -> None:
     put("build/run", "src/x.py", "src/gen/y.py", "src/gen/z/w.py")
     Path(".gitignore").write_text("/src/gen/\n")
-    discovery = look("build/run", "src/x.py", "src/gen/y.py", "src/gen", "src/gen/z/w.py", ".", force_exclude=True)
+    discovery = look(
+        "build/run",
+        "src/x.py",
+        "src/gen/y.py",
+        "src/gen",
+        "src/gen/z/w.py",
+        ".",
+        force_exclude=True,
+    )
     assert names(discovery) == ["src/x.py"]
     reasons = {skip.filename: skip.reason for skip in discovery.skipped}
     ignored = f"ignored by '/src/gen/' in {here / '.gitignore'}"
@@ -127,7 +140,10 @@ def test_excludes_and_includes(here: Path) -> None:
     discovery = look(".", **options)
     assert names(discovery) == ["a.py", "src/docs/c.py", "src/x.foo"]
     assert Skipped("src/skip_me.py", "excluded by 'skip_*'", SkipKind.EXCLUDED) in discovery.skipped
-    assert Skipped("node_modules", "excluded by 'node_modules'", SkipKind.EXCLUDED) in discovery.skipped
+    assert (
+        Skipped("node_modules", "excluded by 'node_modules'", SkipKind.EXCLUDED)
+        in discovery.skipped
+    )
     assert names(look("src", **options)) == ["src/docs/c.py", "src/x.foo"]
 
 
@@ -148,7 +164,9 @@ def test_include_can_take_back(here: Path) -> None:
 
 @pytest.mark.parametrize("key", ["include", "exclude"])
 def test_bad_globs_are_named(here: Path, key: str) -> None:
-    with pytest.raises(ConfigError, match=rf"^{key}: the glob '\[a-' can match nothing: a bracket is never closed"):
+    with pytest.raises(
+        ConfigError, match=rf"^{key}: the glob '\[a-' can match nothing: a bracket is never closed"
+    ):
         look(".", **{key: ("[a-",)})
 
 
@@ -198,7 +216,9 @@ def test_links_to_directories_are_not_followed_but_can_be_named(here: Path) -> N
     Path("link").symlink_to("pkg")
     discovery = look(".")
     assert names(discovery) == ["pkg/a.py"]
-    assert discovery.skipped == (Skipped("pkg/loop.py", "is a link to a directory", SkipKind.EXCLUDED),)
+    assert discovery.skipped == (
+        Skipped("pkg/loop.py", "is a link to a directory", SkipKind.EXCLUDED),
+    )
     assert look("link").files == (Found("link/a.py", str(here / "pkg/a.py")),)
     assert names(look("link", "pkg")) == ["link/a.py"]
 
@@ -224,7 +244,15 @@ def test_special_files(here: Path) -> None:
 
 
 def test_odd_names(here: Path) -> None:
-    odd = [os.fsdecode(b"\xff.py"), "a\nb.py", "-x.py", "a b%#.py", "\x1b[1m.py", "🔥.py", "n" * 252 + ".py"]
+    odd = [
+        os.fsdecode(b"\xff.py"),
+        "a\nb.py",
+        "-x.py",
+        "a b%#.py",
+        "\x1b[1m.py",
+        "🔥.py",
+        "n" * 252 + ".py",
+    ]
     put(*odd)
     assert names(look(".")) == sorted(odd)
     assert names(look(*odd)) == sorted(odd)
@@ -276,7 +304,9 @@ def test_unreadable_directories_are_errors(here: Path) -> None:
     assert discovery.skipped == (Skipped("shut", "permission denied", SkipKind.ERROR),)
 
 
-def test_an_entry_that_cannot_be_looked_at_is_an_error(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_that_cannot_be_looked_at_is_an_error(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put("a.py")
 
     def visit(*_: object) -> bool:

@@ -29,7 +29,12 @@ def made(data: bytes) -> Document:
         (b"\xef\xbb\xbf# coding: utf-8\n", "# coding: utf-8\n", "utf-8", True),
         (b"a\rb\r\nc\n", "a\rb\r\nc\n", "utf-8", False),
         (b"# coding: latin-1\nx = '\xe9'\n", "# coding: latin-1\nx = 'é'\n", "iso8859-1", False),
-        (b"# coding: Latin_1-unix\nx = '\xe9'\n", "# coding: Latin_1-unix\nx = 'é'\n", "iso8859-1", False),
+        (
+            b"# coding: Latin_1-unix\nx = '\xe9'\n",
+            "# coding: Latin_1-unix\nx = 'é'\n",
+            "iso8859-1",
+            False,
+        ),
         (
             b"#!x\n# vim: set fileencoding=cp1252 :\n\x80",
             "#!x\n# vim: set fileencoding=cp1252 :\n€",
@@ -120,7 +125,9 @@ def test_encode_names_the_character() -> None:
 def test_read(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_bytes(b"x = 1\r\n")
-    assert read(str(path), "a.py", 0) == Document("a.py", str(path), "x = 1\r\n", "utf-8", False, b"x = 1\r\n")
+    assert read(str(path), "a.py", 0) == Document(
+        "a.py", str(path), "x = 1\r\n", "utf-8", False, b"x = 1\r\n"
+    )
     assert read(str(path), "a.py", 7).data == b"x = 1\r\n"
     with pytest.raises(TooLargeError, match=r"^a.py: is larger than 6 bytes"):
         read(str(path), "a.py", 6)

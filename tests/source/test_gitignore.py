@@ -17,7 +17,7 @@ PATHS = """
 a.py b.py gen/a.py gen/keep.py gen/sub/a.py build/x.py src/build/x.py src/a.py src/b.py src/gen/a.py
 src/deep/er/a.py src/deep/er/test_a.py data/x.py data/y/x.py data/y/keep.py [x].py #a.py !b.py s/p_1.py s/p_22.py
 foo/bar/baz.py foo/baz.py x/foo/bar/q.py é.py
-""".split()
+""".split()  # noqa: E501
 
 
 def git(directory: Path, *arguments: str, stdin: str = "") -> str:
@@ -29,7 +29,13 @@ def git(directory: Path, *arguments: str, stdin: str = "") -> str:
     }
     command = ["git", "-c", "core.quotePath=false", *arguments]
     done = subprocess.run(
-        command, cwd=directory, env=env, input=stdin, capture_output=True, text=True, timeout=PATIENCE
+        command,
+        cwd=directory,
+        env=env,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert done.returncode in (0, 1), done.stderr
     return done.stdout
@@ -84,7 +90,9 @@ def test_agrees_with_git(tmp_path: Path, ignores: dict[str, str]) -> None:
     tree(tmp_path, PATHS)
     for directory, text in ignores.items():
         (tmp_path / directory / ".gitignore").write_bytes(text.encode())
-    ignored = set(git(tmp_path, "check-ignore", "--stdin", "-z", stdin="\0".join(PATHS)).split("\0"))
+    ignored = set(
+        git(tmp_path, "check-ignore", "--stdin", "-z", stdin="\0".join(PATHS)).split("\0")
+    )
     assert found(tmp_path) == sorted(path for path in PATHS if path not in ignored)
 
 

@@ -10,7 +10,11 @@ from hypothesis import strategies as st
 from torchlint.source.globs import GlobList, bad_globs, matches
 
 NAME = st.text("ab.", min_size=1, max_size=4).filter(lambda name: name.strip("."))
-SEGMENT = st.one_of(NAME, st.text("ab.*?", min_size=1, max_size=4), st.sampled_from(["**", "[ab]", "[!a]b", "[a-b]*"]))
+SEGMENT = st.one_of(
+    NAME,
+    st.text("ab.*?", min_size=1, max_size=4),
+    st.sampled_from(["**", "[ab]", "[!a]b", "[a-b]*"]),
+)
 PATH = st.lists(NAME, min_size=1, max_size=4).map("/".join)
 
 

@@ -82,7 +82,15 @@ def test_python_is_left_alone(source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "source", ["%%bash\nls", "%%html", "#@title A\n%%shell\nls", "%%sql x\n", ">>> x = 1\n>>> y", "In [1]: x"]
+    "source",
+    [
+        "%%bash\nls",
+        "%%html",
+        "#@title A\n%%shell\nls",
+        "%%sql x\n",
+        ">>> x = 1\n>>> y",
+        "In [1]: x",
+    ],
 )
 def test_cells_that_are_no_python_as_a_whole(source: str) -> None:
     assert covers(source) is None
@@ -112,9 +120,12 @@ def test_what_stands_for_them_is_python(source: str) -> None:
     assert notebook.sources(notebook.text) == (source,)
 
 
-@pytest.mark.parametrize("source", [source for source, _ in NOT_PYTHON if not source.startswith(("#@", "pip", "cd"))])
+@pytest.mark.parametrize(
+    "source", [source for source, _ in NOT_PYTHON if not source.startswith(("#@", "pip", "cd"))]
+)
 def test_ipython_itself_takes_them(source: str) -> None:
-    """Colab's comment above a cell magic aside, and what goes without ``%``, which depends on the names there are."""
+    """Colab's comment above a cell magic aside, and what goes without ``%``, which depends on the
+    names there are."""
     transformer = pytest.importorskip("IPython.core.inputtransformer2").TransformerManager()
     ast.parse(transformer.transform_cell(source))
 
@@ -128,7 +139,9 @@ def test_ipython_itself_takes_them(source: str) -> None:
     ],
 )
 @pytest.mark.parametrize("magic", ["%%time", "%%timeit", "%%capture out", "%%prun"])
-def test_an_indented_body_is_python_where_ipython_dedents_it(magic: str, body: str, valid: bool) -> None:
+def test_an_indented_body_is_python_where_ipython_dedents_it(
+    magic: str, body: str, valid: bool
+) -> None:
     transformer = pytest.importorskip("IPython.core.inputtransformer2").TransformerManager()
     ours = assembled([Cell(1, "a = 1"), Cell(2, f"{magic}\n{body}"), Cell(3, "b = 1")]).text
     for text in (transformer.transform_cell(body), ours):
@@ -140,7 +153,9 @@ def test_an_indented_body_is_python_where_ipython_dedents_it(magic: str, body: s
             assert valid
 
 
-@pytest.mark.parametrize("source", [*PYTHON, "x = (!ls)", "lambda: !ls", "f(a)?", "x != !ls", "x += !ls", "$x"])
+@pytest.mark.parametrize(
+    "source", [*PYTHON, "x = (!ls)", "lambda: !ls", "f(a)?", "x != !ls", "x += !ls", "$x"]
+)
 def test_ipython_itself_does_not_change_or_take_these(source: str) -> None:
     transformer = pytest.importorskip("IPython.core.inputtransformer2").TransformerManager()
 
@@ -151,7 +166,9 @@ def test_ipython_itself_does_not_change_or_take_these(source: str) -> None:
             return False
         return True
 
-    assert accepted(transformer.transform_cell(source)) is accepted(assembled([Cell(1, source)]).text)
+    assert accepted(transformer.transform_cell(source)) is accepted(
+        assembled([Cell(1, source)]).text
+    )
 
 
 def test_long_cells_take_linear_time() -> None:

@@ -25,7 +25,9 @@ ROWS = [
     "'''",
     "_ipynb1_",
 ]
-SOURCES = st.lists(st.sampled_from(ROWS), max_size=5).map("\n".join) | st.text(alphabet="ab%!?'\n\r\\ (#=", max_size=20)
+SOURCES = st.lists(st.sampled_from(ROWS), max_size=5).map("\n".join) | st.text(
+    alphabet="ab%!?'\n\r\\ (#=", max_size=20
+)
 
 
 def cells(*sources: str) -> list[Cell]:
@@ -41,7 +43,9 @@ def test_the_text_gives_its_cells_back(sources: list[str]) -> None:
 
 @settings(deadline=None, derandomize=True)
 @given(st.lists(SOURCES, min_size=1, max_size=4), st.data())
-def test_an_edit_inside_a_cell_comes_back_in_that_cell(sources: list[str], data: st.DataObject) -> None:
+def test_an_edit_inside_a_cell_comes_back_in_that_cell(
+    sources: list[str], data: st.DataObject
+) -> None:
     notebook = assembled(cells(*sources))
     layout = Layout(notebook, notebook.text)
     if not layout.places:
@@ -55,11 +59,21 @@ def test_an_edit_inside_a_cell_comes_back_in_that_cell(sources: list[str], data:
 
 
 def test_rows_are_those_of_the_cells() -> None:
-    notebook = assembled([Cell(2, "import torch"), Cell(3, "%%bash\nls"), Cell(5, "\n%foo\nx = 1\n"), Cell(9, "y = 2")])
+    notebook = assembled(
+        [
+            Cell(2, "import torch"),
+            Cell(3, "%%bash\nls"),
+            Cell(5, "\n%foo\nx = 1\n"),
+            Cell(9, "y = 2"),
+        ]
+    )
     layout = Layout(notebook, notebook.text)
     rows = notebook.text.split("\n")
     places = {rows[row - 1]: layout.cell_of(row) for row in range(1, len(rows) + 1)}
-    assert [(cell.number, row) for cell, row in (places["import torch"], places["x = 1"], places["y = 2"])] == [
+    assert [
+        (cell.number, row)
+        for cell, row in (places["import torch"], places["x = 1"], places["y = 2"])
+    ] == [
         (2, 1),
         (5, 3),
         (9, 1),
@@ -93,7 +107,9 @@ def test_the_mark_is_in_no_cell() -> None:
         lambda text, mark: text.replace("\npass", " ;pass", 1),
         lambda text, mark: "\n".join(row for row in text.split("\n") if f"{mark}1_" not in row),
         lambda text, mark: "\n".join(row for row in text.split("\n") if f"{mark}2_" not in row),
-        lambda text, mark: "\n".join("    " + row if f"{mark}2_" in row else row for row in text.split("\n")),
+        lambda text, mark: "\n".join(
+            "    " + row if f"{mark}2_" in row else row for row in text.split("\n")
+        ),
         lambda text, mark: f"{text}\n{mark}",
         lambda text, mark: "",
     ],

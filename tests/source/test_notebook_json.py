@@ -30,7 +30,13 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 def raw(*sources: Any, **more: Any) -> dict[str, Any]:
     """Return a notebook with code cells of these sources."""
     cells = [
-        {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": source}
+        {
+            "cell_type": "code",
+            "execution_count": None,
+            "metadata": {},
+            "outputs": [],
+            "source": source,
+        }
         for source in sources
     ]
     return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4, **more}
@@ -65,7 +71,9 @@ def test_notebooks_of_real_tools_are_read_as_nbformat_reads_them(name: str) -> N
         if cell.cell_type == "code" and "%%bash" not in cell.source and "%%shell" not in cell.source
     }
     assert {number: cell.source for number, cell in found.items()} == python
-    assert {cell.id for cell in found.values()} == {cells[number - 1].get("id", "") for number in found}
+    assert {cell.id for cell in found.values()} == {
+        cells[number - 1].get("id", "") for number in found
+    }
 
 
 @pytest.mark.parametrize("name", ["training", "colab", "jupytext"])
@@ -75,7 +83,10 @@ def test_rows_of_cells_are_known_in_the_file(name: str) -> None:
     for part in notebook_of(document(data)).parts:
         for row, text in enumerate(part.cell.source.split("\n")):
             if text:
-                assert json.dumps(text, ensure_ascii=False)[1:-1] in lines[part.cell.file_rows[row] - 1]
+                assert (
+                    json.dumps(text, ensure_ascii=False)[1:-1]
+                    in lines[part.cell.file_rows[row] - 1]
+                )
 
 
 def test_rows_of_one_string_are_all_in_its_line() -> None:
@@ -97,15 +108,35 @@ def test_only_python_cells_of_python_notebooks_count() -> None:
     ("notebook", "words"),
     [
         (raw("a", nbformat=3), "has nbformat 3; `jupyter nbconvert --to notebook`"),
-        ({"worksheets": [{"cells": []}], "metadata": {"name": ""}, "nbformat": 3, "nbformat_minor": 0}, "nbformat 3"),
+        (
+            {
+                "worksheets": [{"cells": []}],
+                "metadata": {"name": ""},
+                "nbformat": 3,
+                "nbformat_minor": 0,
+            },
+            "nbformat 3",
+        ),
         (raw("a", nbformat=5), "has nbformat 5, which is newer"),
         (raw("a", nbformat="4"), "is not a notebook that names its nbformat"),
         ({"cells": []}, "is not a notebook that names its nbformat"),
         (raw(), "has no cells"),
         ({"metadata": {}, "nbformat": 4}, "has no cells"),
-        (raw("1", metadata={"kernelspec": {"language": "R", "name": "ir"}}), "is written in R, not in Python"),
-        (raw("1", metadata={"language_info": {"name": "julia"}}), "is written in julia, not in Python"),
-        (raw("1", metadata={"kernelspec": {"language": "sage"}, "language_info": {"name": "python"}}), "in sage"),
+        (
+            raw("1", metadata={"kernelspec": {"language": "R", "name": "ir"}}),
+            "is written in R, not in Python",
+        ),
+        (
+            raw("1", metadata={"language_info": {"name": "julia"}}),
+            "is written in julia, not in Python",
+        ),
+        (
+            raw(
+                "1",
+                metadata={"kernelspec": {"language": "sage"}, "language_info": {"name": "python"}},
+            ),
+            "in sage",
+        ),
     ],
 )
 def test_what_is_left_out_says_why(notebook: dict[str, Any], words: str) -> None:
@@ -116,7 +147,14 @@ def test_what_is_left_out_says_why(notebook: dict[str, Any], words: str) -> None
 
 @pytest.mark.parametrize(
     "metadata",
-    [{"kernelspec": {"language": "python"}}, {"language_info": {"name": "ipython"}}, {"kernelspec": 3}, 7, None, []],
+    [
+        {"kernelspec": {"language": "python"}},
+        {"language_info": {"name": "ipython"}},
+        {"kernelspec": 3},
+        7,
+        None,
+        [],
+    ],
 )
 def test_python_and_unknown_languages_are_read(metadata: Any) -> None:
     assert document(raw("a = 1", metadata=metadata)).text == "a = 1"
@@ -127,30 +165,49 @@ def test_python_and_unknown_languages_are_read(metadata: Any) -> None:
     [
         ("", (1, 1), "Expecting '{'"),
         ("[]", (1, 1), "Expecting '{'"),
-        ('{"cells": [\n  {"cell_type": "code",\n   "source": [1]}]}', (3, 15), "source of cell 1 is not text"),
+        (
+            '{"cells": [\n  {"cell_type": "code",\n   "source": [1]}]}',
+            (3, 15),
+            "source of cell 1 is not text",
+        ),
         ('{"cells": [\n {"cell_type": "code"}]}', (2, 2), "Cell 1 has no source"),
         ('{"cells": {}}', (1, 11), "Expecting the list of cells"),
         ('{"cells": [3]}', (1, 12), "'{'"),
         ('{"cells": [],\n}', (2, 1), "property name"),
         ('{"cells": []} x', (1, 15), "Extra data"),
         ('{"cells": [],\n "cells": []}', (2, 2), "'cells' stands here for the second time"),
-        ('{"cells": [{"source": "a",\n "source": "b", "cell_type": "code"}]}', (2, 2), "second time"),
+        (
+            '{"cells": [{"source": "a",\n "source": "b", "cell_type": "code"}]}',
+            (2, 2),
+            "second time",
+        ),
         ('{"a": "\n"}', (1, 8), "control character"),
         ('{"a": "x', (1, 7), "Unterminated"),
         ('{"a" 1}', (1, 6), "':'"),
         ('{"a": 1 "b": 2}', (1, 9), "','"),
         ('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}", (1, 1), "nested too deeply"),
-        (json.dumps(raw("x = 1\ny = '\ud800'"), indent=1), (8, 1), "half of a surrogate pair in row 2"),
+        (
+            json.dumps(raw("x = 1\ny = '\ud800'"), indent=1),
+            (8, 1),
+            "half of a surrogate pair in row 2",
+        ),
     ],
 )
-def test_what_is_no_notebook_is_refused_with_its_place(text: str, place: tuple[int, int], words: str) -> None:
+def test_what_is_no_notebook_is_refused_with_its_place(
+    text: str, place: tuple[int, int], words: str
+) -> None:
     with pytest.raises(SourceError, match=words) as caught:
         document(text)
     assert caught.value.place == place
 
 
 def test_what_json_readers_argue_about_is_no_matter_outside_of_sources() -> None:
-    text = json.dumps(raw("a = 1"))[:-1] + ', "x": [NaN, -Infinity, 1e999, ' + "9" * 10_000 + ', "\\ud800"]}'
+    text = (
+        json.dumps(raw("a = 1"))[:-1]
+        + ', "x": [NaN, -Infinity, 1e999, '
+        + "9" * 10_000
+        + ', "\\ud800"]}'
+    )
     found = document(text)
     assert encode(found, "a = 2").decode() == text.replace("a = 1", "a = 2")
 
@@ -174,7 +231,9 @@ def test_the_size_limit_is_for_the_code() -> None:
 @pytest.mark.parametrize("bom", [b"", codecs.BOM_UTF8])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("end", ["", "\n"])
-def test_a_line_more_or_less_is_all_that_changes(layout: str, listed: bool, bom: bytes, newline: str, end: str) -> None:
+def test_a_line_more_or_less_is_all_that_changes(
+    layout: str, listed: bool, bom: bytes, newline: str, end: str
+) -> None:
     old, new = "import torch\nx = 'é'\ny = 2", "import torch\nimport os\nx = 'é'\ny = 'ü'"
 
     def written(source: str) -> bytes:
@@ -186,14 +245,20 @@ def test_a_line_more_or_less_is_all_that_changes(layout: str, listed: bool, bom:
     found = document(written(old))
     assert encode(found, found.text) is found.data
     assert encode(found, found.text.replace(old, new)) == written(new)
-    assert encode(document(written(new)), document(written(new)).text.replace(new, old)) == written(old)
+    assert encode(document(written(new)), document(written(new)).text.replace(new, old)) == written(
+        old
+    )
 
 
 @pytest.mark.parametrize(
     ("written", "new", "due"),
     [
         (r'"a\u0020=\/1\n"', "b =/1\n", r'"b\u0020=\/1\n"'),
-        (r'"\ud83d\ude00 a \ud83d\ude01"', "\U0001f600 b \U0001f601", r'"\ud83d\ude00 b \ud83d\ude01"'),
+        (
+            r'"\ud83d\ude00 a \ud83d\ude01"',
+            "\U0001f600 b \U0001f601",
+            r'"\ud83d\ude00 b \ud83d\ude01"',
+        ),
         (r'["a\n", "b\u006e\n",  "c"]', "a\nbn\nc\nd", r'["a\n", "b\u006e\n",  "c\n", "d"]'),
         (r'["a\n" , "b\n" ,"c"]', "b\nc", r'["b\n" ,"c"]'),
         (r'["a\n" , "b\n" ,"c"]', "a\nc", r'["a\n" ,"c"]'),
@@ -216,9 +281,9 @@ def test_what_stays_stays_as_it_is_written(written: str, new: str, due: str) -> 
 def test_new_text_is_written_in_the_style_of_the_file() -> None:
     for style in (True, False):
         text = json.dumps(raw("a", "# é"), ensure_ascii=style)
-        assert encode(document(text), document(text).text.replace("a", "ü", 1)).decode() == text.replace(
-            '"a"', json.dumps("ü", ensure_ascii=style)
-        )
+        assert encode(
+            document(text), document(text).text.replace("a", "ü", 1)
+        ).decode() == text.replace('"a"', json.dumps("ü", ensure_ascii=style))
 
 
 def test_a_notebook_that_lost_a_seam_is_not_written() -> None:
@@ -230,7 +295,11 @@ def test_a_notebook_that_lost_a_seam_is_not_written() -> None:
 @settings(deadline=None, derandomize=True)
 @given(
     st.lists(
-        st.lists(st.sampled_from(["a = 1\n", "é\n", "\\\n", '"""\n', "\n", "%x\n", "\u2028", "\U0001f600 \x7f"])),
+        st.lists(
+            st.sampled_from(
+                ["a = 1\n", "é\n", "\\\n", '"""\n', "\n", "%x\n", "\u2028", "\U0001f600 \x7f"]
+            )
+        ),
         min_size=1,
         max_size=4,
     ),
@@ -267,12 +336,17 @@ def loosened(value: Any, chance: random.Random) -> str:
 
     if isinstance(value, dict):
         inner = ",".join(
-            f"{space()}{json.dumps(k)}{space()}:{space()}{loosened(v, chance)}{space()}" for k, v in value.items()
+            f"{space()}{json.dumps(k)}{space()}:{space()}{loosened(v, chance)}{space()}"
+            for k, v in value.items()
         )
         return f"{{{inner}}}"
     if isinstance(value, list):
-        return f"[{','.join(space() + loosened(each, chance) + space() for each in value)}{space()}]"
+        return (
+            f"[{','.join(space() + loosened(each, chance) + space() for each in value)}{space()}]"
+        )
     if isinstance(value, str) and chance.random() < 0.3:
         units = value.encode("utf-16-be")
-        return '"' + "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2)) + '"'
+        return (
+            '"' + "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2)) + '"'
+        )
     return json.dumps(value, ensure_ascii=chance.random() < 0.5)

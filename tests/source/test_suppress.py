@@ -21,10 +21,14 @@ ON = frozenset({"TL101", "TL102", "TL201", "XY101", UNUSED_SUPPRESSION})
 def hit(row: int, code: str = "TL101", statement: int = 0, end: int = 0) -> Finding:
     place = Position(row, 1)
     name = NAMES.get(code, "engine")
-    return Finding(code, name, "m", Severity.WARNING, "a.py", place, place, statement or row, end or row)
+    return Finding(
+        code, name, "m", Severity.WARNING, "a.py", place, place, statement or row, end or row
+    )
 
 
-def run(text: str, *findings: Finding, on: frozenset[str] = ON) -> tuple[list[Finding], list[Finding]]:
+def run(
+    text: str, *findings: Finding, on: frozenset[str] = ON
+) -> tuple[list[Finding], list[Finding]]:
     found = Suppressions.parse(text).filter(findings, on, NAMES, "a.py")
     return found.kept, found.unused
 
@@ -149,7 +153,10 @@ def test_a_line_above() -> None:
     assert kept(text, hit(4, end=5), hit(5, statement=4, end=5), hit(6)) == [(6, "TL101")]
     decorated = "# torchlint: ignore[TL101]\n@d\ndef f():\n    x\n"
     assert kept(decorated, hit(2), hit(3, statement=2), hit(4)) == [(4, "TL101")]
-    assert kept("f(\n    # torchlint: ignore[TL101]\n    x,\n    y)\n", hit(3, statement=1, end=4)) == []
+    assert (
+        kept("f(\n    # torchlint: ignore[TL101]\n    x,\n    y)\n", hit(3, statement=1, end=4))
+        == []
+    )
 
 
 def test_a_noqa_on_its_own_line_does_nothing() -> None:
@@ -157,14 +164,19 @@ def test_a_noqa_on_its_own_line_does_nothing() -> None:
 
 
 def test_ranges() -> None:
-    text = "a\n# torchlint: disable[TL1]\nb\n# torchlint: enable[TL101]\nc\n# torchlint: disable[TL101]\nd\n"
+    text = (
+        "a\n# torchlint: disable[TL1]\nb\n# torchlint: enable[TL101]\nc\n# torchlint: "
+        "disable[TL101]\nd\n"
+    )
     everything = [hit(row, code) for row in (1, 3, 5, 7) for code in ("TL101", "TL102")]
     assert kept(text, *everything) == [(1, "TL101"), (1, "TL102"), (5, "TL101")]
     assert complaints(text, *everything) == []
 
 
 def test_a_file_ignore_holds_everywhere() -> None:
-    assert kept("a\nb\n# torchlint: file-ignore[TL101]\n", hit(1), hit(2), hit(1, "TL102")) == [(1, "TL102")]
+    assert kept("a\nb\n# torchlint: file-ignore[TL101]\n", hit(1), hit(2), hit(1, "TL102")) == [
+        (1, "TL102")
+    ]
 
 
 def test_file_ignores_add_up() -> None:
@@ -173,7 +185,9 @@ def test_file_ignores_add_up() -> None:
 
 
 def test_near_matches_are_bounded() -> None:
-    found = complaints("x  # torchlint: ignore[" + ", ".join(f"TL101x{number}" for number in range(30)) + "]")
+    found = complaints(
+        "x  # torchlint: ignore[" + ", ".join(f"TL101x{number}" for number in range(30)) + "]"
+    )
     assert ["did you mean" in message for message in found] == [True] * 20 + [False] * 10
 
 
@@ -184,7 +198,9 @@ def test_texts_without_a_suppression_are_not_tokenized(monkeypatch: pytest.Monke
 
 def test_where_the_text_cannot_be_tokenized() -> None:
     text = "(\nf(\n1\n)  # torchlint: ignore[TL101]\n"
-    assert kept(text, hit(3, statement=2, end=4), hit(4, statement=2, end=4), hit(3)) == [(3, "TL101")]
+    assert kept(text, hit(3, statement=2, end=4), hit(4, statement=2, end=4), hit(3)) == [
+        (3, "TL101")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -192,10 +208,16 @@ def test_where_the_text_cannot_be_tokenized() -> None:
     [
         ("x  # torchlint: ignore[TL101]", "unused suppression: there is no TL101 finding here"),
         ("# torchlint: file-ignore[TL101]\n", "unused suppression: there is no TL101 finding here"),
-        ("# torchlint: disable[late-move]\n", "unused suppression: there is no late-move finding here"),
+        (
+            "# torchlint: disable[late-move]\n",
+            "unused suppression: there is no late-move finding here",
+        ),
         ("# torchlint: enable[TL101]\n", "unused 'enable': no 'disable' of TL101 stands above it"),
         ("x  # noqa: E501, TL102", "unused suppression: there is no TL102 finding here"),
-        ("x  # torchlint: ignore[TL3O1]", "unknown rule 'TL3O1' in a suppression; did you mean TL301?"),
+        (
+            "x  # torchlint: ignore[TL3O1]",
+            "unknown rule 'TL3O1' in a suppression; did you mean TL301?",
+        ),
         (
             "x  # torchlint: ignore[lat-move]",
             "unknown rule 'lat-move' in a suppression; did you mean late-move?",
@@ -241,7 +263,9 @@ def test_no_complaint(text: str) -> None:
 
 def test_a_rule_that_is_off_is_not_called_unused() -> None:
     text = "x  # torchlint: ignore[TL101, TL1, TL102]"
-    assert complaints(text, on=frozenset({"TL101"})) == ["unused suppression: there is no TL101 finding here"]
+    assert complaints(text, on=frozenset({"TL101"})) == [
+        "unused suppression: there is no TL101 finding here"
+    ]
 
 
 def test_complaints_point_at_the_code() -> None:
@@ -270,7 +294,10 @@ def test_complaints_point_at_the_code() -> None:
         ("# keep  # torchlint: ignore[TL101]\nx", "# keep\nx"),
         ("# coding: utf-8\n\n# torchlint: ignore[TL101]\nx", "# coding: utf-8\n\nx"),
         ("# torchlint: ignore[TL101]\nx", "x"),
-        ("# a\n# torchlint: ignore[TL101]\n# coding: x\n", "# a\n# torchlint: ignore[TL101]\n# coding: x\n"),
+        (
+            "# a\n# torchlint: ignore[TL101]\n# coding: x\n",
+            "# a\n# torchlint: ignore[TL101]\n# coding: x\n",
+        ),
     ],
 )
 def test_fixes(before: str, after: str) -> None:
@@ -278,7 +305,9 @@ def test_fixes(before: str, after: str) -> None:
 
 
 def test_a_fix_keeps_what_is_used() -> None:
-    assert fixed("x  # torchlint: ignore[TL101, TL102]\n", hit(1)) == "x  # torchlint: ignore[TL101]\n"
+    assert (
+        fixed("x  # torchlint: ignore[TL101, TL102]\n", hit(1)) == "x  # torchlint: ignore[TL101]\n"
+    )
 
 
 def test_the_edit_knows_its_positions() -> None:

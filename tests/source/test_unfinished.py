@@ -1,4 +1,5 @@
-"""Cells that are not Python yet: what stands for them binds their names, and no others, and has their rows."""
+"""Cells that are not Python yet: what stands for them binds their names, and no others, and has
+their rows."""
 
 from __future__ import annotations
 
@@ -41,7 +42,10 @@ def test_all_names_of_the_cell_are_bound_to_what_nobody_knows(source: str, names
         text = unfinished(source, "_mark", indent)
         tree = ast.parse(f"if True:\n{text}" if indent else text)
         targets = [
-            ast.unparse(target) for each in ast.walk(tree) if isinstance(each, ast.Assign) for target in each.targets
+            ast.unparse(target)
+            for each in ast.walk(tree)
+            if isinstance(each, ast.Assign)
+            for target in each.targets
         ]
         assert targets == names.split()
         assert "_mark" in [each.id for each in ast.walk(tree) if isinstance(each, ast.Name)]
@@ -50,10 +54,15 @@ def test_all_names_of_the_cell_are_bound_to_what_nobody_knows(source: str, names
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 def test_the_rows_stay_as_comments(newline: str) -> None:
     source = newline.join(["x = (", "  # torchlint: file-ignore", "", "y", ""])
-    assert unfinished(source, "_m", "") == "x = _m  # x = (\n#   # torchlint: file-ignore\n# \n# y\n# "
+    assert (
+        unfinished(source, "_m", "") == "x = _m  # x = (\n#   # torchlint: file-ignore\n# \n# y\n# "
+    )
 
 
 def test_imports_stay_what_they_are() -> None:
     source = "import torch  # why\n  from a import *; import b.c as d\nimport e; f = 1\nx = ("
     first = unfinished(source, "_m", "").split("\n")[0]
-    assert first == "import torch; from a import *; import b.c as d; e = f = x = _m  # import torch  # why"
+    assert (
+        first
+        == "import torch; from a import *; import b.c as d; e = f = x = _m  # import torch  # why"
+    )

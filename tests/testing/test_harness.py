@@ -1,4 +1,5 @@
-"""The public harness: it finds fault with every kind of broken promise, and with none that is kept."""
+"""The public harness: it finds fault with every kind of broken promise, and with none that is
+kept."""
 
 from __future__ import annotations
 
@@ -91,16 +92,28 @@ BROKEN = {
     ),
     "a lost good": (("## Good\n", "## Good\n```python\nx = 1\n```\n\n"), "does not give Good"),
     "no end": (
-        ("Replace(node, inner)", "Replace(node, node.with_changes(func=cst.Attribute(node, cst.Name('detach'))))"),
+        (
+            "Replace(node, inner)",
+            "Replace(node, node.with_changes(func=cst.Attribute(node, cst.Name('detach'))))",
+        ),
         "its fixes do not come to rest",
     ),
     "speaks on cold code": (('runs="hot"', 'runs="anywhere"'), "it speaks of row"),
-    "speaks on what is no tensor": ((" or not inferred(module, tensor).tensor", ""), "of this Leave alone example"),
-    "good is no python": (("    total += loss.detach()\n```", "    total +=\n```"), "invalid syntax"),
+    "speaks on what is no tensor": (
+        (" or not inferred(module, tensor).tensor", ""),
+        "of this Leave alone example",
+    ),
+    "good is no python": (
+        ("    total += loss.detach()\n```", "    total +=\n```"),
+        "invalid syntax",
+    ),
     "trigger": (('triggers=(b"detach",)', 'triggers=(b"attach",)'), "holds none of (b'attach',)"),
     "fix without safety": (
         (
-            "## Fix safety\nSafe: both give a tensor without history that shares the data and requires no gradient.\n",
+            (
+                "## Fix safety\nSafe: both give a tensor without history that shares the data and "
+                "requires no gradient.\n"
+            ),
             "",
         ),
         "'## Fix safety' says nothing",
@@ -129,18 +142,24 @@ def test_a_fix_that_needs_a_second_good_wants_one(installed: Installed) -> None:
             "    total += model(x).detach().detach().sum()\n```\n\n## Good\n",
         )
     )
-    with pytest.raises(AssertionError, match="Bad example 2 is fixed, and there is no Good example 2"):
+    with pytest.raises(
+        AssertionError, match="Bad example 2 is fixed, and there is no Good example 2"
+    ):
         check_rule("HAR101", execute=False)
 
 
-def test_a_comment_that_is_lost_is_told(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comment_that_is_lost_is_told(
+    installed: Installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The engine drops such a fix by itself, so here it is an engine that forgets to."""
 
     def forgetful(job: Job) -> FileReport:
         report = analyse(job)
         return dataclasses.replace(report, after=report.after.replace("  # kept", ""))
 
-    installed(("    total += loss.detach().detach()\n", "    total += loss.detach().detach()  # kept\n"))
+    installed(
+        ("    total += loss.detach().detach()\n", "    total += loss.detach().detach()  # kept\n")
+    )
     monkeypatch.setattr("torchlint.testing.promises.analyse", forgetful)
     with pytest.raises(AssertionError, match="the fix loses or adds a comment"):
         check_rule("HAR101", execute=False)
@@ -164,7 +183,9 @@ def test_bad_and_good_are_executed_and_compared(installed: Installed) -> None:
         check_rule("HAR101")
 
 
-def test_without_torch_examples_are_skipped(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_torch_examples_are_skipped(
+    installed: Installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     installed()
     monkeypatch.setattr(execution, "find_spec", lambda name: None)
     with pytest.raises(SkipTest, match="torch is not installed"):
@@ -196,13 +217,24 @@ def test_a_crash_is_no_silence(installed: Installed) -> None:
 
 def test_a_broken_plugin_is_no_silence(installed: Installed) -> None:
     installed(("## Why", "## Reason"))
-    for run in (lambda: cases("TL"), lambda: findings(SOURCE), lambda: check_rule("TL102", execute=False)):
-        with pytest.raises(CatalogError, match=r"twice_detached.py: rules of the plugin .* unknown heading"):
+    for run in (
+        lambda: cases("TL"),
+        lambda: findings(SOURCE),
+        lambda: check_rule("TL102", execute=False),
+    ):
+        with pytest.raises(
+            CatalogError, match=r"twice_detached.py: rules of the plugin .* unknown heading"
+        ):
             run()
 
 
 def test_rules_that_are_not_there_are_an_error() -> None:
-    for run in (lambda: cases("HAR"), lambda: findings("", select=["HAR101"]), lambda: check_rule("HAR101"), cases):
+    for run in (
+        lambda: cases("HAR"),
+        lambda: findings("", select=["HAR101"]),
+        lambda: check_rule("HAR101"),
+        cases,
+    ):
         with pytest.raises(UsageError):
             run()
 
@@ -210,6 +242,10 @@ def test_rules_that_are_not_there_are_an_error() -> None:
 def test_pytest_is_not_needed() -> None:
     import subprocess
 
-    program = "import sys, torchlint.testing; print({'pytest', 'libcst', 'torch'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    program = (
+        "import sys, torchlint.testing; print({'pytest', 'libcst', 'torch'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "set()\n"

@@ -27,7 +27,8 @@ from torchlint.verify.variants import NULL, ORIGINAL, Variant
 
 @pytest.fixture
 def project(tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that makes a project: a program under a name of one's own, and the module with the finding."""
+    """Return a function that makes a project: a program under a name of one's own, and the module
+    with the finding."""
 
     def make(program: str, name: str = "project", script: str = "train.py") -> Path:
         root = tmp_path / name
@@ -46,11 +47,24 @@ def project(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def verify() -> Callable[..., Verified]:
-    """Return a function that runs ``torchlint verify`` in a process of its own, with small settings."""
+    """Return a function that runs ``torchlint verify`` in a process of its own, with small
+    settings."""
 
-    def run(root: Path, *command: str, options: tuple[str, ...] = (), cwd: Path | None = None) -> Verified:
+    def run(
+        root: Path, *command: str, options: tuple[str, ...] = (), cwd: Path | None = None
+    ) -> Verified:
         done = subprocess.run(
-            [sys.executable, "-m", "torchlint", "verify", str(root), *SMALL, *options, "--", *command],
+            [
+                sys.executable,
+                "-m",
+                "torchlint",
+                "verify",
+                str(root),
+                *SMALL,
+                *options,
+                "--",
+                *command,
+            ],
             cwd=cwd or root,
             capture_output=True,
             text=True,
@@ -59,7 +73,9 @@ def verify() -> Callable[..., Verified]:
         found = re.search(r"copies under (\S+);", done.stderr)
         left = Family(None, f"{found[1]}", prefix=True).members() if found else []
         report = json.loads(done.stdout) if done.stdout.strip() else None
-        return Verified(done.returncode, report, done.stderr, Path(found[1]) if found else None, tuple(left))
+        return Verified(
+            done.returncode, report, done.stderr, Path(found[1]) if found else None, tuple(left)
+        )
 
     return run
 
@@ -77,9 +93,15 @@ def runner(workspace: Workspace) -> Callable[..., tuple[Runner, Home]]:
 
     def make(root: Path, *typed: str, **options: Any) -> tuple[Runner, Home]:
         command: Command = parse(list(typed), root, root)
-        settings = Options(**{"warmup": 2, "block": 5, "check_steps": 6, "isolation": "copy", **options})
+        settings = Options(
+            **{"warmup": 2, "block": 5, "check_steps": 6, "isolation": "copy", **options}
+        )
         made = Runner(site_in(workspace, settings), command, root, root, "cpu")
-        home = Home(ORIGINAL, workspace.copy(root, f"original/{root.name}"), workspace.path / "original-home")
+        home = Home(
+            ORIGINAL,
+            workspace.copy(root, f"original/{root.name}"),
+            workspace.path / "original-home",
+        )
         home.folder.mkdir()
         return made, home
 
@@ -87,12 +109,17 @@ def runner(workspace: Workspace) -> Callable[..., tuple[Runner, Home]]:
 
 
 @pytest.fixture
-def recorded(runner: Callable[..., tuple[Runner, Home]], workspace: Workspace) -> Callable[..., Recorded]:
-    """Return a function that runs a program once for its results, and twice in lock-step: the passes without fixes."""
+def recorded(
+    runner: Callable[..., tuple[Runner, Home]], workspace: Workspace
+) -> Callable[..., Recorded]:
+    """Return a function that runs a program once for its results, and twice in lock-step: the
+    passes without fixes."""
 
     def run(root: Path, *typed: str, rounds: int = 3, **options: Any) -> Recorded:
         made, home = runner(root, *typed, **options)
-        (check,) = made.all([(home, "check", {"steps": made.options.check_steps})], 2, lambda name: None)
+        (check,) = made.all(
+            [(home, "check", {"steps": made.options.check_steps})], 2, lambda name: None
+        )
         assert check.status is Status.OK, check.tail
         other = Home(NULL, workspace.copy(root, f"null/{root.name}"), workspace.path / "null-home")
         other.folder.mkdir()

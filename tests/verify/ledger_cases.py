@@ -1,4 +1,5 @@
-"""Small programs, one for each construct that moves data or makes the host wait, with what the ledger must say.
+"""Small programs, one for each construct that moves data or makes the host wait, with what the
+ledger must say.
 
 ``benchmarks/ledger_vs_cuda.py`` runs the same programs on a real GPU.
 """
@@ -37,7 +38,11 @@ _X = 'x = torch.ones(4, 3, device="cuda")\n'
 
 CASES: tuple[Case, ...] = (
     _case("item", _X + "v = x.sum().item()", *_read(3, 4, "item()")),
-    _case("float64 item", 'v = float(torch.ones((), device="cuda", dtype=torch.float64))', *_read(2, 8, "item()")),
+    _case(
+        "float64 item",
+        'v = float(torch.ones((), device="cuda", dtype=torch.float64))',
+        *_read(2, 8, "item()"),
+    ),
     _case("bool of a tensor", _X + "if x.any():\n    pass", *_read(3, 1, "item()")),
     _case("branch in an expression", _X + "v = 1 if x.sum() > 0 else 2", *_read(3, 1, "item()")),
     _case("integer of a tensor", _X + "v = int(x[0, 0])", *_read(3, 4, "item()")),
@@ -46,8 +51,16 @@ CASES: tuple[Case, ...] = (
     _case("cpu of a part", _X + "v = x[:, 1].cpu()", *_read(3, 16, "copy to host")),
     _case("numpy", _X + "v = x.detach().cpu().numpy()", *_read(3, 48, "copy to host")),
     _case("to host by name", _X + 'v = x.to("cpu")', *_read(3, 48, "copy to host")),
-    _case("to host and another dtype", _X + 'v = x.to("cpu", torch.float64)', *_read(3, 48, "copy to host")),
-    _case("to host without waiting", _X + 'v = x.to("cpu", non_blocking=True)', ("d2h", 3, 1, 48, "copy to host")),
+    _case(
+        "to host and another dtype",
+        _X + 'v = x.to("cpu", torch.float64)',
+        *_read(3, 48, "copy to host"),
+    ),
+    _case(
+        "to host without waiting",
+        _X + 'v = x.to("cpu", non_blocking=True)',
+        ("d2h", 3, 1, 48, "copy to host"),
+    ),
     _case(
         "into pageable memory without waiting",
         _X + "v = torch.empty(4, 3)\nv.copy_(x, non_blocking=True)",
@@ -64,7 +77,11 @@ CASES: tuple[Case, ...] = (
     _case("cuda()", "x = torch.ones(4, 3).cuda()", *_sent(2, 48)),
     _case("to another tensor", _X + "y = torch.ones(2).to(x)", *_sent(3, 8)),
     _case("to the same device", _X + "y = x.to('cuda').cuda().to(x.device)"),
-    _case("to the device and another dtype", 'x = torch.ones(4).to("cuda", torch.float16)', *_sent(2, 8)),
+    _case(
+        "to the device and another dtype",
+        'x = torch.ones(4).to("cuda", torch.float16)',
+        *_sent(2, 8),
+    ),
     _case(
         "without waiting, pageable",
         'x = torch.ones(4).to("cuda", non_blocking=True)',
@@ -86,18 +103,28 @@ CASES: tuple[Case, ...] = (
     _case("from a list", 'x = torch.tensor([1.0, 2.0], device="cuda")', *_sent(2, 8)),
     _case("from a list, as_tensor", 'x = torch.as_tensor([1, 2], device="cuda")', *_sent(2, 16)),
     _case("new_tensor", _X + "y = x.new_tensor([1.0, 2.0, 3.0])", *_sent(3, 12)),
-    _case("list of device numbers", _X + "y = torch.tensor([x[0, 0], x[0, 1]])", *_read(3, 8, "item()", 2)),
+    _case(
+        "list of device numbers",
+        _X + "y = torch.tensor([x[0, 0], x[0, 1]])",
+        *_read(3, 8, "item()", 2),
+    ),
     _case("nonzero", _X + "y = x.nonzero()", *_read(3, 4, "nonzero")),
     _case("where with one argument", _X + "y = torch.where(x > 0)", *_read(3, 4, "nonzero")),
     _case("where with three arguments", _X + "y = torch.where(x > 0, x, 0.0)"),
     _case("mask", _X + "y = x[x > 0]", *_read(3, 4, "boolean index")),
-    _case("mask from the host", _X + "y = x[torch.ones(4, dtype=torch.bool)]", *_sent(3, 32, "index from host")),
+    _case(
+        "mask from the host",
+        _X + "y = x[torch.ones(4, dtype=torch.bool)]",
+        *_sent(3, 32, "index from host"),
+    ),
     _case("masked_select", _X + "y = x.masked_select(x > 0)", *_read(3, 4, "masked_select")),
     _case("number into a mask", _X + "x[x > 0] = 0.0"),
     _case("device number into a mask", _X + "x[x > 0] = x.sum()", *_read(3, 4, "boolean index")),
     _case("index on the device", _X + 'y = x[torch.zeros(2, dtype=torch.long, device="cuda")]'),
     _case("index from a list", _X + "y = x[[0, 1]]", *_sent(3, 16, "index from host")),
-    _case("index from the host", _X + "y = x[torch.tensor([0, 1])]", *_sent(3, 16, "index from host")),
+    _case(
+        "index from the host", _X + "y = x[torch.tensor([0, 1])]", *_sent(3, 16, "index from host")
+    ),
     _case(
         "device number as an index",
         _X + 'i = torch.zeros((), dtype=torch.long, device="cuda")\ny = x[i]',
@@ -186,10 +213,15 @@ CASES: tuple[Case, ...] = (
     ),
     _case(
         "repeat_interleave, size known",
-        'r = torch.ones(3, dtype=torch.long, device="cuda")\ny = torch.repeat_interleave(r, output_size=3)',
+        (
+            'r = torch.ones(3, dtype=torch.long, device="cuda")\ny = torch.repeat_interleave(r, '
+            "output_size=3)"
+        ),
     ),
     _case(
-        "bincount", 'r = torch.ones(3, dtype=torch.long, device="cuda")\ny = r.bincount()', *_read(3, 16, "bincount", 2)
+        "bincount",
+        'r = torch.ones(3, dtype=torch.long, device="cuda")\ny = r.bincount()',
+        *_read(3, 16, "bincount", 2),
     ),
     _case(
         "one_hot",
@@ -200,9 +232,17 @@ CASES: tuple[Case, ...] = (
         "one_hot, classes known",
         'r = torch.ones(3, dtype=torch.long, device="cuda")\ny = torch.nn.functional.one_hot(r, 2)',
     ),
-    _case("linear algebra", 'y = torch.linalg.inv(torch.eye(2, device="cuda"))', *_read(2, 1, "linalg error check")),
+    _case(
+        "linear algebra",
+        'y = torch.linalg.inv(torch.eye(2, device="cuda"))',
+        *_read(2, 1, "linalg error check"),
+    ),
     _case("synchronize", "torch.cuda.synchronize()", ("sync", 2, 1, 0, "torch.cuda.synchronize")),
-    _case("event", "e = torch.cuda.Event()\ne.record()\ne.synchronize()", ("sync", 4, 1, 0, "Event.synchronize")),
+    _case(
+        "event",
+        "e = torch.cuda.Event()\ne.record()\ne.synchronize()",
+        ("sync", 4, 1, 0, "Event.synchronize"),
+    ),
     _case(
         "stream",
         "s = torch.cuda.Stream()\nwith torch.cuda.stream(s):\n    pass\ns.synchronize()",
@@ -212,10 +252,16 @@ CASES: tuple[Case, ...] = (
     _case("module", 'm = torch.nn.Linear(4, 3).to("cuda")', *_sent(2, 60, count=2)),
     _case("module made there", 'm = torch.nn.Linear(4, 3, device="cuda")'),
     _case(
-        "default device", 'with torch.device("cuda"):\n    x = torch.ones(3)\n    y = torch.tensor([1.0])', *_sent(4, 4)
+        "default device",
+        'with torch.device("cuda"):\n    x = torch.ones(3)\n    y = torch.tensor([1.0])',
+        *_sent(4, 4),
     ),
     _case("like", _X + "y = torch.zeros_like(x) + x.new_ones(3) + torch.randn_like(x)"),
-    _case("batched loop", _X + "t = 0.0\nfor i in range(4):\n    t += x[i].sum().item()", *_read(5, 16, "item()", 4)),
+    _case(
+        "batched loop",
+        _X + "t = 0.0\nfor i in range(4):\n    t += x[i].sum().item()",
+        *_read(5, 16, "item()", 4),
+    ),
 )
 """Programs without an error."""
 

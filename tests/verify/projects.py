@@ -1,4 +1,5 @@
-"""Small training projects with one fixable finding, requests with fixes by hand, and what is true of a sound result."""
+"""Small training projects with one fixable finding, requests with fixes by hand, and what is true
+of a sound result."""
 
 from __future__ import annotations
 
@@ -40,16 +41,31 @@ class Net(nn.Module):
         pad = torch.zeros(x.size(0), 64).to(x.device)
         return self.b(h + pad)
 """
-"""Holds the finding; written into each project, as a file of the tests with a finding would fail our own check."""
+"""Holds the finding; written into each project, as a file of the tests with a finding would fail
+our own check."""
 SMALL = (
     *("--select", "TL102", "--output-format", "json", "--color", "never"),
-    *("--pairs", "8", "--launches", "1", "--block", "5", "--budget", "20s", "--check-steps", "6", "--warmup", "2"),
+    *(
+        "--pairs",
+        "8",
+        "--launches",
+        "1",
+        "--block",
+        "5",
+        "--budget",
+        "20s",
+        "--check-steps",
+        "6",
+        "--warmup",
+        "2",
+    ),
 )
 
 
 @dataclass(frozen=True)
 class Verified:
-    """What the command line said: exit code, report (None without one), standard error, processes left over."""
+    """What the command line said: exit code, report (None without one), standard error, processes
+    left over."""
 
     code: int
     report: dict[str, Any] | None
@@ -93,7 +109,10 @@ def assert_sound(done: Verified, root: Path, before: dict[str, str]) -> None:
     assert variant["exercised"] is True
     equivalence = variant["equivalence"]
     assert (equivalence["level"], equivalence["ok"]) == ("bitwise", True), equivalence
-    assert variant["speed"]["verdict"] in {verdict.value for verdict in Verdict} - {"not measured", "not exercised"}
+    assert variant["speed"]["verdict"] in {verdict.value for verdict in Verdict} - {
+        "not measured",
+        "not exercised",
+    }
     assert variant["speed"]["n"] == len(variant["blocks_ns"]) > 0
     assert report["null_control"]["n"] > 0
     assert report["safety"]["tree_unchanged"] is True
@@ -104,11 +123,15 @@ def assert_sound(done: Verified, root: Path, before: dict[str, str]) -> None:
 
 
 def planted(root: Path, *, timeout: float = 120.0, **fixes: tuple[str, ...]) -> Request:
-    """Return a request to compare results and counts alone, with fixes by hand: old and new texts of ``train.py``."""
+    """Return a request to compare results and counts alone, with fixes by hand: old and new texts
+    of ``train.py``."""
     source = read(str(root / "train.py"), "train.py", 0)
     units = []
     for name, texts in fixes.items():
-        pairs = [(source.text.index(old), old, new) for old, new in zip(texts[::2], texts[1::2], strict=True)]
+        pairs = [
+            (source.text.index(old), old, new)
+            for old, new in zip(texts[::2], texts[1::2], strict=True)
+        ]
         row = source.text.count("\n", 0, pairs[0][0]) + 1
         units.append(
             FixUnit(
@@ -118,7 +141,9 @@ def planted(root: Path, *, timeout: float = 120.0, **fixes: tuple[str, ...]) -> 
                 where=f"train.py:{row}",
                 expected=Expected.BITWISE,
                 note="",
-                replacements=tuple(Replacement("train.py", at, at + len(old), new) for at, old, new in pairs),
+                replacements=tuple(
+                    Replacement("train.py", at, at + len(old), new) for at, old, new in pairs
+                ),
                 places=(Rows("train.py", row, row),),
             )
         )
@@ -129,8 +154,12 @@ def planted(root: Path, *, timeout: float = 120.0, **fixes: tuple[str, ...]) -> 
 
 
 def frameworks_python(module: str) -> str:
-    """Return an interpreter that has a framework, or skip: ``TORCHLINT_FRAMEWORKS_PYTHON`` names one."""
+    """Return an interpreter that has a framework, or skip: ``TORCHLINT_FRAMEWORKS_PYTHON`` names
+    one."""
     named = os.environ.get("TORCHLINT_FRAMEWORKS_PYTHON")
     if named is None and importlib.util.find_spec(module) is None:
-        pytest.skip(f"{module} is not installed; TORCHLINT_FRAMEWORKS_PYTHON may name an interpreter that has it")
+        pytest.skip(
+            f"{module} is not installed; TORCHLINT_FRAMEWORKS_PYTHON may name an interpreter "
+            "that has it"
+        )
     return named or sys.executable

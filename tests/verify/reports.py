@@ -1,4 +1,5 @@
-"""Sample reports: the demo project of the design on a CPU, and one report for each thing that can go another way."""
+"""Sample reports: the demo project of the design on a CPU, and one report for each thing that can
+go another way."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ from torchlint.verify.model import (
 )
 
 HOSTILE = (
-    "a|b`c</td></details><script>alert(1)</script> @maintainer #12 \x1b[31m\u202e\"'&amp; [x](http://evil.example/)"
+    "a|b`c</td></details><script>alert(1)</script> @maintainer #12 \x1b[31m\u202e\"'&amp; "
+    "[x](http://evil.example/)"
 )
 """What a file name or a message of a hostile project may hold."""
 UNDECODABLE = "caf\udce9.py"
@@ -53,17 +55,23 @@ def ratio(estimate: float, low: float, high: float, n: int = 24) -> Ratio:
     return Ratio(estimate, (low, high), wider, 0.001, n)
 
 
-def blocks(estimate: float, before_ms: float, n: int = 24, seed: int = 0) -> tuple[tuple[float, float], ...]:
+def blocks(
+    estimate: float, before_ms: float, n: int = 24, seed: int = 0
+) -> tuple[tuple[float, float], ...]:
     """Return paired nanoseconds with drift and an outlier, as a shared machine gives."""
     noise = random.Random(seed)
     found = []
     for index in range(n):
         drift = before_ms * 1e6 * (1 + 0.1 * math.sin(index / 4) + (0.6 if index == 17 else 0))
-        found.append((drift * noise.uniform(0.96, 1.06), drift / estimate * noise.uniform(0.95, 1.06)))
+        found.append(
+            (drift * noise.uniform(0.96, 1.06), drift / estimate * noise.uniform(0.95, 1.06))
+        )
     return tuple(found)
 
 
-def counts(syncs: tuple[float, float], d2h: tuple[float, float], basis: str = "virtual-cuda") -> Counts:
+def counts(
+    syncs: tuple[float, float], d2h: tuple[float, float], basis: str = "virtual-cuda"
+) -> Counts:
     """Return counts over 20 steps with two source lines before and one after."""
     return Counts(
         basis,
@@ -106,7 +114,14 @@ CAT = fix(
     "TL604",
     "one cat after the loop",
     "pkg/model.py:9",
-    Speed(Verdict.INCONCLUSIVE, ratio(1.11, 1.03, 1.18), 3.10, 2.79, 1.08, "p = 0.015 misses the 99 % rule"),
+    Speed(
+        Verdict.INCONCLUSIVE,
+        ratio(1.11, 1.03, 1.18),
+        3.10,
+        2.79,
+        1.08,
+        "p = 0.015 misses the 99 % rule",
+    ),
     exercised=True,
     counts=counts((35.0, 35.0), (260.0, 260.0)),
     equality=Equality(Level.BITWISE, Expected.BITWISE, True, 0.0, 0.0, 0.0, False),
@@ -183,7 +198,11 @@ DIFFERENT = fix(
     "pkg/mask.py:3",
     Speed(Verdict.FASTER, ratio(1.5, 1.4, 1.6), 3.1, 2.1, 1.5),
     equality=Equality(
-        Level.DIFFERENT, Expected.BITWISE, False, 0.25, notes=("out: torch.float32 and torch.float64", "loss differs")
+        Level.DIFFERENT,
+        Expected.BITWISE,
+        False,
+        0.25,
+        notes=("out: torch.float32 and torch.float64", "loss differs"),
     ),
 )
 BROKEN = fix(
@@ -194,7 +213,9 @@ BROKEN = fix(
     status=Status.BROKEN,
     error="AttributeError: no static_graph",
 )
-UNRUN = fix("TL701", "zero_grad before backward", "eval.py:4", Speed(Verdict.NOT_EXERCISED), exercised=False)
+UNRUN = fix(
+    "TL701", "zero_grad before backward", "eval.py:4", Speed(Verdict.NOT_EXERCISED), exercised=False
+)
 MIXED = changed(variants=(GATHER, CAT, ITEM, SLOWER, DIFFERENT, BROKEN, UNRUN, ALL))
 NOISY = changed(null_control=NullControl(ratio(1.08, 1.04, 1.12), False, blocks(1.08, 3.1)))
 FEW_PAIRS = only(
@@ -209,10 +230,14 @@ FEW_PAIRS = only(
 )
 VIRTUAL = changed(
     machine=dataclasses.replace(CPU, device="virtual-cuda"),
-    variants=tuple(dataclasses.replace(each, speed=NOT_TIMED, blocks_ns=()) for each in SCRIPT.variants),
+    variants=tuple(
+        dataclasses.replace(each, speed=NOT_TIMED, blocks_ns=()) for each in SCRIPT.variants
+    ),
     null_control=None,
 )
-UNCOUNTED = changed(variants=tuple(dataclasses.replace(each, counts=NO_LEDGER) for each in SCRIPT.variants))
+UNCOUNTED = changed(
+    variants=tuple(dataclasses.replace(each, counts=NO_LEDGER) for each in SCRIPT.variants)
+)
 CUDA = changed(
     machine=dataclasses.replace(CPU, device="cuda", device_name="NVIDIA H200"),
     variants=tuple(
@@ -274,7 +299,8 @@ HOSTILE_NAMES = changed(
             diff=f"--- a\n+++ b\n@@ -1 +1 @@\n-{HOSTILE}\n+````\n",
             speed=dataclasses.replace(GATHER.speed, why=HOSTILE),
             counts=dataclasses.replace(
-                counts((35.0, 3.0), (260.0, 4.0)), after=(CountLine("sync", HOSTILE, 1, 20, 0, HOSTILE),)
+                counts((35.0, 3.0), (260.0, 4.0)),
+                after=(CountLine("sync", HOSTILE, 1, 20, 0, HOSTILE),),
             ),
             equality=Equality(Level.DIFFERENT, Expected.BITWISE, False, notes=(HOSTILE,)),
         ),

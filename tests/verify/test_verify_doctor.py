@@ -1,4 +1,5 @@
-"""The doctor, asked of real and of made-up interpreters, and the facts of the machine read from made-up files."""
+"""The doctor, asked of real and of made-up interpreters, and the facts of the machine read from
+made-up files."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from torchlint.verify.machine import host, interpreter
 from torchlint.verify.machine.doctor import Doctor, Gpu, diagnose, render, require_torch
 from torchlint.verify.machine.host import Host
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="the made-up interpreters are shell scripts")
+pytestmark = pytest.mark.skipif(
+    os.name != "posix", reason="the made-up interpreters are shell scripts"
+)
 
 QUIET = Host(
     cores=4,
@@ -52,7 +55,11 @@ CPU = Doctor(
     threads=4,
 )
 CUDA = dataclasses.replace(
-    CPU, build="CUDA 13.0", gpus=(Gpu("H200", 139 * 2**30, 138 * 2**30),), no_gpu="", no_gpu_profile=""
+    CPU,
+    build="CUDA 13.0",
+    gpus=(Gpu("H200", 139 * 2**30, 138 * 2**30),),
+    no_gpu="",
+    no_gpu_profile="",
 )
 FAKE_TORCH = """
 import types, warnings
@@ -96,7 +103,10 @@ def with_torch(folder: Path, torch: str) -> str:
 def runs(pid: int) -> bool:
     """Say whether a process is there and no zombie."""
     with contextlib.suppress(FileNotFoundError):  # it is gone
-        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
+        return (
+            Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
+            != "Z"
+        )
     return False
 
 
@@ -152,7 +162,9 @@ def test_a_name_with_a_null_byte() -> None:
     assert diagnose("py\0thon").problem.startswith(r"py\x00thon cannot be run (")
 
 
-@pytest.mark.parametrize("text", ["exit 0", "exit 7", "echo hello", "echo '[1]'", "echo '{\"a\": 1}'"])
+@pytest.mark.parametrize(
+    "text", ["exit 0", "exit 7", "echo hello", "echo '[1]'", "echo '{\"a\": 1}'"]
+)
 def test_a_program_that_is_no_python(tmp_path: Path, text: str) -> None:
     program = script(tmp_path, text)
     assert diagnose(program).problem == f"{program} is no Python that could be asked; use --python"
@@ -169,7 +181,9 @@ def test_a_shell_does_not_run_the_probe(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_old_python_is_told_its_version(tmp_path: Path) -> None:
-    program = script(tmp_path, said(1, python="3.9.18") + "\n" + said(2, torch=None, missing=True, error="x"))
+    program = script(
+        tmp_path, said(1, python="3.9.18") + "\n" + said(2, torch=None, missing=True, error="x")
+    )
     assert diagnose(program).problem == f"{program} is Python 3.9.18; verify needs 3.10 or newer"
 
 
@@ -179,16 +193,31 @@ def test_old_python_is_told_its_version(tmp_path: Path) -> None:
         ("raise ModuleNotFoundError('none', name='torch')", "no torch in {}; use --python"),
         (
             "import a_module_that_is_missing",
-            "torch in {} cannot be imported: ModuleNotFoundError: No module named 'a_module_that_is_missing'",
+            (
+                "torch in {} cannot be imported: ModuleNotFoundError: No module named "
+                "'a_module_that_is_missing'"
+            ),
         ),
         (
             "raise ImportError('libcudart.so: \\x1b[31mno\\nmore')",
             r"torch in {} cannot be imported: ImportError: libcudart.so: \x1b[31mno",
         ),
         ("raise SystemExit(0)", "torch in {} cannot be imported: SystemExit: 0"),
-        ("pass", "torch in {} cannot be imported: AttributeError: module 'torch' has no attribute '__version__'"),
-        ("import os; os._exit(3)", "torch in {} ends the interpreter on import (exit code 3); use --python"),
-        ("import os; os.kill(os.getpid(), 9)", "torch in {} crashes on import (SIGKILL); use --python"),
+        (
+            "pass",
+            (
+                "torch in {} cannot be imported: AttributeError: module 'torch' has no attribute "
+                "'__version__'"
+            ),
+        ),
+        (
+            "import os; os._exit(3)",
+            "torch in {} ends the interpreter on import (exit code 3); use --python",
+        ),
+        (
+            "import os; os.kill(os.getpid(), 9)",
+            "torch in {} crashes on import (SIGKILL); use --python",
+        ),
     ],
 )
 def test_torch_that_cannot_be_imported(tmp_path: Path, torch: str, problem: str) -> None:
@@ -200,15 +229,20 @@ def test_torch_that_cannot_be_imported(tmp_path: Path, torch: str, problem: str)
 
 
 @pytest.mark.parametrize(
-    ("version", "fits"), [("1.13.1", False), ("2.1.2+cu121", False), ("2.2.0", True), ("2.13.0a0", True)]
+    ("version", "fits"),
+    [("1.13.1", False), ("2.1.2+cu121", False), ("2.2.0", True), ("2.13.0a0", True)],
 )
 def test_old_torch_is_refused(tmp_path: Path, version: str, fits: bool) -> None:
     python = with_torch(tmp_path, FAKE_TORCH + f"__version__ = {version!r}")
-    assert diagnose(python).problem == ("" if fits else f"torch {version} in {python}; verify needs 2.2 or newer")
+    assert diagnose(python).problem == (
+        "" if fits else f"torch {version} in {python}; verify needs 2.2 or newer"
+    )
 
 
 def test_what_the_import_prints_is_not_taken_for_an_answer(tmp_path: Path) -> None:
-    python = with_torch(tmp_path, FAKE_TORCH + "print('{\"torchlint_probe\": 9}')\nprint('no line break', end='')")
+    python = with_torch(
+        tmp_path, FAKE_TORCH + "print('{\"torchlint_probe\": 9}')\nprint('no line break', end='')"
+    )
     assert diagnose(python).threads == 3
 
 
@@ -216,7 +250,10 @@ def test_the_probe_lends_torch_no_modules(tmp_path: Path) -> None:
     python = with_torch(
         tmp_path,
         FAKE_TORCH
-        + "try:\n import snapshot\n threads = 99\nexcept ImportError:\n threads = 3\nget_num_threads = lambda: threads",
+        + (
+            "try:\n import snapshot\n threads = 99\nexcept ImportError:\n threads = "
+            "3\nget_num_threads = lambda: threads"
+        ),
     )
     assert Path(interpreter.__file__).parents[1].joinpath("inside", "snapshot.py").exists()
     assert diagnose(python).threads == 3
@@ -224,7 +261,10 @@ def test_the_probe_lends_torch_no_modules(tmp_path: Path) -> None:
 
 def test_silence_ends(tmp_path: Path) -> None:
     program = script(tmp_path, "exec sleep 30")
-    assert diagnose(program, timeout=0.2).problem == f"{program} did not answer within 0.2 s; use --python"
+    assert (
+        diagnose(program, timeout=0.2).problem
+        == f"{program} did not answer within 0.2 s; use --python"
+    )
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
@@ -246,7 +286,8 @@ def test_a_process_that_keeps_the_output_open_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr(interpreter, "_END_S", 0.2)
     start = (
-        "import subprocess, sys; print(subprocess.Popen(['sleep', '30'], start_new_session=True).pid, file=sys.stderr)"
+        "import subprocess, sys; print(subprocess.Popen(['sleep', '30'], "
+        "start_new_session=True).pid, file=sys.stderr)"
     )
     program = script(tmp_path, f'"{sys.executable}" -S -c "{start}" 2>{tmp_path}/pid\nexit 0')
     try:
@@ -262,7 +303,12 @@ def test_a_process_that_keeps_the_output_open_is_not_waited_for(
 def test_devices_of_a_stand_in_for_torch(tmp_path: Path) -> None:
     found = diagnose(with_torch(tmp_path, FAKE_TORCH))
     assert found.gpus == (Gpu("GPU0", 2**30, None), Gpu("GPU1", 2**30 + 1, 2**20))
-    assert (found.build, found.no_gpu, found.no_gpu_profile, found.kineto) == ("CUDA 13.0", "", "", True)
+    assert (found.build, found.no_gpu, found.no_gpu_profile, found.kineto) == (
+        "CUDA 13.0",
+        "",
+        "",
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -283,19 +329,26 @@ def test_a_profiler_that_does_not_see_the_gpu(tmp_path: Path, change: str, why: 
     ("change", "why"),
     [
         ("cuda.is_available = lambda: False", "no device or driver was found"),
-        ("cuda.is_available = lambda: bool(warnings.warn('driver too old\\n(11.0)'))", "driver too old"),
+        (
+            "cuda.is_available = lambda: bool(warnings.warn('driver too old\\n(11.0)'))",
+            "driver too old",
+        ),
         ("cuda.get_device_properties = lambda i: 1 / 0", "ZeroDivisionError: division by zero"),
         ("cuda.is_available = lambda: False; version.cuda = None", "torch is built without CUDA"),
     ],
 )
-def test_why_there_is_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, why: str) -> None:
+def test_why_there_is_no_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, why: str
+) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     found = diagnose(with_torch(tmp_path, FAKE_TORCH + change))
     assert (found.gpus, found.no_gpu, found.no_gpu_profile) == ((), why, None)
 
 
 @pytest.mark.parametrize(("value", "hides"), [("", True), ("-1", True), ("0", False)])
-def test_hidden_devices_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, hides: bool) -> None:
+def test_hidden_devices_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, hides: bool
+) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
     found = diagnose(with_torch(tmp_path, FAKE_TORCH + "cuda.is_available = lambda: False"))
     assert (found.no_gpu == "CUDA_VISIBLE_DEVICES hides all devices") is hides
@@ -306,7 +359,9 @@ def test_rocm_is_named(tmp_path: Path) -> None:
     assert found.build == "ROCm 6.4"
 
 
-def test_probe_prints_two_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probe_prints_two_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(probe, "torch_facts", lambda: {"torchlint_probe": 2, "torch": "é"})
     monkeypatch.setattr(sys, "path", [str(Path(probe.__file__).parent), *sys.path])
     probe.main()
@@ -322,16 +377,29 @@ def test_text_of_a_machine_without_a_gpu() -> None:
     assert render(CPU).splitlines() == [
         "interpreter  python3 (/usr/bin/python3): Python 3.11.7",
         "torch        2.13.0, built for the CPU",
-        "gpu          none (torch is built without CUDA): times are CPU times; syncs and bytes are predicted",
+        (
+            "gpu          none (torch is built without CUDA): times are CPU times; syncs and bytes "
+            "are predicted"
+        ),
         "profiler     Kineto: profiles hold CPU time",
         "threads      torch takes 4; verify gives it 1 unless --threads says otherwise",
         "cores        4: variants take turns, so one is enough for --threads 1",
         "load         0.5: quiet enough",
         "pressure     1.2 % of the last 10 s something waited for a core; waiting shows as noise",
-        "freeze       SIGSTOP: the variants that wait are frozen, so their workers do not run ahead",
-        "isolation    Landlock 7: programs write to their own copy only (chmod and file times are not stopped)",
+        (
+            "freeze       SIGSTOP: the variants that wait are frozen, so their workers do not run "
+            "ahead"
+        ),
+        (
+            "isolation    Landlock 7: programs write to their own copy only (chmod and file times "
+            "are not stopped)"
+        ),
         "disk         3.0 GiB free in /tmp: each variant is a copy of the program there",
-        "memory       512 MiB free: all variants stay loaded; fewer at a time where they do not fit",
+        (
+            "memory       512 MiB free: all variants stay loaded; fewer at a time where they do "
+            "not "
+            "fit"
+        ),
         "",
         "verify can run here",
     ]
@@ -340,7 +408,10 @@ def test_text_of_a_machine_without_a_gpu() -> None:
 def test_text_of_a_gpu() -> None:
     lines = render(CUDA).splitlines()
     assert lines[1] == "torch        2.13.0, built for CUDA 13.0"
-    assert lines[2] == "gpu          H200, 139.0 GiB, 138.0 GiB free: times, syncs and bytes are the device's"
+    assert (
+        lines[2]
+        == "gpu          H200, 139.0 GiB, 138.0 GiB free: times, syncs and bytes are the device's"
+    )
     assert lines[3] == "profiler     Kineto and CUPTI: profiles hold CPU and GPU time"
     unread = dataclasses.replace(CUDA, gpus=(Gpu("H200", 2**30, None),))
     assert "H200, 1.0 GiB: times" in render(unread)
@@ -348,11 +419,20 @@ def test_text_of_a_gpu() -> None:
 
 def test_text_of_a_bare_machine() -> None:
     text = render(dataclasses.replace(CPU, host=BARE, kineto=False))
-    assert "profiler     torch is built without Kineto: no profile, so no milliseconds a finding" in text
+    assert (
+        "profiler     torch is built without Kineto: no profile, so no milliseconds a finding"
+        in text
+    )
     assert "load         not known here" in text
     assert "pressure     not known here" in text
-    assert "freeze       no SIGSTOP: variants run one after the other in fresh processes; times are coarse" in text
-    assert "isolation    no Landlock: programs run in a copy, but writes to absolute paths are not stopped" in text
+    assert (
+        "freeze       no SIGSTOP: variants run one after the other in fresh processes; times are "
+        "coarse"
+    ) in text
+    assert (
+        "isolation    no Landlock: programs run in a copy, but writes to absolute paths are not "
+        "stopped"
+    ) in text
     assert "disk         not known in C:\\Temp" in text
     assert "memory       not known:" in text
 
@@ -365,10 +445,16 @@ def test_text_of_a_problem_ends_with_it() -> None:
     assert lines[-1] == "verify cannot run: no interpreter here; use --python"
 
 
-@pytest.mark.parametrize(("load", "cores", "busy"), [(2.0, 4, False), (2.1, 4, True), (0.6, 1, True), (None, 1, False)])
+@pytest.mark.parametrize(
+    ("load", "cores", "busy"), [(2.0, 4, False), (2.1, 4, True), (0.6, 1, True), (None, 1, False)]
+)
 def test_load_over_half_the_cores_is_a_warning(load: float | None, cores: int, busy: bool) -> None:
     machine = dataclasses.replace(QUIET, loadavg=load, cores=cores)
-    expected = f"load average {load} on {cores} cores: times will be noisy; stop other work" if busy else ""
+    expected = (
+        f"load average {load} on {cores} cores: times will be noisy; stop other work"
+        if busy
+        else ""
+    )
     assert machine.busy == expected
     assert (expected or "load         ") in render(dataclasses.replace(CPU, host=machine))
 
@@ -379,9 +465,18 @@ def test_load_over_half_the_cores_is_a_warning(load: float | None, cores: int, b
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="cgroups are Linux's")
 @pytest.mark.parametrize(
     ("quota", "cores"),
-    [("150000 100000", 2), ("10000 100000", 1), ("max 100000", 8), ("", 8), ("1 0", 8), ("9900000 100000", 8)],
+    [
+        ("150000 100000", 2),
+        ("10000 100000", 1),
+        ("max 100000", 8),
+        ("", 8),
+        ("1 0", 8),
+        ("9900000 100000", 8),
+    ],
 )
-def test_cores_of_a_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quota: str, cores: int) -> None:
+def test_cores_of_a_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quota: str, cores: int
+) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
     (tmp_path / "cpu.max").write_text(quota, encoding="ascii")
     assert host.cores(tmp_path) == cores
@@ -397,7 +492,11 @@ def test_pressure(tmp_path: Path) -> None:
     assert host.cpu_pressure(tmp_path) is None
     (tmp_path / "pressure").mkdir()
     (tmp_path / "pressure" / "cpu").write_text(
-        "some avg10=12.34 avg60=1.00 avg300=0.00 total=1\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
+        (
+            "some avg10=12.34 avg60=1.00 avg300=0.00 total=1\nfull avg10=0.00 avg60=0.00 "
+            "avg300=0.00 "
+            "total=0\n"
+        ),
         encoding="ascii",
     )
     assert host.cpu_pressure(tmp_path) == 12.34
@@ -415,11 +514,35 @@ def test_load_average_is_none_where_there_is_none(monkeypatch: pytest.MonkeyPatc
     [
         ({}, None),
         ({"meminfo": "MemTotal: 9 kB\nMemAvailable:    100 kB\n"}, 102400),
-        ({"meminfo": "MemAvailable: 100 kB\n", "memory.max": "max\n", "memory.current": "5\n"}, 102400),
-        ({"meminfo": "MemAvailable: 100 kB\n", "memory.max": "50000\n", "memory.current": "20000\n"}, 30000),
-        ({"memory.max": "50000", "memory.current": "20000", "memory.stat": "file 9\ninactive_file 500\n"}, 30500),
+        (
+            {"meminfo": "MemAvailable: 100 kB\n", "memory.max": "max\n", "memory.current": "5\n"},
+            102400,
+        ),
+        (
+            {
+                "meminfo": "MemAvailable: 100 kB\n",
+                "memory.max": "50000\n",
+                "memory.current": "20000\n",
+            },
+            30000,
+        ),
+        (
+            {
+                "memory.max": "50000",
+                "memory.current": "20000",
+                "memory.stat": "file 9\ninactive_file 500\n",
+            },
+            30500,
+        ),
         ({"memory.max": "10", "memory.current": "20"}, 0),
-        ({"meminfo": "MemAvailable: 1 kB\n", "memory.max": "50000\n", "memory.current": "20000\n"}, 1024),
+        (
+            {
+                "meminfo": "MemAvailable: 1 kB\n",
+                "memory.max": "50000\n",
+                "memory.current": "20000\n",
+            },
+            1024,
+        ),
     ],
 )
 def test_memory(tmp_path: Path, files: dict[str, str], free: int | None) -> None:

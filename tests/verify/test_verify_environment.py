@@ -58,7 +58,15 @@ CREDENTIALS = [
     "DOCKER_AUTH_CONFIG",
     "aws_session_token",
 ]
-HARMLESS = ["PATH", "TOKENIZERS_PARALLELISM", "CUDA_VISIBLE_DEVICES", "KEYBOARD", "MONKEY", "LD_LIBRARY_PATH", "AUTHOR"]
+HARMLESS = [
+    "PATH",
+    "TOKENIZERS_PARALLELISM",
+    "CUDA_VISIBLE_DEVICES",
+    "KEYBOARD",
+    "MONKEY",
+    "LD_LIBRARY_PATH",
+    "AUTHOR",
+]
 
 
 def environment(parent: dict[str, str], workspace: Path, **extra: str) -> dict[str, str]:
@@ -109,7 +117,14 @@ def test_passwords_in_urls(name: str, value: str, secret: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["SSH_AUTH_SOCK", "GPG_AGENT_INFO", "MLFLOW_TRACKING_URI", "PYTHONINSPECT", "PYTHONPYCACHEPREFIX"]
+    "name",
+    [
+        "SSH_AUTH_SOCK",
+        "GPG_AGENT_INFO",
+        "MLFLOW_TRACKING_URI",
+        "PYTHONINSPECT",
+        "PYTHONPYCACHEPREFIX",
+    ],
 )
 def test_agents_and_servers_are_out_of_reach(tmp_path: Path, name: str) -> None:
     assert name not in environment({name: "1"}, tmp_path)
@@ -125,7 +140,9 @@ def test_cached_models_are_still_found(tmp_path: Path) -> None:
 
 def test_cached_models_are_found_under_the_users_cache_folder(tmp_path: Path) -> None:
     (tmp_path / "cache/huggingface").mkdir(parents=True)
-    found = environment({"HOME": "/nowhere", "XDG_CACHE_HOME": str(tmp_path / "cache")}, tmp_path / "work")
+    found = environment(
+        {"HOME": "/nowhere", "XDG_CACHE_HOME": str(tmp_path / "cache")}, tmp_path / "work"
+    )
     assert found["HF_HOME"] == str(tmp_path / "cache/huggingface")
 
 
@@ -136,7 +153,9 @@ def test_an_own_model_folder_is_kept_and_an_absent_one_not_made_up(tmp_path: Pat
     assert "TORCH_HOME" not in found
 
 
-@pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"])
+@pytest.mark.parametrize(
+    "name", ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"]
+)
 def test_threads(tmp_path: Path, name: str) -> None:
     parent = {name: "8"}
     assert child_environment(parent, tmp_path, threads=1, extra={})[name] == "1"
@@ -145,7 +164,9 @@ def test_threads(tmp_path: Path, name: str) -> None:
 
 
 def test_the_run_is_named_and_cannot_be_renamed(tmp_path: Path) -> None:
-    assert environment({RUN_VARIABLE: "other"}, tmp_path, **{RUN_VARIABLE: "mine"})[RUN_VARIABLE] == str(tmp_path)
+    assert environment({RUN_VARIABLE: "other"}, tmp_path, **{RUN_VARIABLE: "mine"})[
+        RUN_VARIABLE
+    ] == str(tmp_path)
 
 
 def test_the_parents_variables_are_not_changed(tmp_path: Path) -> None:
@@ -158,7 +179,11 @@ def test_python_uses_it(tmp_path: Path) -> None:
     code = "import sys, tempfile; print(tempfile.gettempdir(), hash('a'), sys.dont_write_bytecode)"
     results = {
         subprocess.run(
-            [sys.executable, "-c", code], env=environment({}, tmp_path), capture_output=True, text=True, check=True
+            [sys.executable, "-c", code],
+            env=environment({}, tmp_path),
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for _ in range(2)
     }

@@ -100,9 +100,17 @@ SAME: dict[str, tuple[object, object]] = {
 APART: dict[str, tuple[object, object, str]] = {
     "dtype": (torch.ones(2), torch.ones(2).double(), "out: torch.float32 and torch.float64"),
     "shape": (torch.ones(2), torch.ones(2, 1), "out: shape (2,) and shape (2, 1)"),
-    "values": (torch.zeros(3), torch.tensor([0.0, 0.0, 2.5]), "out: 1 of 3 numbers differ, by up to 2.5"),
+    "values": (
+        torch.zeros(3),
+        torch.tensor([0.0, 0.0, 2.5]),
+        "out: 1 of 3 numbers differ, by up to 2.5",
+    ),
     "one number": (torch.tensor(1.0), torch.tensor(2.0), "out: 1.0 and 2.0"),
-    "nan on one side": (torch.ones(2), torch.tensor([1.0, NAN]), "out: NaN or infinity on one side only"),
+    "nan on one side": (
+        torch.ones(2),
+        torch.tensor([1.0, NAN]),
+        "out: NaN or infinity on one side only",
+    ),
     "device": (torch.ones(2), torch.ones(2, device="meta"), "out: cpu and meta"),
     "kind": (1.0, torch.tensor(1.0), "out: float and Tensor"),
     "int and float": (1, 1.0, "out: int and float"),
@@ -128,11 +136,23 @@ APART: dict[str, tuple[object, object, str]] = {
     "module": (linear(1.0), linear(1.5), "out.weight: 4 of 4 numbers differ, by up to 0.5"),
     "module mode": (linear(1.0), linear(1.0).eval(), "out: training=True and training=False"),
     "gradient": (with_grad(1.0), with_grad(3.0), "out.grad: 2 of 2 numbers differ, by up to 2"),
-    "no gradient": (with_grad(1.0), torch.ones(2, requires_grad=True), "out.grad: only in the original run"),
+    "no gradient": (
+        with_grad(1.0),
+        torch.ones(2, requires_grad=True),
+        "out.grad: only in the original run",
+    ),
     "optimizer": (adam(lr=0.1), adam(lr=0.2), "out.param_groups[0]['lr']: 0.1 and 0.2"),
     "set": ({1}, {2}, "out: ['1'] and ['2']"),
-    "sparse": (torch.eye(3).to_sparse(), (torch.eye(3) * 2).to_sparse(), "out.values(): 3 of 3 numbers differ"),
-    "generator": (torch.Generator().manual_seed(1), torch.Generator().manual_seed(2), "out.get_state(): "),
+    "sparse": (
+        torch.eye(3).to_sparse(),
+        (torch.eye(3) * 2).to_sparse(),
+        "out.values(): 3 of 3 numbers differ",
+    ),
+    "generator": (
+        torch.Generator().manual_seed(1),
+        torch.Generator().manual_seed(2),
+        "out.get_state(): ",
+    ),
     "complex": (1j, 2j, "out: 1j and 2j"),
 }
 
@@ -156,22 +176,39 @@ def test_rare_layouts() -> None:
     def quantized(value: float) -> Any:
         return torch.quantize_per_tensor(torch.full((2,), value), 0.1, 0, torch.qint8)
 
-    assert compared(torch.eye(3).to_sparse_csr(), torch.eye(3).to_sparse_csr())["level"] == "bitwise"
-    assert compared(torch.eye(3).to_sparse_csr(), torch.eye(3).mul(2).to_sparse_csr())["level"] == "different"
+    assert (
+        compared(torch.eye(3).to_sparse_csr(), torch.eye(3).to_sparse_csr())["level"] == "bitwise"
+    )
+    assert (
+        compared(torch.eye(3).to_sparse_csr(), torch.eye(3).mul(2).to_sparse_csr())["level"]
+        == "different"
+    )
     assert compared(quantized(1.0), quantized(1.0))["level"] == "bitwise"
     assert compared(quantized(1.0), quantized(2.0))["level"] == "different"
 
 
 FACTS = {
     "stride": (torch.ones(3, 2), torch.ones(2, 3).t(), "out: stride [2, 1] and [1, 3]"),
-    "requires_grad": (torch.ones(1), torch.ones(1, requires_grad=True), "out: requires_grad False and True"),
-    "is_leaf": (with_grad(1.0) * 1, torch.ones(2, requires_grad=True), "out: is_leaf False and True"),
+    "requires_grad": (
+        torch.ones(1),
+        torch.ones(1, requires_grad=True),
+        "out: requires_grad False and True",
+    ),
+    "is_leaf": (
+        with_grad(1.0) * 1,
+        torch.ones(2, requires_grad=True),
+        "out: is_leaf False and True",
+    ),
     "zero gradient": (
         with_grad(0.0),
         torch.ones(2, requires_grad=True),
         "out.grad: zeros in the original run, else None",
     ),
-    "class": (torch.ones(1), torch.nn.Parameter(torch.ones(1), False), "out: type Tensor and Parameter"),
+    "class": (
+        torch.ones(1),
+        torch.nn.Parameter(torch.ones(1), False),
+        "out: type Tensor and Parameter",
+    ),
 }
 
 
@@ -269,7 +306,9 @@ def test_names_of_one_side_can_be_left_out() -> None:
     before, after = snapshot({"a": 1, "b": [1]}), snapshot({"a": 1, "c": [1]})
     assert compare(before, after)["level"] == "different"
     assert compare(before, after, shared=True)["level"] == "bitwise"
-    assert compare(before, snapshot({"a": 1, "b": [2], "c": 0}), shared=True)["different"] == ["b[0]|text"]
+    assert compare(before, snapshot({"a": 1, "b": [2], "c": 0}), shared=True)["different"] == [
+        "b[0]|text"
+    ]
 
 
 def test_many_differences_are_counted() -> None:
@@ -303,7 +342,10 @@ def test_how_a_library_wraps_a_function_is_not_part_of_it_but_what_it_carries_is
     plain = snapshot({"read": reader(1.0, decorated=False)})
     assert compare(plain, snapshot({"read": reader(1.0, decorated=True)}))["level"] == "bitwise"
     other = compare(plain, snapshot({"read": reader(2.0, decorated=True)}))
-    assert (other["level"], other["notes"]) == ("different", ["read.kept: 2 of 2 numbers differ, by up to 1"])
+    assert (other["level"], other["notes"]) == (
+        "different",
+        ["read.kept: 2 of 2 numbers differ, by up to 1"],
+    )
 
 
 def test_files_are_compared_without_running_code_of_theirs(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Fixes in evaluation and behind the last epoch are reached, compared and counted, and what was cut is said."""
+"""Fixes in evaluation and behind the last epoch are reached, compared and counted, and what was cut
+is said."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ for epoch in range(50):
         optimizer.step()
     evaluate()
     last = torch.ones(3).to(device)
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.slow
@@ -63,5 +64,10 @@ def test_fixes_in_evaluation_are_reached_counted_and_compared(project: Callable[
     assert found["EVAL"].equality is not None
     assert found["EVAL"].equality.ok
     assert found["WRONG"].equality is not None
-    assert not found["WRONG"].equality.ok, "outputs of evaluation are compared, as losses and weights show nothing"
-    assert any("epochs shortened to 6 steps" in each and "evaluation ran" in each for each in report.warnings)
+    assert not found["WRONG"].equality.ok, (
+        "outputs of evaluation are compared, as losses and weights show nothing"
+    )
+    assert any(
+        "epochs shortened to 6 steps" in each and "evaluation ran" in each
+        for each in report.warnings
+    )

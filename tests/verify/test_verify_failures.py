@@ -1,4 +1,5 @@
-"""What ``torchlint verify`` says of programs that fail, and that it leaves nothing of them; most import no torch."""
+"""What ``torchlint verify`` says of programs that fail, and that it leaves nothing of them; most
+import no torch."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ from torchlint.verify.script import script_mode
 from torchlint.verify.script.command import parse
 from torchlint.verify.script.request import Request
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes")
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes"
+)
 confined = pytest.mark.skipif(landlock_abi() == 0, reason="needs Landlock")
 
 
@@ -54,34 +57,85 @@ class TestUsage:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ([".", "--min-effect", "abc", "--", "train.py"], "'abc' is no share below 1; write 3% or 0.03"),
-            ([".", "--min-effect", "100%", "--", "train.py"], "'100%' is no share below 1; write 3% or 0.03"),
+            (
+                [".", "--min-effect", "abc", "--", "train.py"],
+                "'abc' is no share below 1; write 3% or 0.03",
+            ),
+            (
+                [".", "--min-effect", "100%", "--", "train.py"],
+                "'100%' is no share below 1; write 3% or 0.03",
+            ),
             ([".", "--budget", "0", "--", "train.py"], "'0' is no time; write 300s or 5m"),
             ([".", "--timeout", "nan", "--", "train.py"], "'nan' is no time; write 300s or 5m"),
             ([".", "--timeout", "-3s", "--", "train.py"], "'-3s' is no time; write 300s or 5m"),
             ([".", "--pairs", "7", "--", "train.py"], "7 is not in the range x>=8"),
             ([".", "--launches", "0", "--", "train.py"], "0 is not in the range x>=1"),
-            ([".", "--device", "tpu", "--", "train.py"], "'tpu' is not one of 'auto', 'cuda', 'cpu', 'virtual-cuda'"),
-            ([".", "--fail-on", "bad", "--", "train.py"], "'bad' is none of slower, different, inconclusive, never"),
-            ([".", "--env", "=x", "--", "train.py"], "--env =x: write NAME=VALUE, or NAME to pass it on"),
-            ([".", "--env", "TL_UNSET", "--", "train.py"], "--env TL_UNSET: it is not set here; write TL_UNSET=VALUE"),
-            ([".", "--allow-write", "no/where", "--", "train.py"], "--allow-write no/where: there is no such file"),
-            ([".", "-o", "no/report.txt", "--", "train.py"], "--output-file no/report.txt: its directory does not"),
-            ([".", "-o", "model.py", "--", "train.py"], "--output-file model.py: is one of the files to check"),
-            ([".", "-o", "train.py", "--", "train.py"], "--output-file train.py: is one of the files to check"),
-            ([], "name what to run behind --: torchlint verify . -- train.py --epochs 1; or a function, or 'rules'"),
+            (
+                [".", "--device", "tpu", "--", "train.py"],
+                "'tpu' is not one of 'auto', 'cuda', 'cpu', 'virtual-cuda'",
+            ),
+            (
+                [".", "--fail-on", "bad", "--", "train.py"],
+                "'bad' is none of slower, different, inconclusive, never",
+            ),
+            (
+                [".", "--env", "=x", "--", "train.py"],
+                "--env =x: write NAME=VALUE, or NAME to pass it on",
+            ),
+            (
+                [".", "--env", "TL_UNSET", "--", "train.py"],
+                "--env TL_UNSET: it is not set here; write TL_UNSET=VALUE",
+            ),
+            (
+                [".", "--allow-write", "no/where", "--", "train.py"],
+                "--allow-write no/where: there is no such file",
+            ),
+            (
+                [".", "-o", "no/report.txt", "--", "train.py"],
+                "--output-file no/report.txt: its directory does not",
+            ),
+            (
+                [".", "-o", "model.py", "--", "train.py"],
+                "--output-file model.py: is one of the files to check",
+            ),
+            (
+                [".", "-o", "train.py", "--", "train.py"],
+                "--output-file train.py: is one of the files to check",
+            ),
+            (
+                [],
+                (
+                    "name what to run behind --: torchlint verify . -- train.py --epochs 1; or a "
+                    "function, or 'rules'"
+                ),
+            ),
             (["."], "name what to run behind --: torchlint verify . -- train.py --epochs 1"),
             ([".", "--"], "name the program behind --: torchlint verify . -- train.py --epochs 1"),
-            ([".", "--", "python"], "name the program behind --: torchlint verify . -- train.py --epochs 1"),
+            (
+                [".", "--", "python"],
+                "name the program behind --: torchlint verify . -- train.py --epochs 1",
+            ),
             ([".", "--", "-m"], "-- -m needs a module: torchlint verify . -- -m pkg.train"),
-            ([".", "--", "-c", "pass"], "cannot run -c: name a Python script, -m and a module, or torchrun"),
+            (
+                [".", "--", "-c", "pass"],
+                "cannot run -c: name a Python script, -m and a module, or torchrun",
+            ),
             ([".", "--", "none.py"], "cannot run none.py: there is no such file in "),
-            ([".", "--", "folder"], "cannot run folder: it is a folder; name a Python script, -m and a module, or"),
+            (
+                [".", "--", "folder"],
+                "cannot run folder: it is a folder; name a Python script, -m and a module, or",
+            ),
             ([".", "--", "make", "train"], "cannot run make: there is no such file in "),
-            ([".", "--", "run.sh"], "cannot run run.sh: name a Python script, -m and a module, or torchrun"),
+            (
+                [".", "--", "run.sh"],
+                "cannot run run.sh: name a Python script, -m and a module, or torchrun",
+            ),
             ([".", "--", "../outside.py"], "../outside.py lies outside "),
             (["nowhere", "--", "train.py"], "nowhere: "),
-            (["-", "--", "train.py"], "standard input has no program to run; name files or folders"),
+            (
+                ["-", "--", "train.py"],
+                "standard input has no program to run; name files or folders",
+            ),
         ],
         ids=lambda value: " ".join(value) or "nothing" if isinstance(value, list) else "",
     )
@@ -101,15 +155,20 @@ class TestUsage:
 
 
 class TestOriginal:
-    """The program itself fails: exit code 3. None of these programs imports torch, which takes seconds."""
+    """The program itself fails: exit code 3. None of these programs imports torch, which takes
+    seconds."""
 
     @pytest.mark.slow
     def test_crash_shows_its_last_lines(self, lab: Lab) -> None:
-        lab.write(train="for line in range(30):\n    print('line', line)\nraise ValueError('no data')\n")
+        lab.write(
+            train="for line in range(30):\n    print('line', line)\nraise ValueError('no data')\n"
+        )
         ran = lab.verify(".", "--", "train.py")
         assert ran.code == 3
         assert ran.message == "train.py failed with exit code 1 after 0 steps: ValueError: no data"
-        shown = [line.removeprefix("  | ") for line in ran.err.splitlines() if line.startswith("  | ")]
+        shown = [
+            line.removeprefix("  | ") for line in ran.err.splitlines() if line.startswith("  | ")
+        ]
         assert len(shown) == 20
         assert "line 12" not in shown
         assert shown[-1] == "ValueError: no data"
@@ -129,7 +188,9 @@ class TestOriginal:
 
     @pytest.mark.slow
     def test_control_characters_of_the_program_do_not_reach_the_terminal(self, lab: Lab) -> None:
-        lab.write(train="print('\\x1b[31mred', flush=True)\nraise SystemExit('\\x1b]0;title\\x07')\n")
+        lab.write(
+            train="print('\\x1b[31mred', flush=True)\nraise SystemExit('\\x1b]0;title\\x07')\n"
+        )
         ran = lab.verify(".", "--", "train.py")
         assert ran.code == 3
         assert "\x1b" not in ran.err
@@ -138,20 +199,30 @@ class TestOriginal:
     @pytest.mark.slow
     def test_hang_ends_with_all_it_started(self, lab: Lab) -> None:
         lab.write(
-            train="import subprocess, time\nsubprocess.Popen(['sleep', '1000'], start_new_session=True)\n"
+            train="import subprocess, time\nsubprocess.Popen(['sleep', '1000'], "
+            "start_new_session=True)\n"
             "print('waiting', flush=True)\ntime.sleep(1000)\n"
         )
         ran = lab.verify(".", "--timeout", "3s", "--", "train.py")
-        assert (ran.code, ran.message) == (3, "train.py timed out after 3 s after 0 steps (--timeout)")
+        assert (ran.code, ran.message) == (
+            3,
+            "train.py timed out after 3 s after 0 steps (--timeout)",
+        )
         assert "  | waiting" in ran.err
 
     @pytest.mark.slow
     def test_hang_that_ignores_sigterm(self, lab: Lab) -> None:
         lab.write(
-            train="import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(1)\n"
+            train=(
+                "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile "
+                "True: time.sleep(1)\n"
+            )
         )
         ran = lab.verify(".", "--timeout", "3s", "--", "train.py")
-        assert (ran.code, ran.message) == (3, "train.py timed out after 3 s after 0 steps (--timeout)")
+        assert (ran.code, ran.message) == (
+            3,
+            "train.py timed out after 3 s after 0 steps (--timeout)",
+        )
 
     @pytest.mark.slow
     def test_memory_that_the_system_refuses(self, lab: Lab) -> None:
@@ -168,7 +239,9 @@ class TestOriginal:
         lab.write(train="import os\nos.kill(os.getpid(), 9)\n")
         ran = lab.verify(".", "--", "train.py")
         assert ran.code == 3
-        assert ran.message.startswith("train.py was killed after 0 steps, most often by the system for want of memory")
+        assert ran.message.startswith(
+            "train.py was killed after 0 steps, most often by the system for want of memory"
+        )
 
     @pytest.mark.slow
     def test_torch_never_imported(self, lab: Lab) -> None:
@@ -187,14 +260,22 @@ class TestOriginal:
     @confined
     @pytest.mark.parametrize(
         "write",
-        ["open({path!r}, 'w')", "os.mkdir({path!r})", "os.rename('model.py', {path!r})", "os.symlink('a', {path!r})"],
+        [
+            "open({path!r}, 'w')",
+            "os.mkdir({path!r})",
+            "os.rename('model.py', {path!r})",
+            "os.symlink('a', {path!r})",
+        ],
     )
     def test_refused_write_is_named(self, lab: Lab, write: str) -> None:
         path = str(lab.root.parent / "outside")
         lab.write(train=f"import os\n{write.format(path=path)}\n")
         ran = lab.verify(".", "--", "train.py")
         assert ran.code == 3
-        assert f"it tried to write {path}, outside its copy: --allow-write lets a program write" in ran.message
+        assert (
+            f"it tried to write {path}, outside its copy: --allow-write lets a program write"
+            in ran.message
+        )
         assert "blocked (Landlock)" in ran.err
         assert not Path(path).exists()
 
@@ -212,7 +293,8 @@ class TestOriginal:
     def test_failure_that_is_no_refusal_names_no_write(self, lab: Lab) -> None:
         lab.write(
             train="import os, tempfile\nos.makedirs('runs/1')\nopen('runs/1/log', 'w').write('x')\n"
-            "tempfile.TemporaryFile().write(b'x')\nopen(os.devnull, 'w')\nos.makedirs('/tmp', exist_ok=True)\n"
+            "tempfile.TemporaryFile().write(b'x')\nopen(os.devnull, 'w')\nos.makedirs('/tmp', "
+            "exist_ok=True)\n"
             "open('/etc/hostname')\nopen('/nowhere/at/all', 'w')\n"
         )
         ran = lab.verify(".", "--", "train.py")
@@ -237,10 +319,17 @@ class TestOriginal:
         assert outside.exists()
 
     @pytest.mark.slow
-    def test_variables_are_passed_with_env_alone(self, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_variables_are_passed_with_env_alone(
+        self, lab: Lab, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("HF_TOKEN", "one")
         monkeypatch.setenv("WANDB_API_KEY", "two")
-        lab.write(train="import os\nraise SystemExit([os.environ.get(n) for n in ('HF_TOKEN', 'WANDB_API_KEY')])\n")
+        lab.write(
+            train=(
+                "import os\nraise SystemExit([os.environ.get(n) for n in ('HF_TOKEN', "
+                "'WANDB_API_KEY')])\n"
+            )
+        )
         ran = lab.verify(".", "--env", "HF_TOKEN", "--", "train.py")
         assert ran.message.endswith(": ['one', None]")
         ran = lab.verify(".", "--env", "WANDB_API_KEY=three", "--", "train.py")
@@ -260,7 +349,8 @@ class TestNothingToVerify:
         lab.write(**{"nested/__init__": ""})
         (lab.root / "nested" / "pyproject.toml").write_text("[tool.torchlint]\n")
         (lab.root / "nested" / "unsafe.py").write_text(
-            "import torch\n\n\ndef grow(parts):\n    out = torch.empty(0, 4)\n    for part in parts:\n"
+            "import torch\n\n\ndef grow(parts):\n    out = torch.empty(0, 4)\n    for part in "
+            "parts:\n"
             "        out = torch.cat([out, part])\n    return out\n"
         )
         ran = lab.verify(".", "--", "train.py")
@@ -270,7 +360,9 @@ class TestNothingToVerify:
         assert len(reasons) == 3
         assert any(line.startswith("  broken.py:1: not analysed: ") for line in reasons)
         assert any(line.startswith("  latin.py:1: not analysed: ") for line in reasons)
-        assert any("@nested/unsafe.py:7: unsafe (--unsafe-fixes verifies it)" in line for line in reasons)
+        assert any(
+            "@nested/unsafe.py:7: unsafe (--unsafe-fixes verifies it)" in line for line in reasons
+        )
 
     def test_fix_outside_the_project(self, lab: Lab) -> None:
         lab.write(model="import torch\n", train="raise SystemExit('it ran')\n")
@@ -308,7 +400,9 @@ class TestEnvironment:
             ("/tmp", "/tmp is a folder; give --python the interpreter in it, such as bin/python"),
         ],
     )
-    def test_no_interpreter(self, lab: Lab, monkeypatch: pytest.MonkeyPatch, python: str, message: str) -> None:
+    def test_no_interpreter(
+        self, lab: Lab, monkeypatch: pytest.MonkeyPatch, python: str, message: str
+    ) -> None:
         monkeypatch.setattr("torchlint.cli.verify.diagnose", diagnose)
         lab.write(train="raise SystemExit('it ran')\n")
         ran = lab.verify(".", "--python", python, "--", "train.py")
@@ -337,14 +431,18 @@ class TestEnvironment:
         assert ran.code == 2
         assert ran.message.endswith(" is full; set TMPDIR to a larger one")
 
-    def test_project_that_holds_the_temporary_folder(self, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_project_that_holds_the_temporary_folder(
+        self, lab: Lab, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         inner = lab.root / "tmp"
         inner.mkdir()
         monkeypatch.setattr("torchlint.verify.machine.workspace._base", lambda: inner)
         lab.write(train="raise SystemExit('it ran')\n")
         ran = lab.verify(".", "--", "train.py")
         assert ran.code == 2
-        assert ran.message.startswith(f"{lab.root} holds {inner}, where its copies would go; set TMPDIR to a folder")
+        assert ran.message.startswith(
+            f"{lab.root} holds {inner}, where its copies would go; set TMPDIR to a folder"
+        )
 
 
 @pytest.mark.slow
@@ -361,14 +459,21 @@ class TestTraining:
         lab.write(train=LOOP.format(steps=0, then="pass"))
         ran = lab.verify(".", "--", "train.py")
         assert ran.code == 3
-        assert ran.message.startswith("train.py: no training step was seen: it ended before any optimizer step")
+        assert ran.message.startswith(
+            "train.py: no training step was seen: it ended before any optimizer step"
+        )
 
     def test_code_from_the_users_own_tree(self, lab: Lab) -> None:
-        lab.write(train=f"import sys\nsys.path.insert(0, {str(lab.root)!r})\n" + LOOP.format(steps=20, then="pass"))
+        lab.write(
+            train=f"import sys\nsys.path.insert(0, {str(lab.root)!r})\n"
+            + LOOP.format(steps=20, then="pass")
+        )
         ran = lab.verify(".", "--", "train.py")
         assert ran.code == 3
         place = lab.root / "model.py"
-        assert ran.message.startswith(f"model came from your tree ({place}), not from the copy, so no fix would have")
+        assert ran.message.startswith(
+            f"model came from your tree ({place}), not from the copy, so no fix would have"
+        )
 
 
 ODD = """\
@@ -435,7 +540,17 @@ def verified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Odd]:
         patch.setenv("PYTHONPATH", str(lab.root))
         patch.setenv("MY_API_KEY", "given")
         ran = lab.verify(
-            *("..", "--device", "virtual-cuda", "--ablation", "none", "--output-format", "json", "-o", str(output)),
+            *(
+                "..",
+                "--device",
+                "virtual-cuda",
+                "--ablation",
+                "none",
+                "--output-format",
+                "json",
+                "-o",
+                str(output),
+            ),
             *("--env", "MY_API_KEY", "--", "train.py"),
         )
         assert output.exists(), ran.err
@@ -451,23 +566,36 @@ class TestOddProject:
 
     def test_each_run_starts_with_nothing_left_of_the_last(self, odd: Odd) -> None:
         (together,) = [variant for variant in odd.report["variants"] if len(variant["fixes"]) == 2]
-        # Each run comes after one that has written log.txt, and would fail where that is still there.
-        assert together["counts"]["unavailable"].startswith("nothing was predicted, as the program put no tensor on")
+        # Each run comes after one that has written log.txt, and would fail where that is still
+        # there.
+        assert together["counts"]["unavailable"].startswith(
+            "nothing was predicted, as the program put no tensor on"
+        )
         assert together["equivalence"]["level"] == "bitwise"
 
     def test_fix_that_is_never_run(self, odd: Odd) -> None:
-        exercised = {fix: variant["exercised"] for variant in odd.report["variants"] for fix in variant["fixes"]}
+        exercised = {
+            fix: variant["exercised"]
+            for variant in odd.report["variants"]
+            for fix in variant["fixes"]
+        }
         assert exercised["TL102@pkg/model.py:5"] is True
         assert exercised["TL102@pkg/unused.py:5"] is False
 
     def test_fix_of_a_file_that_is_a_link_out_of_the_project(self, odd: Odd) -> None:
-        exercised = {fix: variant["exercised"] for variant in odd.report["variants"] for fix in variant["fixes"]}
+        exercised = {
+            fix: variant["exercised"]
+            for variant in odd.report["variants"]
+            for fix in variant["fixes"]
+        }
         assert exercised["TL102@linked.py:5"] is True
 
     @confined
     def test_refused_writes_are_named(self, odd: Odd) -> None:
         blocked = odd.report["safety"]["blocked_writes"]
-        assert blocked == [str(odd.outside / name) for name in ("0.txt", "1.txt", "2.txt", "weights.pt")]
+        assert blocked == [
+            str(odd.outside / name) for name in ("0.txt", "1.txt", "2.txt", "weights.pt")
+        ]
         assert list(odd.outside.iterdir()) == []
 
 
@@ -478,7 +606,9 @@ def verify(lab: Lab, unit: FixUnit, **settings: Any) -> Report:
     document = read(str(lab.root / "model.py"), "model.py", 0)
     command = parse(["train.py"], lab.root, lab.root)
     documents = {"model.py": document}
-    request = Request(lab.root, lab.root, command, (unit,), documents, (), options, doctor(sys.executable))
+    request = Request(
+        lab.root, lab.root, command, (unit,), documents, (), options, doctor(sys.executable)
+    )
     return script_mode.run(request, lambda line: None, lambda line: None)
 
 
@@ -487,7 +617,9 @@ def fix(old: str, new: str, row: int) -> FixUnit:
     start = FAULTY.index(old)
     edit = Replacement("model.py", start, start + len(old), new)
     place = Rows("model.py", row, row)
-    return FixUnit("TL000@model.py", ("TL000",), "Break", "model.py", Expected.BITWISE, "", (edit,), (place,))
+    return FixUnit(
+        "TL000@model.py", ("TL000",), "Break", "model.py", Expected.BITWISE, "", (edit,), (place,)
+    )
 
 
 @pytest.mark.slow
@@ -498,7 +630,10 @@ class TestFixThatBreaks:
         report = verify(lab, fix("return torch.zeros(2, 2)", "return 1 / 0, torch.zeros(2, 2)", 5))
         (variant,) = report.variants
         assert variant.status is Status.BROKEN
-        assert variant.error == "failed with exit code 1 after 0 steps: ZeroDivisionError: division by zero"
+        assert (
+            variant.error
+            == "failed with exit code 1 after 0 steps: ZeroDivisionError: division by zero"
+        )
         assert variant.equality is not None
         assert not variant.equality.ok
         assert variant.counts is None
@@ -510,12 +645,16 @@ class TestFixThatBreaks:
         report = verify(lab, fix("return", late, 5), device="cpu", launches=1, pairs=8, block=10)
         (variant,) = report.variants
         assert variant.status is Status.BROKEN
-        assert re.fullmatch(r"failed with exit code 1 after \d+ steps: ZeroDivisionError: .*", variant.error)
+        assert re.fullmatch(
+            r"failed with exit code 1 after \d+ steps: ZeroDivisionError: .*", variant.error
+        )
         assert variant.equality is not None
         assert not variant.equality.ok
 
     def test_it_hangs(self, lab: Lab) -> None:
-        report = verify(lab, fix("return", "import time; time.sleep(1000); return", 5), timeout=40.0)
+        report = verify(
+            lab, fix("return", "import time; time.sleep(1000); return", 5), timeout=40.0
+        )
         (variant,) = report.variants
         assert variant.status is Status.TIMEOUT
         assert variant.error == "timed out after 40 s after 0 steps (--timeout)"
@@ -526,14 +665,32 @@ class TestFixThatBreaks:
 @pytest.mark.parametrize(
     ("then", "why"),
     [
-        ("pass", r"only [1-7] rounds; give the program more steps \(--epochs\), or verify more time \(--budget\)"),
-        ("assert step < 50, 'no data'", r"only \d rounds; .*; it failed with exit code 1 after 51 steps: .*: no data"),
+        (
+            "pass",
+            (
+                r"only [1-7] rounds; give the program more steps \(--epochs\), or verify more time "
+                r"\(--budget\)"
+            ),
+        ),
+        (
+            "assert step < 50, 'no data'",
+            r"only \d rounds; .*; it failed with exit code 1 after 51 steps: .*: no data",
+        ),
     ],
 )
 def test_program_with_too_few_steps(lab: Lab, then: str, why: str) -> None:
     lab.write(train=LOOP.format(steps=60, then=then))
     output = lab.root.parent / "report.json"
-    settings = ("--block", "10", "--fail-on", "inconclusive", "--output-format", "json", "-o", str(output))
+    settings = (
+        "--block",
+        "10",
+        "--fail-on",
+        "inconclusive",
+        "--output-format",
+        "json",
+        "-o",
+        str(output),
+    )
     ran = lab.verify(".", *settings, "--", "train.py")
     (variant,) = json.loads(output.read_text())["variants"]
     assert ran.code == 1
@@ -544,7 +701,9 @@ def test_program_with_too_few_steps(lab: Lab, then: str, why: str) -> None:
 @pytest.mark.slow
 def test_writes_that_nothing_refuses_are_named(lab: Lab) -> None:
     outside = lab.root.parent / "note"
-    lab.write(train=f"open({str(outside)!r}, 'a').write('x')\n" + LOOP.format(steps=20, then="pass"))
+    lab.write(
+        train=f"open({str(outside)!r}, 'a').write('x')\n" + LOOP.format(steps=20, then="pass")
+    )
     settings = ("--isolation", "copy", "--device", "virtual-cuda", "--check-steps", "5")
     ran = lab.verify(".", *settings, "--", "train.py", settings=())
     assert ran.code == 0

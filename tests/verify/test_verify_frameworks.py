@@ -1,4 +1,5 @@
-"""Programs of every kind under the recorder, and two trainers that own the loop, through the whole of verify."""
+"""Programs of every kind under the recorder, and two trainers that own the loop, through the whole
+of verify."""
 
 from __future__ import annotations
 
@@ -47,7 +48,9 @@ def test_steps_are_seen_stopped_and_timed(
     assert record["seen"] == seen  # losses and weights, outputs of a model that evaluates
     assert found.timed.failures == {}
     assert len(found.timed.pairs(NULL)) == 3
-    assert all(block.wall > 0 and block.cpu > 0 for pair in found.timed.pairs(NULL) for block in pair)
+    assert all(
+        block.wall > 0 and block.cpu > 0 for pair in found.timed.pairs(NULL) for block in pair
+    )
     assert hashes(root) == before
 
 
@@ -65,7 +68,11 @@ def test_module_with_worker_processes_scaler_and_schedule(
     ids=["a model that evaluates", "nothing that is known to be a result"],
 )
 def test_a_program_without_training_is_compared_by_what_its_model_gives(
-    project: Callable[..., Path], verify: Callable[..., Verified], mode: str, level: Level, silent: bool
+    project: Callable[..., Path],
+    verify: Callable[..., Verified],
+    mode: str,
+    level: Level,
+    silent: bool,
 ) -> None:
     root = project("inference")
     script = root / "train.py"
@@ -74,7 +81,9 @@ def test_a_program_without_training_is_compared_by_what_its_model_gives(
     assert done.report is not None, done.errors
     assert done.code == 0
     assert done.variant["equivalence"]["level"] == level.value
-    assert any("no results were compared" in warning for warning in done.report["warnings"]) is silent
+    assert (
+        any("no results were compared" in warning for warning in done.report["warnings"]) is silent
+    )
     assert done.variant["speed"]["verdict"] == "not measured"
     assert done.report["null_control"] is None
 

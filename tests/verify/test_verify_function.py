@@ -1,4 +1,5 @@
-"""Function mode: one function in two versions of a project, compared and timed; planted wrong fixes are caught."""
+"""Function mode: one function in two versions of a project, compared and timed; planted wrong fixes
+are caught."""
 
 from __future__ import annotations
 
@@ -20,7 +21,13 @@ from torchlint.verify.fixes import FixUnit, Replacement, Rows
 from torchlint.verify.model import Expected, Level, Status, Verdict
 from torchlint.verify.options import Options
 from torchlint.verify.paired import function_mode
-from torchlint.verify.paired.function_mode import Fixed, FunctionCalls, Outcome, Target, parse_target
+from torchlint.verify.paired.function_mode import (
+    Fixed,
+    FunctionCalls,
+    Outcome,
+    Target,
+    parse_target,
+)
 from torchlint.verify.paired.sessions import Session
 
 HEAD = "import torch\nfrom pkg.part import TWO\n"
@@ -86,7 +93,9 @@ class Measure:
         calls = FunctionCalls(live, target, inputs, before, grad, seeds, lambda line: None)
         return Measured(calls, calls.compare(versions))
 
-    def one(self, name: str, inputs: str | None, original: str, fixed: str, **more: object) -> Outcome:
+    def one(
+        self, name: str, inputs: str | None, original: str, fixed: str, **more: object
+    ) -> Outcome:
         return self(name, inputs, original, fixed, **more).outcomes["v0"]  # type: ignore[arg-type]
 
 
@@ -115,7 +124,11 @@ def test_a_right_fix_is_compared_and_timed(measure: Measure) -> None:
     found = measure("grow", "[randn(4) for _ in range(30)]", GROW, JOIN, seeds=3, timed=True)
     outcome = found.outcomes["v0"]
     assert outcome.equality is not None
-    assert (outcome.equality.level, outcome.equality.ok, outcome.status) == (Level.BITWISE, True, Status.OK)
+    assert (outcome.equality.level, outcome.equality.ok, outcome.status) == (
+        Level.BITWISE,
+        True,
+        Status.OK,
+    )
     assert outcome.speed.ratio is not None
     assert (outcome.speed.ratio.n, found.blocks("v0")) == (8, 8)
     assert found.calls.times.null_control() is not None
@@ -124,7 +137,13 @@ def test_a_right_fix_is_compared_and_timed(measure: Measure) -> None:
 
 
 WRONG = {
-    "dtype": (GROW, GROW.replace("return out", "return out.double()"), "grow", "[ones(2)]", "result: torch.float32"),
+    "dtype": (
+        GROW,
+        GROW.replace("return out", "return out.double()"),
+        "grow",
+        "[ones(2)]",
+        "result: torch.float32",
+    ),
     "in-place update dropped": (
         "def f(x):\n    x += 1\n    return x * TWO\n",
         "def f(x):\n    x = x + 1\n    return x * TWO\n",
@@ -140,7 +159,11 @@ WRONG = {
         "random numbers: the torch generator ends in another state",
     ),
     "state of the object": (
-        "class A:\n    def __init__(self):\n        self.n = 0\n    def f(self):\n        self.n += 1\n",
+        (
+            "class A:\n    def __init__(self):\n        self.n = 0\n    def f(self):\n        "
+            "self.n "
+            "+= 1\n"
+        ),
         "class A:\n    def __init__(self):\n        self.n = 0\n    def f(self):\n        pass\n",
         "A.f",
         None,
@@ -157,7 +180,11 @@ WRONG = {
 
 
 OBSERVED = {
-    "a print": ("def f():\n    print('a')\n    return 1\n", "def f():\n    return 1\n", "printed: line 1: 'a' and ''"),
+    "a print": (
+        "def f():\n    print('a')\n    return 1\n",
+        "def f():\n    return 1\n",
+        "printed: line 1: 'a' and ''",
+    ),
     "a line of a child process": (
         "import os\ndef f():\n    os.system('echo a')\n",
         "import os\ndef f():\n    os.system('true')\n",
@@ -229,7 +256,11 @@ OBSERVED = {
         "module:M.seen: 1 items and 0 items",
     ),
     "the mode of an inner module": (
-        "def f():\n    m = torch.nn.Sequential(torch.nn.Dropout())\n    m[0].eval()\n    return m\n",
+        (
+            "def f():\n    m = torch.nn.Sequential(torch.nn.Dropout())\n    m[0].eval()\n    "
+            "return "
+            "m\n"
+        ),
         "def f():\n    return torch.nn.Sequential(torch.nn.Dropout())\n",
         "result.0: training=False and training=True",
     ),
@@ -282,7 +313,11 @@ OBSERVED = {
         "def f():\n    yield 1\n    return 6\n",
         "result.returned: 5 and 6",
     ),
-    "an await": ("async def f():\n    return 1\n", "def f():\n    return 1\n", "printed: line 1: '[awaited]' and ''"),
+    "an await": (
+        "async def f():\n    return 1\n",
+        "def f():\n    return 1\n",
+        "printed: line 1: '[awaited]' and ''",
+    ),
     "a count on the function": (
         "def g():\n    pass\ng.n = 0\ndef f():\n    g.n += 1\n",
         "def g():\n    pass\ng.n = 0\ndef f():\n    pass\n",
@@ -309,17 +344,28 @@ OBSERVED = {
         "result: 1.0 and 0.0",
     ),
     "a hook": (
-        "def f():\n    x = torch.ones(2, requires_grad=True) * TWO\n    x.register_hook(print)\n    return x\n",
+        (
+            "def f():\n    x = torch.ones(2, requires_grad=True) * TWO\n    "
+            "x.register_hook(print)\n "
+            "   return x\n"
+        ),
         "def f():\n    return torch.ones(2, requires_grad=True) * TWO\n",
         "result: hooks 1 and 0",
     ),
     "a hook of a module": (
-        "def f():\n    x = torch.nn.Linear(1, 1)\n    x.register_forward_hook(print)\n    return x\n",
+        (
+            "def f():\n    x = torch.nn.Linear(1, 1)\n    x.register_forward_hook(print)\n    "
+            "return "
+            "x\n"
+        ),
         "def f():\n    return torch.nn.Linear(1, 1)\n",
         "result: hooks 1 and 0",
     ),
     "retain_grad": (
-        "def f():\n    x = torch.ones(2, requires_grad=True) * TWO\n    x.retain_grad()\n    return x\n",
+        (
+            "def f():\n    x = torch.ones(2, requires_grad=True) * TWO\n    x.retain_grad()\n    "
+            "return x\n"
+        ),
         "def f():\n    return torch.ones(2, requires_grad=True) * TWO\n",
         "result: retains_grad True and False",
     ),
@@ -339,7 +385,11 @@ OBSERVED = {
         "printed: line 1: '[returned]' and 'a'",
     ),
     "an item that changes later": (
-        "def f():\n    x = torch.zeros(1)\n    for _ in range(3):\n        yield x\n        x += 1\n",
+        (
+            "def f():\n    x = torch.zeros(1)\n    for _ in range(3):\n        yield x\n        "
+            "x += "
+            "1\n"
+        ),
         "def f():\n    x = torch.zeros(1)\n    x += 3\n    yield from [x, x, x]\n",
         "result[0]: 0.0 and 3.0",
     ),
@@ -348,7 +398,11 @@ OBSERVED = {
         "def f():\n    x = torch.ones(1)\n    def g():\n        return x\n    return g\n",
         "result.x: 0.0 and 1.0",
     ),
-    "a coroutine": ("async def f():\n    return 1\n", "async def f():\n    return 2\n", "result: 1 and 2"),
+    "a coroutine": (
+        "async def f():\n    return 1\n",
+        "async def f():\n    return 2\n",
+        "result: 1 and 2",
+    ),
     "an asynchronous generator": (
         "async def f():\n    yield 1\n",
         "async def f():\n    yield 2\n",
@@ -369,7 +423,9 @@ OBSERVED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", OBSERVED.values(), ids=OBSERVED)
-def test_what_a_call_does_besides_returning_is_compared(measure: Measure, case: tuple[str, str, str]) -> None:
+def test_what_a_call_does_besides_returning_is_compared(
+    measure: Measure, case: tuple[str, str, str]
+) -> None:
     original, fixed, note = case
     found = measure("f", None, original, fixed, original)
     lost, kept = found.outcomes["v0"].equality, found.outcomes["v1"].equality
@@ -382,7 +438,10 @@ def test_what_a_call_does_besides_returning_is_compared(measure: Measure, case: 
 
 def test_an_exception_that_only_some_inputs_raise_is_compared(measure: Measure) -> None:
     """Of the seeds 0, 1 and 2 the second alone draws a number below zero at first."""
-    source = "import random\ndef f():\n    x = random.Random(torch.initial_seed()).random()\n    {0}\n    return 1\n"
+    source = (
+        "import random\ndef f():\n    x = random.Random(torch.initial_seed()).random()\n    "
+        "{0}\n    return 1\n"
+    )
     original = source.format("if x < 0.5:\n        raise ValueError('small')")
     found = measure("f", None, original, source.format(""), original, seeds=3)
     lost, kept = found.outcomes["v0"].equality, found.outcomes["v1"].equality
@@ -409,7 +468,10 @@ def test_an_exception_that_only_some_inputs_raise_is_compared(measure: Measure) 
     ],
 )
 def test_what_an_exception_carries_is_compared(measure: Measure, raised: str, note: str) -> None:
-    source = "class Text(str):\n    pass\ndef f():\n    if torch.initial_seed():\n        raise {0}\n    return 1\n"
+    source = (
+        "class Text(str):\n    pass\ndef f():\n    if torch.initial_seed():\n        raise "
+        "{0}\n    return 1\n"
+    )
     before, after = source.format("ValueError('small') from KeyError(1)"), source.format(raised)
     outcome = measure.one("f", None, before, after, seeds=2)
     assert outcome.equality is not None
@@ -418,7 +480,10 @@ def test_what_an_exception_carries_is_compared(measure: Measure, raised: str, no
 
 
 def test_output_that_never_repeats_is_told_and_left_out(measure: Measure) -> None:
-    source = "import sys, time\ndef f():\n    print(time.perf_counter_ns(), file=sys.stderr)\n    return 1\n"
+    source = (
+        "import sys, time\ndef f():\n    print(time.perf_counter_ns(), file=sys.stderr)\n   "
+        " return 1\n"
+    )
     outcome = measure.one("f", None, source, source, expected=Expected.BITWISE)
     assert outcome.equality is not None
     assert (outcome.equality.level, outcome.equality.ok) == (Level.BITWISE, True)
@@ -428,9 +493,12 @@ def test_output_that_never_repeats_is_told_and_left_out(measure: Measure) -> Non
 
 
 @pytest.mark.parametrize(
-    ("shown", "level"), [("0.1235", Level.CLOSE), ("0.1245", Level.DIFFERENT), ("0.1234 s", Level.DIFFERENT)]
+    ("shown", "level"),
+    [("0.1235", Level.CLOSE), ("0.1245", Level.DIFFERENT), ("0.1234 s", Level.DIFFERENT)],
 )
-def test_printed_numbers_are_compared_as_numbers(measure: Measure, shown: str, level: Level) -> None:
+def test_printed_numbers_are_compared_as_numbers(
+    measure: Measure, shown: str, level: Level
+) -> None:
     before, after = (f"def f():\n    print('loss {text}')\n" for text in ("0.1234", shown))
     outcome = measure.one("f", None, before, after)
     assert outcome.equality is not None
@@ -452,7 +520,10 @@ def test_a_changed_file_of_the_project_is_put_back_or_named(live: Session, insid
     source = "def f():\n    return open('pkg/part.py', 'a').write('# x')\n"
     pristine, copy = project(inside / "p", source), project(inside / "c", source)
     target = Target("pkg.mod", "f", "", "pkg/mod.py")
-    for given, notes in ((pristine, ()), (None, ("pkg/part.py: changed by the call and not put back",))):
+    for given, notes in (
+        (pristine, ()),
+        (None, ("pkg/part.py: changed by the call and not put back",)),
+    ):
         calls = FunctionCalls(live, target, None, copy, False, 1, lambda line: None, given)
         calls.saved()
         assert ((copy / "pkg/part.py").read_text() == "TWO = 2\n") is (given is pristine)
@@ -468,7 +539,11 @@ def test_an_endless_generator_is_compared_as_far_as_it_is_taken(measure: Measure
 
 SHARED = {
     "a list that came in": ("def f(x):\n    return x\n", "def f(x):\n    return list(x)\n", "[1]"),
-    "one list twice": ("def f(x):\n    a = [1]\n    return a, a\n", "def f(x):\n    return [1], [1]\n", "1"),
+    "one list twice": (
+        "def f(x):\n    a = [1]\n    return a, a\n",
+        "def f(x):\n    return [1], [1]\n",
+        "1",
+    ),
     "an array of a tensor": (
         "def f(x):\n    return x.numpy()\n",
         "def f(x):\n    return x.numpy().copy()\n",
@@ -489,7 +564,9 @@ SHARED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", SHARED.values(), ids=SHARED)
-def test_a_safe_fix_keeps_what_is_one_object_or_may_be_written(measure: Measure, case: tuple[str, str, str]) -> None:
+def test_a_safe_fix_keeps_what_is_one_object_or_may_be_written(
+    measure: Measure, case: tuple[str, str, str]
+) -> None:
     before, after, inputs = case
     found = measure("f", inputs, before, after, before, expected=Expected.BITWISE, safe=True)
     lost, kept = found.outcomes["v0"].equality, found.outcomes["v1"].equality
@@ -500,25 +577,40 @@ def test_a_safe_fix_keeps_what_is_one_object_or_may_be_written(measure: Measure,
 
 
 UNSEEN = {
-    "a generator in a tuple": ("def f():\n    return 1, (i for i in [{0}])\n", "result[1]: what a generator holds"),
-    "a lock": ("import threading\ndef f():\n    {0}\n    return threading.Lock()\n", "result: what a lock holds"),
+    "a generator in a tuple": (
+        "def f():\n    return 1, (i for i in [{0}])\n",
+        "result[1]: what a generator holds",
+    ),
+    "a lock": (
+        "import threading\ndef f():\n    {0}\n    return threading.Lock()\n",
+        "result: what a lock holds",
+    ),
 }
 
 
 @pytest.mark.parametrize("case", UNSEEN.values(), ids=UNSEEN)
 def test_what_cannot_be_looked_into_is_told(measure: Measure, case: tuple[str, str]) -> None:
     source, note = case
-    outcome = measure.one("f", None, source.format(1), source.format(2), expected=Expected.BITWISE, safe=True)
+    outcome = measure.one(
+        "f", None, source.format(1), source.format(2), expected=Expected.BITWISE, safe=True
+    )
     assert outcome.equality is not None
     assert outcome.equality.notes == (f"seed 0: {note} is not compared",)
 
 
 def test_the_place_of_the_copy_in_a_text_is_no_difference(measure: Measure) -> None:
     """Original and fixed version lie in folders of their own: that is not the fix's doing."""
-    source = "import os, warnings\ndef f():\n    print(__file__)\n    warnings.warn(os.getcwd())\n    return __file__\n"
+    source = (
+        "import os, warnings\ndef f():\n    print(__file__)\n    "
+        "warnings.warn(os.getcwd())\n    return __file__\n"
+    )
     outcome = measure.one("f", None, source, source, expected=Expected.BITWISE, safe=True)
     assert outcome.equality is not None
-    assert (outcome.equality.level, outcome.equality.ok, outcome.equality.notes) == (Level.BITWISE, True, ())
+    assert (outcome.equality.level, outcome.equality.ok, outcome.equality.notes) == (
+        Level.BITWISE,
+        True,
+        (),
+    )
 
 
 def test_a_call_that_leaves_its_folder_does_not_lead_the_next_one_astray(measure: Measure) -> None:
@@ -529,7 +621,10 @@ def test_a_call_that_leaves_its_folder_does_not_lead_the_next_one_astray(measure
 
 
 def test_a_safe_fix_keeps_which_tensors_share_memory(measure: Measure) -> None:
-    before, after = "def f(x):\n    return x.view(-1)\n", "def f(x):\n    return x.view(-1).clone()\n"
+    before, after = (
+        "def f(x):\n    return x.view(-1)\n",
+        "def f(x):\n    return x.view(-1).clone()\n",
+    )
     outcome = measure.one("f", "ones(2, 2)", before, after, expected=Expected.BITWISE, safe=True)
     assert outcome.equality is not None
     assert (outcome.equality.level, outcome.equality.ok) == (Level.BITWISE, False)
@@ -538,7 +633,9 @@ def test_a_safe_fix_keeps_which_tensors_share_memory(measure: Measure) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", WRONG.values(), ids=WRONG)
-def test_a_wrong_fix_is_caught(measure: Measure, case: tuple[str, str, str, str | None, str]) -> None:
+def test_a_wrong_fix_is_caught(
+    measure: Measure, case: tuple[str, str, str, str | None, str]
+) -> None:
     original, fixed, name, inputs, note = case
     outcome = measure.one(name, inputs, original, fixed)
     assert outcome.equality is not None
@@ -547,12 +644,16 @@ def test_a_wrong_fix_is_caught(measure: Measure, case: tuple[str, str, str, str 
 
 
 ODD = {
-    "a dict with attributes": "class A(dict):\n    __getattr__ = dict.__getitem__\ndef f():\n    return A(a=1)\n",
+    "a dict with attributes": (
+        "class A(dict):\n    __getattr__ = dict.__getitem__\ndef f():\n    return A(a=1)\n"
+    ),
     "a tuple that has every attribute": (
         "class A(tuple):\n    def __getattr__(self, name):\n        raise KeyError(name)\n"
         "def f():\n    return A((1,))\n"
     ),
-    "an exception that causes itself": "def f():\n    e = ValueError('a')\n    e.__cause__ = e\n    return e\n",
+    "an exception that causes itself": (
+        "def f():\n    e = ValueError('a')\n    e.__cause__ = e\n    return e\n"
+    ),
     "a module that holds itself": (
         "class A(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
         "        object.__setattr__(self, 'me', self)\ndef f():\n    return A()\n"
@@ -560,7 +661,8 @@ ODD = {
     "a layer without weights yet": "def f():\n    return torch.nn.LazyLinear(2)\n",
     "a pattern": "import re\ndef f():\n    return re.compile('a+')\n",
     "variables that nobody can look into": (
-        "import logging, threading, itertools\nlog = logging.getLogger(__name__)\nlock = threading.Lock()\n"
+        "import logging, threading, itertools\nlog = logging.getLogger(__name__)\nlock = "
+        "threading.Lock()\n"
         "rest = (i for i in range(3))\ndef f():\n    return 1\n"
     ),
 }
@@ -601,7 +703,9 @@ def test_other_random_numbers_are_kept_only_where_they_are_promised(measure: Mea
     )
 
 
-def test_a_function_that_does_not_reproduce_itself_is_not_blamed_on_the_fix(measure: Measure) -> None:
+def test_a_function_that_does_not_reproduce_itself_is_not_blamed_on_the_fix(
+    measure: Measure,
+) -> None:
     source = "import time\ndef f():\n    return str(time.perf_counter_ns())\n"
     outcome = measure.one("f", None, source, source)
     assert outcome.equality is not None
@@ -621,7 +725,10 @@ def test_gradients_are_compared_with_grad(measure: Measure) -> None:
 @pytest.mark.slow
 def test_inputs_that_change_are_fresh_in_every_timed_call(measure: Measure) -> None:
     """Without a copy the second timed call would raise."""
-    source = "def f(xs, *, k):\n    assert len(xs) == 1 and k['n'].item() == 0\n    xs.append(1)\n    k['n'] += 1\n"
+    source = (
+        "def f(xs, *, k):\n    assert len(xs) == 1 and k['n'].item() == 0\n    "
+        "xs.append(1)\n    k['n'] += 1\n"
+    )
     outcome = measure.one("f", "[0], k={'n': zeros(1)}", source, source, timed=True)
     assert (outcome.status, outcome.error) == (Status.OK, "")
     assert outcome.speed.ratio is not None
@@ -630,7 +737,8 @@ def test_inputs_that_change_are_fresh_in_every_timed_call(measure: Measure) -> N
 def test_a_method_is_called_on_a_new_object(measure: Measure) -> None:
     source = (
         "class Net(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        "        self.layer = torch.nn.Linear(4, 2)\n    def forward(self, x):\n        return self.layer(x)\n"
+        "        self.layer = torch.nn.Linear(4, 2)\n    def forward(self, x):\n        return "
+        "self.layer(x)\n"
         "    @staticmethod\n    def twice(x):\n        return x * TWO\n"
     )
     outcome = measure.one("Net.forward", "ones(3, 4)", source, source, grad=True)
@@ -640,7 +748,8 @@ def test_a_method_is_called_on_a_new_object(measure: Measure) -> None:
 
 def test_a_static_method_needs_no_object(measure: Measure) -> None:
     source = (
-        "class A:\n    def __init__(self, needed):\n        pass\n    @staticmethod\n    def f(x):\n        return x\n"
+        "class A:\n    def __init__(self, needed):\n        pass\n    @staticmethod\n    "
+        "def f(x):\n        return x\n"
     )
     assert measure.one("A.f", "1", source, source).status is Status.OK
 
@@ -648,7 +757,8 @@ def test_a_static_method_needs_no_object(measure: Measure) -> None:
 def test_a_factory_makes_inputs(measure: Measure, tmp_path: Path) -> None:
     factory = tmp_path / "make.py"
     factory.write_text(
-        "import torch\ndef both():\n    return (torch.ones(2),), {'k': 3}\ndef plain():\n    return 1, 2\n"
+        "import torch\ndef both():\n    return (torch.ones(2),), {'k': 3}\ndef plain():\n    "
+        "return 1, 2\n"
         "def single():\n    return torch.ones(2)\n"
     )
     source = "def f(x, y=0, *, k=0):\n    return x, y, k\n"
@@ -662,21 +772,39 @@ def test_a_factory_makes_inputs(measure: Measure, tmp_path: Path) -> None:
 
 def test_a_version_that_raises_is_broken(measure: Measure) -> None:
     source = "def f():\n    return 1\n"
-    found = measure("f", None, source, "def f():\n    raise KeyError('x')\n", "def f():\n    return 1\n", timed=True)
+    found = measure(
+        "f",
+        None,
+        source,
+        "def f():\n    raise KeyError('x')\n",
+        "def f():\n    return 1\n",
+        timed=True,
+    )
     broken, fine = found.outcomes["v0"], found.outcomes["v1"]
     assert (broken.status, broken.error) == (Status.BROKEN, "KeyError: 'x' (pkg/mod.py:4)")
-    assert (broken.speed.verdict, broken.equality and broken.equality.ok) == (Verdict.NOT_MEASURED, False)
+    assert (broken.speed.verdict, broken.equality and broken.equality.ok) == (
+        Verdict.NOT_MEASURED,
+        False,
+    )
     assert (fine.status, found.blocks("v1")) == (Status.OK, 8)
 
 
 def test_a_version_that_crashes_later_keeps_its_rounds(measure: Measure) -> None:
-    fixed = "import os\nn = 0\ndef f():\n    global n\n    n += 1\n    if n > 1:\n        os._exit(7)\n    return 1\n"
+    fixed = (
+        "import os\nn = 0\ndef f():\n    global n\n    n += 1\n    if n > 1:\n        "
+        "os._exit(7)\n    return 1\n"
+    )
     outcome = measure.one("f", None, "def f():\n    return 1\n", fixed, timed=True)
     assert (outcome.status, outcome.error) == (Status.BROKEN, "its process ended with exit code 7")
 
 
 REFUSED = {
-    "unknown": ("def grow():\n    pass\n", "grwo", None, r"pkg\.mod has no function grwo; did you mean grow\?"),
+    "unknown": (
+        "def grow():\n    pass\n",
+        "grwo",
+        None,
+        r"pkg\.mod has no function grwo; did you mean grow\?",
+    ),
     "unknown method": (
         "class A:\n    def go(self):\n        pass\n",
         "A.og",
@@ -689,10 +817,30 @@ REFUSED = {
         None,
         r'f needs inputs for x, n: --inputs "x=randn\(64, 512\), n=10"',
     ),
-    "too many inputs": ("def f(x):\n    pass\n", "f", "1, 2", r"--inputs do not fit f\(x\): too many positional"),
-    "bad name in inputs": ("def f(x):\n    pass\n", "f", "nosuch(1)", "--inputs 'nosuch\\(1\\)': NameError"),
-    "bad syntax in inputs": ("def f(x):\n    pass\n", "f", "randn(", "--inputs 'randn\\(': SyntaxError"),
-    "class": ("class A:\n    pass\n", "A", None, r"A is a class; name one of its methods: A\.forward"),
+    "too many inputs": (
+        "def f(x):\n    pass\n",
+        "f",
+        "1, 2",
+        r"--inputs do not fit f\(x\): too many positional",
+    ),
+    "bad name in inputs": (
+        "def f(x):\n    pass\n",
+        "f",
+        "nosuch(1)",
+        "--inputs 'nosuch\\(1\\)': NameError",
+    ),
+    "bad syntax in inputs": (
+        "def f(x):\n    pass\n",
+        "f",
+        "randn(",
+        "--inputs 'randn\\(': SyntaxError",
+    ),
+    "class": (
+        "class A:\n    pass\n",
+        "A",
+        None,
+        r"A is a class; name one of its methods: A\.forward",
+    ),
     "no function": ("", "TWO", None, r"TWO is no function \(its class is int\)"),
     "class with arguments": (
         "class A:\n    def __init__(self, n):\n        pass\n    def f(self):\n        pass\n",
@@ -700,12 +848,19 @@ REFUSED = {
         None,
         "A cannot be built without arguments",
     ),
-    "no file of factory": ("def f(x):\n    pass\n", "f", "nosuch.py:make", r"--inputs: nosuch\.py: no such file"),
+    "no file of factory": (
+        "def f(x):\n    pass\n",
+        "f",
+        "nosuch.py:make",
+        r"--inputs: nosuch\.py: no such file",
+    ),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
-def test_what_does_not_fit_is_a_usage_error(measure: Measure, case: tuple[str, str, str | None, str]) -> None:
+def test_what_does_not_fit_is_a_usage_error(
+    measure: Measure, case: tuple[str, str, str | None, str]
+) -> None:
     source, name, inputs, message = case
     with pytest.raises(UsageError, match=message) as caught:
         measure(name, inputs, source)
@@ -720,21 +875,32 @@ def test_grad_needs_a_gradient(measure: Measure) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("def f():\n    raise ValueError('a\\nb')\n", r"f fails without any fix: ValueError: a \(pkg/mod\.py:4\)"),
-        ("import os\ndef f():\n    os.kill(os.getpid(), 11)\n", r"f fails without any fix: crashed \(SIGSEGV\)"),
+        (
+            "def f():\n    raise ValueError('a\\nb')\n",
+            r"f fails without any fix: ValueError: a \(pkg/mod\.py:4\)",
+        ),
+        (
+            "import os\ndef f():\n    os.kill(os.getpid(), 11)\n",
+            r"f fails without any fix: crashed \(SIGSEGV\)",
+        ),
         ("import no_such_package\n", "ModuleNotFoundError: No module named 'no_such_package'"),
     ],
 )
-def test_an_original_that_fails_is_an_error_of_its_own(measure: Measure, source: str, message: str) -> None:
+def test_an_original_that_fails_is_an_error_of_its_own(
+    measure: Measure, source: str, message: str
+) -> None:
     with pytest.raises(OriginalFailedError, match=message) as caught:
         measure("f", None, source)
     assert caught.value.exit_code == 3
 
 
 def test_a_module_from_elsewhere_is_refused(live: Session, tmp_path: Path) -> None:
-    """The copy holds no such package, so the import finds another one: the fix would not have run."""
+    """The copy holds no such package, so the import finds another one: the fix would not have
+    run."""
     target = Target("json.decoder", "JSONDecoder", "", "json/decoder.py")
-    with pytest.raises(UsageError, match=r"json\.decoder was imported from .*, not from the copy of the project"):
+    with pytest.raises(
+        UsageError, match=r"json\.decoder was imported from .*, not from the copy of the project"
+    ):
         FunctionCalls(live, target, None, tmp_path, False, 1, lambda line: None).compare([])
 
 
@@ -756,7 +922,15 @@ def test_run_starts_its_own_workers(tmp_path: Path) -> None:
     )
     target = parse_target(f"{folder}/pkg/mod.py::f", folder)
     request = function_mode.FunctionRequest(
-        "f", folder, target, None, (unit,), {"pkg/mod.py": document}, (), Options(launches=1, pairs=8), False
+        "f",
+        folder,
+        target,
+        None,
+        (unit,),
+        {"pkg/mod.py": document},
+        (),
+        Options(launches=1, pairs=8),
+        False,
     )
     report = function_mode.run(request, lambda line: None, lambda line: None)
     (found,) = report.variants

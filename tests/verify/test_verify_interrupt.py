@@ -1,4 +1,5 @@
-"""``torchlint verify`` is interrupted, terminated and killed: nothing of it is left. Times are never asserted."""
+"""``torchlint verify`` is interrupted, terminated and killed: nothing of it is left. Times are
+never asserted."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ from torchlint.verify.machine.processes import sweep
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes"),
+    pytest.mark.skipif(
+        not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes"
+    ),
 ]
 
 # The real command line, with what it would learn from a first import of torch given.
@@ -64,7 +67,18 @@ class Terminal:
         self._screen, end = pty.openpty()
         repository = str(Path(torchlint.__file__).parents[1])
         self.process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, repository, "verify", ".", *FAST, *arguments, "--", "train.py"],
+            [
+                sys.executable,
+                "-c",
+                PROGRAM,
+                repository,
+                "verify",
+                ".",
+                *FAST,
+                *arguments,
+                "--",
+                "train.py",
+            ],
             cwd=root,
             env={**os.environ, "TMPDIR": str(temp)},
             stdin=subprocess.DEVNULL,
@@ -137,13 +151,16 @@ def begin(root: Path, temp: Path) -> Iterator[Callable[..., Terminal]]:
 
 
 def interrupted(terminal: Terminal) -> None:
-    """See that a torchlint has ended as after Ctrl-C, with nothing left on the terminal's last line."""
+    """See that a torchlint has ended as after Ctrl-C, with nothing left on the terminal's last
+    line."""
     assert terminal.ended() == 130, terminal.text
     assert terminal.text.endswith("\r\x1b[K\r\ntorchlint: interrupted\r\n"), terminal.text
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_while_the_program_runs(begin: Callable[..., Terminal], root: Path, temp: Path, number: signal.Signals) -> None:
+def test_while_the_program_runs(
+    begin: Callable[..., Terminal], root: Path, temp: Path, number: signal.Signals
+) -> None:
     before = fingerprint(root)
     terminal = begin()
     terminal.until(terminal.started)
@@ -153,16 +170,24 @@ def test_while_the_program_runs(begin: Callable[..., Terminal], root: Path, temp
     assert fingerprint(root) == before
 
 
-def test_while_the_interpreter_is_asked(begin: Callable[..., Terminal], temp: Path, tmp_path: Path) -> None:
+def test_while_the_interpreter_is_asked(
+    begin: Callable[..., Terminal], temp: Path, tmp_path: Path
+) -> None:
     python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\necho $$ > {temp}/asked.part; mv {temp}/asked.part {temp}/asked; sleep 1000\n")
+    python.write_text(
+        f"#!/bin/sh\necho $$ > {temp}/asked.part; mv {temp}/asked.part {temp}/asked; sleep 1000\n"
+    )
     python.chmod(0o755)
     terminal = begin("--python", str(python))
     terminal.until((temp / "asked").exists)
     terminal.process.send_signal(signal.SIGINT)
     assert terminal.ended() == 130, terminal.text
     session = int((temp / "asked").read_text())
-    assert [process for process in table().values() if process.session == session and process.state != "Z"] == []
+    assert [
+        process
+        for process in table().values()
+        if process.session == session and process.state != "Z"
+    ] == []
 
 
 def test_while_copying(begin: Callable[..., Terminal], root: Path, temp: Path) -> None:
@@ -175,7 +200,9 @@ def test_while_copying(begin: Callable[..., Terminal], root: Path, temp: Path) -
     assert left(temp) == []
 
 
-def test_twice_while_a_program_refuses_to_end(begin: Callable[..., Terminal], root: Path, temp: Path) -> None:
+def test_twice_while_a_program_refuses_to_end(
+    begin: Callable[..., Terminal], root: Path, temp: Path
+) -> None:
     (root / "train.py").write_text(DEAF)
     terminal = begin()
     terminal.until(terminal.started)
@@ -195,12 +222,18 @@ def test_kept_copies_have_no_processes(begin: Callable[..., Terminal], temp: Pat
     assert (temp / folder / "v0" / "project" / "model.py").read_text() == FAULTY
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux to die with the parent")
-def test_kill_without_a_chance_to_tidy_up(begin: Callable[..., Terminal], root: Path, temp: Path) -> None:
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="needs Linux to die with the parent"
+)
+def test_kill_without_a_chance_to_tidy_up(
+    begin: Callable[..., Terminal], root: Path, temp: Path
+) -> None:
     terminal = begin()
     terminal.until(terminal.started)
     programs = {
-        process.pid for process in table().values() if f"{temp}/" in run_of(process.pid) and _runs(process.pid, "train")
+        process.pid
+        for process in table().values()
+        if f"{temp}/" in run_of(process.pid) and _runs(process.pid, "train")
     }
     assert programs
     terminal.process.kill()
@@ -253,7 +286,9 @@ def test_reader_that_goes_away_is_no_error(root: Path, temp: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_workspace_of_a_run_that_goes_on_is_left_alone(begin: Callable[..., Terminal], root: Path, temp: Path) -> None:
+def test_workspace_of_a_run_that_goes_on_is_left_alone(
+    begin: Callable[..., Terminal], root: Path, temp: Path
+) -> None:
     first = begin()
     first.until(first.started)
     (folder,) = temp.glob("torchlint-*")

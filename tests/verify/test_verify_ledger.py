@@ -1,4 +1,5 @@
-"""The ledger's golden counts, construct by construct, and what it promises of values, tags and gaps."""
+"""The ledger's golden counts, construct by construct, and what it promises of values, tags and
+gaps."""
 
 from __future__ import annotations
 
@@ -30,7 +31,10 @@ def run(folder: Path, text: str, name: str = "case.py") -> dict[str, Any]:
 def rows(summary: dict[str, Any], name: str = "case.py") -> tuple[Row, ...]:
     """The summary's lines, all of which must be in the file."""
     assert {line["file"] for line in summary["lines"]} <= {name}
-    return tuple((line["kind"], line["line"], line["count"], line["bytes"], line["what"]) for line in summary["lines"])
+    return tuple(
+        (line["kind"], line["line"], line["count"], line["bytes"], line["what"])
+        for line in summary["lines"]
+    )
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -68,13 +72,20 @@ def test_training_script_is_counted_line_by_line_and_computes_the_same(tmp_path:
         ("d2h", 32, 8, 32, "boolean index"),
         ("sync", 32, 8, 0, "boolean index"),
     )
-    assert (summary["syncs"], summary["h2d_bytes"], summary["d2h_bytes"], summary["staged"]) == (52, 42920, 72, 0)
+    assert (summary["syncs"], summary["h2d_bytes"], summary["d2h_bytes"], summary["staged"]) == (
+        52,
+        42920,
+        72,
+        0,
+    )
 
 
 def test_pinning_removes_the_syncs_of_the_copies_and_keeps_their_bytes(tmp_path: Path) -> None:
     losses, summary = training(tmp_path, PINNED, virtual=True)
     assert losses == training(tmp_path, PLAIN, virtual=False)[0]
-    assert [row for row in rows(summary) if row[1] == 25] == [("h2d", 25, 16, 16896, "copy to device")]
+    assert [row for row in rows(summary) if row[1] == 25] == [
+        ("h2d", 25, 16, 16896, "copy to device")
+    ]
     assert summary["syncs"] == 36
 
 
@@ -93,7 +104,9 @@ def test_steps_before_the_first_and_after_the_last_mark_are_left_out(tmp_path: P
     assert ledger.summary(3)["syncs"] is None
 
 
-def test_events_of_other_folders_go_to_the_nearest_project_line_or_to_the_library(tmp_path: Path) -> None:
+def test_events_of_other_folders_go_to_the_nearest_project_line_or_to_the_library(
+    tmp_path: Path,
+) -> None:
     project, library = tmp_path / "project", tmp_path / "lib"
     for folder in (project, library):
         folder.mkdir()
@@ -145,7 +158,15 @@ def test_a_new_tensor_at_a_freed_address_is_not_on_the_device(tmp_path: Path) ->
 def test_views_share_the_device_and_copies_do_not(tmp_path: Path) -> None:
     with virtual_cuda(str(tmp_path)):
         x = torch.ones(4, 3, device="cuda")
-        for view in (x[1:], x.t(), x.view(12), x.detach(), x.data, x.expand(2, 4, 3), torch.nn.Parameter(x)):
+        for view in (
+            x[1:],
+            x.t(),
+            x.view(12),
+            x.detach(),
+            x.data,
+            x.expand(2, 4, 3),
+            torch.nn.Parameter(x),
+        ):
             assert view.device == torch.device("cuda:0")
         host = x.cpu()
         host.zero_()
@@ -200,14 +221,19 @@ def test_everything_is_as_before_afterwards(tmp_path: Path) -> None:
 def test_mixed_devices_are_noted(tmp_path: Path, text: str, what: str) -> None:
     with virtual_cuda(str(tmp_path)) as ledger:
         run(tmp_path, f"import torch\nx = torch.ones(4, 3, device='cuda')\n{text}")
-    assert [row for row in rows(ledger.summary(0)) if row[0] == "mismatch"] == [("mismatch", 3, 1, 0, what)]
+    assert [row for row in rows(ledger.summary(0)) if row[0] == "mismatch"] == [
+        ("mismatch", 3, 1, 0, what)
+    ]
 
 
 def test_printing_reads_the_tensor_and_says_so(tmp_path: Path) -> None:
     with virtual_cuda(str(tmp_path)) as ledger:
         run(tmp_path, "import torch\nx = torch.ones(3, device='cuda')\ntext = f'{x}'")
     found = rows(ledger.summary(0))
-    assert {(kind, line, what) for kind, line, _, _, what in found} == {("d2h", 3, "print"), ("sync", 3, "print")}
+    assert {(kind, line, what) for kind, line, _, _, what in found} == {
+        ("d2h", 3, "print"),
+        ("sync", 3, "print"),
+    }
 
 
 def test_gradients_flow_back_to_the_host(tmp_path: Path) -> None:
@@ -230,7 +256,10 @@ def test_gradients_flow_back_to_the_host(tmp_path: Path) -> None:
 
 
 def test_cuda_graphs_are_a_gap_not_zeros(tmp_path: Path) -> None:
-    with pytest.raises(NotImplementedError, match="CUDA graphs"), virtual_cuda(str(tmp_path)) as ledger:
+    with (
+        pytest.raises(NotImplementedError, match="CUDA graphs"),
+        virtual_cuda(str(tmp_path)) as ledger,
+    ):
         torch.cuda.CUDAGraph()
     summary = ledger.summary(0)
     assert "CUDA graphs" in summary["unavailable"]
@@ -239,7 +268,12 @@ def test_cuda_graphs_are_a_gap_not_zeros(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("call", "syncs"),
-    [("x.multinomial(1)", 2), ("x.multinomial(2)", 2), ("x.multinomial(2, True)", 0), ("x.multinomial(1, True)", 2)],
+    [
+        ("x.multinomial(1)", 2),
+        ("x.multinomial(2)", 2),
+        ("x.multinomial(2, True)", 0),
+        ("x.multinomial(1, True)", 2),
+    ],
 )
 def test_multinomial_waits_before_torch_2_6(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, syncs: int
@@ -257,7 +291,9 @@ def gap(folder: Path) -> Exception:
     return caught.value
 
 
-def test_only_an_error_since_the_start_is_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_an_error_since_the_start_is_a_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "last_value", gap(tmp_path), raising=False)
     with virtual_cuda(str(tmp_path)) as ledger:
         pass

@@ -1,4 +1,5 @@
-"""Every usual way to choose a device makes a program one for CUDA under the ledger; else it says that it is none."""
+"""Every usual way to choose a device makes a program one for CUDA under the ledger; else it says
+that it is none."""
 
 from __future__ import annotations
 
@@ -19,9 +20,15 @@ from tests.verify.ledgers import Ledger, virtual_cuda  # noqa: E402
 WAYS = {
     "at module level": 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")',
     "as a string": 'device = "cuda" if torch.cuda.is_available() else "cpu"',
-    "is_available imported": ('from torch.cuda import is_available\ndevice = "cuda" if is_available() else "cpu"'),
-    "torch.cuda under another name": ('import torch.cuda as tc\ndevice = "cuda" if tc.is_available() else "cpu"'),
-    "cuda imported from torch": ('from torch import cuda\ndevice = "cuda:0" if cuda.is_available() else "cpu"'),
+    "is_available imported": (
+        'from torch.cuda import is_available\ndevice = "cuda" if is_available() else "cpu"'
+    ),
+    "torch.cuda under another name": (
+        'import torch.cuda as tc\ndevice = "cuda" if tc.is_available() else "cpu"'
+    ),
+    "cuda imported from torch": (
+        'from torch import cuda\ndevice = "cuda:0" if cuda.is_available() else "cpu"'
+    ),
     "by the number of devices": 'device = "cuda" if torch.cuda.device_count() > 0 else "cpu"',
     "by --no-cuda": (
         "import argparse\n"
@@ -35,9 +42,12 @@ WAYS = {
         'p.add_argument("--device",default="cuda" if torch.cuda.is_available() else "cpu")\n'
         "device=p.parse_args([]).device"
     ),
-    "in a dictionary": ('cfg={"device": "cuda" if torch.cuda.is_available() else "cpu"}\ndevice=cfg["device"]'),
+    "in a dictionary": (
+        'cfg={"device": "cuda" if torch.cuda.is_available() else "cpu"}\ndevice=cfg["device"]'
+    ),
     "by torch.accelerator": (
-        'device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")'
+        "device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() "
+        'else torch.device("cpu")'
     ),
     "by the accelerator that is checked": (
         'device = torch.accelerator.current_accelerator(check_available=True) or "cpu"'
@@ -49,7 +59,9 @@ WAYS = {
         '    return torch.device("cpu")\n'
         "device = get()"
     ),
-    "by trying": ('try:\n    torch.zeros(1).cuda(); device="cuda"\nexcept Exception:\n    device="cpu"'),
+    "by trying": (
+        'try:\n    torch.zeros(1).cuda(); device="cuda"\nexcept Exception:\n    device="cpu"'
+    ),
     "by trying to initialise": (
         "try:\n"
         '    torch.cuda.current_device(); torch.cuda.init(); device="cuda"\n'
@@ -62,12 +74,16 @@ WAYS = {
     "as a number": 'device = 0 if torch.cuda.is_available() else "cpu"',
     "by torch's own count": 'device = "cuda" if torch._C._cuda_getDeviceCount() > 0 else "cpu"',
     "as torch's default": (
-        'if torch.cuda.is_available(): torch.set_default_device("cuda")\ndevice=torch.get_default_device()'
+        "if torch.cuda.is_available(): "
+        'torch.set_default_device("cuda")\ndevice=torch.get_default_device()'
     ),
     "after CUDA_VISIBLE_DEVICES": (
-        'import os\nos.environ["CUDA_VISIBLE_DEVICES"]="3"\ndevice = "cuda" if torch.cuda.is_available() else "cpu"'
+        'import os\nos.environ["CUDA_VISIBLE_DEVICES"]="3"\ndevice = "cuda" if '
+        'torch.cuda.is_available() else "cpu"'
     ),
-    "the second of several": 'device = torch.device("cuda:1" if torch.cuda.is_available() else "cpu")',
+    "the second of several": (
+        'device = torch.device("cuda:1" if torch.cuda.is_available() else "cpu")'
+    ),
     "a number that is given": (
         "import argparse\n"
         'p=argparse.ArgumentParser();p.add_argument("--gpu",type=int,default=1);a=p.parse_args([])\n'
@@ -75,13 +91,19 @@ WAYS = {
         'device=torch.device(f"cuda:{a.gpu}")'
     ),
     "after Apple's": (
-        'device = "mps" if torch.backends.mps.is_available() else "cuda" if torch.cuda.is_available() else "cpu"'
+        'device = "mps" if torch.backends.mps.is_available() else "cuda" if '
+        'torch.cuda.is_available() else "cpu"'
     ),
     "by its capability": (
-        'device = "cuda" if torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 7 else "cpu"'
+        'device = "cuda" if torch.cuda.is_available() and torch.cuda.get_device_capability()[0] '
+        '>= 7 else "cpu"'
     ),
-    "by its name": 'device = "cuda" if "cpu" not in torch.cuda.get_device_name(0).lower() else "cpu"',
-    "by its memory": 'device = "cuda" if torch.cuda.get_device_properties(0).total_memory > 1e9 else "cpu"',
+    "by its name": (
+        'device = "cuda" if "cpu" not in torch.cuda.get_device_name(0).lower() else "cpu"'
+    ),
+    "by its memory": (
+        'device = "cuda" if torch.cuda.get_device_properties(0).total_memory > 1e9 else "cpu"'
+    ),
     "by its free memory": 'device = "cuda" if torch.cuda.mem_get_info()[0] > 1e9 else "cpu"',
     "as the default type of tensors": (
         'device="cpu"\n'
@@ -105,7 +127,8 @@ WAYS = {
         "device=C().device"
     ),
     "by a partial function": (
-        'import functools\nf=functools.partial(torch.cuda.is_available)\ndevice="cuda" if f() else "cpu"'
+        'import functools\nf=functools.partial(torch.cuda.is_available)\ndevice="cuda" if f() '
+        'else "cpu"'
     ),
     "of several, in parallel": (
         'device="cuda" if torch.cuda.is_available() else "cpu"\n'
@@ -118,20 +141,25 @@ WAYS = {
         "with torch.cuda.device(0): x=torch.ones(1).cuda()"
     ),
     "by what is initialised": 'device="cuda" if torch.cuda.is_initialized() else "cpu"',
-    "everything of torch.cuda imported": ('from torch.cuda import *\ndevice="cuda" if is_available() else "cpu"'),
+    "everything of torch.cuda imported": (
+        'from torch.cuda import *\ndevice="cuda" if is_available() else "cpu"'
+    ),
     "in a thread": (
         "import threading\n"
         "r=[]\n"
-        't=threading.Thread(target=lambda: r.append("cuda" if torch.cuda.is_available() else "cpu"))\n'
+        't=threading.Thread(target=lambda: r.append("cuda" if torch.cuda.is_available() else '
+        '"cpu"))\n'
         "t.start()\n"
         "t.join()\n"
         "device=r[0]"
     ),
     "by importlib": (
-        'import importlib\ndevice="cuda" if importlib.import_module("torch.cuda").is_available() else "cpu"'
+        'import importlib\ndevice="cuda" if importlib.import_module("torch.cuda").is_available() '
+        'else "cpu"'
     ),
     "by the version of NCCL": (
-        'import torch.distributed as d\nd.is_available()\ndevice="cuda" if torch.cuda.nccl.version() else "cpu"'
+        'import torch.distributed as d\nd.is_available()\ndevice="cuda" if '
+        'torch.cuda.nccl.version() else "cpu"'
     ),
     "as the default of a parameter": (
         'def f(x, device="cuda" if torch.cuda.is_available() else "cpu"):\n'
@@ -170,9 +198,12 @@ ELSEWHERE = {
 
 
 def summary_of(code: str, folder: Path) -> dict[str, Any]:
-    """Run a program under the ledger in a forked process, and return the summary with what it raised."""
+    """Run a program under the ledger in a forked process, and return the summary with what it
+    raised."""
     program = folder / "program.py"
-    program.write_text(f"import torch\n{code}\nx = torch.ones(8).to(device)\nx.sum().item()\n", encoding="utf-8")
+    program.write_text(
+        f"import torch\n{code}\nx = torch.ones(8).to(device)\nx.sum().item()\n", encoding="utf-8"
+    )
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -226,7 +257,9 @@ def test_device_that_is_a_rank_is_the_virtual_one(made: Callable[[], Any], tmp_p
         assert made().device == torch.device("cuda", 0)
 
 
-def test_program_that_only_asks_for_the_device_before_its_steps_does_not_use_it(tmp_path: Path) -> None:
+def test_program_that_only_asks_for_the_device_before_its_steps_does_not_use_it(
+    tmp_path: Path,
+) -> None:
     """Steps on the host after a probe of the device: waits of 0 would be no prediction."""
     for device, used in (("cpu", False), ("cuda", True)):
         with virtual_cuda(str(tmp_path)) as ledger:
@@ -255,5 +288,8 @@ def test_training_in_a_forked_process_has_no_counts(tmp_path: Path) -> None:
     os.close(writer)
     with os.fdopen(reader, "rb") as answer:
         found = json.loads(answer.read())
-    assert found["unavailable"] == "the training ran in a forked process, which the ledger does not follow"
+    assert (
+        found["unavailable"]
+        == "the training ran in a forked process, which the ledger does not follow"
+    )
     assert found["syncs"] is None

@@ -63,15 +63,28 @@ def transformers_losses(folder: Path) -> list[float]:
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
     config = transformers.BertConfig(
-        vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32
+        vocab_size=50,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
     )
     model = transformers.BertForSequenceClassification(config)
     data = [
-        {"input_ids": torch.randint(0, 50, (8,)), "attention_mask": torch.ones(8, dtype=torch.long), "labels": i % 2}
+        {
+            "input_ids": torch.randint(0, 50, (8,)),
+            "attention_mask": torch.ones(8, dtype=torch.long),
+            "labels": i % 2,
+        }
         for i in range(16)
     ]
     arguments = transformers.TrainingArguments(
-        str(folder), per_device_train_batch_size=4, max_steps=6, save_steps=3, logging_steps=1, report_to=[]
+        str(folder),
+        per_device_train_batch_size=4,
+        max_steps=6,
+        save_steps=3,
+        logging_steps=1,
+        report_to=[],
     )
     trainer = transformers.Trainer(model, arguments, train_dataset=data)
     trainer.train()

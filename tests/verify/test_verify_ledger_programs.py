@@ -1,4 +1,5 @@
-"""Whole programs under the ledger: they run, they see a GPU, and they compute what they compute on a CPU."""
+"""Whole programs under the ledger: they run, they see a GPU, and they compute what they compute on
+a CPU."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ from torchlint.verify.inside.ledger import costs  # noqa: E402
 Program = Callable[[Any], list[float]]
 
 
-def fit(model: Any, inputs: Any, targets: Any, optimizer: Any, device: Any, steps: int = 3) -> list[float]:
+def fit(
+    model: Any, inputs: Any, targets: Any, optimizer: Any, device: Any, steps: int = 3
+) -> list[float]:
     model = model.to(device)
     optimizer = optimizer(model.parameters())
     losses = []
@@ -66,7 +69,9 @@ def recurrent(device: Any) -> list[float]:
     return [
         loss
         for kind in (nn.LSTM, nn.GRU)
-        for loss in fit(Recurrent(kind), torch.randn(3, 5, 8), torch.randn(3, 1), torch.optim.Adam, device)
+        for loss in fit(
+            Recurrent(kind), torch.randn(3, 5, 8), torch.randn(3, 1), torch.optim.Adam, device
+        )
     ]
 
 
@@ -93,16 +98,29 @@ def embedding(device: Any) -> list[float]:
 
 def convolution(device: Any) -> list[float]:
     model = nn.Sequential(
-        nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.2), nn.Flatten(), nn.Linear(144, 1)
+        nn.Conv2d(3, 4, 3),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.Dropout(0.2),
+        nn.Flatten(),
+        nn.Linear(144, 1),
     )
-    return fit(model, torch.randn(4, 3, 8, 8), torch.randn(4, 1), lambda p: torch.optim.SGD(p, 0.1, 0.9), device)
+    return fit(
+        model,
+        torch.randn(4, 3, 8, 8),
+        torch.randn(4, 1),
+        lambda p: torch.optim.SGD(p, 0.1, 0.9),
+        device,
+    )
 
 
 def recomputed(device: Any) -> list[float]:
     return [
         loss
         for reentrant in (True, False)
-        for loss in fit(Recomputed(reentrant), torch.randn(4, 8), torch.randn(4, 1), torch.optim.SGD, device)
+        for loss in fit(
+            Recomputed(reentrant), torch.randn(4, 8), torch.randn(4, 1), torch.optim.SGD, device
+        )
     ]
 
 
@@ -171,7 +189,9 @@ def default_device(device: Any) -> list[float]:
     torch.set_default_device(device)
     try:
         model, x = nn.Linear(3, 3), torch.tensor([1.0, 2.0, 3.0])
-        assert {model.weight.device.type, x.device.type, torch.arange(3).device.type} == {device.type}
+        assert {model.weight.device.type, x.device.type, torch.arange(3).device.type} == {
+            device.type
+        }
         return [model(x).sum().item()]
     finally:
         torch.set_default_device(None)
@@ -184,9 +204,13 @@ def functions(device: Any) -> list[float]:
         assert row.device.type == device.type
         return torch.func.functional_call(model, weights, (row[None],)).sum()
 
-    gradient = torch.func.vmap(torch.func.grad(value), (None, 0))(dict(model.named_parameters()), x)["weight"]
+    gradient = torch.func.vmap(torch.func.grad(value), (None, 0))(
+        dict(model.named_parameters()), x
+    )["weight"]
     assert gradient.device.type == device.type
-    drawn = torch.distributions.Normal(torch.zeros(2, device=device), torch.ones(2, device=device)).sample()
+    drawn = torch.distributions.Normal(
+        torch.zeros(2, device=device), torch.ones(2, device=device)
+    ).sample()
     assert drawn.device.type == device.type
     return [gradient.sum().item(), drawn.sum().item(), torch.einsum("ij,kj->ik", x, x).sum().item()]
 
@@ -326,7 +350,11 @@ def test_loader_pins_only_when_asked(tmp_path: Path, workers: int, pinned: bool)
             assert x.is_pinned() == pinned
             assert x.to("cuda", non_blocking=True).is_cuda
     summary = ledger.summary(0)
-    assert (summary["syncs"], summary["h2d_bytes"], summary["staged"]) == (0, 128, 0 if pinned else 2)
+    assert (summary["syncs"], summary["h2d_bytes"], summary["staged"]) == (
+        0,
+        128,
+        0 if pinned else 2,
+    )
 
 
 class Reads(torch.utils.data.Dataset):  # type: ignore[misc,type-arg]
@@ -349,7 +377,9 @@ def test_threads_are_followed(tmp_path: Path) -> None:
     found = []
     with virtual_cuda(str(tmp_path)) as ledger:
         x = torch.ones(3, device="cuda")
-        thread = threading.Thread(target=lambda: found.append((x + torch.ones(3).to(x.device)).is_cuda))
+        thread = threading.Thread(
+            target=lambda: found.append((x + torch.ones(3).to(x.device)).is_cuda)
+        )
         thread.start()
         thread.join()
     assert found == [True]
@@ -359,7 +389,11 @@ def test_threads_are_followed(tmp_path: Path) -> None:
 def test_names_of_torch_cuda(tmp_path: Path) -> None:
     with virtual_cuda(str(tmp_path)) as ledger:
         cuda = torch.cuda
-        assert (cuda.device_count(), cuda.current_device(), cuda.get_device_capability()) == (1, 0, (8, 0))
+        assert (cuda.device_count(), cuda.current_device(), cuda.get_device_capability()) == (
+            1,
+            0,
+            (8, 0),
+        )
         assert cuda.get_device_properties(0).total_memory == cuda.mem_get_info()[1]
         assert cuda.is_bf16_supported()
         assert (cuda.memory_allocated(), cuda.max_memory_reserved()) == (0, 0)
@@ -388,7 +422,9 @@ def test_names_of_torch_cuda(tmp_path: Path) -> None:
     assert ledger.summary(0)["unavailable"] == ""
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore:.*set_default_tensor_type")
+@pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore:.*set_default_tensor_type"
+)
 def test_old_names_of_amp_and_default_types(tmp_path: Path) -> None:
     with virtual_cuda(str(tmp_path)):
         scaler = torch.cuda.amp.GradScaler()
@@ -418,7 +454,11 @@ def test_unusual_tensors_move_too(tmp_path: Path) -> None:
         assert torch.nn.Linear(2, 2, device="meta").to_empty(device="cuda").weight.is_cuda
         ledger.mark_step()
         sparse = torch.eye(3).to_sparse().to("cuda")
-        assert (sparse.device.type, sparse.to_dense().device.type, sparse.cpu().device.type) == ("cuda", "cuda", "cpu")
+        assert (sparse.device.type, sparse.to_dense().device.type, sparse.cpu().device.type) == (
+            "cuda",
+            "cuda",
+            "cpu",
+        )
         ledger.mark_step()
     assert ledger.summary(1)["h2d_bytes"] == 3 * 4 + 2 * 3 * 8
     assert ledger.summary(1)["syncs"] == 4
@@ -477,7 +517,9 @@ def test_scripted_functions_run_eagerly(tmp_path: Path) -> None:
     assert ledger.summary(0)["h2d_bytes"] == 12
 
 
-def test_an_error_of_the_ledger_makes_the_counts_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_ledger_makes_the_counts_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*args: Any) -> None:
         raise KeyError("planted")
 
@@ -497,7 +539,9 @@ def test_an_error_of_the_ledger_makes_the_counts_unavailable(tmp_path: Path, mon
         lambda: torch.cuda.Stream().no_such_thing,
     ],
 )
-def test_what_has_no_stand_in_makes_the_counts_unavailable(tmp_path: Path, lacking: Callable[[], Any]) -> None:
+def test_what_has_no_stand_in_makes_the_counts_unavailable(
+    tmp_path: Path, lacking: Callable[[], Any]
+) -> None:
     if torch.version.cuda is not None:
         pytest.skip("a CUDA build has the function")
     with pytest.raises(AttributeError), virtual_cuda(str(tmp_path)) as ledger:
@@ -523,8 +567,22 @@ def test_start_and_stop_without_a_block(tmp_path: Path) -> None:
         "d2h_bytes": 4.0,
         "staged": 0.0,
         "lines": [
-            {"kind": "d2h", "file": "<library>", "line": 0, "count": 1, "bytes": 4, "what": "item()"},
-            {"kind": "sync", "file": "<library>", "line": 0, "count": 1, "bytes": 0, "what": "item()"},
+            {
+                "kind": "d2h",
+                "file": "<library>",
+                "line": 0,
+                "count": 1,
+                "bytes": 4,
+                "what": "item()",
+            },
+            {
+                "kind": "sync",
+                "file": "<library>",
+                "line": 0,
+                "count": 1,
+                "bytes": 0,
+                "what": "item()",
+            },
         ],
         "used": True,
     }

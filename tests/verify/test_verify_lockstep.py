@@ -1,4 +1,5 @@
-"""Lock-step with residents that are threads of this process and speak the protocol; no time is asserted."""
+"""Lock-step with residents that are threads of this process and speak the protocol; no time is
+asserted."""
 
 from __future__ import annotations
 
@@ -27,10 +28,16 @@ class Fake:
     """
 
     def __init__(
-        self, name: str, folder: Path, log: list[tuple[str, Any]], *, blocks: int = 1000, step_ns: float = 1e6,
+        self, name: str, folder: Path, log: list[tuple[str, Any]], *, blocks: int = 1000, step_ns: float = 1e6,  # noqa: E501
         wait_ns: float = 0.0, hangs: bool = False, silent: bool = False,
     ) -> None:  # fmt: skip
-        self.name, self.log, self.blocks, self.step_ns, self.wait_ns = name, log, blocks, step_ns, wait_ns
+        self.name, self.log, self.blocks, self.step_ns, self.wait_ns = (
+            name,
+            log,
+            blocks,
+            step_ns,
+            wait_ns,
+        )
         self.hangs, self.silent = hangs, silent
         self.address = folder / f"{name}.s"
         self.code: int | None = None
@@ -62,7 +69,14 @@ class Fake:
                 if word.get("quit") or number == self.blocks:
                     break
                 time_ns = self.step_ns * word["steps"]
-                self._say(stream, {"wall_ns": time_ns, "cpu_ns": time_ns, "wait_ns": self.wait_ns * word["steps"]})
+                self._say(
+                    stream,
+                    {
+                        "wall_ns": time_ns,
+                        "cpu_ns": time_ns,
+                        "wait_ns": self.wait_ns * word["steps"],
+                    },
+                )
             else:
                 return
             if self.hangs and not word.get("quit"):
@@ -103,7 +117,10 @@ def folder() -> Iterator[Path]:
 def run(fakes: Sequence[Fake], **pace: Any) -> tuple[list[Resident], int]:
     residents = [fake.resident() for fake in fakes]
     steps = lockstep.run(
-        residents, LaunchSettings(**{"rounds": 4, "timeout": 5.0, **pace}), random.Random(1), lambda done: None
+        residents,
+        LaunchSettings(**{"rounds": 4, "timeout": 5.0, **pace}),
+        random.Random(1),
+        lambda done: None,
     )
     assert all(fake.stopped for fake in fakes)
     return residents, steps
@@ -111,7 +128,11 @@ def run(fakes: Sequence[Fake], **pace: Any) -> tuple[list[Resident], int]:
 
 def test_every_variant_has_every_round(folder: Path) -> None:
     log: list[tuple[str, Any]] = []
-    fakes = [Fake("one", folder, log), Fake("two", folder, log, step_ns=5e5), Fake("three", folder, log)]
+    fakes = [
+        Fake("one", folder, log),
+        Fake("two", folder, log, step_ns=5e5),
+        Fake("three", folder, log),
+    ]
     residents, steps = run(fakes)
     assert steps == 50  # of 1 ms make 50 ms
     assert [len(resident.blocks) for resident in residents] == [4, 4, 4]
@@ -166,26 +187,42 @@ def test_variant_that_ends_early_keeps_its_complete_rounds(folder: Path) -> None
 def test_original_that_ends_early_ends_the_launch(folder: Path) -> None:
     fakes = [Fake("one", folder, [], blocks=3), Fake("two", folder, []), Fake("three", folder, [])]
     residents, _ = run(fakes, rounds=10)
-    assert [len(resident.blocks) for resident in residents] == [2, 2, 2]  # its first block was the trial
+    assert [len(resident.blocks) for resident in residents] == [
+        2,
+        2,
+        2,
+    ]  # its first block was the trial
     assert str(residents[0].failure) == "ended"
 
 
 def test_variant_that_fails_to_start_leaves_the_others(folder: Path) -> None:
-    fakes = [Fake("one", folder, []), Fake("two", folder, [], silent=True), Fake("three", folder, [])]
+    fakes = [
+        Fake("one", folder, []),
+        Fake("two", folder, [], silent=True),
+        Fake("three", folder, []),
+    ]
     residents, _ = run(fakes)
     assert [len(resident.blocks) for resident in residents] == [4, 0, 4]
     assert str(residents[1].failure) == "ended before its warm-up was over"
 
 
 def test_variant_that_hangs_in_warm_up_leaves_the_others(folder: Path) -> None:
-    fakes = [Fake("one", folder, []), Fake("two", folder, [], silent=True, hangs=True), Fake("three", folder, [])]
+    fakes = [
+        Fake("one", folder, []),
+        Fake("two", folder, [], silent=True, hangs=True),
+        Fake("three", folder, []),
+    ]
     residents, _ = run(fakes, timeout=0.3)
     assert [len(resident.blocks) for resident in residents] == [4, 0, 4]
     assert str(residents[1].failure) == "timed out after 0.3 s"
 
 
 def test_variant_that_hangs_in_a_block_leaves_the_others(folder: Path) -> None:
-    fakes = [Fake("one", folder, []), Fake("two", folder, [], blocks=1, hangs=True), Fake("three", folder, [])]
+    fakes = [
+        Fake("one", folder, []),
+        Fake("two", folder, [], blocks=1, hangs=True),
+        Fake("three", folder, []),
+    ]
     residents, _ = run(fakes, timeout=0.3)
     assert [len(resident.blocks) for resident in residents] == [4, 1, 4]
     assert str(residents[1].failure) == "timed out after 0.3 s"
@@ -194,7 +231,11 @@ def test_variant_that_hangs_in_a_block_leaves_the_others(folder: Path) -> None:
 def test_original_that_does_not_start_ends_the_launch(folder: Path) -> None:
     log: list[tuple[str, Any]] = []
     residents, steps = run(
-        [Fake("one", folder, log, silent=True), Fake("two", folder, log), Fake("three", folder, log)]
+        [
+            Fake("one", folder, log, silent=True),
+            Fake("two", folder, log),
+            Fake("three", folder, log),
+        ]
     )
     assert steps == 0
     assert [name for name, what in log if what == "thaw"] == []

@@ -1,4 +1,5 @@
-"""The rule of the verdict on noise: played on synthetic drift with a fixed seed, and what the null control is for.
+"""The rule of the verdict on noise: played on synthetic drift with a fixed seed, and what the null
+control is for.
 
 No time is measured here; ``benchmarks/aa_noise.py`` records those of a machine.
 """
@@ -34,7 +35,9 @@ def noise() -> Iterator[Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("launches", [1, 2])
-def test_equal_programs_are_seldom_told_apart_and_gains_are_found(noise: Any, launches: int) -> None:
+def test_equal_programs_are_seldom_told_apart_and_gains_are_found(
+    noise: Any, launches: int
+) -> None:
     drifting = noise.synthetic(100, max(statistics.LOOKS), noise.SYNTHETIC_SEED)
     table = noise.rates(drifting, launches, runs=100, seed=launches)
     assert list(table) == ["n=12", "n=24", "n=48", "looks 12, 24, 48"]
@@ -47,7 +50,9 @@ def test_equal_programs_are_seldom_told_apart_and_gains_are_found(noise: Any, la
 def test_looks_together_err_no_more_often_than_one_test() -> None:
     levels = statistics.levels(statistics.LOOKS)
     assert sum(levels) == pytest.approx(statistics.ALPHA)
-    assert all(level > 2 / 2**pairs for level, pairs in zip(levels, statistics.LOOKS, strict=True)), "none is idle"
+    assert all(
+        level > 2 / 2**pairs for level, pairs in zip(levels, statistics.LOOKS, strict=True)
+    ), "none is idle"
     chance = random.Random(7)
     wrong = 0
     for _ in range(300):
@@ -60,7 +65,9 @@ def test_looks_together_err_no_more_often_than_one_test() -> None:
 def test_looks_err_seldom_on_recorded_noise(noise: Any) -> None:
     import json
 
-    recording = json.loads((BENCHMARKS / "results" / "aa-noise-2026-11-21.json").read_text(encoding="utf-8"))
+    recording = json.loads(
+        (BENCHMARKS / "results" / "aa-noise-2026-11-21.json").read_text(encoding="utf-8")
+    )
     launches = [tuple(map(tuple, one["ms_per_step"])) for one in recording["recording"]["launches"]]
     for count, table in noise.all_rates(launches, 30).items():
         assert table["looks 12, 24, 48"]["false_verdicts_%"] <= 7, count
@@ -76,7 +83,11 @@ def shifted(noise: Any, role: int, factor: float) -> list[tuple[tuple[float, ...
 
 def test_a_slow_original_is_caught_by_the_null_control(noise: Any) -> None:
     played = noise.play(shifted(noise, 0, 1.1), 24, 1.0)
-    assert (played.found, played.null_ok, played.without_null) == (Verdict.INCONCLUSIVE, False, Verdict.FASTER)
+    assert (played.found, played.null_ok, played.without_null) == (
+        Verdict.INCONCLUSIVE,
+        False,
+        Verdict.FASTER,
+    )
 
 
 def test_a_slow_fix_is_not_the_null_controls_business(noise: Any) -> None:

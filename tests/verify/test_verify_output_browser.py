@@ -15,9 +15,12 @@ import pytest
 from tests.verify import reports
 from torchlint.verify.output import html as html_report
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
+    "--disable-background-networking "
     "--disable-component-update --disable-sync --hide-scrollbars --allow-file-access-from-files"
 ).split()
 POLICY = "default-src 'none';"
@@ -28,7 +31,7 @@ WATCH = """
 document.asked = [];
 document.addEventListener("securitypolicyviolation", event => document.asked.push(event.blockedURI));
 </script>
-"""
+"""  # noqa: E501
 SCHEMES = {"dark": 0, "light": 1}
 # Looks at the page as laid out; runs only in the copy that a test opens.
 PROBE = """
@@ -83,7 +86,7 @@ document.body.dataset.probe = JSON.stringify({
   faint: faint(), ...labels(),
 });
 </script>
-"""
+"""  # noqa: E501
 
 # A window of Chromium is not narrower than 500 pixels, so the page is laid out in a frame.
 FRAME = """<!DOCTYPE html>
@@ -104,7 +107,9 @@ pytestmark = [
 ]
 
 
-def chromium(page: Path, width: int, scheme: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def chromium(
+    page: Path, width: int, scheme: str, *arguments: str
+) -> subprocess.CompletedProcess[str]:
     """Run Chromium without a window on a file."""
     assert CHROMIUM
     return subprocess.run(
@@ -136,7 +141,9 @@ def looked_at(folder: Path, text: str, width: int, scheme: str) -> Any:
     watched = text.replace(POLICY, WATCHED).replace("<title>", f"{WATCH}<title>", 1)
     laid_out = html.escape(watched.replace("</body>", f"{PROBE}</body>"))
     page.write_text(FRAME.format(width=width, page=laid_out), encoding="utf-8")
-    found = re.search(r'<body data-probe="([^"]*)"', chromium(page, width, scheme, "--dump-dom").stdout)
+    found = re.search(
+        r'<body data-probe="([^"]*)"', chromium(page, width, scheme, "--dump-dom").stdout
+    )
     assert found
     return json.loads(html.unescape(found[1]))
 

@@ -85,7 +85,9 @@ def test_nothing_runs_and_nothing_is_loaded(name: str) -> None:
     assert page.all("script") == []
     assert [key for _, attributes in page.tags for key in attributes if key.startswith("on")] == []
     assert set(addresses(page)) == {"data:,"}
-    (policy,) = (meta for meta in page.all("meta") if meta.get("http-equiv") == "Content-Security-Policy")
+    (policy,) = (
+        meta for meta in page.all("meta") if meta.get("http-equiv") == "Content-Security-Policy"
+    )
     assert policy["content"] == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     assert "url(" not in html_report.render(reports.SAMPLES[name])
 
@@ -175,7 +177,10 @@ def test_the_null_control_is_the_last_row_of_the_forest() -> None:
 
 
 def test_a_changed_tree_is_loud() -> None:
-    assert "YOUR FILES CHANGED" in html_report.render(reports.changed(tree_unchanged=False)).split("<main>")[0]
+    assert (
+        "YOUR FILES CHANGED"
+        in html_report.render(reports.changed(tree_unchanged=False)).split("<main>")[0]
+    )
     assert "YOUR FILES CHANGED" not in html_report.render(reports.SCRIPT)
 
 
@@ -189,7 +194,9 @@ def test_every_fix_shows_its_diff_and_its_lines() -> None:
 
 def test_without_jinja2_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(UsageError, match=r"^--output-format html needs jinja2: pip install 'torchlint\[html\]'$"):
+    with pytest.raises(
+        UsageError, match=r"^--output-format html needs jinja2: pip install 'torchlint\[html\]'$"
+    ):
         html_report.render(reports.SCRIPT)
 
 
@@ -197,7 +204,9 @@ def test_without_jinja2_one_line_says_what_to_install(monkeypatch: pytest.Monkey
 
 
 def strip(estimate: float = 2.0, ends: svg.Ends = (1.5, 3.0)) -> str:
-    return svg.strip(estimate, ends, BASE, BAND, key="k", title="a <b>", said="2.00x & more", tone="good")
+    return svg.strip(
+        estimate, ends, BASE, BAND, key="k", title="a <b>", said="2.00x & more", tone="good"
+    )
 
 
 def test_the_square_stands_at_the_estimate() -> None:
@@ -205,18 +214,32 @@ def test_the_square_stands_at_the_estimate() -> None:
     (at,) = re.findall(r'x="([\d.]+)%"><rect class="mark good"', drawing)
     (ends,) = re.findall(r'<line class="whisker good" x1="([\d.]+)%" x2="([\d.]+)%"', drawing)
     assert float(at) == pytest.approx(100 * BASE.at(2.0), abs=0.1)
-    assert [float(end) for end in ends] == pytest.approx([100 * BASE.at(1.5), 100 * BASE.at(3.0)], abs=0.1)
+    assert [float(end) for end in ends] == pytest.approx(
+        [100 * BASE.at(1.5), 100 * BASE.at(3.0)], abs=0.1
+    )
     assert "arrow" not in drawing
     assert '<title id="k-t">a &lt;b&gt;</title><desc id="k-d">2.00x &amp; more</desc>' in drawing
 
 
 @pytest.mark.parametrize(
     ("ends", "arrows"),
-    [((0.0, math.inf), 2), ((-math.inf, math.inf), 2), ((1.2, math.inf), 1), ((0.0, 3.0), 1), ((1.2, 3.0), 0)],
+    [
+        ((0.0, math.inf), 2),
+        ((-math.inf, math.inf), 2),
+        ((1.2, math.inf), 1),
+        ((0.0, 3.0), 1),
+        ((1.2, 3.0), 0),
+    ],
 )
 def test_open_ends_are_arrows(ends: tuple[float, float], arrows: int) -> None:
-    report = dataclasses.replace(reports.only(), null_control=NullControl(Ratio(2.0, ends, ends, 0.5, 5), True))
-    drawing = html_report.render(report).partition('aria-labelledby="forest-null-t')[2].partition("</title>")[2]
+    report = dataclasses.replace(
+        reports.only(), null_control=NullControl(Ratio(2.0, ends, ends, 0.5, 5), True)
+    )
+    drawing = (
+        html_report.render(report)
+        .partition('aria-labelledby="forest-null-t')[2]
+        .partition("</title>")[2]
+    )
     assert drawing.partition("</div>")[0].count('class="arrow') == arrows
 
 
@@ -228,10 +251,17 @@ def test_the_band_is_the_minimum_effect() -> None:
 
 def test_blocks_are_drawn_pair_by_pair() -> None:
     drawing = svg.paired_blocks([(2e6, 1e6), (3e6, 1.5e6), (2e6, 4e6)], key="k", title="t")
-    before = [float(each) for each in re.findall(r'<circle class="before" cx="[\d.]+%" cy="([\d.]+)"', drawing)]
+    before = [
+        float(each)
+        for each in re.findall(r'<circle class="before" cx="[\d.]+%" cy="([\d.]+)"', drawing)
+    ]
     after = [float(each) + 3 for each in re.findall(r'class="after" x="-3" y="([\d.]+)"', drawing)]
     assert len(before) == len(after) == 3
-    assert [first < second for first, second in zip(before, after, strict=True)] == [True, True, False]
+    assert [first < second for first, second in zip(before, after, strict=True)] == [
+        True,
+        True,
+        False,
+    ]
     # The first two pairs have the same ratio, so on a logarithmic axis the same distance.
     assert before[0] - after[0] == pytest.approx(before[1] - after[1], abs=0.2)
 
@@ -244,7 +274,10 @@ def test_blocks_without_a_time_are_left_out() -> None:
 
 def test_bars_are_in_proportion() -> None:
     drawing = svg.bars((40.0, 10.0), 40.0, key="k", title="t", shown=("40", "10"))
-    widths = [float(each) for each in re.findall(r'<rect class="bar \w+" x="0" y="\d+" width="([\d.]+)%"', drawing)]
+    widths = [
+        float(each)
+        for each in re.findall(r'<rect class="bar \w+" x="0" y="\d+" width="([\d.]+)%"', drawing)
+    ]
     assert widths[0] == pytest.approx(4 * widths[1])
 
 

@@ -1,4 +1,5 @@
-"""The JSON report keeps its schema, holds finite numbers only, and says null for what was not measured."""
+"""The JSON report keeps its schema, holds finite numbers only, and says null for what was not
+measured."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from tests.verify import reports
 from torchlint.verify.model import Counts, Expected, Level, Report, Speed, Status, Verdict
 from torchlint.verify.output import json_report
 
-SCHEMA = json.loads(Path(json_report.__file__).with_name("verify-report.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads(
+    Path(json_report.__file__).with_name("verify-report.schema.json").read_text(encoding="utf-8")
+)
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 
@@ -66,29 +69,40 @@ def test_numbers_that_json_lacks_are_null(value: float) -> None:
 def test_what_was_not_measured_is_null() -> None:
     found = loaded(reports.only(reports.UNRUN))["variants"][0]
     assert [found[key] for key in ("counts", "memory", "equivalence")] == [None, None, None]
-    assert [found["speed"][key] for key in ("ratio", "ci95", "p", "n", "basis", "clock")] == [None] * 6
+    assert [found["speed"][key] for key in ("ratio", "ci95", "p", "n", "basis", "clock")] == [
+        None
+    ] * 6
     assert found["exercised"] is False
 
 
 def test_an_unavailable_ledger_has_no_zeros() -> None:
     found = loaded(reports.UNCOUNTED)["variants"][0]["counts"]
     assert found["unavailable"] == "torch.cuda.Stream is not simulated"
-    assert [found[key] for key in ("steps", "syncs", "h2d_bytes", "d2h_bytes", "staged")] == [None] * 5
+    assert [found[key] for key in ("steps", "syncs", "h2d_bytes", "d2h_bytes", "staged")] == [
+        None
+    ] * 5
 
 
 def test_zeros_beside_a_reason_are_not_believed() -> None:
-    zeros = Counts("virtual-cuda", 20, (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), unavailable="a gap")
+    zeros = Counts(
+        "virtual-cuda", 20, (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), unavailable="a gap"
+    )
     document = loaded(reports.only(counts=zeros))
     assert document["variants"][0]["counts"]["syncs"] is None
     VALIDATOR.validate(document)
 
 
 @pytest.mark.parametrize(
-    ("report", "label", "basis"), [(reports.SCRIPT, "predicted", "cpu"), (reports.CUDA, "observed", "cuda")]
+    ("report", "label", "basis"),
+    [(reports.SCRIPT, "predicted", "cpu"), (reports.CUDA, "observed", "cuda")],
 )
 def test_numbers_say_where_they_come_from(report: Report, label: str, basis: str) -> None:
     found = loaded(report)["variants"][0]
-    assert (found["counts"]["label"], found["speed"]["basis"], found["speed"]["clock"]) == (label, basis, "wall")
+    assert (found["counts"]["label"], found["speed"]["basis"], found["speed"]["clock"]) == (
+        label,
+        basis,
+        "wall",
+    )
 
 
 def test_the_words_of_the_schema_are_those_of_the_model() -> None:

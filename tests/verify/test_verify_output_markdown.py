@@ -61,7 +61,9 @@ def test_columns_are_labelled() -> None:
 
 
 def test_an_unavailable_ledger_is_said() -> None:
-    assert "- ledger unavailable: torch.cuda.Stream is not simulated" in markdown.render(reports.UNCOUNTED)
+    assert "- ledger unavailable: torch.cuda.Stream is not simulated" in markdown.render(
+        reports.UNCOUNTED
+    )
 
 
 def test_a_changed_tree_comes_before_the_folds() -> None:
@@ -112,14 +114,18 @@ def test_a_message_stays_one_line() -> None:
 @pytest.mark.parametrize("start", ["# a", "- a", "1. a", "+ a", "2) a", "=="])
 def test_a_message_that_begins_like_a_list_stays_a_line(start: str) -> None:
     (line,) = (
-        line for line in markdown.render(reports.changed(warnings=(start,))).splitlines() if line[:6] == "- <!--"
+        line
+        for line in markdown.render(reports.changed(warnings=(start,))).splitlines()
+        if line[:6] == "- <!--"
     )
     assert html.unescape(line.replace("<!-- -->", "")) == f"- {start}"
 
 
 def test_a_fence_is_longer_than_those_in_the_diff() -> None:
     assert re.search(
-        r"^`````diff\n.*?\n\+````\n`````$", markdown.render(reports.HOSTILE_NAMES), re.DOTALL | re.MULTILINE
+        r"^`````diff\n.*?\n\+````\n`````$",
+        markdown.render(reports.HOSTILE_NAMES),
+        re.DOTALL | re.MULTILINE,
     )
 
 

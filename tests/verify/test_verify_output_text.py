@@ -32,7 +32,8 @@ def test_the_head_says_who_measured() -> None:
     lines = text.render(reports.SCRIPT).splitlines()
     assert lines[0] == "torchlint verify: train.py --epochs 1 (script mode)"
     assert lines[1] == (
-        "CPU, 2 cores, torch 2.13.0, 1 thread. No GPU used: times are CPU times; syncs and bytes are predicted."
+        "CPU, 2 cores, torch 2.13.0, 1 thread. No GPU used: times are CPU times; syncs and bytes "
+        "are predicted."
     )
 
 
@@ -52,7 +53,11 @@ def test_a_row_has_the_measured_facts() -> None:
 
 
 def test_the_null_control_is_the_last_row_and_has_no_verdict() -> None:
-    assert re.split(r" {2,}", row(reports.SCRIPT, "null control")) == ["null control", "1.01x [0.98, 1.04]", *"––––––"]
+    assert re.split(r" {2,}", row(reports.SCRIPT, "null control")) == [
+        "null control",
+        "1.01x [0.98, 1.04]",
+        *"––––––",
+    ]
     assert "too noisy" in row(reports.NOISY, "null control")
 
 
@@ -61,19 +66,25 @@ def test_the_null_control_is_the_last_row_and_has_no_verdict() -> None:
     [
         (
             reports.SCRIPT,
-            "Predicted for a GPU: 35 -> 1 waits and 8,708 -> 8,448 B copied a step, by 2 of 3 fixes. "
-            "On this CPU (2 cores, torch 2.13.0): 1 of 3 fixes is faster, 1 no change, 1 inconclusive; "
+            "Predicted for a GPU: 35 -> 1 waits and 8,708 -> 8,448 B copied a step, by 2 of 3 "
+            "fixes. "
+            "On this CPU (2 cores, torch 2.13.0): 1 of 3 fixes is faster, 1 no change, 1 "
+            "inconclusive; "
             "together 3.09x [2.78, 3.28].",
         ),
         (
             reports.MIXED,
-            "Predicted for a GPU: 35 -> 1 waits and 8,708 -> 8,448 B copied a step, by 2 of 7 fixes. "
-            "On this CPU (2 cores, torch 2.13.0): 2 of 7 fixes are faster (1 of them with changed results), 1 slower, "
-            "1 no change, 1 inconclusive, 1 not exercised, 1 broken by fix; together 3.09x [2.78, 3.28].",
+            "Predicted for a GPU: 35 -> 1 waits and 8,708 -> 8,448 B copied a step, by 2 of 7 "
+            "fixes. "
+            "On this CPU (2 cores, torch 2.13.0): 2 of 7 fixes are faster (1 of them with "
+            "changed results), 1 slower, "
+            "1 no change, 1 inconclusive, 1 not exercised, 1 broken by fix; together 3.09x "
+            "[2.78, 3.28].",
         ),
         (
             reports.NOISY,
-            "Predicted for a GPU: 35 -> 1 waits and 8,708 -> 8,448 B copied a step, by 2 of 3 fixes. "
+            "Predicted for a GPU: 35 -> 1 waits and 8,708 -> 8,448 B copied a step, by 2 of 3 "
+            "fixes. "
             "On this CPU (2 cores, torch 2.13.0): no time is decided. "
             "The machine is too noisy: the null control read 1.08x [1.04, 1.12].",
         ),
@@ -85,7 +96,8 @@ def test_the_null_control_is_the_last_row_and_has_no_verdict() -> None:
         (
             reports.FEW_PAIRS,
             "Predicted for a GPU: 35 -> 3 waits and 8,708 -> 8,452 B copied a step. "
-            "On this CPU (2 cores, torch 2.13.0): 1 fix: inconclusive, 1.40x (no interval: 5 pairs).",
+            "On this CPU (2 cores, torch 2.13.0): 1 fix: inconclusive, 1.40x (no interval: 5 "
+            "pairs).",
         ),
         (reports.EMPTY, "On this CPU (2 cores, torch 2.13.0): nothing was compared."),
     ],
@@ -106,7 +118,8 @@ def test_a_headline_without_counts_does_not_say_that_no_fix_lowers_them() -> Non
 
 
 def timed_together(ratio: float, evaluation: Counts | None = None) -> Report:
-    """Return the sample report with no fix timed alone, as the default has it where all together do not move."""
+    """Return the sample report with no fix timed alone, as the default has it where all together do
+    not move."""
     found = []
     for each in reports.SCRIPT.variants:
         speed = Speed(Verdict.NOT_MEASURED, why="not timed alone")
@@ -119,8 +132,12 @@ def timed_together(ratio: float, evaluation: Counts | None = None) -> Report:
 
 def test_the_headline_of_a_cpu_begins_with_what_a_gpu_would_gain() -> None:
     said = sentences.headline(timed_together(1.0))
-    assert said.startswith("Predicted for a GPU: 35 -> 1 waits and 8,708 -> 8,448 B copied a step, by 2 of 3 fixes. ")
-    assert said.endswith("On this CPU (2 cores, torch 2.13.0): together no change, 1.00x [0.99, 1.02].")
+    assert said.startswith(
+        "Predicted for a GPU: 35 -> 1 waits and 8,708 -> 8,448 B copied a step, by 2 of 3 fixes. "
+    )
+    assert said.endswith(
+        "On this CPU (2 cores, torch 2.13.0): together no change, 1.00x [0.99, 1.02]."
+    )
     assert "none" not in said
 
 
@@ -139,7 +156,9 @@ def test_nothing_to_gain_is_said() -> None:
 
 
 def test_the_headline_names_the_gpu() -> None:
-    assert sentences.headline(reports.CUDA).startswith("On NVIDIA H200 (torch 2.13.0): 1 of 3 fixes is faster")
+    assert sentences.headline(reports.CUDA).startswith(
+        "On NVIDIA H200 (torch 2.13.0): 1 of 3 fixes is faster"
+    )
 
 
 def test_a_gain_with_changed_results_is_not_sold_as_one() -> None:
@@ -150,13 +169,24 @@ def test_a_gain_with_changed_results_is_not_sold_as_one() -> None:
 
 def test_no_faster_fix_is_said_plainly() -> None:
     report = reports.changed(variants=(reports.CAT, reports.ITEM))
-    assert "none of 2 fixes is shown to be faster, 1 no change, 1 inconclusive" in sentences.headline(report)
+    assert (
+        "none of 2 fixes is shown to be faster, 1 no change, 1 inconclusive"
+        in sentences.headline(report)
+    )
 
 
 def test_counts_and_times_are_labelled() -> None:
     head, basis = text.render(reports.SCRIPT).splitlines()[6:8]
     assert "speed on CPU" in head
-    assert basis.split() == ["95", "%", "interval", "predicted", "predicted", "predicted", "resident"]
+    assert basis.split() == [
+        "95",
+        "%",
+        "interval",
+        "predicted",
+        "predicted",
+        "predicted",
+        "resident",
+    ]
     head, basis = text.render(reports.CUDA).splitlines()[6:8]
     assert "speed on GPU" in head
     assert basis.split() == ["95", "%", "interval", "observed", "observed", "observed", "device"]
@@ -171,9 +201,13 @@ def test_an_unavailable_ledger_gives_its_reason_and_no_zero() -> None:
 
 
 def test_a_ledger_that_fails_for_one_fix_names_the_fix() -> None:
-    report = reports.changed(variants=(dataclasses.replace(reports.GATHER, counts=reports.NO_LEDGER), reports.CAT))
+    report = reports.changed(
+        variants=(dataclasses.replace(reports.GATHER, counts=reports.NO_LEDGER), reports.CAT)
+    )
     shown = text.render(report)
-    assert "Ledger unavailable: torch.cuda.Stream is not simulated (TL603 at pkg/model.py:15)" in shown
+    assert (
+        "Ledger unavailable: torch.cuda.Stream is not simulated (TL603 at pkg/model.py:15)" in shown
+    )
     assert re.split(r" {2,}", row(report, "TL603"))[4:7] == ["–", "–", "–"]
 
 
@@ -182,7 +216,9 @@ def test_what_failed_says_why() -> None:
     assert "TL301 at pkg/ddp.py:30: AttributeError: no static_graph" in shown
     assert "not exercised: TL701 at eval.py:4: no line that the fix changes ran" in shown
     assert re.split(r" {2,}", row(reports.MIXED, "TL301"))[2:4] == ["–", "broken by fix"]
-    assert row(reports.MIXED, "TL401").endswith("different: out: torch.float32 and torch.float64 (promised bitwise)")
+    assert row(reports.MIXED, "TL401").endswith(
+        "different: out: torch.float32 and torch.float64 (promised bitwise)"
+    )
 
 
 def test_rules_have_a_row_each() -> None:
@@ -203,7 +239,9 @@ def test_functions_have_calls() -> None:
 
 
 def test_the_method_counts_the_pairs_that_were_measured() -> None:
-    assert "from 24 pairs of blocks of 10 steps (planned: 24), 2 launches" in text.render(reports.SCRIPT)
+    assert "from 24 pairs of blocks of 10 steps (planned: 24), 2 launches" in text.render(
+        reports.SCRIPT
+    )
     few = dataclasses.replace(reports.FEW_PAIRS.variants[0], id="few")
     mixed = reports.changed(variants=(few, reports.CAT))
     assert "from 5 to 24 pairs of blocks" in text.render(mixed)
@@ -219,13 +257,17 @@ def test_leaving_one_out_names_what_is_left_out() -> None:
 
 
 def test_other_notes_are_printed() -> None:
-    assert "clock: performance counter" in text.render(reports.changed(extra={"clock": "performance counter"}))
+    assert "clock: performance counter" in text.render(
+        reports.changed(extra={"clock": "performance counter"})
+    )
 
 
 def test_a_device_mismatch_is_a_warning() -> None:
     line = dataclasses.replace(reports.GATHER.counts.before[0], kind="mismatch", what="cat")  # type: ignore[union-attr]
     report = reports.only(counts=Counts("virtual-cuda", 20, (1.0, 1.0), before=(line,)))
-    assert "predicted: pkg/model.py:15 mixes devices (cat); a real GPU stops there" in text.render(report)
+    assert "predicted: pkg/model.py:15 mixes devices (cat); a real GPU stops there" in text.render(
+        report
+    )
 
 
 @pytest.mark.parametrize(
@@ -242,8 +284,14 @@ def test_the_users_tree_is_accounted_for(unchanged: bool | None, sentence: str) 
 
 @pytest.mark.parametrize("title", ["画像を読む", "ｆｕｌｌ", "e\u0301te\u0301", "a\tb"], ids=ascii)
 def test_columns_line_up_with_wide_characters(title: str) -> None:
-    report = reports.changed(variants=(dataclasses.replace(reports.GATHER, title=title), reports.CAT))
-    lines = [line for line in text.render(report).splitlines() if line.startswith("TL60") and "x [" in line]
+    report = reports.changed(
+        variants=(dataclasses.replace(reports.GATHER, title=title), reports.CAT)
+    )
+    lines = [
+        line
+        for line in text.render(report).splitlines()
+        if line.startswith("TL60") and "x [" in line
+    ]
     starts = {columns(line[: re.search(r"\d\.\d\dx", line).start()]) for line in lines}  # type: ignore[union-attr]
     assert len(lines) == 2
     assert len(starts) == 1
@@ -252,7 +300,9 @@ def test_columns_line_up_with_wide_characters(title: str) -> None:
 @pytest.mark.parametrize("color", [False, True])
 def test_a_hostile_name_cannot_steer_the_terminal(color: bool) -> None:
     shown = (
-        ANSI.sub("", text.render(reports.HOSTILE_NAMES, color=color)) if color else text.render(reports.HOSTILE_NAMES)
+        ANSI.sub("", text.render(reports.HOSTILE_NAMES, color=color))
+        if color
+        else text.render(reports.HOSTILE_NAMES)
     )
     assert "\x1b" not in shown
     assert "\u202e" not in shown
@@ -292,7 +342,14 @@ def test_a_very_narrow_terminal_gets_lines_instead_of_columns() -> None:
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(0.004, "0.004x"), (0.97, "0.97x"), (2.514, "2.51x"), (9.999, "10.0x"), (19.94, "19.9x"), (388.2, "388x")],
+    [
+        (0.004, "0.004x"),
+        (0.97, "0.97x"),
+        (2.514, "2.51x"),
+        (9.999, "10.0x"),
+        (19.94, "19.9x"),
+        (388.2, "388x"),
+    ],
 )
 def test_ratios_have_three_digits(value: float, shown: str) -> None:
     assert words.times(value) == shown
@@ -316,5 +373,7 @@ def test_sizes(pair: tuple[float, float] | None, shown: str) -> None:
 
 def test_a_ratio_that_is_not_a_number_is_not_measured() -> None:
     speed = Speed(Verdict.INCONCLUSIVE, reports.ratio(1.0, 1.0, 1.0))
-    broken = dataclasses.replace(speed, ratio=dataclasses.replace(speed.ratio, estimate=float("nan")))  # type: ignore[type-var]
+    broken = dataclasses.replace(
+        speed, ratio=dataclasses.replace(speed.ratio, estimate=float("nan"))
+    )  # type: ignore[type-var]
     assert phrases.shown_speed(broken) == "–"

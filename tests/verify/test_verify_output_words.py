@@ -47,9 +47,21 @@ def equality(level: Level, ok: bool = True, **changes: Any) -> Equality:
             "script",
             "within rounding band: weights 1e-04, loss 0",
         ),
-        (equality(Level.DISTRIBUTION, max_abs=3.0), "script", "same distribution, different random numbers"),
-        (equality(Level.DIFFERENT, notes=("dtype",)), "function", "different: dtype, as the fix says"),
-        (equality(Level.DIFFERENT, False, notes=("dtype\x1b",)), "function", r"different: dtype\x1b (promised close)"),
+        (
+            equality(Level.DISTRIBUTION, max_abs=3.0),
+            "script",
+            "same distribution, different random numbers",
+        ),
+        (
+            equality(Level.DIFFERENT, notes=("dtype",)),
+            "function",
+            "different: dtype, as the fix says",
+        ),
+        (
+            equality(Level.DIFFERENT, False, notes=("dtype\x1b",)),
+            "function",
+            r"different: dtype\x1b (promised close)",
+        ),
         (equality(Level.UNKNOWN, False), "script", "not compared"),
         (None, "script", "–"),
     ],
@@ -63,7 +75,9 @@ def test_results(found: Equality | None, mode: str, shown: str) -> None:
 def test_a_fix_that_fails_changes_results(status: Status) -> None:
     broken = result(status=status)
     assert phrases.changes_results(broken) is (status is Status.BROKEN)
-    assert phrases.results(broken, "script").startswith("different: it fails") is (status is Status.BROKEN)
+    assert phrases.results(broken, "script").startswith("different: it fails") is (
+        status is Status.BROKEN
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,8 +85,14 @@ def test_a_fix_that_fails_changes_results(status: Status) -> None:
     [
         ({"error": " RuntimeError\n"}, "RuntimeError"),
         ({"exercised": False}, "no line that the fix changes ran"),
-        ({"equality": equality(Level.CLOSE, self_noise=1e-7)}, "the original differs from itself by 1e-07"),
-        ({"equality": equality(Level.CLOSE, rng_changed=True)}, "random streams end in another state"),
+        (
+            {"equality": equality(Level.CLOSE, self_noise=1e-7)},
+            "the original differs from itself by 1e-07",
+        ),
+        (
+            {"equality": equality(Level.CLOSE, rng_changed=True)},
+            "random streams end in another state",
+        ),
         ({"note": "rounding"}, "the fix says: rounding"),
         (
             {"counts": Counts("virtual-cuda", 20, (1.0, 1.0), staged=(4.0, 0.0))},
@@ -97,7 +117,10 @@ def test_a_reason_is_given_once() -> None:
 def test_a_changed_result_without_a_gain_is_in_the_headline() -> None:
     slow = dataclasses.replace(reports.DIFFERENT, speed=reports.SLOWER.speed)
     found = sentences.headline(reports.changed(variants=(slow, reports.CAT)))
-    assert "none of 2 fixes is shown to be faster, 1 slower, 1 inconclusive, 1 with changed results" in found
+    assert (
+        "none of 2 fixes is shown to be faster, 1 slower, 1 inconclusive, 1 with changed results"
+        in found
+    )
 
 
 def test_the_command_is_quoted_as_a_shell_needs_it() -> None:
@@ -116,8 +139,12 @@ def test_a_long_reason_of_the_ledger_is_cut_in_the_head_only() -> None:
 
 
 def test_left_over_lists_syncs_most_first_and_counts_the_rest() -> None:
-    lines = tuple(CountLine("sync", f"f{number}\x1b.py", number, number, 0) for number in range(1, 8))
-    counts = Counts("virtual-cuda", 1, (9.0, 9.0), after=(*lines, CountLine("h2d", "g.py", 1, 99, 1)))
+    lines = tuple(
+        CountLine("sync", f"f{number}\x1b.py", number, number, 0) for number in range(1, 8)
+    )
+    counts = Counts(
+        "virtual-cuda", 1, (9.0, 9.0), after=(*lines, CountLine("h2d", "g.py", 1, 99, 1))
+    )
     shown = text.render(reports.only(reports.ALL, counts=counts)).splitlines()
     start = shown.index("Left after all fixes (predicted):")
     assert shown[start + 1] == r"  f7\x1b.py:7  7 sync/step"
@@ -131,7 +158,9 @@ def test_places_lose_their_hidden_characters() -> None:
 
 
 def test_zeros_beside_a_reason_are_not_shown() -> None:
-    zeros = Counts("virtual-cuda", 20, (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), unavailable="a gap")
+    zeros = Counts(
+        "virtual-cuda", 20, (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), unavailable="a gap"
+    )
     found = table(reports.only(counts=zeros), "->")
     assert found.unmeasured == ("syncs/step", "H2D/step", "D2H/step")
     assert 'class="bar' not in html.render(reports.only(counts=zeros))
@@ -165,14 +194,24 @@ def test_only_a_changed_tree_is_red(unchanged: bool | None, red: bool) -> None:
 def test_the_narrow_null_control_has_only_what_it_has() -> None:
     lines = text.render(reports.SCRIPT, width=80).splitlines()
     start = lines.index("null control")
-    assert lines[start + 1 : start + 3] == ["  speed on CPU (95 % interval)  1.01x [0.98, 1.04]", ""]
+    assert lines[start + 1 : start + 3] == [
+        "  speed on CPU (95 % interval)  1.01x [0.98, 1.04]",
+        "",
+    ]
 
 
 def test_no_line_of_bases_where_there_are_none() -> None:
-    plain = reports.changed(reports.VIRTUAL, variants=(result(speed=reports.NOT_TIMED, counts=None, memory=None),))
+    plain = reports.changed(
+        reports.VIRTUAL, variants=(result(speed=reports.NOT_TIMED, counts=None, memory=None),)
+    )
     lines = text.render(plain).splitlines()
     assert (
-        lines[lines.index("fix                             where            speed  verdict       results") + 1][:5]
+        lines[
+            lines.index(
+                "fix                             where            speed  verdict       results"
+            )
+            + 1
+        ][:5]
         == "TL603"
     )
 
@@ -223,9 +262,16 @@ def idle_report(count: int) -> Report:
 
 def test_what_did_not_run_shares_one_reason() -> None:
     (line,) = [line for line in sentences.why(idle_report(3)) if line.startswith("not exercised")]
-    assert line.endswith("idle.py:0, TL603 at idle.py:1, TL603 at idle.py:2: no line ran in the first 20 steps")
+    assert line.endswith(
+        "idle.py:0, TL603 at idle.py:1, TL603 at idle.py:2: no line ran in the first 20 steps"
+    )
 
 
-@pytest.mark.parametrize(("count", "rows"), [(sentences.IDLE_ROWS, sentences.IDLE_ROWS), (sentences.IDLE_ROWS + 1, 0)])
+@pytest.mark.parametrize(
+    ("count", "rows"), [(sentences.IDLE_ROWS, sentences.IDLE_ROWS), (sentences.IDLE_ROWS + 1, 0)]
+)
 def test_many_fixes_that_did_not_run_take_no_rows(count: int, rows: int) -> None:
-    assert sum("idle.py" in row.cells["where"].text for row in table(idle_report(count), "->").rows) == rows
+    assert (
+        sum("idle.py" in row.cells["where"].text for row in table(idle_report(count), "->").rows)
+        == rows
+    )

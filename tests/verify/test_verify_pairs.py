@@ -43,7 +43,13 @@ def worker(live: Session) -> Iterator[Worker]:
 
 
 def program(side: str, **more: object) -> dict[str, object]:
-    plain: dict[str, object] = {"kind": "example", "seed": 0, "setup": "import torch\n", "prepare": "", "side": side}
+    plain: dict[str, object] = {
+        "kind": "example",
+        "seed": 0,
+        "setup": "import torch\n",
+        "prepare": "",
+        "side": side,
+    }
     return {**plain, "timed": "", "whole": False, "standin": False, "file": "example.py", **more}
 
 
@@ -55,7 +61,12 @@ def refused(worker: Worker, side: str, **more: object) -> ProgramError:
 
 def test_blocks_run_as_often_as_asked(worker: Worker, live: Session) -> None:
     log = live.site.folder / "count"
-    worker.load(program("n += 1\nif n == 7:\n    open(path, 'w').close()\n", setup=f"n = 0\npath = {str(log)!r}\n"))
+    worker.load(
+        program(
+            "n += 1\nif n == 7:\n    open(path, 'w').close()\n",
+            setup=f"n = 0\npath = {str(log)!r}\n",
+        )
+    )
     worker.ask(block=3)
     assert not log.exists()
     block = worker.ask(block=4)
@@ -72,7 +83,10 @@ def test_calibration_fills_a_block(worker: Worker) -> None:
 
 
 def test_definitions_run_once_and_the_rest_is_timed(worker: Worker) -> None:
-    side = "import math\ndef f():\n    return 1\nassert calls == []\ncalls.append(f())\ncalls.clear()\n"
+    side = (
+        "import math\ndef f():\n    return 1\nassert calls == "
+        "[]\ncalls.append(f())\ncalls.clear()\n"
+    )
     worker.load(program(side, setup="calls = []\n"))
     worker.ask(block=3)
 
@@ -92,12 +106,19 @@ def test_with_a_second_block_the_side_runs_once(worker: Worker) -> None:
         ("raise KeyboardInterrupt\n", "KeyboardInterrupt", "raised", "example.py:1"),
         ("import os\nos._exit(3)\n", "its process ended with exit code 3", "ended", ""),
         ("import os\nos.kill(os.getpid(), 11)\n", "crashed (SIGSEGV)", "ended", ""),
-        ("import os\nos.kill(os.getpid(), 9)\n", "killed by the system, most often for want of memory", "memory", ""),
+        (
+            "import os\nos.kill(os.getpid(), 9)\n",
+            "killed by the system, most often for want of memory",
+            "memory",
+            "",
+        ),
         ("raise MemoryError\n", "MemoryError", "memory", "example.py:1"),
         ("def f(\n", "SyntaxError: '(' was never closed", "raised", ""),
     ],
 )
-def test_each_way_to_fail_is_told_apart(live: Session, side: str, message: str, kind: str, where: str) -> None:
+def test_each_way_to_fail_is_told_apart(
+    live: Session, side: str, message: str, kind: str, where: str
+) -> None:
     worker = live.zygotes[0].fork()
     try:
         if not message:
@@ -110,7 +131,9 @@ def test_each_way_to_fail_is_told_apart(live: Session, side: str, message: str, 
 
 
 def test_a_worker_that_cannot_start_says_why(live: Session) -> None:
-    with pytest.raises(ProgramError, match=r"no worker could be started: FileNotFoundError: .*nowhere") as caught:
+    with pytest.raises(
+        ProgramError, match=r"no worker could be started: FileNotFoundError: .*nowhere"
+    ) as caught:
         live.zygotes[0].fork(live.site.folder / "nowhere")
     assert caught.value.kind == "ended"
     live.zygotes[0].fork().close()
@@ -122,7 +145,9 @@ def test_a_worker_that_cannot_call_back_is_noticed(live: Session) -> None:
     zygote.ready()
     address = live.site.folder / f"z{zygote.number}"
     hidden = address.rename(address.with_name("hidden"))
-    with pytest.raises(ProgramError, match="no worker could be started: ConnectionError: nobody has called"):
+    with pytest.raises(
+        ProgramError, match="no worker could be started: ConnectionError: nobody has called"
+    ):
         zygote.fork()
     hidden.rename(address)
     zygote.fork().close()
@@ -160,7 +185,9 @@ def _lives(pid: int) -> bool:
 
 
 def test_a_missing_package_is_named(worker: Worker) -> None:
-    assert refused(worker, "import no_such_package.part\n", timed="1\n").missing == "no_such_package"
+    assert (
+        refused(worker, "import no_such_package.part\n", timed="1\n").missing == "no_such_package"
+    )
     assert worker.ask(find=["json", "no_such_package"])["absent"] == ["no_such_package"]
 
 
@@ -190,14 +217,20 @@ def test_pairs_are_timed_in_every_launch(live: Session) -> None:
 
 def test_a_long_program_gets_twelve_pairs(live: Session) -> None:
     many = replace(live, site=replace(live.site, options=replace(live.options, pairs=24)))
-    times = many.measure({ORIGINAL: Version(program(SAME)), "fixed": Version(program(SAME))}, 0.01, long_ms=0.0)
+    times = many.measure(
+        {ORIGINAL: Version(program(SAME)), "fixed": Version(program(SAME))}, 0.01, long_ms=0.0
+    )
     assert list(map(len, times.launches["fixed"])) == [6, 6]
 
 
 def test_a_version_that_fails_is_left_out_and_the_others_go_on(live: Session) -> None:
     sides = {ORIGINAL: SAME, "broken": "1 / 0\n", "dies": _DYING, "fine": SAME}
     times = live.measure({name: Version(program(side)) for name, side in sides.items()}, 0.2)
-    assert {name: len(times.pairs(name)) for name in ("broken", "dies", "fine")} == {"broken": 0, "dies": 0, "fine": 8}
+    assert {name: len(times.pairs(name)) for name in ("broken", "dies", "fine")} == {
+        "broken": 0,
+        "dies": 0,
+        "fine": 8,
+    }
     assert list(times.failures) == ["broken", "dies"]
     assert (str(times.failures["broken"]), times.failures["dies"].kind) == (
         "ZeroDivisionError: division by zero",
@@ -261,7 +294,9 @@ def test_an_interpreter_without_torch_is_named(tmp_path: Path, live: Session) ->
     hidden = tmp_path / "torch"
     hidden.mkdir()
     (hidden / "__init__.py").write_text("raise ImportError('no torch here')\n")
-    bare = Options(env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{live.site.inject}"}, isolation="copy")
+    bare = Options(
+        env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{live.site.inject}"}, isolation="copy"
+    )
     changed = replace(live.site, options=bare)
     with (
         Zygote(changed, 9) as zygote,

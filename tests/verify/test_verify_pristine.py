@@ -120,6 +120,8 @@ class TestReplaceFile:
         (tmp_path / "lib").mkdir()
         (tmp_path / "lib" / "layer.py").write_text("the user's")
         (copy / "lib").symlink_to(tmp_path / "lib")
-        with pytest.raises(UsageError, match=r"lib/layer\.py lies in a folder that the project links to"):
+        with pytest.raises(
+            UsageError, match=r"lib/layer\.py lies in a folder that the project links to"
+        ):
             replace_file(copy, "lib/layer.py", b"fixed")
         assert (tmp_path / "lib" / "layer.py").read_text() == "the user's"

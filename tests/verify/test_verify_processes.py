@@ -1,4 +1,5 @@
-"""Children with real processes: frozen, thawed and ended with all they have started; times are never asserted."""
+"""Children with real processes: frozen, thawed and ended with all they have started; times are
+never asserted."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ from torchlint.verify.machine.process_tree import PS, Family, Process, from_ps, 
 from torchlint.verify.machine.processes import Child, start, stop_run, sweep
 from torchlint.verify.machine.sandbox import landlock_abi
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes")
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes"
+)
 
 # Writes its number, then a byte a millisecond; the root of its family waits for a line of {ready}.
 COUNT = """
@@ -33,7 +36,10 @@ with open(name, "ab", buffering=0) as file:
         file.write(b".")
         time.sleep(0.001)
 """
-SPAWN = "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', {code!r}, {name!r}], start_new_session=True)\n"
+SPAWN = (
+    "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', {code!r}, {name!r}], "
+    "start_new_session=True)\n"
+)
 FORK_TWICE = """
 import os, subprocess, sys
 if os.fork() == 0:
@@ -56,7 +62,9 @@ def ended(tmp_path: Path) -> Iterator[None]:
 
 def launch(folder: Path, code: str, *, writable: list[Path] | None = None) -> Child:
     env = child_environment(os.environ, folder / "work", threads=1, extra={})
-    return start([sys.executable, "-c", code], cwd=folder, env=env, log=folder / "log", writable=writable)
+    return start(
+        [sys.executable, "-c", code], cwd=folder, env=env, log=folder / "log", writable=writable
+    )
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -88,7 +96,10 @@ def alive(pid: int) -> bool:
 
 
 def test_exit_code_output_and_input(tmp_path: Path) -> None:
-    code = "import sys\nprint(repr(sys.stdin.read()), flush=True)\nprint('oops', file=sys.stderr)\nsys.exit(3)"
+    code = (
+        "import sys\nprint(repr(sys.stdin.read()), flush=True)\nprint('oops', "
+        "file=sys.stderr)\nsys.exit(3)"
+    )
     with launch(tmp_path, code) as child:
         assert child.wait(60) == 3
         assert child.tail() == "''\noops"
@@ -132,7 +143,8 @@ def test_the_number_of_an_ended_child_stays_taken_until_stop(tmp_path: Path) -> 
 
 
 def test_without_waitid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """macOS before Python 3.13: an ended child is collected at once, so its number must not be trusted."""
+    """macOS before Python 3.13: an ended child is collected at once, so its number must not be
+    trusted."""
     monkeypatch.delattr(os, "waitid")
     with launch(tmp_path, "import sys; sys.exit(4)") as child:
         assert child.wait(60) == 4
@@ -171,7 +183,9 @@ def test_a_relative_program_is_looked_up_from_its_folder(tmp_path: Path) -> None
     program = tmp_path / "there" / "run.sh"
     program.write_text("#!/bin/sh\necho ran\n")
     program.chmod(0o755)
-    with start(["./run.sh"], cwd=program.parent, env=dict(os.environ), log=tmp_path / "log", writable=None) as child:
+    with start(
+        ["./run.sh"], cwd=program.parent, env=dict(os.environ), log=tmp_path / "log", writable=None
+    ) as child:
         assert child.wait(60) == 0
     assert child.tail() == "ran"
 
@@ -240,7 +254,10 @@ while True:
 def test_one_child_is_frozen_not_its_sibling(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-    one, two = (launch(tmp_path / name, f"import sys\nsys.argv = ['', {name!r}]\n{COUNT}") for name in ("a", "b"))
+    one, two = (
+        launch(tmp_path / name, f"import sys\nsys.argv = ['', {name!r}]\n{COUNT}")
+        for name in ("a", "b")
+    )
     counter(tmp_path / "a", "a")
     counter(tmp_path / "b", "b")
     one.freeze()
@@ -279,7 +296,10 @@ def test_what_an_ended_child_left_behind_ends_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("clean", ["os.environ.clear()", "os.environ['TORCHLINT_RUN'] = 'x'"])
 def test_a_process_of_its_session_ends_without_the_runs_name(tmp_path: Path, clean: str) -> None:
-    code = f"import os\n{clean}\nif os.fork() == 0:\n os.execv({sys.executable!r}, ['p', '-c', {COUNT!r}, 'far'])\n"
+    code = (
+        f"import os\n{clean}\nif os.fork() == 0:\n os.execv({sys.executable!r}, ['p', '-c', "
+        f"{COUNT!r}, 'far'])\n"
+    )
     child = launch(tmp_path, code)
     far = counter(tmp_path, "far")
     child.wait(60)
@@ -327,7 +347,9 @@ def test_a_second_interrupt_still_kills(tmp_path: Path, monkeypatch: pytest.Monk
     assert child.poll() == -signal.SIGKILL
 
 
-def test_stop_twice_and_freeze_after_the_end_do_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_twice_and_freeze_after_the_end_do_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     child = launch(tmp_path, "")
     child.stop()
     code = child.poll()
@@ -338,10 +360,14 @@ def test_stop_twice_and_freeze_after_the_end_do_nothing(tmp_path: Path, monkeypa
     child.stop()
 
 
-def test_the_number_of_a_stopped_child_means_nothing_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_a_stopped_child_means_nothing_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     child = launch(tmp_path, "")
     child.stop()
-    monkeypatch.setattr(process_tree, "table", lambda: {child.pid: Process(child.pid, 1, child.pid, "S", 1)})
+    monkeypatch.setattr(
+        process_tree, "table", lambda: {child.pid: Process(child.pid, 1, child.pid, "S", 1)}
+    )
     assert child._family.members() == []
 
 
@@ -383,14 +409,18 @@ child = start([sys.executable, "-c", {code!r}], cwd=folder, env=dict(os.environ)
 (folder / "new").write_text(str(child.pid))
 (folder / "new").rename(folder / "pid")
 time.sleep(1000)
-"""
+"""  # noqa: E501
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux alone tells a child of its parent's end")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="Linux alone tells a child of its parent's end"
+)
 @pytest.mark.parametrize("frozen", [False, True])
 def test_a_child_ends_with_a_killed_parent(tmp_path: Path, frozen: bool) -> None:
     code = STARTER.format(code="open('up', 'w')\n" + FOREVER)
-    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=Path(__file__).parents[2]) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], cwd=Path(__file__).parents[2]
+    ) as parent:
         until((tmp_path / "pid").exists)
         until((tmp_path / "up").exists)  # by then sandbox.py has done its part
         pid = int((tmp_path / "pid").read_text())
@@ -422,7 +452,10 @@ def test_a_child_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
 def test_a_signal_does_not_hit_another_process_of_the_same_number(tmp_path: Path) -> None:
     with launch(tmp_path, FOREVER) as child:
         real = table()[child.pid]
-        send([Process(real.pid, real.parent, real.session, real.state, real.start - 1)], signal.SIGKILL)
+        send(
+            [Process(real.pid, real.parent, real.session, real.state, real.start - 1)],
+            signal.SIGKILL,
+        )
         assert child.wait(0.05) is None
         send([real], signal.SIGKILL)
         assert child.wait(60) == -signal.SIGKILL
@@ -442,9 +475,13 @@ def test_children_have_numbers_of_their_own(tmp_path: Path) -> None:
 
 def processes_of(monkeypatch: pytest.MonkeyPatch, *rows: tuple[int, int, int, str]) -> list[int]:
     """Return the family of number 10 in a table of (pid, parent, session, state)."""
-    rows_by_pid = {pid: Process(pid, parent, session, state, pid) for pid, parent, session, state in rows}
+    rows_by_pid = {
+        pid: Process(pid, parent, session, state, pid) for pid, parent, session, state in rows
+    }
     monkeypatch.setattr(process_tree, "table", lambda: rows_by_pid)
-    monkeypatch.setattr(process_tree, "run_of", lambda pid: {40: "r:1", 41: "r:11", os.getpid(): "r:1"}.get(pid, ""))
+    monkeypatch.setattr(
+        process_tree, "run_of", lambda pid: {40: "r:1", 41: "r:11", os.getpid(): "r:1"}.get(pid, "")
+    )
     return [process.pid for process in Family(10, "r:1").members()]
 
 
@@ -474,7 +511,9 @@ def test_a_name_that_looks_like_the_tables_own_signs(tmp_path: Path) -> None:
     program = tmp_path / "a) R 1 (b"
     program.write_text(f"#!{sys.executable} -S\nopen('up', 'w')\n{FOREVER}")
     program.chmod(0o755)
-    with start([str(program)], cwd=tmp_path, env=dict(os.environ), log=tmp_path / "log", writable=None) as child:
+    with start(
+        [str(program)], cwd=tmp_path, env=dict(os.environ), log=tmp_path / "log", writable=None
+    ) as child:
         until((tmp_path / "up").exists)
         assert (table()[child.pid].parent, table()[child.pid].session) == (os.getpid(), child.pid)
 
@@ -488,7 +527,10 @@ def test_ps_and_proc_agree(tmp_path: Path) -> None:
     date = "Sat Nov 21 10:42:11 2026"
     start_time = int(time.mktime(time.strptime(date)))
     listing = f"    1     0     1 Ss   {date}    \n 4242     1  4242 S+   {date}\n"
-    assert from_ps(listing) == {1: Process(1, 0, 1, "S", start_time), 4242: Process(4242, 1, 4242, "S", start_time)}
+    assert from_ps(listing) == {
+        1: Process(1, 0, 1, "S", start_time),
+        4242: Process(4242, 1, 4242, "S", start_time),
+    }
     with launch(tmp_path, FOREVER) as child:
         try:
             text = subprocess.run(PS, capture_output=True, text=True, check=True).stdout
@@ -498,7 +540,9 @@ def test_ps_and_proc_agree(tmp_path: Path) -> None:
         assert (other.parent, other.session) == (own.parent, own.session)
 
 
-def test_without_proc_the_tree_is_read_from_ps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_proc_the_tree_is_read_from_ps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with launch(tmp_path, SPAWN.format(code=COUNT, name="far") + FOREVER) as child:
         far = counter(tmp_path, "far")
         monkeypatch.setattr(process_tree, "_PROC", tmp_path / "no-proc")
@@ -511,7 +555,9 @@ def test_without_proc_the_tree_is_read_from_ps(tmp_path: Path, monkeypatch: pyte
         assert (child.poll(), alive(far)) == (-signal.SIGTERM, False)
 
 
-def test_without_any_table_the_child_itself_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_table_the_child_itself_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     child = launch(tmp_path, FOREVER)
     monkeypatch.setattr(process_tree, "_PROC", tmp_path / "no-proc")
     monkeypatch.setenv("PATH", "")

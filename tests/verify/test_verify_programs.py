@@ -1,4 +1,5 @@
-"""Whole programs through ``torchlint verify``: what it finds, what it leaves, and wrong fixes that it must catch."""
+"""Whole programs through ``torchlint verify``: what it finds, what it leaves, and wrong fixes that
+it must catch."""
 
 from __future__ import annotations
 
@@ -21,7 +22,12 @@ pytestmark = [
 ]
 
 RIGHT = ("lr=1e-3", "lr=1e-3, amsgrad=False")
-DTYPE = ("model = Net()", "model = Net().double()", "torch.randn(16, 32)", "torch.randn(16, 32).double()")
+DTYPE = (
+    "model = Net()",
+    "model = Net().double()",
+    "torch.randn(16, 32)",
+    "torch.randn(16, 32).double()",
+)
 RNG = ("optimizer.zero_grad()", "optimizer.zero_grad(), torch.rand(1)")
 UPDATE = ("optimizer.step()", "optimizer.step() if _ % 3 else None")
 CRASH = ("nn.CrossEntropyLoss()", "nn.CrossEntropyLose()")
@@ -33,10 +39,14 @@ def verified(request: Request) -> dict[str, VariantResult]:
     """Return the results by the rule's made-up code."""
     report = script_mode.run(request, lambda line: None, lambda line: None)
     assert report.tree_unchanged is True
-    return {variant.id.partition("@")[0].removeprefix("fix:"): variant for variant in report.variants}
+    return {
+        variant.id.partition("@")[0].removeprefix("fix:"): variant for variant in report.variants
+    }
 
 
-def test_script_in_subfolder_of_path_with_spaces(project: Callable[..., Path], verify: Callable[..., Verified]) -> None:
+def test_script_in_subfolder_of_path_with_spaces(
+    project: Callable[..., Path], verify: Callable[..., Verified]
+) -> None:
     root = project("plain", name="my pröject ✓", script="scripts of mine/train.py")
     before = hashes(root)
     done = verify(root, "train.py", cwd=root / "scripts of mine")
@@ -49,12 +59,20 @@ def test_script_in_subfolder_of_path_with_spaces(project: Callable[..., Path], v
 
 
 def test_wrong_fixes_are_caught(project: Callable[..., Path]) -> None:
-    request = planted(project("plain"), right=RIGHT, dtype=DTYPE, rng=RNG, update=UPDATE, crash=CRASH, idle=IDLE)
+    request = planted(
+        project("plain"), right=RIGHT, dtype=DTYPE, rng=RNG, update=UPDATE, crash=CRASH, idle=IDLE
+    )
     report = script_mode.run(request, lambda line: None, lambda line: None)
-    found = {variant.id.partition("@")[0].removeprefix("fix:"): variant for variant in report.variants}
+    found = {
+        variant.id.partition("@")[0].removeprefix("fix:"): variant for variant in report.variants
+    }
     wrong = [found[name].id for name in ("dtype", "rng", "update", "crash", "all")]
     assert failures(report, ("different",)) == wrong
-    levels = {name: variant.equality.level for name, variant in found.items() if variant.equality is not None}
+    levels = {
+        name: variant.equality.level
+        for name, variant in found.items()
+        if variant.equality is not None
+    }
     assert levels.pop("right") is Level.BITWISE
     assert set(levels.values()) == {Level.DIFFERENT}
     dtype, rng = found["dtype"].equality, found["rng"].equality
@@ -77,7 +95,8 @@ def test_wrong_fixes_are_caught(project: Callable[..., Path]) -> None:
 def test_short_program_keeps_its_complete_rounds(
     project: Callable[..., Path], recorded: Callable[..., Recorded]
 ) -> None:
-    # Two steps to warm up and seven for the trial leave the original 21: three rounds of two and five.
+    # Two steps to warm up and seven for the trial leave the original 21: three rounds of two and
+    # five.
     found = recorded(project("plain"), "train.py", "--steps", "30", rounds=10)
     assert len(found.timed.pairs(NULL)) == 3
     assert {name: (str(error), error.kind) for name, error in found.timed.failures.items()} == {

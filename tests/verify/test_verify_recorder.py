@@ -1,4 +1,5 @@
-"""What works inside the user's interpreter, without torch: marks, steps, the recorder, its start, its blocks."""
+"""What works inside the user's interpreter, without torch: marks, steps, the recorder, its start,
+its blocks."""
 
 from __future__ import annotations
 
@@ -46,7 +47,10 @@ def traced(source: str, marks: list[tuple[str, int, int]], folder: Path, run: st
     """Run a program under marks in the lines given, and return those that ran."""
     file = folder / "program.py"
     file.write_text(source)
-    watch = Marks([(name, str(file.resolve()), first, last) for name, first, last in marks], str(folder / "marks"))
+    watch = Marks(
+        [(name, str(file.resolve()), first, last) for name, first, last in marks],
+        str(folder / "marks"),
+    )
     (folder / "marks").mkdir()
     code: CodeType = compile(source, str(file), "exec")
     with untraced():
@@ -77,7 +81,13 @@ thread.join()
 
 
 def test_marks(tmp_path: Path) -> None:
-    marks = [("body", 3, 5), ("comprehension", 7, 7), ("never", 10, 10), ("top", 11, 11), ("branch", 13, 13)]
+    marks = [
+        ("body", 3, 5),
+        ("comprehension", 7, 7),
+        ("never", 10, 10),
+        ("top", 11, 11),
+        ("branch", 13, 13),
+    ]
     seen = traced(MARKED, [*marks, ("thread", 15, 15), ("definition", 9, 9)], tmp_path)
     assert seen == {"body", "comprehension", "top", "thread", "definition"}
 
@@ -107,7 +117,9 @@ def test_nothing_is_watched_while_an_installed_package_is_imported(
     assert seen == {"before", "after"}
 
 
-def test_a_trace_function_that_an_import_sets_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trace_function_that_an_import_sets_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = tmp_path / "site-packages"
     place.mkdir()
     (place / "sets_trace.py").write_text("import sys\nsys.settrace(lambda *given: None)\n")
@@ -141,7 +153,9 @@ def test_the_optimizer_with_most_steps_is_the_boundary() -> None:
 
 def test_backward_counts_after_a_while_without_optimizer() -> None:
     boundary = Boundary()
-    assert [boundary.backward() for _ in range(BACKWARD_FALLBACK + 2)] == [False] * BACKWARD_FALLBACK + [True, True]
+    assert [boundary.backward() for _ in range(BACKWARD_FALLBACK + 2)] == [
+        False
+    ] * BACKWARD_FALLBACK + [True, True]
     assert boundary.kind == "backward"
     assert boundary.optimizer(object())
     assert not boundary.backward()
@@ -150,7 +164,9 @@ def test_backward_counts_after_a_while_without_optimizer() -> None:
 
 def test_batches_count_after_a_while_without_training() -> None:
     boundary = Boundary()
-    assert [boundary.batch() for _ in range(BATCH_FALLBACK + 1)] == [False] * BATCH_FALLBACK + [True]
+    assert [boundary.batch() for _ in range(BATCH_FALLBACK + 1)] == [False] * BATCH_FALLBACK + [
+        True
+    ]
     assert boundary.kind == "batch"
     boundary.backward()
     assert not boundary.batch()
@@ -166,10 +182,16 @@ class Elsewhere(importlib.abc.MetaPathFinder):
         self.file = file
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        return importlib.util.spec_from_file_location(name, self.file) if name == self.file.stem else None
+        return (
+            importlib.util.spec_from_file_location(name, self.file)
+            if name == self.file.stem
+            else None
+        )
 
 
-def test_import_is_seen_whoever_finds_the_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_import_is_seen_whoever_finds_the_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "torch_of_a_test.py"
     file.write_text("ready = True\n")
     seen: list[Any] = []
@@ -203,7 +225,9 @@ def test_program_is_stopped_after_its_steps(made: Recorder) -> None:
     assert not issubclass(Stop, Exception)  # ``except Exception`` lets it by
 
 
-def test_program_that_swallows_everything_is_ended(made: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_that_swallows_everything_is_ended(
+    made: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     codes: list[int] = []
     monkeypatch.setattr(os, "_exit", codes.append)
     for _ in range(4):
@@ -225,13 +249,20 @@ def test_forked_child_starts_anew(made: Recorder) -> None:
 FINDERS = "import sys; sys.stdout.write(repr([type(one).__name__ for one in sys.meta_path]))"
 
 
-def started(folder: Path, settings: str, *shadowed: Path, code: str = FINDERS) -> subprocess.CompletedProcess[str]:
+def started(
+    folder: Path, settings: str, *shadowed: Path, code: str = FINDERS
+) -> subprocess.CompletedProcess[str]:
     """Run a program under the injected ``sitecustomize``."""
     with Workspace(base=folder) as workspace:
         path = os.pathsep.join(map(str, (workspace.inject(), *shadowed)))
         env = {**os.environ, "PYTHONPATH": path, "TORCHLINT_RECORD": settings}
         return subprocess.run(
-            [sys.executable, "-c", code], cwd=folder, env=env, capture_output=True, text=True, timeout=60
+            [sys.executable, "-c", code],
+            cwd=folder,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
 
 
@@ -253,16 +284,20 @@ print(torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algor
 print("torch._inductor" in sys.modules)
 import torch._inductor.config
 print(torch._inductor.config.deterministic)
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.slow
-def test_what_is_compared_is_deterministic_and_its_compiler_is_not_imported_for_that(tmp_path: Path) -> None:
+def test_what_is_compared_is_deterministic_and_its_compiler_is_not_imported_for_that(
+    tmp_path: Path,
+) -> None:
     pytest.importorskip("torch")
     settings = tmp_path / "settings.json"
     settings.write_text(json.dumps({"phase": "check", "steps": 2, "out": str(tmp_path)}))
     done = started(tmp_path, str(settings), code=DETERMINISTIC)
-    assert (done.stdout.split(), done.returncode) == (["True", "True", "False", "True"], 0), done.stderr
+    assert (done.stdout.split(), done.returncode) == (["True", "True", "False", "True"], 0), (
+        done.stderr
+    )
 
 
 def test_without_settings_nothing_is_recorded(tmp_path: Path) -> None:
@@ -277,7 +312,11 @@ def test_recorder_that_fails_leaves_the_program_alone_and_says_so(tmp_path: Path
     settings.write_text("{")
     done = started(tmp_path, str(settings))
     assert (done.stderr, done.returncode) == ("", 0)
-    assert (tmp_path / "settings.json.disabled").read_text().startswith("recorder disabled: JSONDecodeError")
+    assert (
+        (tmp_path / "settings.json.disabled")
+        .read_text()
+        .startswith("recorder disabled: JSONDecodeError")
+    )
 
 
 # Blocks
@@ -285,10 +324,14 @@ def test_recorder_that_fails_leaves_the_program_alone_and_says_so(tmp_path: Path
 
 @pytest.fixture
 def parent() -> Iterator[tuple[str, list[dict[str, Any]], list[dict[str, Any]]]]:
-    """Return an address, the words that a parent will say there, and the list that takes the answers."""
+    """Return an address, the words that a parent will say there, and the list that takes the
+    answers."""
     words: list[dict[str, Any]] = []
     heard: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory(prefix="tl") as folder, socket.socket(socket.AF_UNIX) as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="tl") as folder,
+        socket.socket(socket.AF_UNIX) as server,
+    ):
         server.bind(f"{folder}/s")
         server.listen(1)
 
@@ -316,10 +359,13 @@ def test_blocks_are_timed_on_the_parents_word(
     words += [{"settle": 2, "steps": 3}, {"settle": 0, "steps": 1}, {"quit": True}]
     synced: list[int] = []
     waited = iter(range(0, 1000, 7))
-    child = timing.Timing(address, 2, lambda: synced.append(child.steps), lambda: {"pid": 1}, lambda: next(waited))
+    child = timing.Timing(
+        address, 2, lambda: synced.append(child.steps), lambda: {"pid": 1}, lambda: next(waited)
+    )
     answers = [child.step() for _ in range(8)]
     assert answers == [True] * 7 + [False]
-    # After the warm-up of two; at both ends of the block of three; the second block follows at once, without settling.
+    # After the warm-up of two; at both ends of the block of three; the second block follows at
+    # once, without settling.
     assert synced == [2, 4, 7, 7, 8]
     assert child.parent is not None
     child.parent.close()

@@ -1,4 +1,5 @@
-"""Rule mode: pages are read, their examples compared and timed, planted wrong fixes caught, measurements written."""
+"""Rule mode: pages are read, their examples compared and timed, planted wrong fixes caught,
+measurements written."""
 
 from __future__ import annotations
 
@@ -80,12 +81,22 @@ def test_a_page_is_read() -> None:
     sections = {
         "Setup": f"{fence}python\na = 1\n{fence}",
         "Bad": f"{fence}python\nimport numpy\n{fence}\nMore.\n{fence}python\nb = 2\n{fence}",
-        "Good": f"{fence}python\nfrom torch.nn import Linear\n{fence}\n{fence}python\nc = 2\n{fence}",
+        "Good": (
+            f"{fence}python\nfrom torch.nn import Linear\n{fence}\n{fence}python\nc = 2\n{fence}"
+        ),
         "Measure": f"Words.\n{fence}python\na = 9\n{fence}\n{fence}python\nrun()\n{fence}",
     }
     found = page(dataclasses.replace(INFO, sections=sections))
-    assert (found.setup, found.prepare, found.timed, found.untimed) == ("a = 1\n", "a = 9\n", "run()\n", "")
-    assert found.pairs == (("import numpy\n", "from torch.nn import Linear\n"), ("b = 2\n", "c = 2\n"))
+    assert (found.setup, found.prepare, found.timed, found.untimed) == (
+        "a = 1\n",
+        "a = 9\n",
+        "run()\n",
+        "",
+    )
+    assert found.pairs == (
+        ("import numpy\n", "from torch.nn import Linear\n"),
+        ("b = 2\n", "c = 2\n"),
+    )
     assert found.imports == {"numpy", "torch"}
 
 
@@ -93,7 +104,10 @@ def test_a_page_is_read() -> None:
     ("measure", "reason"),
     [
         ("Not timed: it is about results.", "it is about results"),
-        ("Not timed: the example\nneeds two GPUs. A gain is expected.", "the example needs two GPUs"),
+        (
+            "Not timed: the example\nneeds two GPUs. A gain is expected.",
+            "the example needs two GPUs",
+        ),
         ("Timed is one call.\n\nNot timed: x.", ""),
     ],
 )
@@ -108,7 +122,9 @@ def test_fixes_of_examples_come_from_the_engine() -> None:
     assert found["TL102", 0] == "safe"
     assert found["TL509", 0] == "unsafe"
     assert found["TL601", 0] == ""
-    assert found.keys() == {(each.info.code, index) for each in pages for index in range(len(each.pairs))}
+    assert found.keys() == {
+        (each.info.code, index) for each in pages for index in range(len(each.pairs))
+    }
 
 
 # Equality
@@ -121,7 +137,11 @@ WRONG = {
         "torch.rand(1)\ny = x + 1\n",
         "random numbers: the torch generator ends in another state",
     ),
-    "in-place update dropped": ("y = x.add_(1)\n", "y = x + 1\n", "x: 4 of 4 numbers differ, by up to 1"),
+    "in-place update dropped": (
+        "y = x.add_(1)\n",
+        "y = x + 1\n",
+        "x: 4 of 4 numbers differ, by up to 1",
+    ),
     "gradient": (
         "model(x).sum().backward()\ny = 1\n",
         "model(x).sum().mul(2).backward()\ny = 1\n",
@@ -142,7 +162,12 @@ def test_a_wrong_fix_is_caught(live: Session, case: tuple[str, str, str], fix: s
 
 def test_a_right_fix_is_bitwise(live: Session) -> None:
     found = equality(live, planted("y = x + 1\na = 1\n", "y = 1 + x\nb = 2\n"))
-    assert (found.level, found.expected, found.ok, found.notes) == (Level.BITWISE, Expected.BITWISE, True, ())
+    assert (found.level, found.expected, found.ok, found.notes) == (
+        Level.BITWISE,
+        Expected.BITWISE,
+        True,
+        (),
+    )
 
 
 def test_a_safe_fix_keeps_what_is_visible_besides_values(live: Session) -> None:
@@ -164,7 +189,9 @@ def test_a_safe_fix_keeps_what_is_visible_besides_values(live: Session) -> None:
         ("opt-in", "y = None\n", Level.DIFFERENT, True),
     ],
 )
-def test_a_promise_is_the_pages(live: Session, equivalence: str, good: str, level: Level, ok: bool) -> None:
+def test_a_promise_is_the_pages(
+    live: Session, equivalence: str, good: str, level: Level, ok: bool
+) -> None:
     found = equality(live, planted("y = x / 3\n", good, equivalence), "unsafe")
     assert (found.level, found.ok) == (level, ok)
 
@@ -188,10 +215,17 @@ def test_what_an_example_changes_is_compared_too(live: Session) -> None:
 
 
 def test_the_first_example_is_compared_with_what_measure_adds(live: Session) -> None:
-    each = planted("def f():\n    return n\n", "def f():\n    return n + 1\n", prepare="n = 5\n", timed="y = f()\n")
+    each = planted(
+        "def f():\n    return n\n",
+        "def f():\n    return n + 1\n",
+        prepare="n = 5\n",
+        timed="y = f()\n",
+    )
     assert "y: 5 and 6" in equality(live, each).notes
     pair = each.pairs[0]
-    second = dataclasses.replace(each, pairs=(("y = 1\n", "y = 1\n"), ("y = 'n' in dir()\n",) * 2), timed="")
+    second = dataclasses.replace(
+        each, pairs=(("y = 1\n", "y = 1\n"), ("y = 'n' in dir()\n",) * 2), timed=""
+    )
     found = ExampleRunner(live, second).equality(["safe", "safe"])
     assert (found.level, pair) == (Level.BITWISE, each.pairs[0])
 
@@ -242,12 +276,18 @@ def test_traffic_that_cannot_be_predicted_is_unknown(live: Session) -> None:
 # The whole
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *pages: Page, fix: str = "safe", **options: object) -> Report:
+def run(
+    monkeypatch: pytest.MonkeyPatch, *pages: Page, fix: str = "safe", **options: object
+) -> Report:
     monkeypatch.setattr(rule_mode, "BLOCK_MS", 0.1)
     monkeypatch.setattr(rule_mode, "PRELOAD", ())
     monkeypatch.setattr(rule_mode, "_wanted", lambda codes: [each.info for each in pages])
-    monkeypatch.setattr(rule_mode, "page", lambda info: next(each for each in pages if each.info is info))
-    monkeypatch.setattr(rule_mode, "applied_fixes", lambda pages: {(each.info.code, 0): fix for each in pages})
+    monkeypatch.setattr(
+        rule_mode, "page", lambda info: next(each for each in pages if each.info is info)
+    )
+    monkeypatch.setattr(
+        rule_mode, "applied_fixes", lambda pages: {(each.info.code, 0): fix for each in pages}
+    )
     return rule_mode.run([], Options(launches=1, pairs=8, **options))  # type: ignore[arg-type]
 
 
@@ -261,7 +301,12 @@ def test_a_run_reports_every_rule(monkeypatch: pytest.MonkeyPatch) -> None:
         planted("y = 1\n", "1 / 0\n"),
     )
     right, wrong, absent, broken = report.variants
-    assert (right.id, right.kind, right.fixes, right.title) == ("rule:TL999", "rule", ("TL999",), "planted")
+    assert (right.id, right.kind, right.fixes, right.title) == (
+        "rule:TL999",
+        "rule",
+        ("TL999",),
+        "planted",
+    )
     assert right.speed.ratio is not None
     assert (right.speed.ratio.n, len(right.blocks_ns), right.status) == (8, 8, Status.OK)
     assert right.equality is not None
@@ -269,8 +314,15 @@ def test_a_run_reports_every_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     assert right.counts is not None
     assert wrong.equality is not None
     assert not wrong.equality.ok
-    assert (wrong.speed.verdict, wrong.speed.why) == (Verdict.NOT_MEASURED, "not timed: it is about results")
-    assert (absent.status, absent.speed.why, absent.error) == (Status.OK, "needs no_such_package", "")
+    assert (wrong.speed.verdict, wrong.speed.why) == (
+        Verdict.NOT_MEASURED,
+        "not timed: it is about results",
+    )
+    assert (absent.status, absent.speed.why, absent.error) == (
+        Status.OK,
+        "needs no_such_package",
+        "",
+    )
     assert (broken.status, broken.error) == (Status.BROKEN, "ZeroDivisionError: division by zero")
     assert (report.mode, report.plan.pairs, report.machine.threads) == ("rules", 8, 1)
     assert report.null_control is not None
@@ -291,9 +343,17 @@ def test_times_on_a_stand_in_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_virtual_cuda_takes_counts_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    report = run(monkeypatch, planted('y = x.to("cuda").sum().item()\n', "y = x.sum().item()\n"), device="virtual-cuda")
+    report = run(
+        monkeypatch,
+        planted('y = x.to("cuda").sum().item()\n', "y = x.sum().item()\n"),
+        device="virtual-cuda",
+    )
     (found,) = report.variants
-    assert (found.speed.verdict, found.speed.ratio, found.blocks_ns) == (Verdict.NOT_MEASURED, None, ())
+    assert (found.speed.verdict, found.speed.ratio, found.blocks_ns) == (
+        Verdict.NOT_MEASURED,
+        None,
+        (),
+    )
     assert found.counts is not None
     assert found.counts.syncs == (2.0, 0.0)
     assert (report.machine.device, report.null_control) == ("virtual-cuda", None)
@@ -312,7 +372,9 @@ def test_the_parent_imports_neither_libcst_nor_torch() -> None:
         "assert rule_page.applied_fixes(pages)['TL102', 0] == 'safe'\n"
         "print(sorted({'libcst', 'torch', 'torchlint.rule'} & set(sys.modules)))"
     )
-    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    shown = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert shown.stdout.splitlines()[-1] == "[]"
 
 
@@ -358,9 +420,18 @@ def test_measurements_are_written_and_read_by_the_page(tmp_path: Path, measured:
     measured.write(report(TIMED), path)
     assert list(tmp_path.iterdir()) == [path]
     (entry,) = json.loads(path.read_text())["TL603"]
-    assert (entry["ratio"], entry["ci95"], entry["n"], entry["verdict"]) == (19.912, [17.8, 22.4], 24, "faster")
+    assert (entry["ratio"], entry["ci95"], entry["n"], entry["verdict"]) == (
+        19.912,
+        [17.8, 22.4],
+        24,
+        "faster",
+    )
     assert lines([entry]) == [
-        "- CPU (2 cores, torch 2.13.0, 2026-11-21): 19.9x [17.8, 22.4], n = 24: faster; results bitwise equal.",
+        (
+            "- CPU (2 cores, torch 2.13.0, 2026-11-21): 19.9x [17.8, 22.4], n = 24: faster; "
+            "results "
+            "bitwise equal."
+        ),
         "- Predicted for CUDA, not observed: 3 → 2 waits for the device a run.",
         "- Not measured on a GPU.",
     ]
@@ -370,10 +441,15 @@ def test_a_run_replaces_the_entry_of_its_own_device_only(tmp_path: Path, measure
     path = tmp_path / "measured.json"
     measured.write(report(TIMED, device="cuda"), path)
     measured.write(report(TIMED), path)
-    slower = dataclasses.replace(TIMED, speed=dataclasses.replace(TIMED.speed, verdict=Verdict.SLOWER))
+    slower = dataclasses.replace(
+        TIMED, speed=dataclasses.replace(TIMED.speed, verdict=Verdict.SLOWER)
+    )
     measured.write(report(slower), path)
     entries = json.loads(path.read_text())["TL603"]
-    assert [(entry["device"], entry["verdict"]) for entry in entries] == [("cpu", "slower"), ("cuda", "faster")]
+    assert [(entry["device"], entry["verdict"]) for entry in entries] == [
+        ("cpu", "slower"),
+        ("cuda", "faster"),
+    ]
     measured.write(report(dataclasses.replace(TIMED, id="rule:TL101")), path)
     assert sorted(json.loads(path.read_text())) == ["TL101", "TL603"]
 

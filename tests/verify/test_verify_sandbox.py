@@ -33,10 +33,14 @@ REFUSED = {
 }
 
 
-def run(writable: list[Path], code: str, *, python: str = sys.executable) -> subprocess.CompletedProcess[str]:
+def run(
+    writable: list[Path], code: str, *, python: str = sys.executable
+) -> subprocess.CompletedProcess[str]:
     options = [part for path in writable for part in ("--write", str(path))]
     script = [sys.executable, "-I", "-S", sandbox.__file__, "--landlock", *options, "--"]
-    return subprocess.run([*script, python, "-c", f"import os\n{code}"], capture_output=True, text=True)
+    return subprocess.run(
+        [*script, python, "-c", f"import os\n{code}"], capture_output=True, text=True
+    )
 
 
 @pytest.fixture
@@ -46,7 +50,8 @@ def inside(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def short() -> Iterator[Path]:
-    """Yield a folder whose name leaves room for the address of a Unix socket, which has 107 bytes."""
+    """Yield a folder whose name leaves room for the address of a Unix socket, which has 107
+    bytes."""
     with tempfile.TemporaryDirectory(prefix="tl") as name:
         yield Path(name).resolve()
 
@@ -121,7 +126,10 @@ def test_descendants_are_confined(inside: Path, outside: Path) -> None:
 
 @needs_landlock
 def test_reading_is_free_and_devices_can_be_written(inside: Path, outside: Path) -> None:
-    code = f"print(open('{outside}/file.txt').read(), os.listdir('/usr') != [])\nopen('/dev/null', 'w').write('x')"
+    code = (
+        f"print(open('{outside}/file.txt').read(), os.listdir('/usr') != "
+        "[])\nopen('/dev/null', 'w').write('x')"
+    )
     result = run([inside], code)
     assert (result.stdout, result.stderr) == ("before True\n", "")
 
@@ -129,7 +137,10 @@ def test_reading_is_free_and_devices_can_be_written(inside: Path, outside: Path)
 @needs_landlock
 def test_no_privileges_are_gained(inside: Path) -> None:
     """Without this the kernel refuses the rules to anyone but root."""
-    assert run([inside], "print('NoNewPrivs:\\t1' in open('/proc/self/status').read())").stdout == "True\n"
+    assert (
+        run([inside], "print('NoNewPrivs:\\t1' in open('/proc/self/status').read())").stdout
+        == "True\n"
+    )
 
 
 @needs_landlock
@@ -160,7 +171,8 @@ def test_torchs_own_writer_is_refused(inside: Path, outside: Path) -> None:
 @pytest.mark.slow
 @needs_landlock
 def test_loader_workers_and_collectives_work(inside: Path, short: Path) -> None:
-    """Shared memory and semaphores of two workers, Unix sockets between processes, and gloo over a file."""
+    """Shared memory and semaphores of two workers, Unix sockets between processes, and gloo over a
+    file."""
     pytest.importorskip("torch")
     code = f"""
 import torch, torch.distributed as dist, multiprocessing as mp
@@ -180,12 +192,22 @@ if __name__ == "__main__":
 
 
 def test_without_options_it_only_runs_the_command() -> None:
-    command = [sys.executable, "-I", "-S", sandbox.__file__, "--", sys.executable, "-c", "import sys; sys.exit(7)"]
+    command = [
+        sys.executable,
+        "-I",
+        "-S",
+        sandbox.__file__,
+        "--",
+        sys.executable,
+        "-c",
+        "import sys; sys.exit(7)",
+    ]
     assert subprocess.run(command).returncode == 7
 
 
 def test_signals_are_as_in_a_shell() -> None:
-    """Python ignores SIGPIPE and what is ignored survives exec: ``yes | head`` in the user's program would not end."""
+    """Python ignores SIGPIPE and what is ignored survives exec: ``yes | head`` in the user's
+    program would not end."""
     code = "grep SigIgn /proc/self/status"
     command = [sys.executable, "-I", "-S", sandbox.__file__, "--", "sh", "-c", code]
     if not Path("/proc/self/status").exists():
@@ -196,7 +218,11 @@ def test_signals_are_as_in_a_shell() -> None:
 @pytest.mark.parametrize(
     ("options", "words", "code"),
     [
-        (["--landlock", "--write", "/no/such/place", "--", "true"], "writes cannot be confined", 126),
+        (
+            ["--landlock", "--write", "/no/such/place", "--", "true"],
+            "writes cannot be confined",
+            126,
+        ),
         (["--", "/no/such/program"], "cannot run /no/such/program: No such file", 127),
         (["--lock", "--", "true"], "unknown option --lock", 126),
         (["--parent", "1", "--", "true"], "", 1),  # the parent is another: it has ended
@@ -211,10 +237,12 @@ def test_failures_are_one_line(options: list[str], words: str, code: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("abi", "rights"), [(1, 0x1FF2), (2, 0x3FF2), (3, 0x7FF2), (5, 0x7FF2), (7, 0x7FF2), (99, 0x7FF2)]
+    ("abi", "rights"),
+    [(1, 0x1FF2), (2, 0x3FF2), (3, 0x7FF2), (5, 0x7FF2), (7, 0x7FF2), (99, 0x7FF2)],
 )
 def test_rights_follow_the_abi(abi: int, rights: int) -> None:
-    """Rights an ABI does not know are errors; device control, reading and running are never handled."""
+    """Rights an ABI does not know are errors; device control, reading and running are never
+    handled."""
     assert sandbox.write_rights(abi) == rights
 
 
@@ -226,6 +254,8 @@ def test_no_landlock_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_abi_is_the_kernels() -> None:
     if not os.path.exists("/proc/self/status"):
         pytest.skip("no Linux")
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import sandbox; print(sandbox.landlock_abi())"
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import sandbox; print(sandbox.landlock_abi())"
+    )
     command = [sys.executable, "-I", "-c", code, str(Path(sandbox.__file__).parent)]
     assert subprocess.run(command, capture_output=True, text=True).stdout == f"{ABI}\n"

@@ -1,4 +1,5 @@
-"""What part of a program runs: epochs end early, evaluation is told from training, and a place that runs is enough."""
+"""What part of a program runs: epochs end early, evaluation is told from training, and a place that
+runs is enough."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ CUT = {"train": 4, "later": 2, "evaluation": 3}
 
 
 class Loader:
-    """A data set of ten batches, as the recorder sees one: with an end that the schedule may bring forward."""
+    """A data set of ten batches, as the recorder sees one: with an end that the schedule may bring
+    forward."""
 
     def __init__(self, schedule: Schedule, size: int = 10) -> None:
         self.schedule, self.size = schedule, size
@@ -146,10 +148,15 @@ class Ask:
 
 @pytest.mark.parametrize(
     ("asked", "well"),
-    [(asked_by_loop, True) for asked_by_loop in (asked_by_a_loop, asked_by_enumerate, asked_with_care)]
+    [
+        (asked_by_loop, True)
+        for asked_by_loop in (asked_by_a_loop, asked_by_enumerate, asked_with_care)
+    ]
     + [(asked_by_next, False)],
 )
-def test_end_is_brought_forward_only_where_it_is_expected(asked: Callable[[Any], bool], well: bool) -> None:
+def test_end_is_brought_forward_only_where_it_is_expected(
+    asked: Callable[[Any], bool], well: bool
+) -> None:
     assert asked(Ask()) is well
 
 
@@ -160,7 +167,9 @@ def search(folder: Path, **settings: Any) -> StoppingPoint:
     here = str(Path(__file__).resolve())
     marks = [("0-0", here, 1, 1), ("1-0", here, 2, 2), ("2-0", "/nowhere/else.py", 1, 1)]
     (folder / "marks").mkdir(exist_ok=True)
-    return StoppingPoint({"steps": 3, "explore": 100.0, "marks": marks, "out": str(folder), **settings})
+    return StoppingPoint(
+        {"steps": 3, "explore": 100.0, "marks": marks, "out": str(folder), **settings}
+    )
 
 
 def test_search_ends_when_all_that_can_run_has_run(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Estimate, exact intervals, p-values and verdicts, against printed tables, enumeration and hand-made samples."""
+"""Estimate, exact intervals, p-values and verdicts, against printed tables, enumeration and
+hand-made samples."""
 
 from __future__ import annotations
 
@@ -14,12 +15,41 @@ from hypothesis import strategies as st
 from torchlint.verify import signed_rank, statistics
 from torchlint.verify.model import NullControl, Ratio, Verdict
 
-# Two-sided 5 % and 1 %, from n = 6 and n = 8 on: the printed tables; OEIS A226330 lists the first ones.
-TABLE_95 = [0, 2, 3, 5, 8, 10, 13, 17, 21, 25, 29, 34, 40, 46, 52, 58, 65, 73, 81, 89, 98, 107, 116, 126, 137]
+# Two-sided 5 % and 1 %, from n = 6 and n = 8 on: the printed tables; OEIS A226330 lists the first
+# ones.
+TABLE_95 = [
+    0,
+    2,
+    3,
+    5,
+    8,
+    10,
+    13,
+    17,
+    21,
+    25,
+    29,
+    34,
+    40,
+    46,
+    52,
+    58,
+    65,
+    73,
+    81,
+    89,
+    98,
+    107,
+    116,
+    126,
+    137,
+]
 TABLE_99 = [0, 1, 3, 5, 7, 9, 12, 15, 19, 23, 27, 32, 37, 42, 48, 54, 61, 68, 75, 83, 91, 100, 109]
 
 # No deadline: a busy machine is no failure.
-property_test = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+property_test = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 times = st.integers(1_000, 10_000_000_000)
 pairs = st.lists(st.tuples(times, times), min_size=1, max_size=20)
 
@@ -32,11 +62,16 @@ def enumerated_p(values: list[float]) -> float:
     signs = [v > 0 for v in values if v]
     seen = sum(rank for rank, plus in zip(ranks, signs, strict=True) if plus)
     low = min(seen, sum(ranks) - seen)
-    sums = [sum(itertools.compress(ranks, chosen)) for chosen in itertools.product((False, True), repeat=len(ranks))]
+    sums = [
+        sum(itertools.compress(ranks, chosen))
+        for chosen in itertools.product((False, True), repeat=len(ranks))
+    ]
     return float(min(Fraction(1), 2 * Fraction(sum(s <= low for s in sums), len(sums))))
 
 
-def made(estimate: float, ci95: tuple[float, float], ci99: tuple[float, float], n: int = 24) -> Ratio:
+def made(
+    estimate: float, ci95: tuple[float, float], ci99: tuple[float, float], n: int = 24
+) -> Ratio:
     return Ratio(estimate=estimate, ci95=ci95, ci99=ci99, p=0.001, n=n)
 
 
@@ -54,16 +89,25 @@ NOISY = NullControl(made(1.08, (1.05, 1.11), (1.03, 1.14)), ok=False)
 # The signed-rank statistic
 
 
-@pytest.mark.parametrize(("confidence", "first", "table"), [(0.95, 6, TABLE_95), (0.99, 8, TABLE_99)])
-def test_critical_values_are_those_of_the_tables(confidence: float, first: int, table: list[int]) -> None:
-    assert [signed_rank.critical_value(n, confidence) for n in range(first, first + len(table))] == table
+@pytest.mark.parametrize(
+    ("confidence", "first", "table"), [(0.95, 6, TABLE_95), (0.99, 8, TABLE_99)]
+)
+def test_critical_values_are_those_of_the_tables(
+    confidence: float, first: int, table: list[int]
+) -> None:
+    assert [
+        signed_rank.critical_value(n, confidence) for n in range(first, first + len(table))
+    ] == table
     assert [signed_rank.critical_value(n, confidence) for n in range(first)] == [-1] * first
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.8, 0.9, 0.95, 0.99])
 @pytest.mark.parametrize("n", range(1, 13))
 def test_critical_value_is_the_last_that_enumeration_allows(n: int, confidence: float) -> None:
-    sums = [sum(itertools.compress(range(1, n + 1), chosen)) for chosen in itertools.product((0, 1), repeat=n)]
+    sums = [
+        sum(itertools.compress(range(1, n + 1), chosen))
+        for chosen in itertools.product((0, 1), repeat=n)
+    ]
     limit = 1 - Fraction(str(confidence))
     k = signed_rank.critical_value(n, confidence)
     assert 2 * Fraction(sum(s <= k for s in sums), 2**n) <= limit
@@ -118,12 +162,15 @@ def test_p_by_hand(values: list[float], p: float) -> None:
 
 
 def test_zeros_keep_their_ranks() -> None:
-    # Dropped first (Wilcoxon 1945), the ranks would be 1, 2 and 3 and the p-value 1: -3 against 1 + 2.
-    # Ranked with the others (Pratt 1959) they are 3, 4 and 5: 5 against 3 + 4, of 0, 3, 4, 5, 7, 8, 9, 12.
+    # Dropped first (Wilcoxon 1945), the ranks would be 1, 2 and 3 and the p-value 1: -3 against 1 +
+    # 2. Ranked with the others (Pratt 1959) they are 3, 4 and 5: 5 against 3 + 4, of 0, 3, 4, 5, 7,
+    # 8, 9, 12.
     assert signed_rank.signed_rank_p([0.0, 0.0, 1.0, 2.0, -3.0]) == 1.0
     assert signed_rank.signed_rank_p([0.0, 0.0, -1.0, 2.0, 3.0]) == 0.5
     assert signed_rank.signed_rank_p([-1.0, 2.0, 3.0]) == 0.5
-    assert signed_rank.signed_rank_p([0.0] * 3 + [-1.0, -2.0, 3.0, 4.0]) == enumerated_p([0.0] * 3 + [-1, -2, 3, 4])
+    assert signed_rank.signed_rank_p([0.0] * 3 + [-1.0, -2.0, 3.0, 4.0]) == enumerated_p(
+        [0.0] * 3 + [-1, -2, 3, 4]
+    )
 
 
 @property_test
@@ -137,7 +184,8 @@ def test_estimate_and_intervals_by_hand() -> None:
     values = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
     assert signed_rank.hodges_lehmann(values) == 3.5
     assert signed_rank.signed_rank_interval(values, 0.95) == (1.0, 6.0)
-    # With 8 values k is 3 at 95 %: averages 1, 1.5, 2, 2 come first, so the interval opens at the fourth.
+    # With 8 values k is 3 at 95 %: averages 1, 1.5, 2, 2 come first, so the interval opens at the
+    # fourth.
     values = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
     assert signed_rank.signed_rank_interval(values, 0.95) == (2.0, 7.0)
     assert signed_rank.signed_rank_interval(values, 0.99) == (1.0, 8.0)
@@ -155,12 +203,21 @@ def test_too_few_values_bound_nothing(confidence: float, enough: int) -> None:
 
 
 @property_test
-@given(st.sampled_from([0.95, 0.99]), st.lists(st.integers(-10_000, 10_000), min_size=8, max_size=14))
-def test_interval_holds_just_what_the_test_does_not_reject(confidence: float, values: list[int]) -> None:
+@given(
+    st.sampled_from([0.95, 0.99]), st.lists(st.integers(-10_000, 10_000), min_size=8, max_size=14)
+)
+def test_interval_holds_just_what_the_test_does_not_reject(
+    confidence: float, values: list[int]
+) -> None:
     averages = [(x + y) / 2 for x, y in itertools.combinations_with_replacement(values, 2)]
     assume(len(set(averages)) == len(averages))  # with ties the interval may be wider
     low, high = signed_rank.signed_rank_interval(values, confidence)
-    for at, inside in [(low + 0.25, True), (high - 0.25, True), (low - 0.25, False), (high + 0.25, False)]:
+    for at, inside in [
+        (low + 0.25, True),
+        (high - 0.25, True),
+        (low - 0.25, False),
+        (high + 0.25, False),
+    ]:
         p = signed_rank.signed_rank_p([value - at for value in values])
         assert (p > 1 - confidence + 1e-12) is inside
 
@@ -211,7 +268,9 @@ def test_the_unit_of_time_does_not_matter(sample: list[tuple[int, int]], unit: f
 
 @property_test
 @given(pairs, st.sampled_from([0.5, 2.0, 20.0]))
-def test_a_variant_c_times_slower_reads_c_times_less(sample: list[tuple[int, int]], factor: float) -> None:
+def test_a_variant_c_times_slower_reads_c_times_less(
+    sample: list[tuple[int, int]], factor: float
+) -> None:
     before, after = zip(*sample, strict=True)
     one = statistics.ratio(before, after)
     other = statistics.ratio(before, [a * factor for a in after])
@@ -242,7 +301,9 @@ def test_ties_survive_rounding_in_the_logarithm() -> None:
         ([math.inf], [1.0], "positive and finite, not inf"),
     ],
 )
-def test_ratio_refuses_what_is_no_pair_of_times(before: list[float], after: list[float], message: str) -> None:
+def test_ratio_refuses_what_is_no_pair_of_times(
+    before: list[float], after: list[float], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         statistics.ratio(before, after)
 
@@ -304,8 +365,16 @@ def test_only_many_fixes_are_adjusted() -> None:
         (SLOWER, Verdict.SLOWER, ""),
         (SAME, Verdict.NO_CHANGE, ""),
         # Surely a gain, but a smaller one than asked for; and its mirror image.
-        (made(1.02, (1.01, 1.05), (1.005, 1.06)), Verdict.INCONCLUSIVE, "could be anything from 1.01x to 1.05x"),
-        (made(0.98, (0.95, 0.99), (0.94, 0.995)), Verdict.INCONCLUSIVE, "could be anything from 0.95x to 0.99x"),
+        (
+            made(1.02, (1.01, 1.05), (1.005, 1.06)),
+            Verdict.INCONCLUSIVE,
+            "could be anything from 1.01x to 1.05x",
+        ),
+        (
+            made(0.98, (0.95, 0.99), (0.94, 0.995)),
+            Verdict.INCONCLUSIVE,
+            "could be anything from 0.95x to 0.99x",
+        ),
         (made(1.02, (1.01, 1.029), (1.005, 1.06)), Verdict.NO_CHANGE, ""),
         # The 95 % interval alone does not decide.
         (
@@ -313,12 +382,36 @@ def test_only_many_fixes_are_adjusted() -> None:
             Verdict.INCONCLUSIVE,
             "at 99 % it could be anything from 0.98x to 1.21x",
         ),
-        (made(0.9, (0.8, 0.97), (0.7, 1.02)), Verdict.INCONCLUSIVE, "at 99 % it could be anything from 0.70x to 1.02x"),
-        (made(1.03, (0.97, 1.09), (0.95, 1.1)), Verdict.INCONCLUSIVE, "could be anything from 0.97x to 1.09x"),
-        (made(1.0, (0.96, 1.01), (0.95, 1.02)), Verdict.INCONCLUSIVE, "could be anything from 0.96x to 1.01x"),
-        (made(1.0, (0.99, 1.04), (0.95, 1.05)), Verdict.INCONCLUSIVE, "could be anything from 0.99x to 1.04x"),
-        (made(1.01, (0.999, 1.04), (0.95, 1.05)), Verdict.INCONCLUSIVE, "could be anything from 0.999x to 1.04x"),
-        (made(1.2, (1.1, 1.3), (1.0, 1.4)), Verdict.INCONCLUSIVE, "at 99 % it could be anything from 1.000x to 1.40x"),
+        (
+            made(0.9, (0.8, 0.97), (0.7, 1.02)),
+            Verdict.INCONCLUSIVE,
+            "at 99 % it could be anything from 0.70x to 1.02x",
+        ),
+        (
+            made(1.03, (0.97, 1.09), (0.95, 1.1)),
+            Verdict.INCONCLUSIVE,
+            "could be anything from 0.97x to 1.09x",
+        ),
+        (
+            made(1.0, (0.96, 1.01), (0.95, 1.02)),
+            Verdict.INCONCLUSIVE,
+            "could be anything from 0.96x to 1.01x",
+        ),
+        (
+            made(1.0, (0.99, 1.04), (0.95, 1.05)),
+            Verdict.INCONCLUSIVE,
+            "could be anything from 0.99x to 1.04x",
+        ),
+        (
+            made(1.01, (0.999, 1.04), (0.95, 1.05)),
+            Verdict.INCONCLUSIVE,
+            "could be anything from 0.999x to 1.04x",
+        ),
+        (
+            made(1.2, (1.1, 1.3), (1.0, 1.4)),
+            Verdict.INCONCLUSIVE,
+            "at 99 % it could be anything from 1.000x to 1.40x",
+        ),
     ],
 )
 def test_verdict_of_intervals(ratio: Ratio, found: Verdict, why: str) -> None:
@@ -387,15 +480,50 @@ def test_many_fixes_need_a_smaller_p(ratio: Ratio, adjusted: float, found: Verdi
     ("ratio", "launches", "found", "unstable"),
     [
         # They overlap, if only just.
-        (FASTER, [made(1.1, (1.0, 1.15), (0.9, 1.2)), made(1.3, (1.15, 1.5), (1.1, 1.6))], Verdict.FASTER, False),
+        (
+            FASTER,
+            [made(1.1, (1.0, 1.15), (0.9, 1.2)), made(1.3, (1.15, 1.5), (1.1, 1.6))],
+            Verdict.FASTER,
+            False,
+        ),
         # Apart, and both alone a gain: it stands, with the remark.
-        (FASTER, [made(1.1, (1.05, 1.15), (1.0, 1.2)), made(1.3, (1.2, 1.5), (1.1, 1.6))], Verdict.FASTER, True),
+        (
+            FASTER,
+            [made(1.1, (1.05, 1.15), (1.0, 1.2)), made(1.3, (1.2, 1.5), (1.1, 1.6))],
+            Verdict.FASTER,
+            True,
+        ),
         # Apart, and one of them alone no gain.
-        (FASTER, [made(1.0, (0.95, 1.1), (0.9, 1.2)), made(1.3, (1.2, 1.5), (1.1, 1.6))], Verdict.INCONCLUSIVE, True),
-        (SLOWER, [made(0.7, (0.65, 0.72), (0.6, 0.8)), made(0.9, (0.85, 0.95), (0.8, 1.0))], Verdict.SLOWER, True),
-        (SLOWER, [made(0.7, (0.65, 0.72), (0.6, 0.8)), made(1.0, (0.9, 1.05), (0.8, 1.1))], Verdict.INCONCLUSIVE, True),
-        (SAME, [made(0.98, (0.975, 0.99), (0.97, 1)), made(1.02, (1.01, 1.025), (1, 1.03))], Verdict.NO_CHANGE, True),
-        (SAME, [made(0.95, (0.94, 0.96), (0.93, 1)), made(1.02, (1.01, 1.025), (1, 1.03))], Verdict.INCONCLUSIVE, True),
+        (
+            FASTER,
+            [made(1.0, (0.95, 1.1), (0.9, 1.2)), made(1.3, (1.2, 1.5), (1.1, 1.6))],
+            Verdict.INCONCLUSIVE,
+            True,
+        ),
+        (
+            SLOWER,
+            [made(0.7, (0.65, 0.72), (0.6, 0.8)), made(0.9, (0.85, 0.95), (0.8, 1.0))],
+            Verdict.SLOWER,
+            True,
+        ),
+        (
+            SLOWER,
+            [made(0.7, (0.65, 0.72), (0.6, 0.8)), made(1.0, (0.9, 1.05), (0.8, 1.1))],
+            Verdict.INCONCLUSIVE,
+            True,
+        ),
+        (
+            SAME,
+            [made(0.98, (0.975, 0.99), (0.97, 1)), made(1.02, (1.01, 1.025), (1, 1.03))],
+            Verdict.NO_CHANGE,
+            True,
+        ),
+        (
+            SAME,
+            [made(0.95, (0.94, 0.96), (0.93, 1)), made(1.02, (1.01, 1.025), (1, 1.03))],
+            Verdict.INCONCLUSIVE,
+            True,
+        ),
     ],
 )
 def test_launches_apart_are_called_unstable(
@@ -412,7 +540,10 @@ def test_unstable_launches_are_shown_beside_what_else_is_wrong() -> None:
     launches = [made(0.98, (0.96, 0.99), (0.9, 1.1)), made(1.08, (1.02, 1.2), (0.9, 1.3))]
     assert statistics.verdict(wide, launches=launches) == (
         Verdict.INCONCLUSIVE,
-        "could be anything from 0.97x to 1.09x; unstable across launches: 0.98x [0.96, 0.99], 1.08x [1.02, 1.20]",
+        (
+            "could be anything from 0.97x to 1.09x; unstable across launches: 0.98x [0.96, 0.99], "
+            "1.08x [1.02, 1.20]"
+        ),
     )
 
 
@@ -438,7 +569,9 @@ def test_cpu_time_within_the_minimum_effect_agrees() -> None:
 
 @property_test
 @given(pairs, st.sampled_from([0.0, 0.03, 0.2]))
-def test_swapping_before_and_after_turns_the_verdict(sample: list[tuple[int, int]], min_effect: float) -> None:
+def test_swapping_before_and_after_turns_the_verdict(
+    sample: list[tuple[int, int]], min_effect: float
+) -> None:
     turned = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
     before, after = zip(*sample, strict=True)
     one, _ = statistics.verdict(statistics.ratio(before, after), min_effect=min_effect)
@@ -448,5 +581,7 @@ def test_swapping_before_and_after_turns_the_verdict(sample: list[tuple[int, int
 
 def test_looks_are_fixed_and_each_can_decide() -> None:
     assert statistics.LOOKS == (12, 24, 48)
-    assert all(signed_rank.critical_value(n, 0.99) >= 0 for n in (*statistics.LOOKS, statistics.MIN_PAIRS))
+    assert all(
+        signed_rank.critical_value(n, 0.99) >= 0 for n in (*statistics.LOOKS, statistics.MIN_PAIRS)
+    )
     assert signed_rank.critical_value(statistics.MIN_PAIRS - 1, 0.99) < 0

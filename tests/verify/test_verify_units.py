@@ -1,4 +1,5 @@
-"""The parts of script mode, each by itself: fixes, variants, the command, judgements, verdicts, counts, waves."""
+"""The parts of script mode, each by itself: fixes, variants, the command, judgements, verdicts,
+counts, waves."""
 
 from __future__ import annotations
 
@@ -17,7 +18,16 @@ from torchlint.base.span import LineIndex, Span
 from torchlint.catalog.rules import load_catalog
 from torchlint.source.document import Document, decode
 from torchlint.verify import statistics
-from torchlint.verify.fixes import FixUnit, Offered, Replacement, Rows, applied, diff, joined, offered
+from torchlint.verify.fixes import (
+    FixUnit,
+    Offered,
+    Replacement,
+    Rows,
+    applied,
+    diff,
+    joined,
+    offered,
+)
 from torchlint.verify.model import CountLine, Equality, Expected, Level, Status, Verdict
 from torchlint.verify.options import Options
 from torchlint.verify.script import count_pass, reference, time_pass, verdicts
@@ -31,12 +41,24 @@ from torchlint.verify.session.promise import Comparison, comparison, judged
 from torchlint.verify.session.times import Times
 from torchlint.verify.session.timing import Block
 from torchlint.verify.session.wire import ProgramError
-from torchlint.verify.variants import ALL, MANY, NULL, ORIGINAL, Variant, groups, planned, single, sound
+from torchlint.verify.variants import (
+    ALL,
+    MANY,
+    NULL,
+    ORIGINAL,
+    Variant,
+    groups,
+    planned,
+    single,
+    sound,
+)
 
 # Fixes
 
 
-def finding(text: str, old: str, new: str, code: str = "TL102", safety: Safety = Safety.SAFE, **more: Any) -> Finding:
+def finding(
+    text: str, old: str, new: str, code: str = "TL102", safety: Safety = Safety.SAFE, **more: Any
+) -> Finding:
     """Return a finding on the one place where `old` stands, whose fix puts `new` there."""
     start = text.index(old)
     lines = LineIndex(text)
@@ -45,7 +67,17 @@ def finding(text: str, old: str, new: str, code: str = "TL102", safety: Safety =
     cell = more.pop("cell", None)
     fix = TextFix(safety, f"Do {code}", (edit,), **more)
     return Finding(
-        code, "name", "message", Severity.WARNING, "a.py", first, last, first.row, last.row, fix=fix, cell=cell
+        code,
+        "name",
+        "message",
+        Severity.WARNING,
+        "a.py",
+        first,
+        last,
+        first.row,
+        last.row,
+        fix=fix,
+        cell=cell,
     )
 
 
@@ -86,7 +118,9 @@ def test_fix_that_cannot_be_verified_is_named(made: Finding, reason: str) -> Non
 def test_unsafe_fix_promises_what_its_rule_declares() -> None:
     catalog = load_catalog()
     rng = next(info.code for info in catalog.rules if info.equivalence == "rng")
-    (unit,) = offer(TEXT, finding(TEXT, "2", "9", code=rng, safety=Safety.UNSAFE, note="draws anew")).units
+    (unit,) = offer(
+        TEXT, finding(TEXT, "2", "9", code=rng, safety=Safety.UNSAFE, note="draws anew")
+    ).units
     assert (unit.expected, unit.note) == (Expected.RNG, "draws anew")
 
 
@@ -104,18 +138,33 @@ def test_two_fixes_of_one_rule_in_one_line_have_different_ids() -> None:
 
 
 def test_pinned_memory_and_asynchronous_copies_are_one_unit() -> None:
-    both = offer(TEXT, finding(TEXT, "1", "10", code="TL103"), finding(TEXT, "3", "30", code="TL202")).units
+    both = offer(
+        TEXT, finding(TEXT, "1", "10", code="TL103"), finding(TEXT, "3", "30", code="TL202")
+    ).units
     assert [(unit.id, unit.codes) for unit in both] == [("TL103@a.py:1 +1", ("TL103", "TL202"))]
-    one = offer(TEXT, finding(TEXT, "1", "10", code="TL103"), finding(TEXT, "3", "30", code="TL103")).units
+    one = offer(
+        TEXT, finding(TEXT, "1", "10", code="TL103"), finding(TEXT, "3", "30", code="TL103")
+    ).units
     assert [unit.codes for unit in one] == [("TL103",), ("TL103",)]
 
 
-def unit(number: int = 1, code: str = "TL102", expected: Expected = Expected.BITWISE, new: str = "9") -> FixUnit:
+def unit(
+    number: int = 1, code: str = "TL102", expected: Expected = Expected.BITWISE, new: str = "9"
+) -> FixUnit:
     """Return a unit that replaces the number in line `number` of `TEXT`."""
     start = 6 * (number - 1) + 4
     where = f"a.py:{number}"
     edit = Replacement("a.py", start, start + 1, new)
-    return FixUnit(f"{code}@{where}", (code,), code, where, expected, "", (edit,), (Rows("a.py", number, number),))
+    return FixUnit(
+        f"{code}@{where}",
+        (code,),
+        code,
+        where,
+        expected,
+        "",
+        (edit,),
+        (Rows("a.py", number, number),),
+    )
 
 
 def test_joined_units_make_the_weakest_promise() -> None:
@@ -138,7 +187,9 @@ def test_joined_units_make_the_weakest_promise() -> None:
 )
 def test_applied_keeps_encoding_and_newlines(data: bytes, after: bytes) -> None:
     source = document(data)
-    units = offered({"a.py": [finding(source.text, "2", "9")]}, {"a.py": source}, load_catalog(), unsafe=False).units
+    units = offered(
+        {"a.py": [finding(source.text, "2", "9")]}, {"a.py": source}, load_catalog(), unsafe=False
+    ).units
     assert applied(units, {"a.py": source}) == {"a.py": after}
 
 
@@ -156,7 +207,16 @@ def test_fix_of_a_file_that_does_not_survive_recoding_is_left_out() -> None:
 
 def test_same_import_of_two_units_is_written_once() -> None:
     both = [
-        FixUnit(f"u{n}", ("T",), "", "", Expected.CLOSE, "", (Replacement("a.py", 0, 0, "import x\n"), edit), ())
+        FixUnit(
+            f"u{n}",
+            ("T",),
+            "",
+            "",
+            Expected.CLOSE,
+            "",
+            (Replacement("a.py", 0, 0, "import x\n"), edit),
+            (),
+        )
         for n, edit in enumerate([unit(1).replacements[0], unit(2).replacements[0]])
     ]
     assert applied(both, {"a.py": document(TEXT)})["a.py"] == b"import x\na = 9\nb = 9\nc = 3\n"
@@ -202,7 +262,9 @@ def test_ablation(ablation: str, middle: list[str]) -> None:
 
 
 def test_without_holds_the_others() -> None:
-    found = {variant.name: variant for variant in planned([unit(1), unit(2), unit(3)], "leave-one-out")}
+    found = {
+        variant.name: variant for variant in planned([unit(1), unit(2), unit(3)], "leave-one-out")
+    }
     without = found["without:TL102@a.py:2"]
     assert without.ids == ("TL102@a.py:1", "TL102@a.py:3")
     assert without.unit is not None
@@ -210,7 +272,11 @@ def test_without_holds_the_others() -> None:
 
 
 def test_leaving_one_of_two_out_would_repeat_the_other() -> None:
-    assert names(planned([unit(1), unit(2)], "leave-one-out"))[2:] == ["fix:TL102@a.py:1", "fix:TL102@a.py:2", ALL]
+    assert names(planned([unit(1), unit(2)], "leave-one-out"))[2:] == [
+        "fix:TL102@a.py:1",
+        "fix:TL102@a.py:2",
+        ALL,
+    ]
 
 
 def many(code: Callable[[int], str]) -> list[FixUnit]:
@@ -265,7 +331,10 @@ def tree(tmp_path: Path) -> Path:
             ["torchrun", "--nproc-per-node", "2", "t.py"],
             ("-m", "torch.distributed.run", "--nproc-per-node", "2", "t.py"),
         ),
-        (["accelerate", "launch", "t.py"], ("-m", "accelerate.commands.accelerate_cli", "launch", "t.py")),
+        (
+            ["accelerate", "launch", "t.py"],
+            ("-m", "accelerate.commands.accelerate_cli", "launch", "t.py"),
+        ),
     ],
 )
 def test_command(tree: Path, typed: list[str], arguments: tuple[str, ...]) -> None:
@@ -305,10 +374,19 @@ def test_absolute_script_is_run_from_its_copy(tree: Path) -> None:
             "torchrun --nproc-per-node 2 train.py",
             "-m torch.distributed.run --master-port=7 --nproc-per-node 2 train.py",
         ),
-        ("torchrun --master_port 29500 train.py", "-m torch.distributed.run --master_port=7 train.py"),
-        ("-m torch.distributed.run --master-port=1 train.py", "-m torch.distributed.run --master-port=7 train.py"),
+        (
+            "torchrun --master_port 29500 train.py",
+            "-m torch.distributed.run --master_port=7 train.py",
+        ),
+        (
+            "-m torch.distributed.run --master-port=1 train.py",
+            "-m torch.distributed.run --master-port=7 train.py",
+        ),
         ("torchrun --standalone train.py", "-m torch.distributed.run --standalone train.py"),
-        ("torchrun --rdzv-endpoint=h:1 train.py", "-m torch.distributed.run --rdzv-endpoint=h:1 train.py"),
+        (
+            "torchrun --rdzv-endpoint=h:1 train.py",
+            "-m torch.distributed.run --rdzv-endpoint=h:1 train.py",
+        ),
         (
             "accelerate launch --main_process_port 1 train.py",
             "-m accelerate.commands.accelerate_cli launch --main_process_port=7 train.py",
@@ -324,7 +402,10 @@ def test_ranks_of_each_run_meet_on_a_port_of_their_own(tree: Path, typed: str, r
 @pytest.mark.parametrize(
     ("changes", "seconds"),
     [
-        ({}, 2 * 3 * ((2 + 10 * 0.1) / 2 + 12 * (2 + 10) * 0.1)),  # 0.1 s a step: blocks of 10 steps
+        (
+            {},
+            2 * 3 * ((2 + 10 * 0.1) / 2 + 12 * (2 + 10) * 0.1),
+        ),  # 0.1 s a step: blocks of 10 steps
         ({"block": 5}, 2 * 3 * ((2 + 10 * 0.1) / 2 + 12 * (2 + 5) * 0.1)),
         ({"launches": 1, "warmup": 1}, 3 * ((2 + 0.1) / 2 + 24 * (2 + 10) * 0.1)),
     ],
@@ -335,7 +416,10 @@ def test_plan_tells_about_how_long_it_takes(changes: dict[str, int], seconds: fl
 
 
 def test_plan_makes_short_steps_into_blocks_of_50_ms() -> None:
-    (one, two) = (expected_seconds({"step_seconds": step}, 1, Options(settle=0, warmup=1), 1) for step in (1e-4, 1e-3))
+    (one, two) = (
+        expected_seconds({"step_seconds": step}, 1, Options(settle=0, warmup=1), 1)
+        for step in (1e-4, 1e-3)
+    )
     assert one == pytest.approx(2 * (1e-4 + 12 * 0.05))
     assert two == pytest.approx(2 * (1e-3 + 12 * 0.05))
 
@@ -369,19 +453,24 @@ OFF = compared(Level.DIFFERENT, 1e-3)
         (OFF, SAME, Expected.CLOSE, compared(Level.DIFFERENT, 3e-4), Level.DIFFERENT, False),
         (OFF, compared(Level.DIFFERENT, 4e-4), Expected.BITWISE, None, Level.CLOSE, True),
         (OFF, compared(Level.DIFFERENT, 3e-4), Expected.BITWISE, None, Level.DIFFERENT, False),
-        (compared(Level.CLOSE, 1e-9), compared(Level.CLOSE, 1e-9), Expected.BITWISE, None, Level.CLOSE, True),
+        (compared(Level.CLOSE, 1e-9), compared(Level.CLOSE, 1e-9), Expected.BITWISE, None, Level.CLOSE, True),  # noqa: E501
         (compared(rng_changed=True), SAME, Expected.BITWISE, None, Level.DIFFERENT, False),
         (compared(rng_changed=True), SAME, Expected.CLOSE, None, Level.DIFFERENT, False),
-        (compared(rng_changed=True), compared(rng_changed=True), Expected.CLOSE, None, Level.BITWISE, True),
-        (compared(Level.DISTRIBUTION, 1.0, rng_changed=True), SAME, Expected.RNG, None, Level.DISTRIBUTION, True),
-        (compared(Level.DIFFERENT, 1.0, rng_changed=True), SAME, Expected.RNG, None, Level.DIFFERENT, False),
+        (compared(rng_changed=True), compared(rng_changed=True), Expected.CLOSE, None, Level.BITWISE, True),  # noqa: E501
+        (compared(Level.DISTRIBUTION, 1.0, rng_changed=True), SAME, Expected.RNG, None, Level.DISTRIBUTION, True),  # noqa: E501
+        (compared(Level.DIFFERENT, 1.0, rng_changed=True), SAME, Expected.RNG, None, Level.DIFFERENT, False),  # noqa: E501
         (compared(Level.DISTRIBUTION, 1.0), SAME, Expected.CLOSE, None, Level.DISTRIBUTION, False),
         (compared(steps=(6, 5)), SAME, Expected.CLOSE, None, Level.DIFFERENT, False),
         (compared(Level.DIFFERENT, None), SAME, Expected.CLOSE, OFF, Level.DIFFERENT, False),
     ],
 )  # fmt: skip
 def test_judgement(
-    variant: Comparison, itself: Comparison, expected: Expected, shaken: Comparison | None, level: Level, ok: bool
+    variant: Comparison,
+    itself: Comparison,
+    expected: Expected,
+    shaken: Comparison | None,
+    level: Level,
+    ok: bool,
 ) -> None:
     found = judged(variant, itself, expected, shaken=shaken)
     assert (found.level, found.ok) == (level, ok)
@@ -392,7 +481,12 @@ def test_judgement(
 def test_another_dtype_is_no_noise(itself: Comparison) -> None:
     shaken = compared(Level.DIFFERENT, 1.0)
     values, dtype = (
-        judged(compared(Level.DIFFERENT, 1e-9, different=frozenset(places)), itself, Expected.CLOSE, shaken=shaken)
+        judged(
+            compared(Level.DIFFERENT, 1e-9, different=frozenset(places)),
+            itself,
+            Expected.CLOSE,
+            shaken=shaken,
+        )
         for places in (["weights[0]|value"], ["weights[0]|value", "weights[0]|dtype"])
     )
     assert values.ok
@@ -405,10 +499,13 @@ def test_outputs_of_evaluation_are_held_to_the_noise_too() -> None:
     assert judged(off, itself, Expected.CLOSE).level is Level.DIFFERENT
 
 
-@pytest.mark.parametrize(("places", "level"), [({"result|text"}, Level.UNKNOWN), ({"x|text"}, Level.DIFFERENT)])
+@pytest.mark.parametrize(
+    ("places", "level"), [({"result|text"}, Level.UNKNOWN), ({"x|text"}, Level.DIFFERENT)]
+)
 def test_what_a_function_never_repeats_is_not_compared(places: set[str], level: Level) -> None:
     itself, other = (
-        Comparison(Level.DIFFERENT, different=frozenset(each)) for each in ({"result|text", "y|text"}, places)
+        Comparison(Level.DIFFERENT, different=frozenset(each))
+        for each in ({"result|text", "y|text"}, places)
     )
     found = judged(other, itself, Expected.BITWISE)
     assert (found.level, found.ok) == (level, level is Level.UNKNOWN)
@@ -422,14 +519,21 @@ def test_noise_is_told() -> None:
 
 
 def test_comparison_of_nothing_is_not_called_equal() -> None:
-    raw: dict[str, Any] = {"level": "bitwise", "max_abs": 0.0, "max_abs_by_name": {}, "rng_changed": False}
+    raw: dict[str, Any] = {
+        "level": "bitwise",
+        "max_abs": 0.0,
+        "max_abs_by_name": {},
+        "rng_changed": False,
+    }
     record = run_record(seen=0)
     nothing = compared_runs(raw, record, record)
     found = judged(nothing, nothing, Expected.BITWISE)
     assert (found.level, found.ok, found.max_abs) == (Level.UNKNOWN, True, None)
     assert found.notes == (NOTHING,)
     assert compared_runs(raw, run_record(seen=1), record).level is Level.BITWISE
-    drawn = compared_runs({**raw, "level": Level.DISTRIBUTION.value, "rng_changed": True}, record, record)
+    drawn = compared_runs(
+        {**raw, "level": Level.DISTRIBUTION.value, "rng_changed": True}, record, record
+    )
     assert not judged(drawn, nothing, Expected.BITWISE).ok
 
 
@@ -455,7 +559,15 @@ def run_record(**more: Any) -> RunRecord:
 
 
 def base_of(ran: bool | None = True) -> Reference:
-    return Reference(run_record(), comparison(SAME_RAW, (6, 6)), {unit().id: ran}, 0, (), (), Course(20, False, {}))
+    return Reference(
+        run_record(),
+        comparison(SAME_RAW, (6, 6)),
+        {unit().id: ran},
+        0,
+        (),
+        (),
+        Course(20, False, {}),
+    )
 
 
 def checked(status: Status = Status.OK, error: str = "") -> Checked:
@@ -463,7 +575,8 @@ def checked(status: Status = Status.OK, error: str = "") -> Checked:
 
 
 def timed(ratios: dict[str, float], rounds: int = 12) -> Times:
-    """Return recorded blocks: 1 ms a step of the original, a variant faster by its ratio, a little apart each round."""
+    """Return recorded blocks: 1 ms a step of the original, a variant faster by its ratio, a little
+    apart each round."""
     found = Times()
     for name, ratio in ratios.items():
         pairs = []
@@ -487,7 +600,9 @@ def speed_of(
     return speeds[FIX.name].verdict, speeds[FIX.name].why
 
 
-@pytest.mark.parametrize(("ratio", "verdict"), [(2.0, Verdict.FASTER), (0.5, Verdict.SLOWER), (1.0, Verdict.NO_CHANGE)])
+@pytest.mark.parametrize(
+    ("ratio", "verdict"), [(2.0, Verdict.FASTER), (0.5, Verdict.SLOWER), (1.0, Verdict.NO_CHANGE)]
+)
 def test_verdict_on_recorded_blocks(ratio: float, verdict: Verdict) -> None:
     assert speed_of(timed({FIX.name: ratio, NULL: 1.0}))[0] is verdict
 
@@ -508,15 +623,22 @@ def test_few_rounds_are_told_with_the_reason() -> None:
 
 def test_variant_that_was_not_timed() -> None:
     assert speed_of(Times(), ran=False)[0] is Verdict.NOT_EXERCISED
-    assert speed_of(timed({FIX.name: 2.0}), ran=None)[0] is Verdict.FASTER  # compiled code cannot be watched
+    assert (
+        speed_of(timed({FIX.name: 2.0}), ran=None)[0] is Verdict.FASTER
+    )  # compiled code cannot be watched
     assert speed_of(Times(), checked(Status.TIMEOUT)) == (Verdict.NOT_MEASURED, "timed out")
-    assert speed_of(Times(), None, Options(python="python", device="virtual-cuda"))[0] is Verdict.NOT_MEASURED
+    assert (
+        speed_of(Times(), None, Options(python="python", device="virtual-cuda"))[0]
+        is Verdict.NOT_MEASURED
+    )
 
 
 def test_broken_variant_counts_as_different() -> None:
     known = checked(Status.BROKEN, "failed with exit code 1")
     (result,) = verdicts.results([FIX], base_of(), known, Times(), {}, {}, OPTIONS)
-    assert result.equality == Equality(Level.DIFFERENT, Expected.BITWISE, ok=False, notes=("failed with exit code 1",))
+    assert result.equality == Equality(
+        Level.DIFFERENT, Expected.BITWISE, ok=False, notes=("failed with exit code 1",)
+    )
     assert (result.status, result.error) == (Status.BROKEN, "failed with exit code 1")
     assert (result.blocks_ns, result.memory, result.counts) == ((), None, None)
 
@@ -531,30 +653,43 @@ def test_memory_is_the_median_of_both() -> None:
 
 def test_more_rounds_are_worth_it_only_for_an_open_verdict() -> None:
     assert not verdicts.undecided(timed({FIX.name: 2.0}), [FIX], OPTIONS)
-    assert not verdicts.undecided(timed({FIX.name: 1.0}, rounds=6), [FIX], OPTIONS)  # more will not come either
+    assert not verdicts.undecided(
+        timed({FIX.name: 1.0}, rounds=6), [FIX], OPTIONS
+    )  # more will not come either
     wide = timed({FIX.name: 1.0})
-    wide.launches[FIX.name] = [[(Block(1e6, 1, 0), Block(1e6 * (0.8 + n / 20), 1, 0)) for n in range(10)]]
+    wide.launches[FIX.name] = [
+        [(Block(1e6, 1, 0), Block(1e6 * (0.8 + n / 20), 1, 0)) for n in range(10)]
+    ]
     assert verdicts.undecided(wide, [FIX], OPTIONS) == [FIX]
 
 
 def test_last_look_is_taken_only_where_it_may_decide() -> None:
     wide = timed({FIX.name: 1.0})
-    wide.launches[FIX.name] = [[(Block(1e6, 1, 0), Block(1e6 * (0.9 + n / 50), 1, 0)) for n in range(11)]]
+    wide.launches[FIX.name] = [
+        [(Block(1e6, 1, 0), Block(1e6 * (0.9 + n / 50), 1, 0)) for n in range(11)]
+    ]
     assert verdicts.undecided(wide, [FIX], OPTIONS) == [FIX]
     assert verdicts.undecided(wide, [FIX], OPTIONS, last=True) == []
 
 
 def test_early_look_decides_at_its_own_level() -> None:
-    pairs = [(Block(1e6, 1, 0), Block(1e6 / 1.1 if number > 1 else 1e6 * 1.05, 1, 0)) for number in range(12)]
+    pairs = [
+        (Block(1e6, 1, 0), Block(1e6 / 1.1 if number > 1 else 1e6 * 1.05, 1, 0))
+        for number in range(12)
+    ]
     found = Times({FIX.name: [pairs]})
     assert not verdicts.undecided(found, [FIX], OPTIONS)
-    assert verdicts.undecided(found, [FIX], OPTIONS, level=statistics.levels(statistics.LOOKS)[0]) == [FIX]
+    assert verdicts.undecided(
+        found, [FIX], OPTIONS, level=statistics.levels(statistics.LOOKS)[0]
+    ) == [FIX]
 
 
 def test_looks_follow_the_launches_and_one_more_for_what_is_open() -> None:
     assert time_pass.rounds_of(Options(pairs=24, launches=2)) == [12, 12, 24]
     assert time_pass.rounds_of(Options(pairs=24, launches=1)) == [24, 24]
-    assert time_pass.rounds_of(Options(pairs=8, launches=1)) == [8], "too few for more than one look"
+    assert time_pass.rounds_of(Options(pairs=8, launches=1)) == [8], (
+        "too few for more than one look"
+    )
 
 
 def test_fix_that_is_not_timed_alone_says_why() -> None:
@@ -564,13 +699,19 @@ def test_fix_that_is_not_timed_alone_says_why() -> None:
     ran = Checked({variant.name: Status.OK for variant in variants})
     speeds = verdicts.speeds(variants, base, ran, found, OPTIONS)
     assert speeds[variants[2].name].verdict is Verdict.NOT_MEASURED
-    assert speeds[variants[2].name].why.startswith("not timed alone, as all together change the time by 1.00x")
+    assert speeds[variants[2].name].why.startswith(
+        "not timed alone, as all together change the time by 1.00x"
+    )
     assert speeds[ALL].verdict is Verdict.NO_CHANGE
 
 
 @pytest.mark.parametrize(
     ("joint", "words"),
-    [(4.0, "no interaction is shown"), (2.0, "the fixes overlap"), (8.0, "the fixes help each other")],
+    [
+        (4.0, "no interaction is shown"),
+        (2.0, "the fixes overlap"),
+        (8.0, "the fixes help each other"),
+    ],
 )
 def test_interactions(joint: float, words: str) -> None:
     variants = planned([unit(1), unit(2)], "each")
@@ -607,13 +748,20 @@ def test_exercised_by_marks(tmp_path: Path) -> None:
     for hidden in ({"compiled": True, "watched": True}, {"watched": False}):
         unknown = reference._exercised(units, RunRecord(Status.OK, 6, hidden, 0, "", tmp_path))
         assert unknown == {"TL102@a.py:1": None, "TL102@a.py:2": True}
-    reached = replace(base_of(), exercised={**seen, "TL102@a.py:3": None}).reached([*units, unit(3)])
+    reached = replace(base_of(), exercised={**seen, "TL102@a.py:3": None}).reached(
+        [*units, unit(3)]
+    )
     assert [one.id for one in reached] == ["TL102@a.py:2", "TL102@a.py:3"]
 
 
 def test_variant_is_exercised_if_one_of_its_fixes_ran() -> None:
     together = planned([unit(1), unit(2)], "each")[-1]
-    for one, two, known in ((False, True, True), (False, None, None), (False, False, False), (None, True, True)):
+    for one, two, known in (
+        (False, True, True),
+        (False, None, None),
+        (False, False, False),
+        (None, True, True),
+    ):
         base = replace(base_of(), exercised={"TL102@a.py:1": one, "TL102@a.py:2": two})
         assert verdicts._exercised(together, base) is known
 
@@ -639,7 +787,15 @@ def test_record_is_that_of_the_first_process_with_most_steps(tmp_path: Path) -> 
 
 def counted(**more: Any) -> RunRecord:
     line = {"kind": "sync", "file": "/copy/pkg/a.py", "line": 3, "count": 6, "bytes": 0}
-    counts = {"steps": 6, "syncs": 1.0, "h2d_bytes": 2.0, "d2h_bytes": 0.0, "staged": 0.0, "lines": [line], **more}
+    counts = {
+        "steps": 6,
+        "syncs": 1.0,
+        "h2d_bytes": 2.0,
+        "d2h_bytes": 0.0,
+        "staged": 0.0,
+        "lines": [line],
+        **more,
+    }
     return run_record(counts=counts)
 
 
@@ -648,7 +804,12 @@ HOME = Home(ORIGINAL, Path("/copy"), Path("/home"))
 
 def test_counts_of_both_by_line() -> None:
     found = count_pass.paired(counted(), counted(steps=5, syncs=0.0), HOME, HOME, "cpu")
-    assert (found.basis, found.steps, found.syncs, found.unavailable) == ("virtual-cuda", 5, (1.0, 0.0), "")
+    assert (found.basis, found.steps, found.syncs, found.unavailable) == (
+        "virtual-cuda",
+        5,
+        (1.0, 0.0),
+        "",
+    )
     assert found.before == (CountLine("sync", "pkg/a.py", 3, 6, 0),)
     assert count_pass.paired(counted(), counted(), HOME, HOME, "cuda").basis == "cuda"
 
@@ -659,7 +820,8 @@ def test_counts_of_both_by_line() -> None:
         (counted(unavailable="no stub for Event"), "no stub for Event"),
         (counted(steps=0), "the program ended before a step was counted"),
         (counted(used=False), count_pass.UNUSED),
-        (RunRecord(Status.BROKEN, 0, {}, 1, "x\nError: no\n\n", Path("/")), "the program failed under it: Error: no"),
+        (RunRecord(Status.BROKEN, 0, {}, 1, "x\nError: no\n\n", Path("/")), ("the program failed "
+                                                                             "under it: Error: no")),  # noqa: E501
         (RunRecord(Status.TIMEOUT, 0, {}, None, "", Path("/")), "the program timed out under it: "),
         (run_record(trouble=["ledger disabled"]), "ledger disabled"),
         (run_record(), "nothing was counted"),
@@ -672,11 +834,27 @@ def test_counts_that_are_not_there_are_no_zeros(after: RunRecord, reason: str) -
 
 
 def test_counts_of_evaluation_stand_beside_those_of_training() -> None:
-    batch = {"steps": 4, "syncs": 3.0, "h2d_bytes": 0.0, "d2h_bytes": 0.0, "staged": 0.0, "lines": []}
-    found = count_pass.paired(counted(evaluation=batch), counted(evaluation={**batch, "syncs": 2.0}), HOME, HOME, "cpu")
+    batch = {
+        "steps": 4,
+        "syncs": 3.0,
+        "h2d_bytes": 0.0,
+        "d2h_bytes": 0.0,
+        "staged": 0.0,
+        "lines": [],
+    }
+    found = count_pass.paired(
+        counted(evaluation=batch), counted(evaluation={**batch, "syncs": 2.0}), HOME, HOME, "cpu"
+    )
     assert found.evaluation is not None
-    assert (found.syncs, found.evaluation.steps, found.evaluation.syncs) == ((1.0, 1.0), 4, (3.0, 2.0))
-    assert count_pass.paired(counted(evaluation=batch), counted(), HOME, HOME, "cpu").evaluation is None
+    assert (found.syncs, found.evaluation.steps, found.evaluation.syncs) == (
+        (1.0, 1.0),
+        4,
+        (3.0, 2.0),
+    )
+    assert (
+        count_pass.paired(counted(evaluation=batch), counted(), HOME, HOME, "cpu").evaluation
+        is None
+    )
 
 
 def test_what_was_cut_is_said() -> None:
@@ -707,7 +885,9 @@ def test_compiled_program_is_compared_as_it_is() -> None:
 
 
 def test_argument_that_keeps_a_program_on_the_host_is_named() -> None:
-    assert count_pass.unused_hint(["train.py", "--use_cpu"]).startswith("the command says --use_cpu: leave it out")
+    assert count_pass.unused_hint(["train.py", "--use_cpu"]).startswith(
+        "the command says --use_cpu: leave it out"
+    )
     assert "--no-cuda" in count_pass.unused_hint(["train.py", "--no-cuda"])
     assert count_pass.unused_hint(["train.py", "--epochs", "2"]) == ""
 
@@ -726,7 +906,8 @@ def test_each_wave_holds_original_and_null_control() -> None:
 
 
 @pytest.mark.parametrize(
-    ("free", "peak", "count"), [(10_000, 1_000, 7), (10_000, 9_000, 3), (None, 1_000, 64), (10_000, 0, 64)]
+    ("free", "peak", "count"),
+    [(10_000, 1_000, 7), (10_000, 9_000, 3), (None, 1_000, 64), (10_000, 0, 64)],
 )
 def test_capacity(free: int | None, peak: int, count: int) -> None:
     assert capacity(free, peak) == count

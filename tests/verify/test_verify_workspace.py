@@ -1,4 +1,5 @@
-"""The workspace: what a copy holds, that it shares nothing with the original, and that nothing stays behind."""
+"""The workspace: what a copy holds, that it shares nothing with the original, and that nothing
+stays behind."""
 
 from __future__ import annotations
 
@@ -98,7 +99,9 @@ def copies_a_part(reader: int, writer: int, _size: int) -> int:
     return os.write(writer, os.read(reader, 10)) if os.lseek(reader, 0, os.SEEK_CUR) == 0 else 0
 
 
-@pytest.mark.parametrize("system", [None, refuses, copies_a_part], ids=["as it is", "refuses", "copies a part"])
+@pytest.mark.parametrize(
+    "system", [None, refuses, copies_a_part], ids=["as it is", "refuses", "copies a part"]
+)
 def test_a_copy_shares_nothing_with_the_original(
     project: Path, base: Path, system: Callable[..., int] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,7 +120,9 @@ def test_a_copy_shares_nothing_with_the_original(
     assert (project / "train.py").read_text() == "print('hi')\n"
 
 
-def test_read_only_files_and_folders_are_copied_writable_and_removed(project: Path, base: Path) -> None:
+def test_read_only_files_and_folders_are_copied_writable_and_removed(
+    project: Path, base: Path
+) -> None:
     (project / "pkg/model.py").chmod(0o400)
     (project / "pkg").chmod(0o500)
     try:
@@ -152,7 +157,9 @@ def test_a_project_full_of_data_is_linked_largest_first(
     with Workspace(base=base) as work:
         copy = work.copy(project, "v0")
         assert {path.name for path in copy.iterdir() if path.is_symlink()} == {"b.bin", "c.bin"}
-        assert work.notes == ["2 data files are linked to, not copied: they can be read, not changed"]
+        assert work.notes == [
+            "2 data files are linked to, not copied: they can be read, not changed"
+        ]
 
 
 def test_links_within_the_project_lead_to_the_copy(project: Path, base: Path) -> None:
@@ -173,7 +180,9 @@ def test_links_within_the_project_lead_to_the_copy(project: Path, base: Path) ->
         assert os.readlink(copy / "dangling") == "nothing"
 
 
-def test_links_out_of_the_project_lead_where_they_did(project: Path, base: Path, tmp_path: Path) -> None:
+def test_links_out_of_the_project_lead_where_they_did(
+    project: Path, base: Path, tmp_path: Path
+) -> None:
     (tmp_path / "data").write_text("far")
     (project / "absolute").symlink_to(tmp_path / "data")
     (project / "pkg/relative").symlink_to("../../data")
@@ -187,7 +196,9 @@ def test_links_out_of_the_project_lead_where_they_did(project: Path, base: Path,
         assert (copy / "environment").resolve() == project / "venv"
 
 
-def test_what_is_no_file_is_left_out_with_a_note(project: Path, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_file_is_left_out_with_a_note(
+    project: Path, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     os.mkfifo(project / "fifo")
     monkeypatch.chdir(project)
     with socket.socket(socket.AF_UNIX) as server, Workspace(base=base) as work:
@@ -213,7 +224,9 @@ def test_unreadable_files_and_folders_are_left_out_with_a_note(
         return scan(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    monkeypatch.setattr(os, "access", lambda path, mode: "run.sh" not in str(path) and access(path, mode))
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: "run.sh" not in str(path) and access(path, mode)
+    )
     with Workspace(base=base) as work:
         copy = work.copy(project, "v0")
         assert not (copy / "run.sh").exists()
@@ -226,11 +239,15 @@ def test_unreadable_files_and_folders_are_left_out_with_a_note(
 def test_a_file_that_vanishes_meanwhile_is_noted(project: Path, base: Path) -> None:
     found = copying.survey(project)
     (project / "train.py").unlink()
-    assert copying.write_copy(found, base / "copy") == ["train.py was left out: No such file or directory"]
+    assert copying.write_copy(found, base / "copy") == [
+        "train.py was left out: No such file or directory"
+    ]
     assert (base / "copy/pkg/model.py").exists()
 
 
-def test_a_file_that_vanishes_while_looking_is_not_there(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_vanishes_while_looking_is_not_there(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     entries = list(copying.walk(project, []))
     (project / "train.py").unlink()
     for module in ("copying", "manifest"):
@@ -240,7 +257,9 @@ def test_a_file_that_vanishes_while_looking_is_not_there(project: Path, monkeypa
     assert "run.sh" in manifest(project)
 
 
-def test_too_little_room_is_one_line(project: Path, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_room_is_one_line(
+    project: Path, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(workspace, "free_bytes", lambda _: 1_000)
     with (
         pytest.raises(UsageError, match=r"takes 0 MB to copy and .* has 0 MB free; set TMPDIR"),
@@ -274,25 +293,35 @@ def test_injected_code_is_found_by_another_python(base: Path) -> None:
         assert folder == work.path / "inject"
         code = "import torchlint_inside; print(torchlint_inside.__file__)"
         env = {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-        output = subprocess.run([sys.executable, "-S", "-c", code], env=env, capture_output=True, text=True, check=True)
+        output = subprocess.run(
+            [sys.executable, "-S", "-c", code], env=env, capture_output=True, text=True, check=True
+        )
         assert output.stdout.strip() == str(folder / "torchlint_inside/__init__.py")
         assert not list(folder.rglob("__pycache__"))
 
 
-def test_the_injected_hook_lies_at_the_top(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_injected_hook_lies_at_the_top(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "inside").mkdir()
     (tmp_path / "inside/__init__.py").write_text("")
     (tmp_path / "inside/sitecustomize.py").write_text("hook")
     monkeypatch.setattr(workspace, "_INSIDE", tmp_path / "inside")
     with Workspace(base=base) as work:
-        assert names(work.inject()) == {"sitecustomize.py", "torchlint_inside", "torchlint_inside/__init__.py"}
+        assert names(work.inject()) == {
+            "sitecustomize.py",
+            "torchlint_inside",
+            "torchlint_inside/__init__.py",
+        }
 
 
 # Beginning and end
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
-def test_it_is_removed_after_an_error(project: Path, base: Path, error: type[BaseException]) -> None:
+def test_it_is_removed_after_an_error(
+    project: Path, base: Path, error: type[BaseException]
+) -> None:
     def fail() -> None:
         with Workspace(base=base) as work:
             work.copy(project, "v0")
@@ -304,7 +333,9 @@ def test_it_is_removed_after_an_error(project: Path, base: Path, error: type[Bas
     assert list(base.iterdir()) == []
 
 
-def test_an_interrupt_during_removal_does_not_stop_it(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_during_removal_does_not_stop_it(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     remove = workspace._remove_tree
     calls = iter([KeyboardInterrupt])
 
@@ -353,10 +384,12 @@ with Workspace(base=base) as work:
     child.freeze()
     print(*(process.pid for process in child._family.members()), flush=True)
     child.wait()
-"""
+"""  # noqa: E501
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are found by name on Linux alone")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="processes are found by name on Linux alone"
+)
 def test_what_a_killed_run_left_is_cleared_away(base: Path) -> None:
     """Its frozen grandchild would otherwise stay for ever."""
     command = [sys.executable, "-c", KILLED, str(base), FOREVER]
@@ -382,7 +415,9 @@ def stale(base: Path, name: str) -> Path:
     return folder
 
 
-def test_only_own_stale_workspaces_are_removed(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_own_stale_workspaces_are_removed(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = stale(tmp_path, "elsewhere")
     (target / "sub").mkdir(mode=0o500)
     gone = stale(base, "torchlint-gone")
@@ -427,7 +462,9 @@ def test_addresses_of_sockets_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert work.path.parent == Path("/var/tmp").resolve()
 
 
-def test_a_long_folder_is_used_where_there_is_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_folder_is_used_where_there_is_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     long = tmp_path / ("n" * 60)
     long.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))
@@ -503,7 +540,9 @@ def test_a_link_is_not_followed(project: Path, tmp_path: Path) -> None:
     assert changes(before, manifest(project)) == ("changed: link",)
 
 
-@pytest.mark.parametrize("name", [".git/index", "pkg/__pycache__/b.pyc", "venv/b.py", "env/x", ".ruff_cache"])
+@pytest.mark.parametrize(
+    "name", [".git/index", "pkg/__pycache__/b.pyc", "venv/b.py", "env/x", ".ruff_cache"]
+)
 def test_what_is_no_part_of_the_program_does_not_count(project: Path, name: str) -> None:
     before = manifest(project)
     (project / name).write_text("x")

@@ -1,4 +1,5 @@
-"""Writes outside a program's copy are named: those that could happen, each once, whoever of its processes tries."""
+"""Writes outside a program's copy are named: those that could happen, each once, whoever of its
+processes tries."""
 
 from __future__ import annotations
 
@@ -51,7 +52,13 @@ def seen(tmp_path: Path) -> Seen:
         ("open('inside', 'w')", []),
         ("os.open('../a', os.O_CREAT)", ["a"]),
         ("open(os.open('../there', os.O_RDONLY))", []),
-        ("open(os.devnull, 'w'); open('/dev/shm/torchlint-test', 'w'); os.remove('/dev/shm/torchlint-test')", []),
+        (
+            (
+                "open(os.devnull, 'w'); open('/dev/shm/torchlint-test', 'w'); "
+                "os.remove('/dev/shm/torchlint-test')"
+            ),
+            [],
+        ),
         ("os.mkdir('../a')", ["a"]),
         ("os.makedirs('../folder', exist_ok=True)", []),
         ("os.remove('../there')", ["there"]),
@@ -71,7 +78,13 @@ def test_what_is_named(seen: Seen, code: str, names: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "code", ["open('../none/a', 'w')", "os.remove('../none')", "os.rmdir('../none')", "os.rename('../none', '../a')"]
+    "code",
+    [
+        "open('../none/a', 'w')",
+        "os.remove('../none')",
+        "os.rmdir('../none')",
+        "os.rename('../none', '../a')",
+    ],
 )
 def test_what_fails_by_itself_is_not_named(seen: Seen, code: str) -> None:
     assert seen(f"try: {code}\nexcept FileNotFoundError: pass") == []
@@ -82,7 +95,9 @@ def test_limit(seen: Seen) -> None:
 
 
 def test_forked_processes_and_sudden_ends(seen: Seen) -> None:
-    assert seen("if os.fork() == 0:\n    open('../a', 'w')\n    os._exit(0)\nos.wait()\nos._exit(0)") == ["a"]
+    assert seen(
+        "if os.fork() == 0:\n    open('../a', 'w')\n    os._exit(0)\nos.wait()\nos._exit(0)"
+    ) == ["a"]
 
 
 def test_odd_names(seen: Seen) -> None:
@@ -90,14 +105,18 @@ def test_odd_names(seen: Seen) -> None:
 
 
 def test_torch_save(seen: Seen) -> None:
-    stand_in = "import types\nopened = []\nlike = types.SimpleNamespace(_open_zipfile_writer=opened.append)\n"
-    calls = "watch.watch_saves(types.SimpleNamespace(serialization=like))\nlike._open_zipfile_writer('../a')\n"
+    stand_in = (
+        "import types\nopened = []\nlike = "
+        "types.SimpleNamespace(_open_zipfile_writer=opened.append)\n"
+    )
+    calls = "watch.watch_saves(types.SimpleNamespace(serialization=like))\nlike._open_zipfile_writer('../a')\n"  # noqa: E501
     buffer = "import io\nlike._open_zipfile_writer(io.BytesIO())\nassert len(opened) == 2\n"
     assert seen(stand_in + calls + buffer) == ["a"]
 
 
 def test_torch_without_that_function(seen: Seen) -> None:
     code = (
-        "import types\nempty = types.SimpleNamespace()\nwatch.watch_saves(types.SimpleNamespace(serialization=empty))"
+        "import types\nempty = "
+        "types.SimpleNamespace()\nwatch.watch_saves(types.SimpleNamespace(serialization=empty))"
     )
     assert seen(f"{code}\nassert not vars(empty)") == []

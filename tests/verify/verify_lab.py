@@ -1,4 +1,5 @@
-"""A project, a folder for workspaces, and ``torchlint verify`` on them; what each run leaves behind is looked at."""
+"""A project, a folder for workspaces, and ``torchlint verify`` on them; what each run leaves behind
+is looked at."""
 
 from __future__ import annotations
 
@@ -20,7 +21,20 @@ from torchlint.verify.machine.doctor import Doctor
 from torchlint.verify.machine.host import look
 from torchlint.verify.machine.process_tree import run_of, table
 
-FAST = ("--pairs", "8", "--launches", "1", "--budget", "15s", "--check-steps", "5", "--warmup", "2", "--color", "never")
+FAST = (
+    "--pairs",
+    "8",
+    "--launches",
+    "1",
+    "--budget",
+    "15s",
+    "--check-steps",
+    "5",
+    "--warmup",
+    "2",
+    "--color",
+    "never",
+)
 FAULTY = """\
 import torch
 
@@ -38,7 +52,8 @@ def doctor(python: str) -> Doctor:
 
 
 def fingerprint(root: Path) -> dict[str, str]:
-    """Return kind, permissions, and contents or target of everything below a folder, and when it was changed."""
+    """Return kind, permissions, and contents or target of everything below a folder, and when it
+    was changed."""
     found = {}
     for folder, folders, files in os.walk(root):
         for name in (*folders, *files):
@@ -108,16 +123,21 @@ class Lab:
 
 @functools.cache
 def warm() -> None:
-    """Import what the workers of an analysis need, once: they are forks of this process, and have it then."""
+    """Import what the workers of an analysis need, once: they are forks of this process, and have
+    it then."""
     catalog = load_catalog()
     load_rules(catalog.codes, catalog)
 
 
 @contextmanager
-def laboratory(root: Path, monkeypatch: pytest.MonkeyPatch, probe: Callable[[str], Doctor] = doctor) -> Iterator[Lab]:
+def laboratory(
+    root: Path, monkeypatch: pytest.MonkeyPatch, probe: Callable[[str], Doctor] = doctor
+) -> Iterator[Lab]:
     """Give a `Lab` whose project holds one fix, in model.py; the current folder is the project."""
     warm()
-    with tempfile.TemporaryDirectory(prefix="lab-", dir="/tmp") as name:  # short, as sockets are made there
+    with tempfile.TemporaryDirectory(
+        prefix="lab-", dir="/tmp"
+    ) as name:  # short, as sockets are made there
         root.mkdir()
         (root / "model.py").write_text(FAULTY)
         monkeypatch.setattr(tempfile, "tempdir", name)

@@ -1,11 +1,13 @@
-"""What a statement says, however it is laid out: the part of a finding that a baseline remembers."""
+"""What a statement says, however it is laid out: the part of a finding that a baseline
+remembers."""
 
 from __future__ import annotations
 
 import re
 
 _LONGEST = 10_000
-"""Characters of the longest statement whose layout is looked through; a longer one is taken by its words."""
+"""Characters of the longest statement whose layout is looked through; a longer one is taken by its
+words."""
 _TOKEN = re.compile(
     r"(?P<prefix>[A-Za-z]{0,2})(?P<quote>\"\"\"|''')(?P<long>(?:[^\\]|\\.)*?)(?P=quote)"
     r"|(?P<prefix1>[A-Za-z]{0,2})(?:\"(?P<double>(?:[^\"\\\n]|\\.)*)\"|'(?P<single>(?:[^'\\\n]|\\.)*)')"
@@ -15,10 +17,11 @@ _TOKEN = re.compile(
 
 
 def content_digest(code: str, statement: str) -> str:
-    """Return 16 hex digits for a rule's code and a statement, the same wherever the statement stands.
+    """Return 16 hex digits for a rule's code and a statement, the same wherever the statement
+    stands.
 
-    White space, comments, line breaks, parentheses, trailing commas and the kind of quotes do not count, so that a
-    formatter changes nothing. The same on every Python.
+    White space, comments, line breaks, parentheses, trailing commas and the kind of quotes do not
+    count, so that a formatter changes nothing. The same on every Python.
     """
     import hashlib  # loads OpenSSL; a run that finds nothing needs none
 
@@ -32,7 +35,9 @@ def _words(statement: str) -> list[str]:
     found: list[str] = []
     for token in _TOKEN.finditer(statement):
         prefix = token["prefix"] or token["prefix1"] or ""
-        body = next((token[name] for name in ("long", "double", "single") if token[name] is not None), None)
+        body = next(
+            (token[name] for name in ("long", "double", "single") if token[name] is not None), None
+        )
         word = token["word"] or token["sign"] if body is None else f"{prefix.lower()}'{body}"
         if word in (")", "]", "}") and found and found[-1] == ",":
             found.pop()

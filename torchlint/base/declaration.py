@@ -83,10 +83,11 @@ class Declaration:
             ``"bitwise"``, ``"close"`` (rounding may differ), ``"rng"`` (other random numbers of the
             same distribution) or ``"opt-in"`` (they change by design).
         runs: how often a place has to run for the checks to find it: ``"anywhere"`` (it is not
-            asked), ``"once"`` (it costs each time, and findings say why it runs often), ``"sample"``
-            (for every sample, or more often), ``"hot"`` (every training step, evaluation batch or
-            forward pass), ``"batch"`` (every training step or evaluation batch), ``"step"`` (every
-            step that trains, or forward pass) or ``"train"`` (every training step).
+            asked), ``"once"`` (it costs each time, and findings say why it runs often),
+            ``"sample"`` (for every sample, or more often), ``"hot"`` (every training step,
+            evaluation batch or forward pass), ``"batch"`` (every training step or evaluation
+            batch), ``"step"`` (every step that trains, or forward pass) or ``"train"`` (every
+            training step).
     """
 
     code: str

@@ -11,9 +11,11 @@ from torchlint.base.finding import FileReport, Reason
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place that the user asks about: a 1-based row, and a column in code points or None for the whole line.
+    """A place that the user asks about: a 1-based row, and a column in code points or None for the
+    whole line.
 
-    In a notebook `cell` is the cell's number, as in `torchlint.base.finding.Edit`, and the row is counted in it.
+    In a notebook `cell` is the cell's number, as in `torchlint.base.finding.Edit`, and the row is
+    counted in it.
     """
 
     row: int
@@ -34,7 +36,8 @@ class Asked:
     Args:
         places: the places.
         off: why a rule is off for this file, by code.
-        named: codes that the user named one by one: they are told of even where they have nothing to say.
+        named: codes that the user named one by one: they are told of even where they have nothing
+            to say.
     """
 
     places: tuple[Place, ...]
@@ -49,7 +52,8 @@ class Belief:
     Args:
         expression: its source on one line.
         row: where it starts; `column` too.
-        kind: as `torchlint.semantic.values.value.Value` has it; ``?`` for unknown. So are `device` and `dtype`.
+        kind: as `torchlint.semantic.values.value.Value` has it; ``?`` for unknown. So are `device`
+            and `dtype`.
         on_device: whether it is a tensor on the accelerator; None for unknown.
         grad: whether it carries an autograd graph; None for unknown.
         words: all of that in words.

@@ -53,8 +53,9 @@ class Safety(enum.Enum):
 class Edit:
     """Replace ``text[span.start:span.end]`` by `text`; both ends also as positions for reports.
 
-    `cell` is the 1-based number of the notebook cell, counted over cells of every kind, in which `start` and `end` lie,
-    their rows counted from the cell's first; None outside of notebooks. The same holds for the other values here.
+    `cell` is the 1-based number of the notebook cell, counted over cells of every kind, in which
+    `start` and `end` lie, their rows counted from the cell's first; None outside of notebooks. The
+    same holds for the other values here.
     """
 
     span: Span
@@ -68,8 +69,9 @@ class Edit:
 class TextFix:
     """A fix as text edits that apply together or not at all.
 
-    `title` says what is done; `note` (unsafe fixes) what it changes. `withheld`, where set, is the reason why
-    the engine will not apply it although it is offered (a comment inside the edited span, say).
+    `title` says what is done; `note` (unsafe fixes) what it changes. `withheld`, where set, is the
+    reason why the engine will not apply it although it is offered (a comment inside the edited
+    span, say).
     """
 
     safety: Safety
@@ -93,11 +95,12 @@ class Reason:
 class Finding:
     """One finding. `code` is a rule code, or one of the engine's own: see `ENGINE_CODES`.
 
-    `filename` is the path as the user should see it. `statement` is the first physical row of the statement
-    that holds the finding and `statement_end` its last: suppression comments on either count. `file_row` is the row of
-    the file as it is stored in which the finding starts, where that is not `start.row`: in the JSON text of a notebook.
-    `content` stands for the code and the statement's words, see `torchlint.base.content`. `frequency` says how often
-    the line of the finding runs: what a rule says of set-up code is not hot, although its cost may be.
+    `filename` is the path as the user should see it. `statement` is the first physical row of the
+    statement that holds the finding and `statement_end` its last: suppression comments on either
+    count. `file_row` is the row of the file as it is stored in which the finding starts, where that
+    is not `start.row`: in the JSON text of a notebook. `content` stands for the code and the
+    statement's words, see `torchlint.base.content`. `frequency` says how often the line of the
+    finding runs: what a rule says of set-up code is not hot, although its cost may be.
     """
 
     code: str
@@ -136,7 +139,8 @@ class NoteKind(enum.Enum):
     """Why a file, or part of the work on it, was left out."""
 
     SKIPPED = "skipped"
-    """Left out by a limit or because our parser does not support this valid file: does not fail the run."""
+    """Left out by a limit or because our parser does not support this valid file: does not fail the
+    run."""
     FAILED = "failed"
     """The tool itself failed on the file (crash, timeout, memory, a bug): exit code 2."""
     UNWRITTEN = "unwritten"
@@ -144,7 +148,8 @@ class NoteKind(enum.Enum):
     WITHHELD = "withheld"
     """A fix that was not applied, with the reason: does not fail the run."""
     CHECKED_LESS = "checked-less"
-    """Fixes that were applied with fewer checks than usual, with the reason: does not fail the run."""
+    """Fixes that were applied with fewer checks than usual, with the reason: does not fail the
+    run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +165,8 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Suppressed:
-    """A finding that is not reported: a comment in the file silences it, or else a baseline holds it back.
+    """A finding that is not reported: a comment in the file silences it, or else a baseline holds
+    it back.
 
     `reason` is what the comment says behind its codes; empty where it says nothing.
     """
@@ -174,15 +180,15 @@ class Suppressed:
 class FileReport:
     """All that is known about one file after a run.
 
-    `before` and `after` are its decoded text and the fixed text, both empty strings unless a fix run changed it.
-    Of a notebook they are the text that was analysed, and `cells` holds what a reader knows: of each changed cell its
-    number (see `Edit`), its source before and its source after.
-    `suppressed` holds the findings that comments and baselines keep out of `findings`; those of comments have neither
-    fixes nor reasons why they are hot.
-    `applied` counts the fixes applied, and `unsafe` those among them that are not safe; `source` holds excerpt lines
-    for reports: cell, row, text.
-    `rests_on` holds the other paths that decided on the report, each with its state: `torchlint.base.trail`;
-    None where that is not known.
+    `before` and `after` are its decoded text and the fixed text, both empty strings unless a fix
+    run changed it. Of a notebook they are the text that was analysed, and `cells` holds what a
+    reader knows: of each changed cell its number (see `Edit`), its source before and its source
+    after. `suppressed` holds the findings that comments and baselines keep out of `findings`; those
+    of comments have neither fixes nor reasons why they are hot.
+    `applied` counts the fixes applied, and `unsafe` those among them that are not safe; `source`
+    holds excerpt lines for reports: cell, row, text.
+    `rests_on` holds the other paths that decided on the report, each with its state:
+    `torchlint.base.trail`; None where that is not known.
     """
 
     filename: str
@@ -200,11 +206,16 @@ class FileReport:
 
 def normalised(statement: str) -> str:
     """Return a statement's text with comments and runs of white space folded, for fingerprints."""
-    lines = [line.partition("#")[0] if "'" not in line and '"' not in line else line for line in statement.split("\n")]
+    lines = [
+        line.partition("#")[0] if "'" not in line and '"' not in line else line
+        for line in statement.split("\n")
+    ]
     return " ".join(" ".join(lines).split())
 
 
-def fingerprint(code: str, posix_path: str, cell: int | str | None, statement: str, ordinal: int) -> str:
+def fingerprint(
+    code: str, posix_path: str, cell: int | str | None, statement: str, ordinal: int
+) -> str:
     """Return the identity of a finding: 16 hex digits that survive line shifts (design §5).
 
     Args:
@@ -216,5 +227,11 @@ def fingerprint(code: str, posix_path: str, cell: int | str | None, statement: s
     """
     import hashlib  # loads OpenSSL; a run that finds nothing needs none
 
-    parts = (code, posix_path, "" if cell is None else str(cell), normalised(statement), str(ordinal))
+    parts = (
+        code,
+        posix_path,
+        "" if cell is None else str(cell),
+        normalised(statement),
+        str(ordinal),
+    )
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -12,15 +12,17 @@ TEMPORARY_PREFIX, TEMPORARY_SUFFIX = ".torchlint-", ".tmp"
 DOCS_URL = ""
 """Where the documentation site is served, ending with a slash; empty while it has no public host.
 
-All links to rule pages start here: those of JSON, SARIF and the editor. ``torchlint rule CODE`` and ``torchlint docs``
-need none; without one, JSON and SARIF name no page, and the editor leads to that of ``torchlint docs``.
+All links to rule pages start here: those of JSON, SARIF and the editor. ``torchlint rule CODE`` and
+``torchlint docs`` need none; without one, JSON and SARIF name no page, and the editor leads to that
+of ``torchlint docs``.
 """
 
 
 def rule_page(code: str) -> str:
     """Return the address of a rule's page on the web, or an empty string where there is none.
 
-    Rules of plugins have none there (theirs never start with TL and a digit), nor has what the engine itself reports.
+    Rules of plugins have none there (theirs never start with TL and a digit), nor has what the
+    engine itself reports.
     """
     return f"{DOCS_URL}rules/{code}.html" if DOCS_URL and re.match("TL[1-9]", code) else ""
 

@@ -1,8 +1,9 @@
 """Places in a text: offsets, rows and columns.
 
-An *offset* counts code points from the start of the decoded text (without its BOM). Rows and columns are
-1-based and count code points too, as ruff and SARIF's ``unicodeCodePoints`` do. Lines end at ``\\r\\n``,
-``\\n`` or ``\\r`` only: `str.splitlines` would also split at form feeds and ``\\u2028``.
+An *offset* counts code points from the start of the decoded text (without its BOM). Rows and
+columns are 1-based and count code points too, as ruff and SARIF's ``unicodeCodePoints`` do. Lines
+end at ``\\r\\n``, ``\\n`` or ``\\r`` only: `str.splitlines` would also split at form feeds and
+``\\u2028``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class Span:
     end: int
 
     def overlaps(self, other: Span) -> bool:
-        """Say whether the two ranges share a character, or one is an insertion strictly inside the other."""
+        """Say whether the two ranges share a character, or one is an insertion strictly inside the
+        other."""
         if self.start == self.end or other.start == other.end:
             return self.start < other.end and other.start < self.end
         return max(self.start, other.start) < min(self.end, other.end)

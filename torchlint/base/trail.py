@@ -1,4 +1,5 @@
-"""What the answers to one file rest on: the other files that were read for them, or looked for in vain."""
+"""What the answers to one file rest on: the other files that were read for them, or looked for in
+vain."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ NOTHING = "none"
 NO_MODULE = "no-module"
 """State of a path at which, and at which with ``.py``, nothing may be."""
 LISTING = "listing:"
-"""How the state of a folder starts whose Python files were listed; a digest of their names follows, see `listing`."""
+"""How the state of a folder starts whose Python files were listed; a digest of their names follows,
+see `listing`."""
 
 _NO_CODE = frozenset(("__pycache__", "node_modules", "site-packages"))
 _MOST_ENTRIES = 10_000
@@ -22,9 +24,11 @@ _TOO_MANY = "\0"
 
 
 def listing(folder: str) -> tuple[list[str], list[str], str]:
-    """Return the folders of a folder that may hold code of the project, its Python files and notebooks, and its state.
+    """Return the folders of a folder that may hold code of the project, its Python files and
+    notebooks, and its state.
 
-    Links to folders are not followed; virtual environments, hidden folders and folders too large hold nothing of ours.
+    Links to folders are not followed; virtual environments, hidden folders and folders too large
+    hold nothing of ours.
     """
     folders: list[str] = []
     files: list[str] = []
@@ -46,7 +50,11 @@ def listing(folder: str) -> tuple[list[str], list[str], str]:
     folders.sort()
     files.sort()
     names = "\0".join([*folders, "", *files])
-    return folders, files, LISTING + hashlib.sha256(names.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    return (
+        folders,
+        files,
+        LISTING + hashlib.sha256(names.encode("utf-8", "surrogateescape")).hexdigest()[:32],
+    )
 
 
 def _may_hold_code(entry: os.DirEntry[str]) -> bool:
@@ -63,8 +71,9 @@ def complete(files: list[str]) -> bool:
 class Trail:
     """The paths that mattered for one file so far; it only grows.
 
-    `looked` are those that were looked for, there or not, `read` those whose text counted, `listed` the folders whose
-    Python files were listed, and `helpers` those whose own trail belongs to this one.
+    `looked` are those that were looked for, there or not, `read` those whose text counted, `listed`
+    the folders whose Python files were listed, and `helpers` those whose own trail belongs to this
+    one.
     """
 
     __slots__ = ("helpers", "listed", "looked", "read")
@@ -99,7 +108,8 @@ def closed(trail: Trail, helpers: Mapping[str, Trail]) -> Trail:
 def states(
     trail: Trail, files: Mapping[str, bool], digests: Mapping[str, str], listings: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield each path of a closed trail with its state: the digest of what was read there, or one of this module's.
+    """Yield each path of a closed trail with its state: the digest of what was read there, or one
+    of this module's.
 
     Args:
         trail: the paths.

@@ -1,4 +1,5 @@
-"""A rule's manual: its docstring, cut into a title, sections under ``##`` headings, and fenced code blocks."""
+"""A rule's manual: its docstring, cut into a title, sections under ``##`` headings, and fenced code
+blocks."""
 
 from __future__ import annotations
 
@@ -11,14 +12,17 @@ HEADINGS = ("Why", "Setup", "Bad", "Good", "Leave alone", "Fix safety", "Measure
 """The headings of a manual, in the order of its page."""
 DEMANDED = ("Why", "Bad", "Good", "Leave alone", "Measure")
 WITH_CODE = ("Bad", "Good", "Leave alone")
-_FENCE = re.compile(r"^(?P<fence>`{3,})(?P<language>.*)\n(?P<code>(?:.*\n)*?)(?P=fence)[ \t]*$", re.MULTILINE)
+_FENCE = re.compile(
+    r"^(?P<fence>`{3,})(?P<language>.*)\n(?P<code>(?:.*\n)*?)(?P=fence)[ \t]*$", re.MULTILINE
+)
 _OPENING = re.compile(r"^`{3,}", re.MULTILINE)
 _HEADING = re.compile(r"^##[ \t]+(.*?)[ \t]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A ```` ```python ```` block with the prose before it, from the block before that; `code` ends with a newline."""
+    """A ```` ```python ```` block with the prose before it, from the block before that; `code` ends
+    with a newline."""
 
     prose: str
     code: str
@@ -64,15 +68,17 @@ def title_of(manual: str) -> str:
 
 
 def split_manual(manual: str) -> tuple[str, dict[str, str]]:
-    """Return the title (the first line) and the sections by heading, without surrounding blank lines.
+    """Return the title (the first line) and the sections by heading, without surrounding blank
+    lines.
 
     Raises:
-        ValueError: there is no title; a heading is unknown or stands twice; text stands before the first heading;
-            a code block is not closed.
+        ValueError: there is no title; a heading is unknown or stands twice; text stands before the
+            first heading; a code block is not closed.
     """
     title = title_of(manual)
     rest = manual.strip().partition("\n")[2]
-    # Headings inside a code block are comments of that block: look for them with the blocks blanked out.
+    # Headings inside a code block are comments of that block: look for them with the blocks blanked
+    # out.
     masked = _FENCE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), rest)
     if _OPENING.search(masked):
         raise ValueError("a code block is not closed")
@@ -113,7 +119,8 @@ def check_manual(sections: Mapping[str, str], *, unsafe: bool) -> None:
         unsafe: whether the rule has an unsafe fix.
 
     Raises:
-        ValueError: a demanded section is missing or holds no code, or a case of Leave alone is not introduced.
+        ValueError: a demanded section is missing or holds no code, or a case of Leave alone is not
+            introduced.
     """
     for heading in DEMANDED + (("Fix safety",) if unsafe else ()):
         if heading not in sections:

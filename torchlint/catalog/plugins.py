@@ -1,7 +1,8 @@
 """The rules of plugins: packages that name rule files under the entry point `GROUP`.
 
-What is installed is told without importlib.metadata where there are none: its import costs 15 ms. No plugin is imported
-here, and what is wrong with one costs its own rules only: it becomes a `Problem`.
+What is installed is told without importlib.metadata where there are none: its import costs 15 ms.
+No plugin is imported here, and what is wrong with one costs its own rules only: it becomes a
+`Problem`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _METADATA = (".dist-info", ".egg-info")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a rule, or a whole plugin, is left out: the file at fault, and a line that names the package."""
+    """Why a rule, or a whole plugin, is left out: the file at fault, and a line that names the
+    package."""
 
     path: str
     message: str
@@ -37,7 +39,8 @@ def plugin_rules(
 ) -> tuple[tuple[RuleInfo, ...], tuple[Problem, ...]]:
     """Read the rules of plugins.
 
-    A code or name that another rule has is refused: ours go first, then plugins in the order of their names.
+    A code or name that another rule has is refused: ours go first, then plugins in the order of
+    their names.
 
     Args:
         entries: the entry points of the plugins.
@@ -48,7 +51,11 @@ def plugin_rules(
     problems: list[Problem] = []
     for package, entry in sorted(((_package(entry), entry) for entry in entries), key=_order):
         for found in _read(package, entry):
-            other = taken.get(found.code) or taken.get(found.name) if isinstance(found, RuleInfo) else None
+            other = (
+                taken.get(found.code) or taken.get(found.name)
+                if isinstance(found, RuleInfo)
+                else None
+            )
             if isinstance(found, Problem):
                 problems.append(found)
             elif other is not None:
@@ -75,7 +82,8 @@ def _left_out(path: str, package: str, reason: str) -> Problem:
 
 
 def _read(package: str, entry: EntryPoint) -> Iterator[RuleInfo | Problem]:
-    """Read the rules of one entry point: a rule file, or all in a package and in the folders right in it."""
+    """Read the rules of one entry point: a rule file, or all in a package and in the folders right
+    in it."""
     try:
         place, dotted = _place(entry)
         files = list(_files(place, dotted))
@@ -96,7 +104,8 @@ def _read(package: str, entry: EntryPoint) -> Iterator[RuleInfo | Problem]:
 
 
 def _place(entry: EntryPoint) -> tuple[str, str]:
-    """Return where the module of an entry point lies (a file or a folder), and its dotted name; nothing is run.
+    """Return where the module of an entry point lies (a file or a folder), and its dotted name;
+    nothing is run.
 
     Raises:
         CatalogError: it is not there.
@@ -104,7 +113,8 @@ def _place(entry: EntryPoint) -> tuple[str, str]:
     import importlib.util
 
     top, *rest = entry.value.partition(":")[0].strip().split(".")
-    # The top-level package is found without running it; of what lies in it, the path follows from the name.
+    # The top-level package is found without running it; of what lies in it, the path follows from
+    # the name.
     try:
         spec = importlib.util.find_spec(top)
     except (ImportError, ValueError):
@@ -119,7 +129,9 @@ def _place(entry: EntryPoint) -> tuple[str, str]:
             return f"{place}.py", dotted
         if os.path.isdir(place):
             return place, dotted
-    raise CatalogError(f"its entry point {entry.name!r} ({GROUP}) names {entry.value!r}, which is not installed")
+    raise CatalogError(
+        f"its entry point {entry.name!r} ({GROUP}) names {entry.value!r}, which is not installed"
+    )
 
 
 def _expected(entry: EntryPoint) -> str:
@@ -152,7 +164,8 @@ def installed() -> Sequence[EntryPoint]:
 
 
 def _may_hold_plugins(place: str) -> bool:
-    """Say whether an entry of the import path has to be looked at properly: it names our group, or is no folder."""
+    """Say whether an entry of the import path has to be looked at properly: it names our group, or
+    is no folder."""
     if place.lower().endswith(".egg"):
         return os.path.exists(place)
     try:
@@ -161,7 +174,11 @@ def _may_hold_plugins(place: str) -> bool:
         return True
     except OSError:
         return False
-    return any(_names_group(os.path.join(place, name)) for name in names if name.lower().endswith(_METADATA))
+    return any(
+        _names_group(os.path.join(place, name))
+        for name in names
+        if name.lower().endswith(_METADATA)
+    )
 
 
 def _names_group(metadata: str) -> bool:
@@ -176,4 +193,8 @@ def _has_other_finders() -> bool:
     """Say whether something besides Python's own finder can know of distributions."""
     from importlib.machinery import PathFinder
 
-    return any(hasattr(finder, "find_distributions") for finder in sys.meta_path if finder is not PathFinder)
+    return any(
+        hasattr(finder, "find_distributions")
+        for finder in sys.meta_path
+        if finder is not PathFinder
+    )

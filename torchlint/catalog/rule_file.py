@@ -1,7 +1,8 @@
-"""Reads a rule file with `ast`, never importing it: the docstring and the literals of ``rule = Rule(...)``.
+"""Reads a rule file with `ast`, never importing it: the docstring and the literals of ``rule =
+Rule(...)``.
 
-All rule files are read at each start. So only that one statement is parsed, and the manual is cut into sections when
-somebody asks for them.
+All rule files are read at each start. So only that one statement is parsed, and the manual is cut
+into sections when somebody asks for them.
 """
 
 from __future__ import annotations
@@ -43,19 +44,22 @@ _QUOTES = '"""'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleInfo(Declaration):
-    """What the parent process knows of a rule, all read from its file: what is declared there, and more.
+    """What the parent process knows of a rule, all read from its file: what is declared there, and
+    more.
 
     Args:
         name: the file's stem with dashes.
         family: the folder's name.
         title: the docstring's first line.
-        fixes: the kinds of fix that the file constructs, in the order safe, unsafe, suggestion; empty for none.
+        fixes: the kinds of fix that the file constructs, in the order safe, unsafe, suggestion;
+            empty for none.
         manual: the docstring.
         sections: the manual's text by heading; cut when asked for.
         module: the dotted module name, for the worker that imports it.
         path: the file.
         package: the distribution that brings the rule.
-        root: of a plugin's rule, the folder (or the one file) whose code decides what the rule finds.
+        root: of a plugin's rule, the folder (or the one file) whose code decides what the rule
+            finds.
     """
 
     name: str
@@ -73,7 +77,8 @@ class RuleInfo(Declaration):
 def rule_files(folder: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
     """Return the rule files and the folders right in `folder`, in order.
 
-    What has ``_`` in front stands beside rules that need it; what has a dot is an editor's lock file.
+    What has ``_`` in front stands beside rules that need it; what has a dot is an editor's lock
+    file.
     """
     files, folders = [], []
     with os.scandir(folder) as entries:
@@ -91,7 +96,9 @@ def stem(path: str) -> str:
     return os.path.basename(path)[: -len(".py")]
 
 
-def read_rule_file(path: str, module: str, family: str, *, plugin: bool = False, thorough: bool = True) -> RuleInfo:
+def read_rule_file(
+    path: str, module: str, family: str, *, plugin: bool = False, thorough: bool = True
+) -> RuleInfo:
     """Read one rule file.
 
     Args:
@@ -99,7 +106,8 @@ def read_rule_file(path: str, module: str, family: str, *, plugin: bool = False,
         module: its dotted name.
         family: its folder's name, which must be one of `FAMILIES` unless `plugin`.
         plugin: whether the rule is not torchlint's own; then the code must not start with ``TL``.
-        thorough: whether to hold message and manual to the contract too; for our own rules a test does that.
+        thorough: whether to hold message and manual to the contract too; for our own rules a test
+            does that.
 
     Raises:
         CatalogError: the file breaks the contract of a rule; the message names it.
@@ -136,7 +144,8 @@ def _read(text: str, path: str, module: str, family: str, plugin: bool) -> RuleI
 
 
 def _quick_head(text: str) -> tuple[str, int, dict[str, object]] | None:
-    """Return the manual, the offset of its end and the literals of a file in the usual form; None for any other."""
+    """Return the manual, the offset of its end and the literals of a file in the usual form; None
+    for any other."""
     end = text.find(_QUOTES, 3)
     if not text.startswith(_QUOTES) or end < 0 or "\\" in text[:end]:
         return None
@@ -173,21 +182,28 @@ def _literals(tree: ast.Module) -> dict[str, object]:
         statement.value
         for statement in tree.body
         if isinstance(statement, ast.Assign | ast.AnnAssign)
-        and [target.id for target in _targets(statement) if isinstance(target, ast.Name)] == ["rule"]
+        and [target.id for target in _targets(statement) if isinstance(target, ast.Name)]
+        == ["rule"]
     ]
     call = calls[0] if len(calls) == 1 else None
-    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Rule"):
+    if not (
+        isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Rule"
+    ):
         raise ValueError("a rule file binds one Rule(__name__, __doc__, ...) to the name 'rule'")
     if [ast.unparse(argument) for argument in call.args] != ["__name__", "__doc__"]:
         raise ValueError("the positional arguments of Rule are __name__ and __doc__")
     literals: dict[str, object] = {}
     for keyword in call.keywords:
         if keyword.arg not in ARGUMENTS:
-            raise ValueError(f"Rule takes no argument {keyword.arg or '**'!r} (known: {', '.join(ARGUMENTS)})")
+            raise ValueError(
+                f"Rule takes no argument {keyword.arg or '**'!r} (known: {', '.join(ARGUMENTS)})"
+            )
         try:
             literals[keyword.arg] = ast.literal_eval(keyword.value)
         except ValueError:
-            raise ValueError(f"{keyword.arg}= is not a literal, so it cannot be read without an import") from None
+            raise ValueError(
+                f"{keyword.arg}= is not a literal, so it cannot be read without an import"
+            ) from None
     return literals
 
 
@@ -201,11 +217,15 @@ def _check_code(code: object, family: str, plugin: bool) -> None:
         raise ValueError(f"code= is {code!r}; it must be {form}")
     if plugin:
         if _OWN.fullmatch(code):
-            raise ValueError(f"code {code} is torchlint's own; a plugin needs another prefix than TL")
+            raise ValueError(
+                f"code {code} is torchlint's own; a plugin needs another prefix than TL"
+            )
     elif code.startswith("TL0"):
         raise ValueError(f"code {code} is the engine's own (TL000 to TL099)")
     elif code[2] != FAMILIES.get(family):
-        raise ValueError(f"code {code} does not belong to the family {family!r} ({FAMILIES.get(family)}xx)")
+        raise ValueError(
+            f"code {code} does not belong to the family {family!r} ({FAMILIES.get(family)}xx)"
+        )
 
 
 def checked_name(module: str, plugin: bool) -> str:

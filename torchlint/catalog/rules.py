@@ -25,16 +25,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Catalog", "Problem", "RuleInfo", "load_catalog", "load_rules"]
 
-OWN_ROOT = (os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "rules"), "torchlint.rules")
+OWN_ROOT = (
+    os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "rules"),
+    "torchlint.rules",
+)
 _PREFIX = re.compile(r"[A-Z]+\d*")
 
 
 class Catalog:
     """All known rules, and what selectors mean among them.
 
-    A *selector* is a code, a prefix of codes that holds all their letters (``TL``, ``TL1``), a rule's name, or
-    ``ALL``. The engine's own `UNUSED_SUPPRESSION` can be selected and ignored like a rule, and is on by default.
-    `problems` are the rules of plugins that are left out.
+    A *selector* is a code, a prefix of codes that holds all their letters (``TL``, ``TL1``), a
+    rule's name, or ``ALL``. The engine's own `UNUSED_SUPPRESSION` can be selected and ignored like
+    a rule, and is on by default. `problems` are the rules of plugins that are left out.
     """
 
     __slots__ = ("_by_code", "_by_name", "_enabled", "problems", "rules")
@@ -53,7 +56,9 @@ class Catalog:
         for info in self.rules:
             for table, key in ((self._by_code, info.code), (self._by_name, info.name)):
                 if key in table:
-                    raise CatalogError(f"{key} is taken twice: by {table[key].path} and by {info.path}")
+                    raise CatalogError(
+                        f"{key} is taken twice: by {table[key].path} and by {info.path}"
+                    )
                 table[key] = info
 
     def find(self, code_or_name: str) -> RuleInfo | None:
@@ -76,12 +81,14 @@ class Catalog:
             error: the class to raise.
 
         Raises:
-            TorchlintError: of class `error`; a selector stands for nothing, and for no rule that is left out either.
+            TorchlintError: of class `error`; a selector stands for nothing, and for no rule that is
+                left out either.
         """
         found: set[str] = set()
         for selector in selectors:
             codes = self._meaning(selector)
-            # A plugin whose rules cannot be read must not stop the others: that it is left out is reported.
+            # A plugin whose rules cannot be read must not stop the others: that it is left out is
+            # reported.
             if not codes and (not self.problems or selector.startswith("TL")):
                 raise error(f"{where}: unknown rule {selector[:40]!r}{self._hint(selector)}")
             found |= codes
@@ -90,10 +97,12 @@ class Catalog:
     def enabled(
         self, select: Sequence[str], ignore: Sequence[str] = (), extend_select: Sequence[str] = ()
     ) -> frozenset[str]:
-        """Return the codes that are on. Of the selectors that hold a code, the most specific one decides.
+        """Return the codes that are on. Of the selectors that hold a code, the most specific one
+        decides.
 
-        A longer prefix beats a shorter one, a code or name beats all prefixes, everything beats ``ALL``; of two
-        equally specific selectors `ignore` wins. Without `select` the default rules are on.
+        A longer prefix beats a shorter one, a code or name beats all prefixes, everything beats
+        ``ALL``; of two equally specific selectors `ignore` wins. Without `select` the default rules
+        are on.
 
         Raises:
             ConfigError: a selector stands for nothing.
@@ -103,13 +112,17 @@ class Catalog:
             self._enabled[key] = self._weigh(*key)
         return self._enabled[key]
 
-    def _weigh(self, select: Sequence[str], ignore: Sequence[str], extend: Sequence[str]) -> frozenset[str]:
+    def _weigh(
+        self, select: Sequence[str], ignore: Sequence[str], extend: Sequence[str]
+    ) -> frozenset[str]:
         chosen = self._strength((*select, *extend))
         refused = self._strength(ignore)
         if not select:
             defaults = (UNUSED_SUPPRESSION, *(info.code for info in self.rules if info.default))
             chosen = {**dict.fromkeys(defaults, -1), **chosen}
-        return frozenset(code for code, strength in chosen.items() if strength > refused.get(code, -2))
+        return frozenset(
+            code for code, strength in chosen.items() if strength > refused.get(code, -2)
+        )
 
     def _strength(self, selectors: Iterable[str]) -> dict[str, int]:
         """Return each code that is held by a selector, with the strength of the strongest."""
@@ -120,7 +133,8 @@ class Catalog:
         return found
 
     def strength(self, selector: str) -> int:
-        """Return how specific a selector is: 0 for ``ALL``, a prefix's length, a code's length for a name."""
+        """Return how specific a selector is: 0 for ``ALL``, a prefix's length, a code's length for
+        a name."""
         if selector == "ALL":
             return 0
         info = self._by_name.get(selector)
@@ -135,7 +149,9 @@ class Catalog:
             return frozenset()
         letters = selector.rstrip("0123456789")
         return frozenset(
-            code for code in self.codes if code.startswith(selector) and code.rstrip("0123456789") == letters
+            code
+            for code in self.codes
+            if code.startswith(selector) and code.rstrip("0123456789") == letters
         )
 
     def _hint(self, selector: str) -> str:
@@ -149,12 +165,14 @@ class Catalog:
 
 
 def load_catalog(
-    roots: Sequence[tuple[str | os.PathLike[str], str]] | None = None, plugins: Iterable[EntryPoint] | None = None
+    roots: Sequence[tuple[str | os.PathLike[str], str]] | None = None,
+    plugins: Iterable[EntryPoint] | None = None,
 ) -> Catalog:
     """Read all rule files; none is imported.
 
     Args:
-        roots: (folder, dotted prefix) of trees laid out like ``torchlint/rules``; by default that one.
+        roots: (folder, dotted prefix) of trees laid out like ``torchlint/rules``; by default that
+            one.
         plugins: entry points; by default the installed ones where `roots` is not given either.
 
     Raises:
@@ -162,13 +180,18 @@ def load_catalog(
     """
     if roots is None and plugins is None:
         return _installed_catalog()
-    found = [info for folder, prefix in ((OWN_ROOT,) if roots is None else roots) for info in _walk(folder, prefix)]
+    found = [
+        info
+        for folder, prefix in ((OWN_ROOT,) if roots is None else roots)
+        for info in _walk(folder, prefix)
+    ]
     return _with_plugins(found, plugins or ())
 
 
 @lru_cache(maxsize=1)
 def _installed_catalog() -> Catalog:
-    # That the manuals of our own rules keep the contract is for the tests to say, not for every start.
+    # That the manuals of our own rules keep the contract is for the tests to say, not for every
+    # start.
     return _with_plugins(list(_walk(*OWN_ROOT, thorough=False)), installed())
 
 
@@ -177,21 +200,29 @@ def _with_plugins(own: Sequence[RuleInfo], entries: Iterable[EntryPoint]) -> Cat
     return Catalog((*own, *rules), problems)
 
 
-def _walk(folder: str | os.PathLike[str], prefix: str, *, thorough: bool = True) -> Iterator[RuleInfo]:
+def _walk(
+    folder: str | os.PathLike[str], prefix: str, *, thorough: bool = True
+) -> Iterator[RuleInfo]:
     files, families = rule_files(folder)
     for path in files:
-        raise CatalogError(f"{path}: a rule file lies in the folder of its family ({', '.join(FAMILIES)})")
+        raise CatalogError(
+            f"{path}: a rule file lies in the folder of its family ({', '.join(FAMILIES)})"
+        )
     for family in families:
         name = os.path.basename(family)
         for path in rule_files(family)[0]:
             yield read_rule_file(path, f"{prefix}.{name}.{stem(path)}", name, thorough=thorough)
 
 
-def load_rules(codes: Collection[str], catalog: Catalog | None = None) -> tuple[list[Rule], list[Problem]]:
-    """Import the rules of `codes`, in order of code; only workers call this. Engine codes are passed over.
+def load_rules(
+    codes: Collection[str], catalog: Catalog | None = None
+) -> tuple[list[Rule], list[Problem]]:
+    """Import the rules of `codes`, in order of code; only workers call this. Engine codes are
+    passed over.
 
     Returns:
-        The rules, and what is wrong with those that fail on import or are not what the catalogue read in their files.
+        The rules, and what is wrong with those that fail on import or are not what the catalogue
+        read in their files.
     """
     catalog = catalog or load_catalog()
     rules: list[Rule] = []
@@ -213,14 +244,19 @@ def _load(info: RuleInfo) -> Rule:
         rule = getattr(importlib.import_module(info.module), "rule", None)
     except MemoryError:
         raise
-    except (Exception, SystemExit) as error:  # whatever a rule file does on import, the user learns which file it was
+    except (
+        Exception,
+        SystemExit,
+    ) as error:  # whatever a rule file does on import, the user learns which file it was
         words = " ".join(str(error).split())
         raise CatalogError(f"{type(error).__name__} on import: {words}") from error
     if not isinstance(rule, Rule):
         raise CatalogError(f"module {info.module} binds no Rule to the name 'rule'")
     for name in ("name", *ARGUMENTS):
         if getattr(rule, name) != getattr(info, name):
-            raise CatalogError(f"{name} was read as {getattr(info, name)!r}, is {getattr(rule, name)!r}")
+            raise CatalogError(
+                f"{name} was read as {getattr(info, name)!r}, is {getattr(rule, name)!r}"
+            )
     if not rule.checks:
         raise CatalogError("no check is marked with @rule.on(...)")
     return rule

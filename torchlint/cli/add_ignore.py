@@ -1,4 +1,5 @@
-"""``--add-ignore`` and ``--add-noqa``: what is found is silenced by comments, and what cannot be is reported."""
+"""``--add-ignore`` and ``--add-noqa``: what is found is silenced by comments, and what cannot be is
+reported."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ def wanted(given: Given) -> bool:
 
 
 def add_ignore(session: Session, given: Given, keep: Keep | None) -> tuple[Session, RunReport]:
-    """Find what there is, and silence it; return the session that wrote, and what is left to report.
+    """Find what there is, and silence it; return the session that wrote, and what is left to
+    report.
 
     Args:
         session: finds the findings.
@@ -34,7 +36,9 @@ def add_ignore(session: Session, given: Given, keep: Keep | None) -> tuple[Sessi
     before = session.execute()
     silences = {}
     for file in before.files:
-        prints = frozenset(finding.fingerprint for finding in file.findings if finding.code not in BROKEN)
+        prints = frozenset(
+            finding.fingerprint for finding in file.findings if finding.code not in BROKEN
+        )
         if prints:
             silences[file.filename] = Silence(prints, noqa, reason)
     targets = tuple(target for target in session.scope.targets if target.found.filename in silences)
@@ -43,7 +47,9 @@ def add_ignore(session: Session, given: Given, keep: Keep | None) -> tuple[Sessi
     after = writing.execute()
     if not given["quiet"]:
         files = sum(1 for file in after.files if file.applied)
-        complain(f"Silenced {pluralise(after.fix_applied, 'finding')} in {pluralise(files, 'file')}.")
+        complain(
+            f"Silenced {pluralise(after.fix_applied, 'finding')} in {pluralise(files, 'file')}."
+        )
     others = tuple(file for file in before.files if file.filename not in silences)
     both = tuple(sorted((*others, *after.files), key=lambda file: file.filename))
     return writing, replace(after, files=both, files_checked=before.files_checked, fix_applied=0)

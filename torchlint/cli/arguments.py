@@ -1,4 +1,5 @@
-"""``@file`` arguments: one argument per line, for where command lines are short (pre-commit on Windows)."""
+"""``@file`` arguments: one argument per line, for where command lines are short (pre-commit on
+Windows)."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ _LARGEST = 100_000_000
 
 
 def expanded(arguments: Iterable[str]) -> Iterator[str]:
-    """Yield the arguments with each ``@file`` replaced by the lines of that file, blank ones left out.
+    """Yield the arguments with each ``@file`` replaced by the lines of that file, blank ones left
+    out.
 
     An argument that names no file this way stays as it is, and so do all after ``--``.
 

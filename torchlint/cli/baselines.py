@@ -50,12 +50,17 @@ class Baselines:
         self._known: dict[str, set[str]] = {}
         if given["no_baseline"]:
             return
-        for settings in {scope.settings: None, **{target.settings: None for target in scope.targets}}:
+        for settings in {
+            scope.settings: None,
+            **{target.settings: None for target in scope.targets},
+        }:
             if settings.baseline and settings.baseline not in self._holdings:
                 self._refuse_outside(settings)
                 self._holdings[settings.baseline] = self._opened(settings.baseline)
         if self.writes and not self._holdings:
-            raise UsageError("--write-baseline needs --baseline FILE, or the key 'baseline' in the configuration")
+            raise UsageError(
+                "--write-baseline needs --baseline FILE, or the key 'baseline' in the configuration"
+            )
         for target in scope.targets:
             holding = self._holdings.get(target.settings.baseline)
             if holding is not None:
@@ -71,7 +76,8 @@ class Baselines:
         """
         if self.writes and not self.named and not lies_in(settings.baseline, settings.root):
             raise UsageError(
-                f"--write-baseline: the configuration names {visible_path(settings.baseline)}, which is outside of the "
+                f"--write-baseline: the configuration names {visible_path(settings.baseline)}, "
+                "which is outside of the "
                 "project; to write there, name it yourself with --baseline"
             )
 
@@ -81,7 +87,8 @@ class Baselines:
         return Holding(baseline, folder if _is_below(root, folder) else root)
 
     def keep(self, target: Target, report: FileReport, wanted: FileReport) -> FileReport:
-        """Return the `wanted` report of a file in which the findings that are held back are suppressed ones.
+        """Return the `wanted` report of a file in which the findings that are held back are
+        suppressed ones.
 
         Args:
             target: the file.
@@ -101,7 +108,8 @@ class Baselines:
         held = {
             id(finding)
             for finding in sorted(report.findings, key=lambda finding: id(finding) in late)
-            if finding.code not in _NEVER and (holding.holds(place, key(finding.code, finding.content)) or takes)
+            if finding.code not in _NEVER
+            and (holding.holds(place, key(finding.code, finding.content)) or takes)
         }
         return replace(
             wanted,
@@ -127,18 +135,24 @@ class Baselines:
         """Return what to say when the run is over: a line or more, or nothing."""
         if self.writes or not self._holdings:
             return ""
-        lines = [f"{pluralise(self.held, 'finding')} held back by the baseline.\n"] if self.held else []
+        lines = (
+            [f"{pluralise(self.held, 'finding')} held back by the baseline.\n"] if self.held else []
+        )
         for path, holding in self._holdings.items():
             stale = list(self._stale(path, holding))
             if stale:
                 count = sum(entry[2] for entry in stale)
                 title = f"{holding.baseline.shown}: {pluralise(count, 'finding')} fixed or gone"
-                lines.append(f"{title} since it was written; `torchlint check --write-baseline` takes them out:\n")
+                lines.append(
+                    f"{title} since it was written; `torchlint check --write-baseline` takes "
+                    "them out:\n"
+                )
                 lines.append(_listed(stale, ""))
         return "".join(lines)
 
     def write(self) -> str:
-        """Write what was found into the baselines; return what was added and what was removed, in words.
+        """Write what was found into the baselines; return what was added and what was removed, in
+        words.
 
         Raises:
             WriteError: a file changed meanwhile, or cannot be written.
@@ -163,11 +177,14 @@ class Baselines:
                 yield place, name, left
 
     def _covered(self, path: str, holding: Holding) -> Iterator[_Entry]:
-        """Yield the entries on which this run has a say: of files that it checked, for rules that were on."""
+        """Yield the entries on which this run has a say: of files that it checked, for rules that
+        were on."""
         for place, counts in holding.baseline.entries.items():
             codes = self._codes.get((path, place))
             if codes is None and (
-                place in self._known.get(path, ()) or self.part or not self._is_listed(place, holding)
+                place in self._known.get(path, ())
+                or self.part
+                or not self._is_listed(place, holding)
             ):
                 continue
             for name, count in counts.items():
@@ -193,7 +210,9 @@ def _listed(entries: list[_Entry], sign: str) -> str:
     counts: Counter[tuple[str, str]] = Counter()
     for place, name, count in entries:
         counts[place, name.partition(" ")[0]] += count
-    lines = [f" {sign} {visible(place)}: {count} of {code}\n" for (place, code), count in counts.items()]
+    lines = [
+        f" {sign} {visible(place)}: {count} of {code}\n" for (place, code), count in counts.items()
+    ]
     if len(lines) > _LISTED:
         lines[_LISTED - 1 :] = [f" {sign} and {len(lines) - _LISTED + 1} more\n"]
     return "".join(lines)
@@ -212,4 +231,7 @@ def _difference(shown_name: str, before: Entries, after: Entries, written: bool)
     if not written:
         return f"{shown_name}: {pluralise(total, 'finding')}, as before.\n"
     said = f"{sum(entry[2] for entry in added)} added, {sum(entry[2] for entry in removed)} removed"
-    return f"Wrote {shown_name}: {pluralise(total, 'finding')} ({said}).\n{_listed(added, '+')}{_listed(removed, '-')}"
+    return (
+        f"Wrote {shown_name}: {pluralise(total, 'finding')} "
+        f"({said}).\n{_listed(added, '+')}{_listed(removed, '-')}"
+    )

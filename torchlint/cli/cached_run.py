@@ -1,8 +1,10 @@
-"""The cached run of a command: the last one word for word, where the states of files say that nothing has changed.
+"""The cached run of a command: the last one word for word, where the states of files say that
+nothing has changed.
 
-A run that would say the same again need not find its files, know its rules or look at a single report. What a run read,
-looked for, and is made of is listed with it, and one digest of all their states decides. This module is imported before
-any other part of torchlint, and imports little itself.
+A run that would say the same again need not find its files, know its rules or look at a single
+report. What a run read, looked for, and is made of is listed with it, and one digest of all their
+states decides. This module is imported before any other part of torchlint, and imports little
+itself.
 """
 
 from __future__ import annotations
@@ -30,7 +32,15 @@ Outcome = tuple[str, str, int]
 """What a run wrote to standard output and standard error, and its exit code."""
 _LARGEST = 16_000_000
 """Characters of the longest report that is stored."""
-_ENVIRONMENT = ("CI_PROJECT_DIR", "CLICOLOR_FORCE", "FORCE_COLOR", "HOME", "NO_COLOR", "TERM", "USERPROFILE")
+_ENVIRONMENT = (
+    "CI_PROJECT_DIR",
+    "CLICOLOR_FORCE",
+    "FORCE_COLOR",
+    "HOME",
+    "NO_COLOR",
+    "TERM",
+    "USERPROFILE",
+)
 _GIT = (".gitignore", os.path.join(".git", "info", "exclude"))
 _MISSING = (0, 0, -1, 0)
 Watched = Mapping[str, Sequence[str]]
@@ -38,7 +48,8 @@ Watched = Mapping[str, Sequence[str]]
 
 
 def look_up(arguments: Sequence[str]) -> Outcome | None:
-    """Return what this command came to the last time, or None where that is not known or may have changed."""
+    """Return what this command came to the last time, or None where that is not known or may have
+    changed."""
     if "--no-cache" in arguments or "-" in arguments or on_ci() or sys.platform == "win32":
         return None
     try:
@@ -62,8 +73,11 @@ def _looked_up(arguments: Sequence[str]) -> Outcome | None:
     return None
 
 
-def store(arguments: Sequence[str], found: Scope, cache: Cache, outcome: Outcome, others: Iterable[str]) -> None:
-    """Store what a command came to, if all that it saw is older than the run, so that no change can go unseen.
+def store(
+    arguments: Sequence[str], found: Scope, cache: Cache, outcome: Outcome, others: Iterable[str]
+) -> None:
+    """Store what a command came to, if all that it saw is older than the run, so that no change can
+    go unseen.
 
     `others` are paths that the outcome depends on besides what `found` and `cache` know of.
     """
@@ -81,12 +95,18 @@ def store(arguments: Sequence[str], found: Scope, cache: Cache, outcome: Outcome
     except (OSError, OverflowError):
         return
     if signature and early:
-        value = {"watched": watched, "there": there, "signature": signature, "outcome": list(outcome)}
+        value = {
+            "watched": watched,
+            "there": there,
+            "signature": signature,
+            "outcome": list(outcome),
+        }
         folder.write(_name(arguments), value)
 
 
 def _name(arguments: Sequence[str]) -> str:
-    """Return the file name for a command: the digest of all that it depends on and that is no file."""
+    """Return the file name for a command: the digest of all that it depends on and that is no
+    file."""
     try:
         here = os.getcwd()
     except OSError:  # it was deleted
@@ -94,7 +114,17 @@ def _name(arguments: Sequence[str]) -> str:
     terminal = sys.stdout is not None and not sys.stdout.closed and sys.stdout.isatty()
     user = os.geteuid() if hasattr(os, "geteuid") else 0
     width = terminal_width(sys.stdout)
-    values = [__version__, sys.version, sys.prefix, sys.path, here, terminal, width, user, *arguments]
+    values = [
+        __version__,
+        sys.version,
+        sys.prefix,
+        sys.path,
+        here,
+        terminal,
+        width,
+        user,
+        *arguments,
+    ]
     values += [os.environ.get(variable) for variable in _ENVIRONMENT]
     return f"run-{hashlib.sha256(json.dumps(values).encode()).hexdigest()[:32]}.json"
 
@@ -102,13 +132,18 @@ def _name(arguments: Sequence[str]) -> str:
 def _places(arguments: Sequence[str], name: str) -> Iterator[tuple[str, str]]:
     """Yield the cache folders that hold a file of this name, with their identity."""
     # Before the table of keys can be had, which takes longer to import than all this; a folder that
-    # is named otherwise, or twice, is a miss and no more, as the name of the file holds all arguments.
+    # is named otherwise, or twice, is a miss and no more, as the name of the file holds all
+    # arguments.
     for index, argument in enumerate(arguments):
         if argument.startswith("--cache-dir"):
             value = argument.partition("=")[2] or "".join(arguments[index + 1 : index + 2])
             yield os.path.realpath(value), ""
             return
-    starts = [argument for argument in arguments[1:] if not argument.startswith("-") and os.path.exists(argument)]
+    starts = [
+        argument
+        for argument in arguments[1:]
+        if not argument.startswith("-") and os.path.exists(argument)
+    ]
     seen: set[str] = set()
     for start in starts[:4] or [os.curdir]:
         above = real_folder_of(start)
@@ -122,7 +157,9 @@ def _places(arguments: Sequence[str], name: str) -> Iterator[tuple[str, str]]:
             above = os.path.dirname(above)
 
 
-def _signature(watched: Watched, there: Iterable[str], settled: Callable[[os.stat_result], bool] | None = None) -> str:
+def _signature(
+    watched: Watched, there: Iterable[str], settled: Callable[[os.stat_result], bool] | None = None
+) -> str:
     """Return the digest of the states of files; empty where one is not `settled`."""
     states = array("q")
     for folder, names in watched.items():
@@ -140,7 +177,8 @@ def _signature(watched: Watched, there: Iterable[str], settled: Callable[[os.sta
 
 
 def _above(paths: Iterable[str]) -> Iterator[str]:
-    """Yield each path and the folders above it, as named and with links resolved, some more than once."""
+    """Yield each path and the folders above it, as named and with links resolved, some more than
+    once."""
     for path in paths:
         for start in (os.path.abspath(path), os.path.realpath(path)):
             while True:
@@ -167,7 +205,8 @@ def _watched(found: Scope, cache: Cache) -> Iterator[str]:
 
 
 def _read_early(found: Scope) -> Iterator[str]:
-    """Yield the paths that were looked at before the folder of the cache was known, and so before the run's time."""
+    """Yield the paths that were looked at before the folder of the cache was known, and so before
+    the run's time."""
     from torchlint.cli.scope import PROJECT_MARKS
     from torchlint.settings.dependencies import lists_in, watched
     from torchlint.settings.files import NAMES, read_chain
@@ -184,7 +223,8 @@ def _read_early(found: Scope) -> Iterator[str]:
 
 
 def _modules(found: Scope, cache: Cache) -> Iterator[str]:
-    """Yield the other files that reports depend on; what is absent from a watched folder needs no word of its own."""
+    """Yield the other files that reports depend on; what is absent from a watched folder needs no
+    word of its own."""
     from torchlint.base.trail import NO_MODULE, NOTHING
 
     for path, state in set(cache.facts()):
@@ -197,7 +237,8 @@ def _modules(found: Scope, cache: Cache) -> Iterator[str]:
 
 
 def _own(cache: Cache) -> Iterator[str]:
-    """Yield torchlint's own files, those of plugins, and the folders where more of these would be installed."""
+    """Yield torchlint's own files, those of plugins, and the folders where more of these would be
+    installed."""
     import torchlint
     from torchlint.run.cache import PARTS, libcst_version_file, own_files, plugin_files
 

@@ -34,10 +34,11 @@ if TYPE_CHECKING:
 @common_options
 @check_options
 def check_command(**given: Any) -> int:
-    """Check PATHS (files and directories, - for standard input; default: here) and list what is found.
+    """Check PATHS (files and directories, - for standard input; default: here) and list what is
+    found.
 
-    Exit code: 0 nothing to report, 1 findings or unreadable files, 2 wrong usage or a file that torchlint
-    itself failed on, 130 interrupted.
+    Exit code: 0 nothing to report, 1 findings or unreadable files, 2 wrong usage or a file that
+    torchlint itself failed on, 130 interrupted.
     """
     refuse_contradictions(given)
     if given["watch"]:
@@ -89,28 +90,38 @@ def _check_reports(found: Scope, given: Given) -> None:
         refuse_files(given, "check --diff")
     check_destinations(given, {target.found.path for target in found.targets})
     printed = found.settings.output_format
-    for option, asked in (("--show-source", given["show_source"] is not None), ("--show-infos", given["show_infos"])):
+    for option, asked in (
+        ("--show-source", given["show_source"] is not None),
+        ("--show-infos", given["show_infos"]),
+    ):
         if asked and (printed != "ranked" or given["statistics"]):
             other = "--statistics" if given["statistics"] else f"--output-format {printed}"
             raise UsageError(f"{option} and {other} cannot be used together")
     formats = _formats(found, given)
     if given["report_suppressed"] and "sarif" not in formats:
-        raise UsageError("--report-suppressed needs a report that can tell: --output-format sarif or sarif:FILE")
+        raise UsageError(
+            "--report-suppressed needs a report that can tell: --output-format sarif or sarif:FILE"
+        )
     if "html" in formats:
         from torchlint.report.kit import html
 
         html.demand()
 
 
-def _with_filtered(filters: Filters, run: RunReport, given: Given, words: tuple[str, str]) -> tuple[str, str]:
-    """Return what goes to standard output and standard error with what is to say of what was filtered out."""
+def _with_filtered(
+    filters: Filters, run: RunReport, given: Given, words: tuple[str, str]
+) -> tuple[str, str]:
+    """Return what goes to standard output and standard error with what is to say of what was
+    filtered out."""
     out, err = words
     if given["write_baseline"] and filters.baselines is not None:
         said = filters.baselines.write()
         return ("" if not run.findings() and not any(run.notes()) else out) + said, err
     if given["quiet"]:
         return out, err
-    for_people = filters.scope.settings.output_format in TEXT_FORMATS and STDIN not in given["paths"]
+    for_people = (
+        filters.scope.settings.output_format in TEXT_FORMATS and STDIN not in given["paths"]
+    )
     return (out + filters.words(), err) if for_people else (out, err + filters.words())
 
 
@@ -126,14 +137,22 @@ def _cache(catalog: Catalog, given: Given) -> Cache | None:
 
 
 def _store(filters: Filters, cache: Cache, given: Given, outcome: Outcome) -> None:
-    """Store what a run says for a run that finds all as it is now; say once where that cannot be."""
+    """Store what a run says for a run that finds all as it is now; say once where that cannot
+    be."""
     arguments = click.get_current_context().obj
     if cache.warning and not given["quiet"]:
         complain(f"torchlint: warning: {visible(cache.warning)}")
     if filters.scope.refused():  # which is said before anything is looked up
         return
-    whole = given["output_file"] is None and not to_files(given) and not given["verbose"] and filters.scope.targets
-    same_again = given["since"] is None and not (given["write_baseline"] or given["watch"] or add_ignore.wanted(given))
+    whole = (
+        given["output_file"] is None
+        and not to_files(given)
+        and not given["verbose"]
+        and filters.scope.targets
+    )
+    same_again = given["since"] is None and not (
+        given["write_baseline"] or given["watch"] or add_ignore.wanted(given)
+    )
     if whole and same_again and arguments is not None and outcome[2] in (0, 1):
         from torchlint.cli import cached_run
 
@@ -174,7 +193,8 @@ def _for_reports(run: RunReport, filters: Filters, given: Given) -> RunReport:
 
 
 def _words(session: Session, run: RunReport, given: Given) -> tuple[str, str]:
-    """Return what to write to standard output and standard error: the report, and what was not done.
+    """Return what to write to standard output and standard error: the report, and what was not
+    done.
 
     A report that goes to a file, and the source that `check --fix -` gives, are written at once.
     """
@@ -190,7 +210,9 @@ def _words(session: Session, run: RunReport, given: Given) -> tuple[str, str]:
     if given["quiet"]:
         aside = undone(run, NoteKind.FAILED, NoteKind.UNWRITTEN)
     elif format_ in TEXT_FORMATS:
-        text += summary(run) + (next_steps(run) if format_ == "ranked" and not given["statistics"] else "")
+        text += summary(run) + (
+            next_steps(run) if format_ == "ranked" and not given["statistics"] else ""
+        )
     else:
         aside = undone(run)
     if given["fix"] and STDIN in given["paths"]:  # then standard output holds the source

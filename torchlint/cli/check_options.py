@@ -16,19 +16,38 @@ F = TypeVar("F", bound=Callable[..., Any])
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--fix", is_flag=True, help="Apply safe fixes, and report what remains."),
     click.option("--diff", is_flag=True, help="Show what --fix would change, and change nothing."),
-    click.option("--statistics", is_flag=True, help="Count the findings of each rule instead of listing them."),
+    click.option(
+        "--statistics",
+        is_flag=True,
+        help="Count the findings of each rule instead of listing them.",
+    ),
     click.option(
         "--show-source/--no-show-source",
         default=None,
-        help="Show the source of each finding, why it matters and the repair (default: of up to 5 findings).",
+        help=(
+            "Show the source of each finding, why it matters and the repair (default: of up to "
+            "5 findings)."
+        ),
     ),
-    click.option("--show-infos", is_flag=True, help="List infos too, where there are many findings."),
-    click.option("--explain", is_flag=True, help="Say why the line FILE:LINE is flagged, or why it is not."),
+    click.option(
+        "--show-infos", is_flag=True, help="List infos too, where there are many findings."
+    ),
+    click.option(
+        "--explain", is_flag=True, help="Say why the line FILE:LINE is flagged, or why it is not."
+    ),
     click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever the rules find."),
-    click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 when a fix was applied."),
+    click.option(
+        "--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 when a fix was applied."
+    ),
     *(option for _, option in table_options("adoption")),
-    click.option("--no-baseline", is_flag=True, help="Report all findings, whatever baseline is configured."),
-    click.option("--write-baseline", is_flag=True, help="Put all findings into the baseline, and report none."),
+    click.option(
+        "--no-baseline", is_flag=True, help="Report all findings, whatever baseline is configured."
+    ),
+    click.option(
+        "--write-baseline",
+        is_flag=True,
+        help="Put all findings into the baseline, and report none.",
+    ),
     click.option(
         "--add-ignore",
         metavar="[=REASON]",
@@ -36,34 +55,74 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     ),
     click.option("--add-noqa", metavar="[=REASON]", help="The same with '# noqa: CODE'."),
     click.option(
-        "--report-suppressed", is_flag=True, help="List suppressed findings, marked as such, in reports of sarif."
+        "--report-suppressed",
+        is_flag=True,
+        help="List suppressed findings, marked as such, in reports of sarif.",
     ),
-    click.option("--since", metavar="REV", help="Report only findings on lines changed since this git revision."),
-    click.option("--shard", metavar="I/N", help="Check part I of N; `torchlint merge` joins the reports."),
-    click.option("--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C."),
-    click.option("--no-cache", is_flag=True, help="Neither use nor keep the results of earlier runs."),
+    click.option(
+        "--since",
+        metavar="REV",
+        help="Report only findings on lines changed since this git revision.",
+    ),
+    click.option(
+        "--shard", metavar="I/N", help="Check part I of N; `torchlint merge` joins the reports."
+    ),
+    click.option(
+        "--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C."
+    ),
+    click.option(
+        "--no-cache", is_flag=True, help="Neither use nor keep the results of earlier runs."
+    ),
     *(option for _, option in table_options("check")),
 )
-_ALONE = ("write_baseline", "add_ignore", "add_noqa", "watch", "diff", "show_files", "show_settings")
+_ALONE = (
+    "write_baseline",
+    "add_ignore",
+    "add_noqa",
+    "watch",
+    "diff",
+    "show_files",
+    "show_settings",
+)
 """Of these only one can be given."""
 _APART = (
-    ("write_baseline", ("no_baseline", "since", "shard", "fix", "statistics", "output_file", "report_suppressed")),
+    (
+        "write_baseline",
+        ("no_baseline", "since", "shard", "fix", "statistics", "output_file", "report_suppressed"),
+    ),
     ("add_ignore", ("fix", "statistics")),
     ("add_noqa", ("fix", "statistics")),
     ("no_baseline", ("baseline",)),
-    ("explain", ("fix", "diff", "statistics", "show_files", "show_settings", "exit_non_zero_on_fix")),
-    ("explain", ("write_baseline", "add_ignore", "add_noqa", "since", "shard", "watch", "report_suppressed")),
+    (
+        "explain",
+        ("fix", "diff", "statistics", "show_files", "show_settings", "exit_non_zero_on_fix"),
+    ),
+    (
+        "explain",
+        (
+            "write_baseline",
+            "add_ignore",
+            "add_noqa",
+            "since",
+            "shard",
+            "watch",
+            "report_suppressed",
+        ),
+    ),
 )
 _NOT_FROM_STDIN = ("write_baseline", "add_ignore", "add_noqa", "since", "shard", "watch")
 
 
 class Checking(click.Command):
-    """A command whose ``--add-ignore`` and ``--add-noqa`` take a value after ``=`` only: the next word is a path."""
+    """A command whose ``--add-ignore`` and ``--add-noqa`` take a value after ``=`` only: the next
+    word is a path."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
         bare = {"--add-ignore", "--add-noqa"}
-        return super().parse_args(ctx, [f"{word}=" if word in bare else word for word in args[:end]] + args[end:])
+        return super().parse_args(
+            ctx, [f"{word}=" if word in bare else word for word in args[:end]] + args[end:]
+        )
 
 
 def check_options(function: F) -> F:
@@ -81,7 +140,9 @@ def refuse_contradictions(given: Given) -> None:
     """
     alone = [name for name in _ALONE if _is_given(given, name)]
     pairs = [tuple(alone[:2])] if len(alone) > 1 else []
-    pairs += [(one, other) for one, others in _APART for other in others if _is_given(given, one, other)]
+    pairs += [
+        (one, other) for one, others in _APART for other in others if _is_given(given, one, other)
+    ]
     for one, other in pairs:
         raise UsageError(f"{_option(one)} and {_option(other)} cannot be used together")
     for name in _NOT_FROM_STDIN:

@@ -1,4 +1,5 @@
-"""``torchlint clean``: remove what torchlint keeps between runs, and what killed runs left behind."""
+"""``torchlint clean``: remove what torchlint keeps between runs, and what killed runs left
+behind."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ _YOUNG = 60.0
 @click.argument("paths", nargs=-1)
 @in_order(table_options("clean"))
 def clean_command(paths: tuple[str, ...], **given: Any) -> int:
-    """Remove the caches of the projects that PATHS lie in (default: here), and temporary files of killed runs.
+    """Remove the caches of the projects that PATHS lie in (default: here), and temporary files of
+    killed runs.
 
     Exit code: 0, or 1 when something could not be removed.
     """
@@ -44,7 +46,11 @@ def clean_command(paths: tuple[str, ...], **given: Any) -> int:
             complain(f"torchlint: {visible_path(folder)}: not removed: {visible(reason)}")
         elif reason is not None:
             emit(f"Removed {visible_path(folder)}\n")
-    count = sum(_unlinked(path) for root in dict.fromkeys(settings.root for settings in found) for path in _left(root))
+    count = sum(
+        _unlinked(path)
+        for root in dict.fromkeys(settings.root for settings in found)
+        for path in _left(root)
+    )
     if count:
         emit(f"Removed {pluralise(count, 'temporary file')}\n")
     return int(failed)

@@ -1,4 +1,5 @@
-"""The commands as click has them; imported only where a run needs click, which costs a third of a short one."""
+"""The commands as click has them; imported only where a run needs click, which costs a third of a
+short one."""
 
 from __future__ import annotations
 
@@ -14,21 +15,34 @@ from torchlint.report.kit.words import visible
 COMMANDS = {
     "check": ("check:check_command", "Check PATHS and list what is found."),
     "fix": ("fix:fix_command", "Show the safe fixes for PATHS as a patch."),
-    "rule": ("rule:rule_command", "Explain a rule: why it matters, bad and good code, how safe its fix is."),
-    "docs": ("docs:docs_command", "Write the manual as HTML pages on this machine, and print where."),
+    "rule": (
+        "rule:rule_command",
+        "Explain a rule: why it matters, bad and good code, how safe its fix is.",
+    ),
+    "docs": (
+        "docs:docs_command",
+        "Write the manual as HTML pages on this machine, and print where.",
+    ),
     "rules": ("rules:rules_command", "List all rules with severity, default and kinds of fix."),
     "clean": ("clean:clean_command", "Remove the cache, and temporary files of killed runs."),
     "server": ("server:server_command", "Serve an editor by the Language Server Protocol."),
-    "init": ("init:init_command", "Write a commented configuration, and show how to run torchlint before commits."),
+    "init": (
+        "init:init_command",
+        "Write a commented configuration, and show how to run torchlint before commits.",
+    ),
     "merge": ("merge:merge_command", "Join the reports of shards into one."),
     "completion": ("completion:completion_command", "Print the completion script for a shell."),
-    "verify": ("verify:verify_command", "Compare a program with and without its fixes: speed, results, memory."),
+    "verify": (
+        "verify:verify_command",
+        "Compare a program with and without its fixes: speed, results, memory.",
+    ),
 }
 """Name of a command → where it lies in this package, and its line in ``torchlint --help``."""
 
 
 class _Commands(click.Group):
-    """A group that imports a command when it is run: ``--version`` and ``--help`` should not wait for the engine."""
+    """A group that imports a command when it is run: ``--version`` and ``--help`` should not wait
+    for the engine."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -59,9 +73,13 @@ def dispatch(arguments: Sequence[str]) -> int:
         TorchlintError: as the command raises it.
     """
     try:
-        result = main.main(list(arguments), prog_name="torchlint", standalone_mode=False, obj=tuple(arguments))
+        result = main.main(
+            list(arguments), prog_name="torchlint", standalone_mode=False, obj=tuple(arguments)
+        )
     except click.ClickException as error:
-        complain(f"torchlint: error: {visible(' '.join(error.format_message().split()))}{_hint(error)}")
+        complain(
+            f"torchlint: error: {visible(' '.join(error.format_message().split()))}{_hint(error)}"
+        )
         return 2
     except click.Abort:
         raise KeyboardInterrupt from None

@@ -1,4 +1,5 @@
-"""Where reports go: ``--output-format FORMAT[:FILE]``, any number of times, and ``--output-file``."""
+"""Where reports go: ``--output-format FORMAT[:FILE]``, any number of times, and
+``--output-file``."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ class AskedType(click.ParamType[Asked]):
 
     name = "format"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Asked:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Asked:
         """Return what was asked for; a file named ``-`` is standard output."""
         name, colon, file = str(value).partition(":")
         if name not in FORMATS:
@@ -52,7 +55,9 @@ class AskedType(click.ParamType[Asked]):
             self.fail(f"{value!r} names no file after the colon", param, ctx)
         return Asked(name, "" if file == "-" else file)
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
         """Return the formats that begin as typed."""
         from click.shell_completion import CompletionItem
 

@@ -17,7 +17,8 @@ from torchlint.report.kit.words import visible_path
 @click.argument("code_or_name", metavar="[CODE|NAME]", required=False)
 @click.option("--open", "opens", is_flag=True, help="Show the page in the browser.")
 def docs_command(code_or_name: str | None, opens: bool) -> int:
-    """Write the manual of all rules as HTML to the cache folder of the user, and print where a page lies.
+    """Write the manual of all rules as HTML to the cache folder of the user, and print where a page
+    lies.
 
     Without a rule it is the page that lists them all. Nothing is asked of any network.
     """
@@ -31,7 +32,9 @@ def docs_command(code_or_name: str | None, opens: bool) -> int:
         name = info.code if info is not None else code_or_name
         if name not in pages or name == INDEX:
             catalog.resolve((code_or_name,), "docs", UsageError)
-            raise UsageError(f"docs: {code_or_name!r} stands for several rules; 'torchlint rules' lists them")
+            raise UsageError(
+                f"docs: {code_or_name!r} stands for several rules; 'torchlint rules' lists them"
+            )
     emit(f"{visible_path(str(pages[name]))}\n")
     if opens and not webbrowser.open(pages[name].as_uri()):
         complain("torchlint: no browser could be started; open the file yourself")

@@ -28,7 +28,9 @@ from torchlint.source.discover import SkipKind
 from torchlint.source.document import Document
 from torchlint.source.globs import matches
 
-_PLACE = re.compile(r"(?P<path>.+?):(?:cell (?P<cell>\d{1,9}):)?(?P<row>\d{1,9})(?::(?P<column>\d{1,9}))?")
+_PLACE = re.compile(
+    r"(?P<path>.+?):(?:cell (?P<cell>\d{1,9}):)?(?P<row>\d{1,9})(?::(?P<column>\d{1,9}))?"
+)
 _EXAMPLE = "name a line, as in train.py:88"
 _IN_NOTEBOOK = "name a line of a cell, as in 'train.ipynb:cell 3:5'"
 
@@ -37,7 +39,8 @@ def explain(given: Given, catalog: Catalog) -> int:
     """Explain the places that the paths name, print that, and return the exit code.
 
     Raises:
-        UsageError: a path names no line, the file or cell has no such line, or an option does not go with --explain.
+        UsageError: a path names no line, the file or cell has no such line, or an option does not
+            go with --explain.
     """
     places = _places(given)
     found = scope({**given, "paths": tuple(places)}, catalog)
@@ -59,7 +62,9 @@ def explain(given: Given, catalog: Catalog) -> int:
 def _places(given: Given) -> dict[str, tuple[Place, ...]]:
     """Return the places asked about, by path."""
     if given["output_file"] is not None:
-        raise UsageError("--explain and --output-file cannot be used together: redirect standard output")
+        raise UsageError(
+            "--explain and --output-file cannot be used together: redirect standard output"
+        )
     if not given["paths"]:
         raise UsageError(f"--explain: {_EXAMPLE}")
     places: dict[str, tuple[Place, ...]] = {}
@@ -70,7 +75,9 @@ def _places(given: Given) -> dict[str, tuple[Place, ...]]:
             raise UsageError(f"--explain: {argument}: {example}")
         if os.path.isdir(match["path"]):
             raise UsageError(f"--explain: {argument}: {match['path']} is a directory; {_EXAMPLE}")
-        row, column, cell = (int(match[name]) if match[name] else None for name in ("row", "column", "cell"))
+        row, column, cell = (
+            int(match[name]) if match[name] else None for name in ("row", "column", "cell")
+        )
         if not row or 0 in (column, cell):
             raise UsageError(f"--explain: {argument}: cells, lines and columns are counted from 1")
         places[match["path"]] = (*places.get(match["path"], ()), Place(row, column, cell))
@@ -78,14 +85,17 @@ def _places(given: Given) -> dict[str, tuple[Place, ...]]:
 
 
 def _format(given: Given, found: Scope) -> str:
-    """Return ``json`` or ``text``; a format that the configuration chooses for findings means text."""
+    """Return ``json`` or ``text``; a format that the configuration chooses for findings means
+    text."""
     for asked in given["output_format"]:
         if asked.file or asked.format not in ("full", "json"):
             raise UsageError(f"--explain prints text or json, not {asked.option}")
     return "json" if found.settings.output_format == "json" else "text"
 
 
-def _documents(found: Scope, places: Mapping[str, tuple[Place, ...]]) -> tuple[list[tuple[Document, Target]], int]:
+def _documents(
+    found: Scope, places: Mapping[str, tuple[Place, ...]]
+) -> tuple[list[tuple[Document, Target]], int]:
     """Read the files; return those that can be read, and 1 where one could not be.
 
     Raises:
@@ -101,7 +111,9 @@ def _documents(found: Scope, places: Mapping[str, tuple[Place, ...]]) -> tuple[l
             code = 1
         else:
             if document.left_out:
-                complain(f"{visible_path(document.filename)}: not analysed: {visible(document.left_out)}")
+                complain(
+                    f"{visible_path(document.filename)}: not analysed: {visible(document.left_out)}"
+                )
                 continue
             _check_places(document, _of(document.filename, places))
             out.append((document, target))
@@ -142,12 +154,16 @@ def _reports(
     for document, target in documents:
         settings, relative = target.settings, target.relative
         job = job_for(document, relative, settings, catalog)
-        named = sorted({info.code for word in _named(given) if (info := catalog.find(word)) is not None})
+        named = sorted(
+            {info.code for word in _named(given) if (info := catalog.find(word)) is not None}
+        )
         off = _off(settings, catalog, relative, job.codes, given)
         asked[document.filename] = Asked(_of(document.filename, places), off, tuple(named))
         jobs.append(job)
     options_ = (
-        RunOptions(jobs=given["jobs"] or None, timeout=documents[0][1].settings.timeout) if documents else RunOptions()
+        RunOptions(jobs=given["jobs"] or None, timeout=documents[0][1].settings.timeout)
+        if documents
+        else RunOptions()
     )
     with closing(run(jobs, options_, Explainer(asked))) as reports:
         yield from reports
@@ -158,18 +174,25 @@ def _named(given: Given) -> tuple[str, ...]:
 
 
 def _of(filename: str, places: Mapping[str, tuple[Place, ...]]) -> tuple[Place, ...]:
-    """Return the places in a file that was found under a name, which may be spelled otherwise than the user did."""
+    """Return the places in a file that was found under a name, which may be spelled otherwise than
+    the user did."""
     if filename in places:
         return places[filename]
     same = [path for path in places if os.path.realpath(path) == os.path.realpath(filename)]
     return places[same[0]] if same else places.get("-", ())
 
 
-def _off(settings: Settings, catalog: Catalog, relative: str, codes: frozenset[str], given: Given) -> dict[str, str]:
+def _off(
+    settings: Settings, catalog: Catalog, relative: str, codes: frozenset[str], given: Given
+) -> dict[str, str]:
     """Return why each rule that is off for a file is off."""
 
     def source(key: str) -> str:
-        return f"--{key}" if given[key] else f"`{key}` in {os.path.basename(settings.config) or 'the configuration'}"
+        return (
+            f"--{key}"
+            if given[key]
+            else f"`{key}` in {os.path.basename(settings.config) or 'the configuration'}"
+        )
 
     chosen = catalog.resolve(settings.select, "select") if settings.select else None
     ignored = catalog.resolve(settings.ignore, "ignore")
@@ -178,7 +201,9 @@ def _off(settings: Settings, catalog: Catalog, relative: str, codes: frozenset[s
     for info in catalog.rules:
         if info.code in codes:
             continue
-        glob = next((glob for glob, _ in settings.per_file_ignores if matches(relative, (glob,))), "")
+        glob = next(
+            (glob for glob, _ in settings.per_file_ignores if matches(relative, (glob,))), ""
+        )
         if info.code in on:
             out[info.code] = f"`per-file-ignores` switches it off for `{glob}`"
         elif info.code in ignored:
@@ -191,7 +216,8 @@ def _off(settings: Settings, catalog: Catalog, relative: str, codes: frozenset[s
 
 
 def _complaints(report: FileReport) -> int:
-    """Say what is wrong with a file that cannot be explained, and return the exit code that this demands."""
+    """Say what is wrong with a file that cannot be explained, and return the exit code that this
+    demands."""
     code = 0
     for finding in report.findings:
         if finding.code == INVALID_SYNTAX:
@@ -200,7 +226,9 @@ def _complaints(report: FileReport) -> int:
     for note in report.notes:
         cell = "" if note.cell is None else f":cell {note.cell}"
         line = f":{note.line}" if note.line else ""
-        complain(f"{visible_path(note.filename)}{cell}{line}: not analysed: {visible(note.message)}")
+        complain(
+            f"{visible_path(note.filename)}{cell}{line}: not analysed: {visible(note.message)}"
+        )
         code = max(code, 2 if note.kind is NoteKind.FAILED else 0)
     return code
 

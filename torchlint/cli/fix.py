@@ -31,9 +31,9 @@ from torchlint.source.document import encode
 def fix_command(**given: Any) -> int:
     """Show the safe fixes for PATHS as a patch; with --apply, write them.
 
-    Exit code: without --apply 1 if there is anything to fix, else 0; with --apply 0 if all was written, 1 if
-    something could not be. Either way 1 for unreadable files, 2 for wrong usage or a file that torchlint itself
-    failed on.
+    Exit code: without --apply 1 if there is anything to fix, else 0; with --apply 0 if all was
+    written, 1 if something could not be. Either way 1 for unreadable files, 2 for wrong usage or a
+    file that torchlint itself failed on.
     """
     catalog = load_catalog()
     found = scope(given, catalog)
@@ -58,7 +58,8 @@ def _apply(found: Scope, catalog: Catalog, given: Given) -> int:
 
 
 def preview(found: Scope, catalog: Catalog, given: Given) -> int:
-    """Print what fixes would change as a unified diff; return 1 where that is anything, else 0 (design §5)."""
+    """Print what fixes would change as a unified diff; return 1 where that is anything, else 0
+    (design §5)."""
     terminal = is_terminal(sys.stdout)
     color = given["output_file"] is None and wants_color(given["color"], terminal)
     session = Session(found, catalog, fix_level(found), progress=not given["quiet"])
@@ -89,12 +90,15 @@ def _told(run: RunReport, verb: str) -> str:
 
 
 def _broken(run: RunReport) -> str:
-    """Return the files that are no Python or cannot be read, a line each; other findings are not for `fix`."""
+    """Return the files that are no Python or cannot be read, a line each; other findings are not
+    for `fix`."""
     return render(dataclasses.replace(run, files=tuple(map(_only_broken, run.files)), color=False))
 
 
 def _only_broken(file: FileReport) -> FileReport:
-    return dataclasses.replace(file, findings=tuple(found for found in file.findings if found.code in BROKEN))
+    return dataclasses.replace(
+        file, findings=tuple(found for found in file.findings if found.code in BROKEN)
+    )
 
 
 def _report_undone(run: RunReport, given: Given) -> None:
@@ -112,7 +116,10 @@ def _patch(session: Session, run: RunReport) -> bytes:
     for file in sorted(run.files, key=lambda file: file.filename):
         if file.before != file.after:
             document = session.documents[file.filename]
-            before, after = (data.decode(document.encoding) for data in (document.data, encode(document, file.after)))
+            before, after = (
+                data.decode(document.encoding)
+                for data in (document.data, encode(document, file.after))
+            )
             whole = dataclasses.replace(file, before=before, after=after)
             text = render_diff(dataclasses.replace(run, files=(whole,)), for_eyes=False)
             parts.append(text.encode(document.encoding, "backslashreplace"))

@@ -1,4 +1,5 @@
-"""``torchlint init``: a configuration with all keys, each explained, and the lines for pre-commit."""
+"""``torchlint init``: a configuration with all keys, each explained, and the lines for
+pre-commit."""
 
 from __future__ import annotations
 
@@ -27,20 +28,27 @@ PRE_COMMIT = f"""repos:
 @click.command("init")
 @click.option("--pyproject", is_flag=True, help="Add [tool.torchlint] to pyproject.toml instead.")
 def init_command(pyproject: bool) -> int:
-    """Write torchlint.toml with every key explained, all of them commented out, and print the lines for pre-commit.
+    """Write torchlint.toml with every key explained, all of them commented out, and print the lines
+    for pre-commit.
 
     Exit code: 0, or 2 where this folder has a configuration already.
     """
     found = find_config(os.curdir)
     if found is not None and os.path.dirname(found) == os.path.abspath(os.curdir):
-        raise UsageError(f"{visible_path(os.path.basename(found))} configures torchlint already; nothing is written")
+        raise UsageError(
+            f"{visible_path(os.path.basename(found))} configures torchlint already; nothing is "
+            "written"
+        )
     name = NAMES[2] if pyproject else NAMES[1]
     if pyproject:
         _append(name)
     else:
         _create(name)
     more = "" if found is None else f"In this folder it takes the place of {visible_path(found)}.\n"
-    emit(f"Wrote {name}; every key is commented out.\n{more}\nFor .pre-commit-config.yaml:\n\n{PRE_COMMIT}")
+    emit(
+        f"Wrote {name}; every key is commented out.\n{more}\nFor "
+        f".pre-commit-config.yaml:\n\n{PRE_COMMIT}"
+    )
     return 0
 
 

@@ -1,4 +1,5 @@
-"""The ``torchlint`` command: finds the subcommand, and turns every error into one line and an exit code."""
+"""The ``torchlint`` command: finds the subcommand, and turns every error into one line and an exit
+code."""
 
 from __future__ import annotations
 
@@ -65,7 +66,9 @@ def entry() -> None:
         signal.signal(signal.SIGHUP, _interrupt)  # the terminal was closed, and there is no nohup
     code = run(sys.argv[1:])
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # all is said; Python would answer Ctrl-C with a traceback
+        signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        )  # all is said; Python would answer Ctrl-C with a traceback
     gc.freeze()  # the interpreter looks for garbage among all modules once more before it ends
     sys.exit(code)
 
@@ -85,10 +88,12 @@ def _forget_output() -> None:
 
 
 def _distrust_current_directory() -> None:
-    """Take the current directory off the import path: what is checked must not be able to pose as a module of ours.
+    """Take the current directory off the import path: what is checked must not be able to pose as a
+    module of ours.
 
-    What stands behind the installed packages was put there by one of them, as an editable install does. It can pose as
-    none of them, and a plugin that is worked on in its own folder is found there.
+    What stands behind the installed packages was put there by one of them, as an editable install
+    does. It can pose as none of them, and a plugin that is worked on in its own folder is found
+    there.
     """
     try:
         here = os.path.realpath(os.getcwd())
@@ -99,7 +104,9 @@ def _distrust_current_directory() -> None:
         kept = _library() if here in places else frozenset()
         behind = max((at for at, place in enumerate(places) if place in kept), default=len(places))
         sys.path[:] = [
-            entry for at, entry in enumerate(sys.path) if entry and (places[at] != here or here in kept or at > behind)
+            entry
+            for at, entry in enumerate(sys.path)
+            if entry and (places[at] != here or here in kept or at > behind)
         ]
 
 

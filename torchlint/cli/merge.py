@@ -1,4 +1,5 @@
-"""``torchlint merge``: the reports of shards as the one report that the whole run would have given."""
+"""``torchlint merge``: the reports of shards as the one report that the whole run would have
+given."""
 
 from __future__ import annotations
 
@@ -21,16 +22,25 @@ _LARGEST = 512_000_000
 
 @click.command("merge")
 @click.argument("reports", nargs=-1, required=True, metavar="REPORT...")
-@click.option("-o", "--output-file", metavar="FILE", help="Write the report to FILE instead of standard output.")
-@click.option("--of", "total", type=click.IntRange(1), metavar="N", help="How many shards there have to be.")
+@click.option(
+    "-o",
+    "--output-file",
+    metavar="FILE",
+    help="Write the report to FILE instead of standard output.",
+)
+@click.option(
+    "--of", "total", type=click.IntRange(1), metavar="N", help="How many shards there have to be."
+)
 def merge_command(reports: tuple[str, ...], output_file: str | None, total: int | None) -> int:
-    """Join the REPORTs of shards, all json or all sarif, into one. Those of json-lines can be concatenated.
+    """Join the REPORTs of shards, all json or all sarif, into one. Those of json-lines can be
+    concatenated.
 
-    Shards know which part of how many they are: all have to be there, once, and be of one run. An empty report of the
-    json format alone does not know: where there may be nothing else, name the number of shards with --of.
+    Shards know which part of how many they are: all have to be there, once, and be of one run. An
+    empty report of the json format alone does not know: where there may be nothing else, name the
+    number of shards with --of.
 
-    Exit code: 0, or 2 when a report cannot be used or a shard is missing. Whether findings fail a build is said by the
-    shards themselves.
+    Exit code: 0, or 2 when a report cannot be used or a shard is missing. Whether findings fail a
+    build is said by the shards themselves.
     """
     if output_file is not None:
         _check_output(output_file, reports)
@@ -62,7 +72,9 @@ def _check_output(path: str, reports: tuple[str, ...]) -> None:
 
 def _read(path: str) -> Any:
     try:
-        return json.loads(read_bytes(path, path, _LARGEST), parse_constant=_number, parse_float=_number)
+        return json.loads(
+            read_bytes(path, path, _LARGEST), parse_constant=_number, parse_float=_number
+        )
     except SourceError as error:
         raise UsageError(str(error)) from None
     except (ValueError, RecursionError) as error:

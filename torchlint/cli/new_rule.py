@@ -1,7 +1,7 @@
 """``torchlint rule --new FAMILY/NAME``: write a rule that works, to be made into another one.
 
-In a checkout of torchlint it becomes one of its own, in the folder of a plugin one more of that plugin, and anywhere
-else the first of a new plugin.
+In a checkout of torchlint it becomes one of its own, in the folder of a plugin one more of that
+plugin, and anywhere else the first of a new plugin.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def create(asked: str) -> None:
     family, slash, name = asked.replace("-", "_").partition("/")
     if not slash or not _FAMILY.fullmatch(family):
         raise UsageError(
-            f"rule --new: {visible(asked[:60])!r} is not of the form FAMILY/NAME, two names in lower-case letters, "
+            f"rule --new: {visible(asked[:60])!r} is not of the form FAMILY/NAME, two names in "
+            "lower-case letters, "
             "as in 'acme/double-detach'"
         )
     above = [Path(os.getcwd()), *Path(os.getcwd()).parents]
@@ -51,15 +52,24 @@ def create(asked: str) -> None:
         steps = _own_rule(checkout, family, name)
     else:
         steps = _plugin_rule(home, family, name) if home is not None else _plugin(family, name)
-    emit("".join(("It works as it is; try it, then make it yours:\n", *(f"  {step}\n" for step in steps))))
+    emit(
+        "".join(
+            ("It works as it is; try it, then make it yours:\n", *(f"  {step}\n" for step in steps))
+        )
+    )
 
 
 def _own_rule(checkout: Path, family: str, name: str) -> list[str]:
     if family not in FAMILIES:
-        raise UsageError(f"rule --new: torchlint has no family {family!r} (known: {', '.join(FAMILIES)})")
+        raise UsageError(
+            f"rule --new: torchlint has no family {family!r} (known: {', '.join(FAMILIES)})"
+        )
     code = _next(f"TL{FAMILIES[family]}", checkout / "torchlint" / "rules" / family)
     _write(checkout, new_rule.own_rule(family, name, code))
-    tests = f"python -m pytest tests/test_rules.py tests/test_fixtures.py tests/test_fixes_run.py -k '{code} or {name}'"
+    tests = (
+        "python -m pytest tests/test_rules.py tests/test_fixtures.py "
+        f"tests/test_fixes_run.py -k '{code} or {name}'"
+    )
     return [tests, f"torchlint rule {code}", "python -m tests.test_readme"]
 
 
@@ -67,7 +77,14 @@ def _plugin_rule(home: Path, family: str, name: str) -> list[str]:
     code = _next(_prefix(home) or _letters(family), home)
     files = new_rule.plugin_rule(family, name, code)
     # The family may be there already, and its __init__.py with it.
-    _write(home, {path: text for path, text in files.items() if path.endswith(f"/{name}.py") or _new(home / path)})
+    _write(
+        home,
+        {
+            path: text
+            for path, text in files.items()
+            if path.endswith(f"/{name}.py") or _new(home / path)
+        },
+    )
     return ["python -m pytest", f"torchlint rule {code}"]
 
 
@@ -75,12 +92,22 @@ def _plugin(family: str, name: str) -> list[str]:
     code = f"{_letters(family)}101"
     other = load_catalog().find(code)
     if other is not None:
-        raise UsageError(f"rule --new: the code {code} is already taken by {other.package}; choose another family")
+        raise UsageError(
+            f"rule --new: the code {code} is already taken by {other.package}; choose another "
+            "family"
+        )
     folder, files = new_rule.plugin(family, name, code)
     if not _new(Path(folder)):
-        raise UsageError(f"rule --new: {folder} is there already; run this inside it to add a rule to it")
+        raise UsageError(
+            f"rule --new: {folder} is there already; run this inside it to add a rule to it"
+        )
     _write(Path(folder), files)
-    return [f"cd {folder}", 'python -m pip install -e ".[test]"', "python -m pytest", f"torchlint rule {code}"]
+    return [
+        f"cd {folder}",
+        'python -m pip install -e ".[test]"',
+        "python -m pytest",
+        f"torchlint rule {code}",
+    ]
 
 
 def _check_name(name: str, *, plugin: bool) -> None:
@@ -90,7 +117,9 @@ def _check_name(name: str, *, plugin: bool) -> None:
         raise UsageError(f"rule --new: {visible(name[:60])!r}: {error}") from None
     info = load_catalog().find(name.replace("_", "-"))
     if info is not None:
-        raise UsageError(f"rule --new: the name {info.name} is already taken by {info.code} of {info.package}")
+        raise UsageError(
+            f"rule --new: the name {info.name} is already taken by {info.code} of {info.package}"
+        )
 
 
 def _is_checkout(folder: Path) -> bool:
@@ -98,8 +127,12 @@ def _is_checkout(folder: Path) -> bool:
 
 
 def _plugin_rules(above: list[Path]) -> Path | None:
-    """Return the folder of rules of the plugin that this is the project of, or None where it is no plugin's."""
-    path = next((folder / "pyproject.toml" for folder in above if (folder / "pyproject.toml").is_file()), None)
+    """Return the folder of rules of the plugin that this is the project of, or None where it is no
+    plugin's."""
+    path = next(
+        (folder / "pyproject.toml" for folder in above if (folder / "pyproject.toml").is_file()),
+        None,
+    )
     if path is None:
         return None
     import tomli
@@ -117,7 +150,10 @@ def _plugin_rules(above: list[Path]) -> Path | None:
             if folder.is_dir():
                 return folder
     if names:
-        raise UsageError(f"{visible_path(str(path))}: {GROUP}: there is no folder {visible(names[0])!r} of rules here")
+        raise UsageError(
+            f"{visible_path(str(path))}: {GROUP}: there is no folder {visible(names[0])!r} of "
+            "rules here"
+        )
     return None
 
 
@@ -125,8 +161,15 @@ def _letters(family: str) -> str:
     """Return the letters of a new plugin's codes."""
     letters = re.sub(r"[^a-z]", "", family)[:_LETTERS].upper()
     if len(letters) < 2 or letters == "TL":
-        reason = "is torchlint's own" if letters == "TL" else "is too short: codes begin with two to five letters"
-        raise UsageError(f"rule --new: the prefix {letters!r} of the family {family!r} {reason}; choose another family")
+        reason = (
+            "is torchlint's own"
+            if letters == "TL"
+            else "is too short: codes begin with two to five letters"
+        )
+        raise UsageError(
+            f"rule --new: the prefix {letters!r} of the family {family!r} {reason}; choose "
+            "another family"
+        )
     return letters
 
 
@@ -163,7 +206,10 @@ def _new(path: Path) -> bool:
 def _write(base: Path, files: Mapping[str, str]) -> None:
     for path in files:
         if not _new(base / path):
-            raise UsageError(f"rule --new: {visible_path(str(base / path))} is there already; nothing was written")
+            raise UsageError(
+                f"rule --new: {visible_path(str(base / path))} is there already; nothing was "
+                "written"
+            )
     for path, text in files.items():
         (base / path).parent.mkdir(parents=True, exist_ok=True)
         with (base / path).open("x", encoding="utf-8", newline="\n") as file:

@@ -20,7 +20,9 @@ Given = Mapping[str, Any]
 """The parameters of a command by name, as click passes them."""
 
 
-def _comma_list(_context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...] | None:
+def _comma_list(
+    _context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...] | None:
     pieces = (piece.strip() for part in value for piece in part.split(","))
     items = tuple(item for item in pieces if item)
     return items if value else None
@@ -126,7 +128,12 @@ common_options = in_order(
             ),
         ),
         (180, click.option("-q", "--quiet", is_flag=True, help="Print findings only.")),
-        (190, click.option("-v", "--verbose", is_flag=True, help="Also say what is left out, and why.")),
+        (
+            190,
+            click.option(
+                "-v", "--verbose", is_flag=True, help="Also say what is left out, and why."
+            ),
+        ),
         (
             200,
             click.option(
@@ -154,7 +161,11 @@ def overrides(given: Given) -> dict[str, object]:
     Raises:
         UsageError: two reports would be printed.
     """
-    return {key: _as_written(row, given.get(FIELDS[key])) for key, row in KEYS.items() if row.option is not None}
+    return {
+        key: _as_written(row, given.get(FIELDS[key]))
+        for key, row in KEYS.items()
+        if row.option is not None
+    }
 
 
 def _as_written(row: Key, value: Any) -> object:
@@ -166,7 +177,9 @@ def _as_written(row: Key, value: Any) -> object:
     return value
 
 
-def wants_color(choice: str, is_terminal: bool, environment: Mapping[str, str] = os.environ) -> bool:
+def wants_color(
+    choice: str, is_terminal: bool, environment: Mapping[str, str] = os.environ
+) -> bool:
     """Decide on colours: the option, then ``NO_COLOR``, then ``FORCE_COLOR``, then whether it is a
     terminal."""
     if choice != "auto":

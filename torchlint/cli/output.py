@@ -15,7 +15,8 @@ from torchlint.source.paths import kind_of, leads_out
 
 
 def make_lenient() -> None:
-    """Make the standard streams print what their encoding cannot hold as escapes, not as an error."""
+    """Make the standard streams print what their encoding cannot hold as escapes, not as an
+    error."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, ValueError, OSError):  # None, closed, or a stand-in of a test
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -65,7 +66,8 @@ def _failed(error: OSError | ValueError) -> None:
 
 
 def _silence(stream: TextIO) -> None:
-    """Point a stream that cannot be written to nowhere: the interpreter flushes it once more at its exit."""
+    """Point a stream that cannot be written to nowhere: the interpreter flushes it once more at its
+    exit."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
@@ -100,17 +102,21 @@ def check_output_file(path: str, inputs: Iterable[str], option: str = "") -> Non
     if not stat.S_ISREG(mode) and not stat.S_ISCHR(mode):
         raise OutputError(f"{option}: is {kind_of(mode)}, not a regular file")
     if leads_out(path) and stat.S_ISREG(mode):
-        raise OutputError(f"{option}: is a link to {visible(real)}, out of its folder; name that file itself")
+        raise OutputError(
+            f"{option}: is a link to {visible(real)}, out of its folder; name that file itself"
+        )
 
 
 def _is_stream(path: str) -> bool:
-    """Say whether a path names something that is open already: ``/dev/stdout``, or ``>(gzip)`` of a shell."""
+    """Say whether a path names something that is open already: ``/dev/stdout``, or ``>(gzip)`` of a
+    shell."""
     name = os.path.abspath(path)
     return name in ("/dev/stdout", "/dev/stderr") or name.startswith(("/dev/fd/", "/proc/self/fd/"))
 
 
 def write_output_file(path: str, data: bytes, option: str = "") -> None:
-    """Write a report to a file, all or nothing; to a device or pipe as it comes. For `option` see `check_output_file`.
+    """Write a report to a file, all or nothing; to a device or pipe as it comes. For `option` see
+    `check_output_file`.
 
     Raises:
         OutputError: the file cannot be written.

@@ -44,9 +44,17 @@ def _with_manual(info: RuleInfo) -> dict[str, object]:
 @click.command("rule")
 @click.argument("code_or_name", metavar="CODE|NAME", required=False)
 @click.option("--all", "all_rules", is_flag=True, help="Show every rule.")
-@click.option("--new", metavar="FAMILY/NAME", help="Write a new rule: one of this plugin, or a new plugin with it.")
-@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def rule_command(code_or_name: str | None, all_rules: bool, new: str | None, output_format: str) -> None:
+@click.option(
+    "--new",
+    metavar="FAMILY/NAME",
+    help="Write a new rule: one of this plugin, or a new plugin with it.",
+)
+@click.option(
+    "--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+def rule_command(
+    code_or_name: str | None, all_rules: bool, new: str | None, output_format: str
+) -> None:
     """Explain a rule: why it matters, bad and good code, when it is silent, how safe its fix is."""
     if new is not None and not all_rules and code_or_name is None:
         from torchlint.cli.new_rule import create
@@ -54,7 +62,9 @@ def rule_command(code_or_name: str | None, all_rules: bool, new: str | None, out
         create(new)
         return
     if new is not None or all_rules == (code_or_name is not None):
-        raise UsageError("name one rule by code or name, or pass --all or --new; 'torchlint rules' lists them")
+        raise UsageError(
+            "name one rule by code or name, or pass --all or --new; 'torchlint rules' lists them"
+        )
     catalog = load_catalog()
     if all_rules:
         if output_format == "json":
@@ -66,7 +76,11 @@ def rule_command(code_or_name: str | None, all_rules: bool, new: str | None, out
     info = catalog.find(asked)
     if info is None and asked in ENGINE_PAGES:
         text = ENGINE_PAGES[asked]
-        click.echo(json.dumps({"code": asked, "title": text.strip()}, indent=2) if output_format == "json" else text)
+        click.echo(
+            json.dumps({"code": asked, "title": text.strip()}, indent=2)
+            if output_format == "json"
+            else text
+        )
         return
     if info is None:
         # Raises unless it is a prefix, or could be a rule that is left out.

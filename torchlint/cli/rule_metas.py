@@ -14,14 +14,20 @@ from torchlint.settings.load import severities
 
 
 def rule_metas(
-    settings: Settings, catalog: Catalog, found: Mapping[str, Finding], *, manual: bool, weights: bool = False
+    settings: Settings,
+    catalog: Catalog,
+    found: Mapping[str, Finding],
+    *,
+    manual: bool,
+    weights: bool = False,
 ) -> dict[str, RuleMeta]:
     """Return the rules that are on, by code.
 
     Args:
         settings: which rules are on, and their severities.
         catalog: the rules.
-        found: a finding of each code that occurs; of the engine's own codes only these are described.
+        found: a finding of each code that occurs; of the engine's own codes only these are
+            described.
         manual: whether to give manual pages and costs too, and the engine's own codes.
         weights: whether to give what was measured of each rule that occurs.
     """
@@ -45,7 +51,9 @@ def rule_metas(
     return _with_manual(metas, catalog, found) if manual else metas
 
 
-def _with_weights(metas: dict[str, RuleMeta], found: Mapping[str, Finding]) -> Iterator[tuple[str, RuleMeta]]:
+def _with_weights(
+    metas: dict[str, RuleMeta], found: Mapping[str, Finding]
+) -> Iterator[tuple[str, RuleMeta]]:
     from torchlint.manual.pages import weights
 
     for code in metas.keys() & found.keys() & weights().keys():
@@ -53,7 +61,9 @@ def _with_weights(metas: dict[str, RuleMeta], found: Mapping[str, Finding]) -> I
         yield code, dataclasses.replace(metas[code], waits=waits, faster=faster)
 
 
-def _with_manual(metas: dict[str, RuleMeta], catalog: Catalog, found: Mapping[str, Finding]) -> dict[str, RuleMeta]:
+def _with_manual(
+    metas: dict[str, RuleMeta], catalog: Catalog, found: Mapping[str, Finding]
+) -> dict[str, RuleMeta]:
     from torchlint.manual.engine_codes import ENGINE_PAGES
     from torchlint.manual.pages import costs, page, page_text
 
@@ -62,10 +72,15 @@ def _with_manual(metas: dict[str, RuleMeta], catalog: Catalog, found: Mapping[st
         info = catalog.find(code)
         if info is not None:
             whole[code] = dataclasses.replace(
-                meta, help_markdown=page(info), help_text=page_text(info), cost=costs().get(code, "")
+                meta,
+                help_markdown=page(info),
+                help_text=page_text(info),
+                cost=costs().get(code, ""),
             )
     for code in found.keys() & ENGINE_PAGES.keys():
         text, finding = ENGINE_PAGES[code], found[code]
         title = text.partition("\n")[0]
-        whole[code] = RuleMeta(code, finding.name, title, finding.severity, "engine", text, help_text=text)
+        whole[code] = RuleMeta(
+            code, finding.name, title, finding.severity, "engine", text, help_text=text
+        )
     return whole

@@ -14,7 +14,9 @@ from torchlint.report.kit.words import visible
 
 
 @click.command("rules")
-@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
 def rules_command(output_format: str) -> int:
     """List all rules with severity, default and kinds of fix; those of plugins with their package.
 

@@ -15,7 +15,13 @@ from torchlint.cli.options import Given, overrides
 from torchlint.settings.dependencies import Declared
 from torchlint.settings.files import find_config
 from torchlint.settings.keys import Settings
-from torchlint.settings.load import discover_options, find_root, in_folder, load_settings, parse_inline
+from torchlint.settings.load import (
+    discover_options,
+    find_root,
+    in_folder,
+    load_settings,
+    parse_inline,
+)
 from torchlint.source.discover import Found, SkipKind, Skipped, discover
 from torchlint.source.document import Document, byte_limit, loaded, read, read_up_to
 from torchlint.source.globs import matches
@@ -40,10 +46,14 @@ class Target:
     def identity(self) -> str:
         """The path in fingerprints: the same whatever was named in the command, and from wherever.
 
-        It is the path under the folder of the file's own configuration; where there is none, under the git root above
-        the file, else under the nearest folder with a mark of a project, else the absolute one.
+        It is the path under the folder of the file's own configuration; where there is none, under
+        the git root above the file, else under the nearest folder with a mark of a project, else
+        the absolute one.
         """
-        if self.settings.config and os.path.dirname(os.path.realpath(self.settings.config)) == self.settings.root:
+        if (
+            self.settings.config
+            and os.path.dirname(os.path.realpath(self.settings.config)) == self.settings.root
+        ):
             return self.relative
         folder = os.path.realpath(os.path.dirname(self.found.filename) or os.curdir)
         return place_under(_project(folder) or os.path.abspath(os.sep), self.found.filename)
@@ -55,7 +65,8 @@ PROJECT_MARKS = (".hg", ".svn", "pyproject.toml", "setup.py", "setup.cfg", "requ
 
 @lru_cache(maxsize=4096)
 def _project(folder: str) -> str:
-    """Return the git root above a folder, else the nearest one with a mark of a project, else an empty string."""
+    """Return the git root above a folder, else the nearest one with a mark of a project, else an
+    empty string."""
     return _above(folder, (".git",)) or _above(folder, PROJECT_MARKS)
 
 
@@ -68,7 +79,8 @@ def _above(folder: str, names: tuple[str, ...]) -> str:
 
 
 def place_under(root: str, filename: str) -> str:
-    """Return the posix path under a folder of a file as it was named; of a link, the place of the link counts."""
+    """Return the posix path under a folder of a file as it was named; of a link, the place of the
+    link counts."""
     folder, name = os.path.split(filename)
     return posixpath.join(_folder_under(root, folder), name)
 
@@ -99,21 +111,28 @@ class Scope:
     declaring: frozenset[str] = frozenset()
 
     def holds(self, target: Target) -> bool:
-        """Say whether a file may be written: it is no link, or one to a file of the project or of a named folder.
+        """Say whether a file may be written: it is no link, or one to a file of the project or of a
+        named folder.
 
-        Folders on the way to it are followed, as the user named them: discovery follows no link to a folder.
+        Folders on the way to it are followed, as the user named them: discovery follows no link to
+        a folder.
         """
         folder, name = os.path.split(target.found.filename)
         path = target.found.path
         if os.path.join(os.path.realpath(folder or os.curdir), name) == path:
             return True
-        places = {target.settings.root, *(os.path.realpath(each) for each in self.named if os.path.isdir(each))}
+        places = {
+            target.settings.root,
+            *(os.path.realpath(each) for each in self.named if os.path.isdir(each)),
+        }
         return any(path.startswith(os.path.join(place, "")) for place in places)
 
     def refused(self) -> tuple[str, ...]:
         """Return what configurations ask for that only the user may, a line each."""
         every = (self.settings, *(target.settings for target in self.targets))
-        return tuple(dict.fromkeys(words for settings in dict.fromkeys(every) for words in settings.refused))
+        return tuple(
+            dict.fromkeys(words for settings in dict.fromkeys(every) for words in settings.refused)
+        )
 
 
 class _Configured:
@@ -131,12 +150,16 @@ class _Configured:
             if "=" in config and not os.path.exists(config):
                 self.overrides.update(parse_inline(config))
             elif self.named is not None:
-                raise UsageError(f"--config: only one file can be used, not {self.named} and {config}")
+                raise UsageError(
+                    f"--config: only one file can be used, not {self.named} and {config}"
+                )
             elif self.isolated:
                 raise UsageError("--config FILE and --isolated cannot be used together")
             else:
                 self.named = config
-        self.overrides.update((key, value) for key, value in overrides(given).items() if value is not None)
+        self.overrides.update(
+            (key, value) for key, value in overrides(given).items() if value is not None
+        )
 
     def of_argument(self, path: str) -> Settings:
         """Return the settings that hold where `path` is: a file or folder, which need not exist."""
@@ -146,7 +169,9 @@ class _Configured:
     def _of_project(self, path: str) -> Settings:
         if self.named is not None or self.isolated:
             root = find_root(None, path)
-            return load_settings(self.named, self.overrides, root=root, catalog=self.catalog, trusted=True)
+            return load_settings(
+                self.named, self.overrides, root=root, catalog=self.catalog, trusted=True
+            )
         config = find_config(path, self.memory)
         if config is None:
             return load_settings(None, self.overrides, start=path, catalog=self.catalog)
@@ -155,14 +180,19 @@ class _Configured:
         return self.by_config[config]
 
     def of_file(self, filename: str, argument: Settings) -> Settings:
-        """Return the settings of a file that was found by an argument with the settings `argument`."""
-        config = None if self.named is not None or self.isolated else find_config(filename, self.memory)
+        """Return the settings of a file that was found by an argument with the settings
+        `argument`."""
+        config = (
+            None if self.named is not None or self.isolated else find_config(filename, self.memory)
+        )
         if config is None or os.path.abspath(config) == argument.config:
             return in_folder(argument, os.path.dirname(filename), self.declared)
         return self.of_argument(filename)
 
 
-def scope(given: Given, catalog: Catalog, before: Callable[[Settings], object] | None = None) -> Scope:
+def scope(
+    given: Given, catalog: Catalog, before: Callable[[Settings], object] | None = None
+) -> Scope:
     """Find the files that a command's paths stand for.
 
     Args:
@@ -223,7 +253,8 @@ def _of_stdin(filename: str | None, configured: _Configured) -> Scope:
 
 
 def read_target(target: Target) -> Document:
-    """Read a file of the scope, or standard input in its place; errors are those of `read` and `read_stdin`."""
+    """Read a file of the scope, or standard input in its place; errors are those of `read` and
+    `read_stdin`."""
     limit, name = target.settings.max_file_size, target.found.filename
     if not target.found.path:
         return loaded(read_stdin(byte_limit(name, limit), name), "", name, limit)

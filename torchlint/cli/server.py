@@ -12,20 +12,33 @@ from torchlint.cli.output import complain
 
 
 @click.command("server")
-@click.option("--stdio", is_flag=True, hidden=True, help="Use standard input and output, as is done anyway.")
-@click.option("--clientProcessId", "client", type=int, hidden=True, help="Taken from the first message instead.")
+@click.option(
+    "--stdio", is_flag=True, hidden=True, help="Use standard input and output, as is done anyway."
+)
+@click.option(
+    "--clientProcessId",
+    "client",
+    type=int,
+    hidden=True,
+    help="Taken from the first message instead.",
+)
 def server_command(stdio: bool, client: int | None) -> int:
     """Serve an editor by the Language Server Protocol, on standard input and output.
 
-    Editors start it by themselves. Exit code: 0 the client ended it as it should, 1 the client went away, 2 wrong
-    usage, 130 interrupted.
+    Editors start it by themselves. Exit code: 0 the client ended it as it should, 1 the client went
+    away, 2 wrong usage, 130 interrupted.
     """
     if importlib.util.find_spec("pygls") is None or importlib.util.find_spec("lsprotocol") is None:
-        raise UsageError("the server needs pygls; install it with: python -m pip install 'torchlint[lsp]'")
+        raise UsageError(
+            "the server needs pygls; install it with: python -m pip install 'torchlint[lsp]'"
+        )
     if sys.stdin is None or sys.stdout is None:
         raise UsageError("standard input or output is closed")
     if sys.stdin.isatty():
-        complain("torchlint: this is a server for editors, which speaks to them on standard input; Ctrl-C ends it")
+        complain(
+            "torchlint: this is a server for editors, which speaks to them on standard input; "
+            "Ctrl-C ends it"
+        )
     from torchlint.lsp.serve import serve
     from torchlint.manual.local import local_pages
     from torchlint.manual.pages import page

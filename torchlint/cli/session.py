@@ -1,4 +1,5 @@
-"""One run of `check` or `fix`: from the files in scope to a report, with fixes written where asked."""
+"""One run of `check` or `fix`: from the files in scope to a report, with fixes written where
+asked."""
 
 from __future__ import annotations
 
@@ -61,8 +62,8 @@ class Session:
         silences: by file name, what to silence by comments.
         suppressed: whether to report suppressed findings, as such.
 
-    `files`, `documents` and the counters are filled by `execute`. `documents` holds the changed files, by name;
-    for standard input its one document always.
+    `files`, `documents` and the counters are filled by `execute`. `documents` holds the changed
+    files, by name; for standard input its one document always.
     """
 
     scope: Scope
@@ -98,7 +99,8 @@ class Session:
             self._analyse(targets)
         if self.cache is not None:
             self.cache.save()
-        # Nothing is written before all files are read: what a file imports must not change under its analysis.
+        # Nothing is written before all files are read: what a file imports must not change under
+        # its analysis.
         for index, (document, target) in self._changed.items():
             self.files[index] = self._written(self.files[index], document, target)
         self._tell_half_written()
@@ -107,10 +109,15 @@ class Session:
         return self.report()
 
     def _is_cached(self, target: Target) -> bool:
-        """Take the report of an earlier run on a file that says the same again; say whether there is one."""
+        """Take the report of an earlier run on a file that says the same again; say whether there
+        is one."""
         cache = self.cache.of(target.settings) if self.cache is not None else None
         path, name, limit = target.found.path, target.found.filename, target.settings.max_file_size
-        report = cache.look_up(target.relative, path, name, limit, target.identity) if cache is not None else None
+        report = (
+            cache.look_up(target.relative, path, name, limit, target.identity)
+            if cache is not None
+            else None
+        )
         if report is not None:
             self._take(report, target)
         return report is not None
@@ -184,7 +191,9 @@ class Session:
         if cache is not None:
             from torchlint.run.digests import digest
 
-            cache.store(target.relative, target.found.path, digest(document.data), report, target.identity)
+            cache.store(
+                target.relative, target.found.path, digest(document.data), report, target.identity
+            )
         changed = report.before != report.after
         if changed or not document.path:
             self.documents[document.filename] = document
@@ -195,7 +204,9 @@ class Session:
     def _take(self, report: FileReport, target: Target) -> None:
         """Take a file's report."""
         settings = target.settings
-        self.checked += not any(note.kind in (NoteKind.FAILED, NoteKind.SKIPPED) for note in report.notes)
+        self.checked += not any(
+            note.kind in (NoteKind.FAILED, NoteKind.SKIPPED) for note in report.notes
+        )
         if self.keep is not None:
             report = self.keep(target, report)
         if report.suppressed and not self.suppressed:
@@ -203,7 +214,9 @@ class Session:
         if settings.severity:
             report = self._graded(report, settings)
         self.gated = self.gated or any(
-            finding.severity.rank >= settings.fail_on.rank for finding in report.findings if finding.code not in BROKEN
+            finding.severity.rank >= settings.fail_on.rank
+            for finding in report.findings
+            if finding.code not in BROKEN
         )
         changed = report.applied or report.before != report.after
         if report.findings or report.suppressed or report.notes or changed:
@@ -218,7 +231,9 @@ class Session:
             return dataclasses.replace(finding, severity=grades.get(finding.code, finding.severity))
 
         findings = tuple(map(graded, report.findings))
-        suppressed = tuple(dataclasses.replace(held, finding=graded(held.finding)) for held in report.suppressed)
+        suppressed = tuple(
+            dataclasses.replace(held, finding=graded(held.finding)) for held in report.suppressed
+        )
         return dataclasses.replace(report, findings=findings, suppressed=suppressed)
 
     def _written(self, report: FileReport, document: Document, target: Target) -> FileReport:
@@ -237,7 +252,8 @@ class Session:
         return report
 
     def _tell_half_written(self) -> None:
-        """Tell of files that a killed run may have left half written, where that was no reason not to write them."""
+        """Tell of files that a killed run may have left half written, where that was no reason not
+        to write them."""
         told = {(note.filename, note.message) for file in self.files for note in file.notes}
         for target in self.scope.targets:
             former = former_content(target.found.path) if target.found.path else ""
@@ -251,13 +267,20 @@ class Session:
         """Remove the temporary files that killed runs left beside the files of this one."""
         from torchlint.source.write import remove_stale
 
-        for directory in {os.path.dirname(target.found.path) for target in self.scope.targets if target.found.path}:
+        for directory in {
+            os.path.dirname(target.found.path) for target in self.scope.targets if target.found.path
+        }:
             remove_stale(directory)
 
     def fixed_stdin(self, run: RunReport) -> bytes:
-        """Return what standard input should become: its own bytes where nothing changed, nothing if unreadable."""
+        """Return what standard input should become: its own bytes where nothing changed, nothing if
+        unreadable."""
         for name, document in self.documents.items():
-            after = [file.after for file in run.files if file.filename == name and file.before != file.after]
+            after = [
+                file.after
+                for file in run.files
+                if file.filename == name and file.before != file.after
+            ]
             return encode(document, after[0]) if after else document.data
         return b""
 
@@ -290,7 +313,9 @@ def _bare(error: Exception, filename: str) -> str:
 
 def _unreadable(filename: str, reason: str, place: tuple[int, int] = (1, 1)) -> FileReport:
     start = Position(*place)
-    finding = Finding(UNREADABLE, UNREADABLE, reason, Severity.ERROR, filename, start, start, start.row, start.row)
+    finding = Finding(
+        UNREADABLE, UNREADABLE, reason, Severity.ERROR, filename, start, start, start.row, start.row
+    )
     return FileReport(filename, (finding,))
 
 

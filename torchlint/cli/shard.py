@@ -29,7 +29,10 @@ class Shard:
 
         def is_mine(filename: str) -> bool:
             place = place_under(root, filename).encode("utf-8", "surrogateescape")
-            return int.from_bytes(hashlib.sha256(place).digest()[:8], "big") % self.total == self.number - 1
+            return (
+                int.from_bytes(hashlib.sha256(place).digest()[:8], "big") % self.total
+                == self.number - 1
+            )
 
         return replace(
             scope,
@@ -39,11 +42,14 @@ class Shard:
 
 
 def asked_for(whole: Scope, given: Given) -> str:
-    """Return a digest of what decides on the findings of a run: all its shards have the same, on every machine."""
+    """Return a digest of what decides on the findings of a run: all its shards have the same, on
+    every machine."""
     import hashlib
 
     every = (whole.settings, *(each.settings for each in whole.targets))
-    used = sorted({repr(deciding(settings, Decides.FINDINGS, Decides.REPORT)) for settings in every})
+    used = sorted(
+        {repr(deciding(settings, Decides.FINDINGS, Decides.REPORT)) for settings in every}
+    )
     words = json.dumps([used, given["since"], given["fix"]])
     return hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -57,6 +63,7 @@ def parsed_shard(text: str) -> Shard:
     found = _FORM.fullmatch(text)
     if found is None or int(found[1]) > int(found[2]):
         raise UsageError(
-            f"--shard {text[:60]!r}: write I/N with I from 1 to N, such as 2/8 for the second of eight parts"
+            f"--shard {text[:60]!r}: write I/N with I from 1 to N, such as 2/8 for the second of "
+            "eight parts"
         )
     return Shard(int(found[1]), int(found[2]))

@@ -1,4 +1,5 @@
-"""What a command would work on, and with which settings: ``--show-files``, ``--show-settings``, ``--verbose``."""
+"""What a command would work on, and with which settings: ``--show-files``, ``--show-settings``,
+``--verbose``."""
 
 from __future__ import annotations
 
@@ -16,12 +17,15 @@ from torchlint.source.discover import SkipKind
 def shown(found: Scope, given: Given) -> int:
     """Print the files or the settings, and return the exit code."""
     emit(_settings(found.settings) if given["show_settings"] else _files(found))
-    complain(_left_out(found, SkipKind.ERROR, *([SkipKind.NOTE, SkipKind.EXCLUDED] * given["verbose"])))
+    complain(
+        _left_out(found, SkipKind.ERROR, *([SkipKind.NOTE, SkipKind.EXCLUDED] * given["verbose"]))
+    )
     return 1 if any(skip.kind is SkipKind.ERROR for skip in found.skipped) else 0
 
 
 def announce(found: Scope, given: Given, nothing: str = "") -> None:
-    """Say on standard error what a run is about where the user asked, and always when there is nothing to do.
+    """Say on standard error what a run is about where the user asked, and always when there is
+    nothing to do.
 
     Args:
         found: the files.

@@ -35,8 +35,13 @@ class Since:
         Raises:
             UsageError: a file lies in no repository, or the revision is unknown there.
         """
-        self._of(os.path.realpath(scope.named[0] if scope.named else os.curdir))  # also where there are no files
-        return replace(scope, targets=tuple(target for target in scope.targets if self._lines(target) is not None))
+        self._of(
+            os.path.realpath(scope.named[0] if scope.named else os.curdir)
+        )  # also where there are no files
+        return replace(
+            scope,
+            targets=tuple(target for target in scope.targets if self._lines(target) is not None),
+        )
 
     def keep(self, target: Target, report: FileReport) -> FileReport:
         """Return the report of a changed file with the findings on its changed lines."""
@@ -56,7 +61,9 @@ class Since:
         folder = path if os.path.isdir(path) else os.path.dirname(path)
         top = self._top(folder)
         if not top:
-            raise UsageError(f"--since {self.revision}: {visible_path(folder)} is in no git repository")
+            raise UsageError(
+                f"--since {self.revision}: {visible_path(folder)} is in no git repository"
+            )
         if top not in self._changes:
             self._changes[top] = changes_since(self.revision, top)
         return self._changes[top]
@@ -73,7 +80,8 @@ class Since:
 
 
 def _has_other_lines(target: Target) -> bool:
-    """Say whether a file has lines that git does not know for such: those that end with a carriage return alone."""
+    """Say whether a file has lines that git does not know for such: those that end with a carriage
+    return alone."""
     try:
         return _LONE_CR.search(read_bytes(target.found.path, target.found.filename, 0)) is not None
     except SourceError:
@@ -81,14 +89,19 @@ def _has_other_lines(target: Target) -> bool:
 
 
 def _is_new(finding: Finding, lines: ChangedLines) -> bool:
-    """Say whether the statement of a finding has changed; what speaks of the whole file counts in any changed one."""
+    """Say whether the statement of a finding has changed; what speaks of the whole file counts in
+    any changed one."""
     if finding.code in BROKEN:
         return True
-    first, last = min(finding.statement, finding.start.row), max(finding.statement_end, finding.start.row)
+    first, last = (
+        min(finding.statement, finding.start.row),
+        max(finding.statement_end, finding.start.row),
+    )
     if finding.cell is not None:
         if finding.file_row is None:
             return True
-        # Rows of a cell are rows of the file; where the source is one string, its neighbours there count too.
+        # Rows of a cell are rows of the file; where the source is one string, its neighbours there
+        # count too.
         shift = finding.file_row - finding.start.row
         first, last = first + shift, last + shift
     return lines.touches(first, last)

@@ -60,10 +60,11 @@ def verify_command(ctx: click.Context, /, **given: Any) -> int:
     torchlint verify rules [TL603 ...]             the rules' own examples
     torchlint verify --doctor                      what can be measured here
 
-    Your code is run in copies; your files are never written. It may use the network, which is not blocked.
+    Your code is run in copies; your files are never written. It may use the network, which is not
+    blocked.
 
-    Exit code: 0 nothing in --fail-on, 1 a verdict in --fail-on, 2 wrong usage, 3 the program itself fails,
-    4 no torch or no such device, 130 interrupted.
+    Exit code: 0 nothing in --fail-on, 1 a verdict in --fail-on, 2 wrong usage, 3 the program itself
+    fails, 4 no torch or no such device, 130 interrupted.
     """
     chosen = options(given)
     if given["doctor"]:
@@ -97,7 +98,9 @@ def _report(ctx: click.Context, given: Given, chosen: Options) -> Report | None:
             raise UsageError("name one function: torchlint verify pkg/mod.py::func")
         return _function(functions[0], chosen, given)
     if not ctx.meta["torchlint.dashes"]:
-        raise UsageError(f"name what to run behind --: {EXAMPLE}; or a function, or 'rules' (see --help)")
+        raise UsageError(
+            f"name what to run behind --: {EXAMPLE}; or a function, or 'rules' (see --help)"
+        )
     return _script(ctx.meta["torchlint.command"], chosen, given)
 
 
@@ -116,7 +119,9 @@ def _script(typed: list[str], chosen: Options, given: Given) -> Report | None:
     if fixes is None:
         return None
     doctor = _ready(chosen)
-    request = Request(root, cwd, command, fixes.units, fixes.documents, fixes.skipped, chosen, doctor)
+    request = Request(
+        root, cwd, command, fixes.units, fixes.documents, fixes.skipped, chosen, doctor
+    )
     with Status(not given["quiet"]) as status:
         return script_mode.run(request, _teller(given, status), status.show)
 
@@ -140,7 +145,8 @@ def _ready(chosen: Options) -> Doctor:
     require_torch(doctor)
     if chosen.device == "cuda" and not doctor.gpus:
         raise NoTorchError(
-            f"--device cuda: torch in {chosen.python} finds no GPU (torchlint verify --doctor says more)"
+            f"--device cuda: torch in {chosen.python} finds no GPU (torchlint verify --doctor "
+            "says more)"
         )
     return doctor
 
@@ -165,7 +171,8 @@ def _demand_files(found: Scope, given: Given) -> None:
 def _findings(
     found: Scope, given: Given
 ) -> tuple[dict[str, tuple[Finding, ...]], dict[str, Document], tuple[str, ...]]:
-    """Check the files; return findings and documents by path under the root, and in words what was left out."""
+    """Check the files; return findings and documents by path under the root, and in words what was
+    left out."""
     run = Session(found, load_catalog(), progress=not given["quiet"]).execute()
     left_out = undone(run, NoteKind.FAILED, NoteKind.SKIPPED).splitlines()
     targets = {target.found.filename: target for target in found.targets}
@@ -182,7 +189,9 @@ def _findings(
         # Under the root of all, whatever configuration of its own a subfolder has.
         relative = Target(target.found, found.settings).relative
         if relative.startswith("../"):
-            left_out.append(f"{file.filename}: lies outside {found.settings.root}, the project that is copied")
+            left_out.append(
+                f"{file.filename}: lies outside {found.settings.root}, the project that is copied"
+            )
             continue
         findings[relative] = file.findings
         documents[relative] = read(target.found.path, target.found.filename, 0)
@@ -224,7 +233,15 @@ def _function(target: str, chosen: Options, given: Given) -> Report | None:
         return None
     _ready(chosen)
     request = function_mode.FunctionRequest(
-        target, root, aim, given["inputs"], fixes.units, fixes.documents, fixes.skipped, chosen, given["grad"]
+        target,
+        root,
+        aim,
+        given["inputs"],
+        fixes.units,
+        fixes.documents,
+        fixes.skipped,
+        chosen,
+        given["grad"],
     )
     with Status(not given["quiet"]) as status:
         return function_mode.run(request, _teller(given, status), status.show)
@@ -239,7 +256,8 @@ def _rules(codes: tuple[str, ...], chosen: Options, given: Given) -> Report | No
 
 
 def failures(report: Report, fail_on: tuple[str, ...]) -> list[str]:
-    """Return the ids of the variants that ``--fail-on`` names: by verdict, or as their results differ."""
+    """Return the ids of the variants that ``--fail-on`` names: by verdict, or as their results
+    differ."""
     found = []
     for variant in report.variants:
         different = variant.equality is not None and not variant.equality.ok
@@ -258,7 +276,9 @@ def _print(report: Report, given: Given) -> None:
     color = not to_file and wants_color(given["color"], is_terminal(sys.stdout))
     if module.__name__.endswith(".text"):
         terminal = not to_file and is_terminal(sys.stdout)
-        text: str = module.render(report, color=color, width=shutil.get_terminal_size().columns if terminal else None)
+        text: str = module.render(
+            report, color=color, width=shutil.get_terminal_size().columns if terminal else None
+        )
     else:
         text = module.render(report, color=color)
     if not to_file:

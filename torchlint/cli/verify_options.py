@@ -27,7 +27,9 @@ class Seconds(click.ParamType[float]):
 
     name = "seconds"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
         """Return seconds, more than none."""
         text = str(value).strip().lower()
         factor = 60 if text.endswith("m") else 1
@@ -45,7 +47,9 @@ class Percent(click.ParamType[float]):
 
     name = "percent"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
         """Return a share, 0.03 for 3 %."""
         text = str(value).strip()
         try:
@@ -57,55 +61,87 @@ class Percent(click.ParamType[float]):
         return share
 
 
-def _words(allowed: tuple[str, ...]) -> Callable[[click.Context, click.Parameter, str | None], tuple[str, ...] | None]:
-    def split(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+def _words(
+    allowed: tuple[str, ...],
+) -> Callable[[click.Context, click.Parameter, str | None], tuple[str, ...] | None]:
+    def split(
+        ctx: click.Context, parameter: click.Parameter, value: str | None
+    ) -> tuple[str, ...] | None:
         if value is None:
             return None
-        found = tuple(word.strip() for word in value.split(",") if word.strip() and word.strip() != "never")
+        found = tuple(
+            word.strip() for word in value.split(",") if word.strip() and word.strip() != "never"
+        )
         for word in found:
             if word not in allowed:
-                raise click.BadParameter(f"{word!r} is none of {', '.join(allowed)}, never", ctx, parameter)
+                raise click.BadParameter(
+                    f"{word!r} is none of {', '.join(allowed)}, never", ctx, parameter
+                )
         return found
 
     return split
 
 
 _MEASURING: tuple[Callable[[Any], Any], ...] = (
-    click.option("--device", type=click.Choice(["auto", "cuda", "cpu", "virtual-cuda"]), default="auto",
-                 help="Where to run; virtual-cuda counts transfers without a GPU, and takes no times."),
-    click.option("--python", metavar="PATH", help="The interpreter that has torch (default: this one)."),
-    click.option("--pairs", type=click.IntRange(8), default=24, help="Paired blocks of each variant (default: 24)."),
-    click.option("--launches", type=click.IntRange(1), default=2, help="Fresh starts of each variant (default: 2)."),
-    click.option("--block", type=click.IntRange(1), help="Steps of a block (default: at least 10 and 50 ms)."),
-    click.option("--warmup", type=click.IntRange(1), default=10, help="Steps before anything is measured."),
-    click.option("--settle", type=click.IntRange(0), default=2, help="Steps before each block that do not count."),
-    click.option("--budget", type=Seconds(), default="300s", help="Time for the whole run (default: 300s)."),
-    click.option("--timeout", type=Seconds(), default="600s", help="Time for one process (default: 600s)."),
-    click.option("--ablation", type=click.Choice(["auto", "each", "none", "leave-one-out"]), default="auto",
-                 help="Which combinations of fixes to time (default: all, and each alone if these move)."),
-    click.option("--min-effect", type=Percent(), default="3%", help="The least change worth a verdict."),
+    click.option("--device", type=click.Choice(["auto", "cuda", "cpu", "virtual-cuda"]),
+                 default="auto",
+                 help=("Where to run; virtual-cuda counts transfers without a GPU, and takes no "
+                       "times.")),
+    click.option("--python", metavar="PATH", help=("The interpreter that has torch (default: this "
+                                                   "one).")),
+    click.option("--pairs", type=click.IntRange(8), default=24, help=("Paired blocks of each "
+                                                                      "variant (default: 24).")),
+    click.option("--launches", type=click.IntRange(1), default=2, help=("Fresh starts of each "
+                                                                        "variant (default: 2).")),
+    click.option("--block", type=click.IntRange(1), help=("Steps of a block (default: at least 10 "
+                                                          "and 50 ms).")),
+    click.option("--warmup", type=click.IntRange(1), default=10, help=("Steps before anything is "
+                                                                       "measured.")),
+    click.option("--settle", type=click.IntRange(0), default=2, help=("Steps before each block "
+                                                                      "that do not count.")),
+    click.option("--budget", type=Seconds(), default="300s", help=("Time for the whole run "
+                                                                   "(default: 300s).")),
+    click.option("--timeout", type=Seconds(), default="600s", help=("Time for one process "
+                                                                    "(default: 600s).")),
+    click.option("--ablation", type=click.Choice(["auto", "each", "none", "leave-one-out"]),
+                 default="auto",
+                 help=("Which combinations of fixes to time (default: all, and each alone if "
+                       "these move).")),
+    click.option("--min-effect", type=Percent(), default="3%", help=("The least change worth a "
+                                                                     "verdict.")),
     click.option("--seed", type=click.IntRange(0), default=0, help="Of all random streams."),
-    click.option("--check-steps", type=click.IntRange(1), default=20, help="Steps whose results are compared."),
-    click.option("--threads", type=click.IntRange(1), default=1, help="Threads of each process on a CPU."),
+    click.option("--check-steps", type=click.IntRange(1), default=20, help=("Steps whose results "
+                                                                            "are compared.")),
+    click.option("--threads", type=click.IntRange(1), default=1, help=("Threads of each process "
+                                                                       "on a CPU.")),
 )  # fmt: skip
 _RUNNING: tuple[Callable[[Any], Any], ...] = (
     click.option("--isolation", type=click.Choice(["auto", "copy"]), default="auto",
-                 help="auto: a copy, writes elsewhere refused where the system can; copy: a copy only."),
-    click.option("--allow-write", multiple=True, metavar="PATH", help="Let the program write here too. Repeatable."),
-    click.option("--env", multiple=True, metavar="K=V|K", help="Pass a variable, credentials too. Repeatable."),
+                 help=("auto: a copy, writes elsewhere refused where the system can; copy: a copy "
+                       "only.")),
+    click.option("--allow-write", multiple=True, metavar="PATH", help=("Let the program write "
+                                                                       "here too. Repeatable.")),
+    click.option("--env", multiple=True, metavar="K=V|K", help=("Pass a variable, credentials "
+                                                                "too. Repeatable.")),
     click.option("--keep", is_flag=True, help="Leave the copies."),
-    click.option("--inputs", metavar="CODE|FILE:FUNCTION", help='Arguments of a function: "randn(64, 512), n=10".'),
+    click.option("--inputs", metavar="CODE|FILE:FUNCTION", help=('Arguments of a function: '
+                                                                 '"randn(64, 512), n=10".')),
     click.option("--grad", is_flag=True, help="Compare gradients of a function too."),
     click.option("--doctor", is_flag=True, help="Say what can be measured here, and stop."),
     *(option for _, option in sorted(table_options("verify"), key=itemgetter(0))),
-    click.option("--config", "configs", multiple=True, metavar="FILE|KEY=VALUE", help="As for check."),
+    click.option("--config", "configs", multiple=True, metavar="FILE|KEY=VALUE", help=("As for "
+                                                                                       "check.")),
     click.option("--isolated", is_flag=True, help="Ignore all configuration files."),
-    click.option("--output-format", type=click.Choice(FORMATS), default="text", help="How to print the report."),
+    click.option("--output-format", type=click.Choice(FORMATS), default="text", help=("How to "
+                                                                                      "print the "
+                                                                                      "report.")),
     click.option("-o", "--output-file", metavar="FILE", help="Write the report to FILE."),
     click.option("--fail-on", callback=_words(FAILURES), metavar="VERDICT,...",
-                 help="What makes the exit code 1: slower, different, inconclusive, never (default: slower,different; "
+                 help="What makes the exit code 1: slower, different, inconclusive, never "
+                      "(default: slower,different; "
                  "for rules different)."),
-    click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Use colours."),
+    click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto",
+                 help="Use colours."),
     click.option("-q", "--quiet", is_flag=True, help="Print the report only."),
 )  # fmt: skip
 
@@ -135,11 +171,13 @@ def options(given: Given) -> Options:
 
 
 def _interpreter(named: str | None) -> str:
-    """Return the interpreter as an absolute path where it can be found; the child says what is wrong with others."""
+    """Return the interpreter as an absolute path where it can be found; the child says what is
+    wrong with others."""
     if named is None:
         return sys.executable
     found = shutil.which(named)
-    # Links stay: a virtual environment's python is a link, and knows its packages by where it stands.
+    # Links stay: a virtual environment's python is a link, and knows its packages by where it
+    # stands.
     return str(Path(found).absolute()) if found else named
 
 

@@ -28,8 +28,9 @@ _State = dict[str, tuple[int, int, int]]
 def watch(given: Given, check: Callable[[Given], int]) -> int:
     """Check now and after every change, until the user interrupts.
 
-    A file counts as changed when it is another one than before, or is there or not: also a configuration and a
-    baseline. What breaks a later run is said, and the next change is waited for.
+    A file counts as changed when it is another one than before, or is there or not: also a
+    configuration and a baseline. What breaks a later run is said, and the next change is waited
+    for.
 
     Args:
         given: the parameters of the command.
@@ -89,19 +90,27 @@ def _wake_ups(paths: tuple[str, ...]) -> Iterator[object]:
         from watchfiles import watch as changes
     except ImportError:
         return _ticks()
-    folders = {path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path)) for path in paths}
+    folders = {
+        path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path)) for path in paths
+    }
     folders = {folder for folder in folders if os.path.isdir(folder)}
     if not folders:
         return _ticks()
     return _noticed(
         changes(
-            *folders, watch_filter=None, debounce=300, rust_timeout=500, yield_on_timeout=True, raise_interrupt=True
+            *folders,
+            watch_filter=None,
+            debounce=300,
+            rust_timeout=500,
+            yield_on_timeout=True,
+            raise_interrupt=True,
         )
     )
 
 
 def _noticed(changes: Iterable[set[Any]]) -> Iterator[object]:
-    """Yield what changed, and once nothing: what changed before the system was asked to tell goes unnoticed else."""
+    """Yield what changed, and once nothing: what changed before the system was asked to tell goes
+    unnoticed else."""
     first = True
     for changed in changes:
         if changed or first:

@@ -8,13 +8,19 @@ from typing import Any
 import libcst as cst
 from libcst._nodes.internal import CodegenState
 
-_WHITE_SPACE = (cst.BaseParenthesizableWhitespace, cst.TrailingWhitespace, cst.EmptyLine, cst.Newline)
+_WHITE_SPACE = (
+    cst.BaseParenthesizableWhitespace,
+    cst.TrailingWhitespace,
+    cst.EmptyLine,
+    cst.Newline,
+)
 
 
 class Recorder(CodegenState):
     """Generates code and notes at which offsets of it each node starts and ends.
 
-    `full` holds the ranges with a node's own parentheses and the lines above it, `syntactic` those without.
+    `full` holds the ranges with a node's own parentheses and the lines above it, `syntactic` those
+    without.
     """
 
     def __init__(self, default_indent: str, default_newline: str) -> None:
@@ -56,7 +62,8 @@ class Recorder(CodegenState):
         return _Syntactic(self, node, start_node, end_node)
 
     def range(self, node: cst.CSTNode, whole: bool = False) -> tuple[int, int]:
-        """Return the syntactic range of a generated node; `whole` adds its parentheses or decorators."""
+        """Return the syntactic range of a generated node; `whole` adds its parentheses or
+        decorators."""
         if whole and isinstance(node, cst.BaseExpression) and not isinstance(node, cst.BaseElement):
             return self.full[node]
         start, end = self.syntactic.get(node) or self.full[node]
@@ -71,7 +78,11 @@ class _Syntactic:
     __slots__ = ("_end_node", "_node", "_recorder", "_start", "_start_node")
 
     def __init__(
-        self, recorder: Recorder, node: cst.CSTNode, start_node: cst.CSTNode | None, end_node: cst.CSTNode | None
+        self,
+        recorder: Recorder,
+        node: cst.CSTNode,
+        start_node: cst.CSTNode | None,
+        end_node: cst.CSTNode | None,
     ) -> None:
         self._recorder = recorder
         self._node = node
@@ -83,7 +94,10 @@ class _Syntactic:
         self._recorder.entered(self._node)
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if kind is not None:
             return

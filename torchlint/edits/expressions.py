@@ -56,18 +56,25 @@ def refuse_inside_strings(node: cst.CSTNode, context: EditContext) -> None:
 
 
 def replace(edit: Replace, context: EditContext) -> Iterator[Splice]:
-    """Yield the splice that puts ``edit.new`` in the place of ``edit.node``, cut to what differs."""
+    """Yield the splice that puts ``edit.new`` in the place of ``edit.node``, cut to what
+    differs."""
     old, new = edit.node, edit.new
     keep = _keeps_parentheses(old, new)
     span = context.span(old, whole=not keep)
     code = rendered(new, context.tree, context.indent(old))
-    if isinstance(new, cst.BaseExpression) and not keep and not new.lpar and _needs_parentheses(old, new, context):
+    if (
+        isinstance(new, cst.BaseExpression)
+        and not keep
+        and not new.lpar
+        and _needs_parentheses(old, new, context)
+    ):
         code = f"({code})"
     yield from trimmed(span, _spaced(span, code, context.text), context)
 
 
 def append(edit: Append, context: EditContext) -> Iterator[Splice]:
-    """Yield the splices that put ``edit.code`` behind ``edit.node``, in parentheses where it must be."""
+    """Yield the splices that put ``edit.code`` behind ``edit.node``, in parentheses where it must
+    be."""
     span = context.span(edit.node)
     code = _laid_out(edit.code, edit.node, span, context)
     if code.startswith((".", "[", "(")) and not _takes_trailers(edit.node):
@@ -83,7 +90,8 @@ def prepend(edit: Prepend, context: EditContext) -> Iterator[Splice]:
 
 
 def trimmed(span: Span, code: str, context: EditContext) -> Iterator[Splice]:
-    """Yield the splice from the text in `span` to `code` without the tokens that both start or end with.
+    """Yield the splice from the text in `span` to `code` without the tokens that both start or end
+    with.
 
     Nothing is yielded where they are equal.
     """
@@ -96,11 +104,14 @@ def trimmed(span: Span, code: str, context: EditContext) -> Iterator[Splice]:
     trail = sum(map(len, ours[len(ours) - tail :]))
     if old != new:
         start = span.start + lead
-        yield Splice(Span(start, span.end - trail), context.as_written(new[lead : len(new) - trail], start))
+        yield Splice(
+            Span(start, span.end - trail), context.as_written(new[lead : len(new) - trail], start)
+        )
 
 
 def _laid_out(code: str, node: cst.CSTNode, span: Span, context: EditContext) -> str:
-    """Return `code` with the file's newlines, lines after the first indented like the statement of `node`."""
+    """Return `code` with the file's newlines, lines after the first indented like the statement of
+    `node`."""
     return context.as_written(code.replace("\n", "\n" + context.indent(node)), span.start)
 
 

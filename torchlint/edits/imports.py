@@ -15,13 +15,15 @@ from torchlint.source.python import parsed
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _Binder = tuple[ast.AST, ast.AST | None, bool]
-"""A node that binds names, the function around it, and whether it stands at the file's top level."""
+"""A node that binds names, the function around it, and whether it stands at the file's top
+level."""
 _NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 @dataclass(frozen=True, slots=True)
 class _Binding:
-    """One place that binds the name: `same` if to the wanted module, `full` if that also imports it."""
+    """One place that binds the name: `same` if to the wanted module, `full` if that also imports
+    it."""
 
     row: int
     function: ast.AST | None
@@ -31,7 +33,9 @@ class _Binding:
     star: bool = False
 
 
-def import_splices(need: NeedImport, context: EditContext, places: Collection[int]) -> Iterator[Splice]:
+def import_splices(
+    need: NeedImport, context: EditContext, places: Collection[int]
+) -> Iterator[Splice]:
     """Yield the splice that brings the import into effect for code at the offsets `places`.
 
     Nothing is yielded where the module already binds it.
@@ -49,21 +53,29 @@ def import_splices(need: NeedImport, context: EditContext, places: Collection[in
             if python is None:
                 raise WithheldError("this Python cannot tell which names the file binds")
             context.binders.extend(_binders(python))
-        context.imports[need] = [found for each in context.binders for found in _bindings(each, need, name)]
+        context.imports[need] = [
+            found for each in context.binders for found in _bindings(each, need, name)
+        ]
     bound: list[_Binding] = context.imports[need]
-    given = max((found.row for found in bound if found.full and found.top and found.row < min(rows)), default=0)
+    given = max(
+        (found.row for found in bound if found.full and found.top and found.row < min(rows)),
+        default=0,
+    )
     globally = any(found.row < 0 for found in bound)
     for found in bound:
         if found.row < 0 or (found.same and found.top) or (found.star and found.row < given):
             continue
         if globally or _matters(found, rows):
-            raise WithheldError(f"{name!r} is or may be bound to something else in line {found.row}")
+            raise WithheldError(
+                f"{name!r} is or may be bound to something else in line {found.row}"
+            )
     if not given:
         yield _insertion(need, context, min(places))
 
 
 def _matters(found: _Binding, rows: list[int]) -> bool:
-    """Say whether a binding is seen from one of `rows`: it is global, or local to the function there."""
+    """Say whether a binding is seen from one of `rows`: it is global, or local to the function
+    there."""
     function = found.function
     if function is None:
         return True
@@ -102,20 +114,31 @@ def _bound_names(node: ast.AST) -> set[object]:
         return set() if isinstance(node.ctx, ast.Load) else {node.id}
     if isinstance(node, ast.arg):
         return {node.arg}
-    if isinstance(node, (*_NAMED, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) or "TypeVar" in type(node).__name__:
+    if (
+        isinstance(node, (*_NAMED, ast.ExceptHandler, ast.MatchAs, ast.MatchStar))
+        or "TypeVar" in type(node).__name__
+    ):
         return {getattr(node, "name", None)}
     return {node.rest} if isinstance(node, ast.MatchMapping) else set()
 
 
 def _imported(
-    node: ast.Import | ast.ImportFrom, need: NeedImport, name: str, function: ast.AST | None, top: bool
+    node: ast.Import | ast.ImportFrom,
+    need: NeedImport,
+    name: str,
+    function: ast.AST | None,
+    top: bool,
 ) -> Iterator[_Binding]:
     for alias in node.names:
         if alias.name == "*":
             yield _Binding(node.lineno, function, star=True)
         elif isinstance(node, ast.ImportFrom):
             if (alias.asname or alias.name) == name:
-                same = node.level == 0 and f"{node.module}.{alias.name}" == need.module and bool(need.alias)
+                same = (
+                    node.level == 0
+                    and f"{node.module}.{alias.name}" == need.module
+                    and bool(need.alias)
+                )
                 yield _Binding(node.lineno, function, top, same, same)
         elif alias.asname == name:
             same = alias.name == need.module and name == (need.alias or need.module)
@@ -127,7 +150,8 @@ def _imported(
 
 
 def _is_type_checking(node: ast.AST) -> bool:
-    """Say whether this is ``if TYPE_CHECKING:`` without an else, which binds nothing when the file runs."""
+    """Say whether this is ``if TYPE_CHECKING:`` without an else, which binds nothing when the file
+    runs."""
     if not isinstance(node, ast.If) or node.orelse:
         return False
     test = node.test
@@ -135,14 +159,20 @@ def _is_type_checking(node: ast.AST) -> bool:
 
 
 def _insertion(need: NeedImport, context: EditContext, first: int) -> Splice:
-    """Return the splice that writes the import behind the file's import block, which ends before `first`."""
-    code = f"import {need.module}" + (f" as {need.alias}" if need.alias not in (None, need.module) else "")
+    """Return the splice that writes the import behind the file's import block, which ends before
+    `first`."""
+    code = f"import {need.module}" + (
+        f" as {need.alias}" if need.alias not in (None, need.module) else ""
+    )
     anchor = _last_import(context, first)
     if anchor is not None:
         end = context.after_line(anchor)
         return Splice(Span(end, end), context.newline(end) + code)
     top = context.tree.body[0]
-    if isinstance(top, cst.SimpleStatementLine) and context.tree.get_docstring(clean=False) is not None:
+    if (
+        isinstance(top, cst.SimpleStatementLine)
+        and context.tree.get_docstring(clean=False) is not None
+    ):
         end = context.after_line(top)
         return Splice(Span(end, end), 2 * context.newline(end) + code)
     start = context.line_start(context.span(top).start)
@@ -150,7 +180,8 @@ def _insertion(need: NeedImport, context: EditContext, first: int) -> Splice:
 
 
 def _last_import(context: EditContext, first: int) -> cst.SimpleStatementLine | None:
-    """Return the last import line of the module before `first` and before any definition or loop."""
+    """Return the last import line of the module before `first` and before any definition or
+    loop."""
     anchor = None
     for statement in context.tree.body:
         if context.span(statement).end > first:

@@ -1,10 +1,10 @@
 """Where nodes stand in the text.
 
-libcst's own position providers cost more than its parser and count in the code that libcst generates, which
-is not always the text it read: a lone backslash line, a glued form feed or the space in ``except A :`` is
-lost. `Layout` asks `units` first; where that cannot tell, it makes one code generation pass over the file that
-tracks the running length, lines up generated code and text by their characters that are not white space, and
-hands out a span only after checking it.
+libcst's own position providers cost more than its parser and count in the code that libcst
+generates, which is not always the text it read: a lone backslash line, a glued form feed or the
+space in ``except A :`` is lost. `Layout` asks `units` first; where that cannot tell, it makes one
+code generation pass over the file that tracks the running length, lines up generated code and text
+by their characters that are not white space, and hands out a span only after checking it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def ws_free(code: str) -> str:
 class _Alignment:
     """Maps offsets of the generated code to the text: the k-th significant character is the k-th.
 
-    Where the two differ in more than white space, only the part before the first difference is mapped.
+    Where the two differ in more than white space, only the part before the first difference is
+    mapped.
     """
 
     def __init__(self, generated: str, text: str) -> None:
@@ -42,7 +43,9 @@ class _Alignment:
         self.before, ours = _significant(generated)
         _, self.places = _significant(text)
         limit = min(len(ours), len(self.places))
-        self.usable = next((k for k in range(limit) if generated[ours[k]] != text[self.places[k]]), limit)
+        self.usable = next(
+            (k for k in range(limit) if generated[ours[k]] != text[self.places[k]]), limit
+        )
 
     def span(self, start: int, end: int) -> Span | None:
         """Return the span of the text for a range of the generated code, or None."""
@@ -56,7 +59,8 @@ class _Alignment:
 
 
 def _significant(code: str) -> tuple[list[int], list[int]]:
-    """Return how many significant characters stand before each offset, and the offset of each of them."""
+    """Return how many significant characters stand before each offset, and the offset of each of
+    them."""
     before: list[int] = []
     places: list[int] = []
     position = 0
@@ -96,18 +100,24 @@ class Layout:
     @cached_property
     def comments(self) -> tuple[Span, ...]:
         """The places of all comments."""
-        return tuple(span for start, end in self._state.comments if (span := self._alignment.span(start, end)))
+        return tuple(
+            span
+            for start, end in self._state.comments
+            if (span := self._alignment.span(start, end))
+        )
 
     def span(self, node: cst.CSTNode) -> Span | None:
         """Return the syntactic span of `node`, as libcst's PositionProvider has it.
 
-        White space, comments and the lines around the node do not count, nor do its own parentheses (those
-        of a tuple neither) or decorators. None: the node is empty, not of this tree, or fails the self-check.
+        White space, comments and the lines around the node do not count, nor do its own parentheses
+        (those of a tuple neither) or decorators. None: the node is empty, not of this tree, or
+        fails the self-check.
         """
         return self._checked(node, whole=False)
 
     def whole(self, node: cst.CSTNode) -> Span | None:
-        """Return the span of `node` with its own parentheses, or with its decorators; else as `span`."""
+        """Return the span of `node` with its own parentheses, or with its decorators; else as
+        `span`."""
         return self._checked(node, whole=True)
 
     def _checked(self, node: cst.CSTNode, whole: bool) -> Span | None:
@@ -138,10 +148,11 @@ def spans(tree: cst.Module, text: str, nodes: Collection[cst.CSTNode]) -> dict[c
 
 
 def rendered(node: cst.CSTNode, tree: cst.Module, indent: str = "") -> str:
-    """Return the code of a new `node`, with its parentheses or decorators, as it reads at depth `indent`.
+    """Return the code of a new `node`, with its parentheses or decorators, as it reads at depth
+    `indent`.
 
-    The code starts at the node's first token; lines after the first are indented by `indent` where libcst
-    would indent them. Comments above, behind and below a statement are not part of it.
+    The code starts at the node's first token; lines after the first are indented by `indent` where
+    libcst would indent them. Comments above, behind and below a statement are not part of it.
     """
     return _code(node, tree, indent, whole=True)
 

@@ -82,7 +82,8 @@ class EditContext:
         raise WithheldError("the code is not inside a statement")
 
     def line_start(self, offset: int) -> int:
-        """Return where the line of the statement that starts at `offset` starts, behind any form feed.
+        """Return where the line of the statement that starts at `offset` starts, behind any form
+        feed.
 
         Raises:
             WithheldError: something else stands before the statement on its logical line.
@@ -104,7 +105,8 @@ class EditContext:
         return "" if before.strip() else before
 
     def newline(self, offset: int) -> str:
-        """Return the newline of the line that holds `offset`; for the last line, that of the one before."""
+        """Return the newline of the line that holds `offset`; for the last line, that of the one
+        before."""
         row = self.index.position(offset).row
         for line in (row, row - 1):
             if 0 < line < len(self.index):

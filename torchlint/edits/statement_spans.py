@@ -1,8 +1,9 @@
-"""Where a node stands in the text, worked out within its own statement: no code generation of the whole file.
+"""Where a node stands in the text, worked out within its own statement: no code generation of the
+whole file.
 
-CPython's parser says where the statement stands; one code generation of the statement (of a compound one: of its
-header) says where the node stands in it. The answer counts only where the generated code is the text, character for
-character.
+CPython's parser says where the statement stands; one code generation of the statement (of a
+compound one: of its header) says where the node stands in it. The answer counts only where the
+generated code is the text, character for character.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class _Header(Recorder):
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A statement whose generated code is the text: add `shift` to an offset of the one to get that of the other.
+    """A statement whose generated code is the text: add `shift` to an offset of the one to get that
+    of the other.
 
     Args:
         header: what was generated.
@@ -79,7 +81,8 @@ class StatementSpans:
         self._memory: dict[cst.CSTNode, _Unit | None] = {}
 
     def span(self, node: cst.CSTNode, whole: bool) -> Span | None:
-        """Return the span of `node`, `whole` with its own parentheses or decorators; None where it cannot be had."""
+        """Return the span of `node`, `whole` with its own parentheses or decorators; None where it
+        cannot be had."""
         if isinstance(node, cst.SimpleStatementLine):
             if len(node.body) != 1 or not isinstance(node.body[0].semicolon, cst.MaybeSentinel):
                 return None
@@ -90,22 +93,34 @@ class StatementSpans:
             return None
         if node is at:
             span = self._statements.span(at)
-            if not whole or span is None or not isinstance(at, cst.FunctionDef | cst.ClassDef) or not at.decorators:
+            if (
+                not whole
+                or span is None
+                or not isinstance(at, cst.FunctionDef | cst.ClassDef)
+                or not at.decorators
+            ):
                 return span
             start = unit.header.range(at.decorators[0])[0]
             return Span(start + unit.shift, span.end) if start >= unit.sure else None
         if node not in unit.header.full:
             return None
         start, end = unit.header.range(node, whole)
-        return stripped(self._text, start + unit.shift, end + unit.shift) if start >= unit.sure else None
+        return (
+            stripped(self._text, start + unit.shift, end + unit.shift)
+            if start >= unit.sure
+            else None
+        )
 
     def _statement(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        """Return the statement in whose own code `node` stands; None for what is neither that nor in a header."""
+        """Return the statement in whose own code `node` stands; None for what is neither that nor
+        in a header."""
         at: cst.CSTNode | None = node
         while at is not None:
             if isinstance(at, cst.BaseSmallStatement | cst.BaseCompoundStatement):
                 return at
-            if isinstance(at, cst.BaseSuite | cst.Else | cst.Finally | cst.ExceptHandler | cst.MatchCase):
+            if isinstance(
+                at, cst.BaseSuite | cst.Else | cst.Finally | cst.ExceptHandler | cst.MatchCase
+            ):
                 return None
             at = self._parent(at)
         return None
@@ -120,12 +135,25 @@ class StatementSpans:
         if place is None:
             return None
         above = self._parent(statement)
-        elif_ = isinstance(statement, cst.If) and isinstance(above, cst.If) and above.orelse is statement
-        # The lines above are not its own code, and nothing else asks the whole file how it is written.
-        alone: Any = statement.with_changes(leading_lines=()) if isinstance(statement, _HEADED) else statement
+        elif_ = (
+            isinstance(statement, cst.If)
+            and isinstance(above, cst.If)
+            and above.orelse is statement
+        )
+        # The lines above are not its own code, and nothing else asks the whole file how it is
+        # written.
+        alone: Any = (
+            statement.with_changes(leading_lines=())
+            if isinstance(statement, _HEADED)
+            else statement
+        )
         header = _Header(self._tree, alone)
-        first = max(self._text.rfind("\n", 0, place.start), self._text.rfind("\r", 0, place.start)) + 1
-        header.increase_indent(self._text[first : place.start - len(self._text[first : place.start].lstrip(" \t\f"))])
+        first = (
+            max(self._text.rfind("\n", 0, place.start), self._text.rfind("\r", 0, place.start)) + 1
+        )
+        header.increase_indent(
+            self._text[first : place.start - len(self._text[first : place.start].lstrip(" \t\f"))]
+        )
         try:
             if elif_:
                 alone._codegen(header, is_elif=True)
@@ -144,7 +172,8 @@ class StatementSpans:
 
 
 def stripped(text: str, start: int, end: int) -> Span | None:
-    """Return the span of a range without the white space at its ends; None where nothing is left."""
+    """Return the span of a range without the white space at its ends; None where nothing is
+    left."""
     while start < end and text[start].isspace():
         start += 1
     while end > start and text[end - 1].isspace():

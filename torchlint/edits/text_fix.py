@@ -1,8 +1,9 @@
 """From a rule's node edits to text edits on the file as it was read.
 
-Text that no edit names stays as it is, byte for byte: new code is cut to what differs from the old, takes the
-newlines of the line it stands on and the indentation of its statement. What cannot be written down safely
-(code inside an f-string, a statement that shares its line, a comment that would go) is withheld with a reason.
+Text that no edit names stays as it is, byte for byte: new code is cut to what differs from the old,
+takes the newlines of the line it stands on and the indentation of its statement. What cannot be
+written down safely (code inside an f-string, a statement that shares its line, a comment that would
+go) is withheld with a reason.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def text_fix(fix: Fix, context: EditContext) -> TextFix | str:
         return str(error)
     position = context.index.position
     edits = tuple(
-        Edit(splice.span, splice.text, position(splice.span.start), position(splice.span.end)) for splice in splices
+        Edit(splice.span, splice.text, position(splice.span.start), position(splice.span.end))
+        for splice in splices
     )
     if not edits:
         return "it changes nothing"
@@ -55,9 +57,13 @@ def text_fix(fix: Fix, context: EditContext) -> TextFix | str:
 
 
 def _splices(fix: Fix, context: EditContext) -> list[Splice]:
-    """Return the splices of all edits, unordered; imports come last, for they depend on where the others are."""
+    """Return the splices of all edits, unordered; imports come last, for they depend on where the
+    others are."""
     removed: set[cst.CSTNode] = {
-        small for edit in fix.edits if isinstance(edit, Remove) for small in _smalls(edit.node, context)
+        small
+        for edit in fix.edits
+        if isinstance(edit, Remove)
+        for small in _smalls(edit.node, context)
     }
     found = [splice for edit in fix.edits for splice in _of_edit(edit, removed, context)]
     places = [splice.span.start for splice in found]
@@ -142,17 +148,23 @@ def _remove(edit: Remove, removed: set[cst.CSTNode], context: EditContext) -> It
     block = context.parent(line)
     whole = Span(context.span(smalls[0]).start, context.span(line.body[-1]).end)
     lines = block.body if isinstance(block, cst.IndentedBlock) else ()
-    if isinstance(line, cst.SimpleStatementSuite) or (lines and line is lines[0] and _all_gone(lines, removed)):
+    if isinstance(line, cst.SimpleStatementSuite) or (
+        lines and line is lines[0] and _all_gone(lines, removed)
+    ):
         yield Splice(whole, "pass")
     else:
         yield _cut_line(line, context)
 
 
 def _all_gone(lines: Sequence[cst.BaseStatement], removed: set[cst.CSTNode]) -> bool:
-    return all(isinstance(line, cst.SimpleStatementLine) and set(line.body) <= removed for line in lines)
+    return all(
+        isinstance(line, cst.SimpleStatementLine) and set(line.body) <= removed for line in lines
+    )
 
 
-def _cut_small(small: cst.BaseSmallStatement, line: Sequence[cst.BaseSmallStatement], context: EditContext) -> Splice:
+def _cut_small(
+    small: cst.BaseSmallStatement, line: Sequence[cst.BaseSmallStatement], context: EditContext
+) -> Splice:
     """Return the splice that takes one statement out of ``a; b``, with one semicolon."""
     at = next(number for number, other in enumerate(line) if other is small)
     span = context.span(small)
@@ -162,7 +174,8 @@ def _cut_small(small: cst.BaseSmallStatement, line: Sequence[cst.BaseSmallStatem
 
 
 def _cut_line(line: cst.SimpleStatementLine, context: EditContext) -> Splice:
-    """Return the splice that deletes a whole line; a file without a final newline stays without one."""
+    """Return the splice that deletes a whole line; a file without a final newline stays without
+    one."""
     index = context.index
     start = context.line_start(context.span(line).start)
     row = index.position(context.after_line(line)).row
@@ -185,7 +198,9 @@ def _insert(edit: InsertBefore | InsertAfter, context: EditContext) -> Splice:
     lines = [indent + rendered(statement, context.tree, indent) for statement in new.body]
     start = context.line_start(context.span(line).start)
     if isinstance(edit, InsertBefore):
-        return Splice(Span(start, start), context.as_written("".join(f"{code}\n" for code in lines), start))
+        return Splice(
+            Span(start, start), context.as_written("".join(f"{code}\n" for code in lines), start)
+        )
     end = context.after_line(line)
     return Splice(Span(end, end), context.as_written("".join(f"\n{code}" for code in lines), end))
 

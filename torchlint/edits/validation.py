@@ -59,15 +59,19 @@ def _touched(before: str, edits: Sequence[Edit], after: str) -> tuple[Rows, Rows
     for edit in edits:
         start, end = edit.span.start, edit.span.end
         ours.append((old.position(start).row, old.position(end).row))
-        theirs.append((new.position(start + shift).row, new.position(start + shift + len(edit.text)).row))
+        theirs.append(
+            (new.position(start + shift).row, new.position(start + shift + len(edit.text)).row)
+        )
         shift += len(edit.text) - (end - start)
     return ours, theirs
 
 
 def _untouched(tree: ast.AST, rows: Rows, depth: int = 0) -> Iterator[tuple[int, str, str]]:
-    """Yield each statement, and header of a block, that meets none of the row ranges, in text order.
+    """Yield each statement, and header of a block, that meets none of the row ranges, in text
+    order.
 
-    Each is given as its depth, the field of its parent that holds it, and a dump without its blocks.
+    Each is given as its depth, the field of its parent that holds it, and a dump without its
+    blocks.
     """
     for name in _BLOCKS:
         block = getattr(tree, name, None)
@@ -79,7 +83,11 @@ def _untouched(tree: ast.AST, rows: Rows, depth: int = 0) -> Iterator[tuple[int,
             nodes = [node for node in ast.walk(header) if hasattr(node, "lineno")]
             first = min(node.lineno for node in nodes)
             last = max(
-                (getattr(node, "end_lineno", first) for node in nodes if not inner or node is not header),
+                (
+                    getattr(node, "end_lineno", first)
+                    for node in nodes
+                    if not inner or node is not header
+                ),
                 default=first,
             )
             at = bisect.bisect_left(rows, first, key=lambda row: row[1])

@@ -1,7 +1,8 @@
-"""One document to its report: parse, hits, strongest, placed, suppressed, identified; and fixes if asked.
+"""One document to its report: parse, hits, strongest, placed, suppressed, identified; and fixes if
+asked.
 
-`analyse` is what a worker process runs for each file; libcst and the rules are imported only for files that pass
-the prefilter.
+`analyse` is what a worker process runs for each file; libcst and the rules are imported only for
+files that pass the prefilter.
 """
 
 from __future__ import annotations
@@ -38,15 +39,28 @@ if TYPE_CHECKING:
     from torchlint.engine.cells import Cells
     from torchlint.semantic.project.outside import Outside
 
-IMPORT_BYTES = (b"torch", b"lightning", b"transformers", b"accelerate", b"datasets", b"ignite", b"fastai")
+IMPORT_BYTES = (
+    b"torch",
+    b"lightning",
+    b"transformers",
+    b"accelerate",
+    b"datasets",
+    b"ignite",
+    b"fastai",
+)
 """Without one of these a file cannot hold anything for any rule (design §4)."""
 _HALF = "another cell is not Python yet"
-"""Why nothing is fixed in a notebook with a syntax error: what that cell does with a name is not known."""
+"""Why nothing is fixed in a notebook with a syntax error: what that cell does with a name is not
+known."""
 _PRAGMA_BYTES = (b"torchlint:", b"noqa")
-# A file that imports another framework, and neither torch nor what builds on it, speaks of that one's networks.
-_OTHER = re.compile(rb"^[^\S\n]*(?:import|from)\s+(?:mxnet|jax|tensorflow|paddle|mindspore)\b", re.MULTILINE)
+# A file that imports another framework, and neither torch nor what builds on it, speaks of that
+# one's networks.
+_OTHER = re.compile(
+    rb"^[^\S\n]*(?:import|from)\s+(?:mxnet|jax|tensorflow|paddle|mindspore)\b", re.MULTILINE
+)
 _OURS = re.compile(
-    rb"^[^\S\n]*(?:import|from)\b.*(?:torch|lightning|transformers|accelerate|ignite|fastai)", re.MULTILINE
+    rb"^[^\S\n]*(?:import|from)\b.*(?:torch|lightning|transformers|accelerate|ignite|fastai)",
+    re.MULTILINE,
 )
 
 OutsideOf = Callable[[Job], "Outside"]
@@ -77,7 +91,9 @@ def analyse(job: Job, outside: OutsideOf | None = None) -> FileReport:
 
 def concerns_us(data: bytes) -> bool:
     """Say whether a file's bytes hold an import without which no rule finds anything."""
-    return any(word in data for word in IMPORT_BYTES) and not (_OTHER.search(data) and not _OURS.search(data))
+    return any(word in data for word in IMPORT_BYTES) and not (
+        _OTHER.search(data) and not _OURS.search(data)
+    )
 
 
 def _cells(document: Document) -> Cells | None:
@@ -101,8 +117,12 @@ def _fixed(job: Job, check: Check, cells: Cells | None) -> Changed:
     )
     unsound = cells.unsound(changed.checked.text) if cells is not None else ""
     if unsound:
-        return Changed(check(document.text), notes=(Note(NoteKind.FAILED, document.filename, unsound),))
-    return replace(changed, notes=tuple(replace(note, filename=document.filename) for note in changed.notes))
+        return Changed(
+            check(document.text), notes=(Note(NoteKind.FAILED, document.filename, unsound),)
+        )
+    return replace(
+        changed, notes=tuple(replace(note, filename=document.filename) for note in changed.notes)
+    )
 
 
 def _silenced(job: Job, check: Check, cells: Cells | None) -> Changed:
@@ -113,7 +133,9 @@ def _silenced(job: Job, check: Check, cells: Cells | None) -> Changed:
     refusal = fixable(document)
     if refusal or cells is not None:
         found = check(document.text)
-        refusal = refusal or (_HALF if any(each.code == INVALID_SYNTAX for each in found.findings) else "")
+        refusal = refusal or (
+            _HALF if any(each.code == INVALID_SYNTAX for each in found.findings) else ""
+        )
     if refusal:
         words = f"no suppressions are written: {refusal}"
         return Changed(found, notes=(Note(NoteKind.WITHHELD, document.filename, words),))
@@ -149,11 +171,14 @@ def _source(found: Checked) -> tuple[tuple[int | None, int, str], ...]:
     return tuple((None, row, index.line(row)) for row in sorted(rows) if 1 <= row <= len(index))
 
 
-# -- one text ---------------------------------------------------------------------------------------------------
+# -- one text --------------------------------------------------------------------------------------
 
 
-def checked(job: Job, text: str, cells: Cells | None = None, outside: OutsideOf | None = None) -> Checked:
-    """Return what a text of a job's file comes to: the text as it was read, or one that was made of it.
+def checked(
+    job: Job, text: str, cells: Cells | None = None, outside: OutsideOf | None = None
+) -> Checked:
+    """Return what a text of a job's file comes to: the text as it was read, or one that was made of
+    it.
 
     Args:
         job: the file.
@@ -165,33 +190,45 @@ def checked(job: Job, text: str, cells: Cells | None = None, outside: OutsideOf 
     try:
         read = _read(text, filename, cells)
     except syntax.TooDeepError:
-        return Checked(text, notes=(Note(NoteKind.FAILED, filename, "nested too deeply for Python's own parser"),))
+        return Checked(
+            text,
+            notes=(Note(NoteKind.FAILED, filename, "nested too deeply for Python's own parser"),),
+        )
     if read.text is None:
         return Checked(text, read.faults)
-    # What a comment or an import says can be asked of the text as it was read: fixes take neither away.
-    data = job.document.data if cells is None else job.document.text.encode("utf-8", "surrogatepass")
+    # What a comment or an import says can be asked of the text as it was read: fixes take neither
+    # away.
+    data = (
+        job.document.data if cells is None else job.document.text.encode("utf-8", "surrogatepass")
+    )
     found, notes = _analysed(job, read.text, read.python, data, outside)
     findings = [*read.faults, *found]
     silenced: list[tuple[Finding, str]] = []
     if job.silence is not None or any(word in data.lower() for word in _PRAGMA_BYTES):
-        findings, silenced = _suppressed(job, read.text, findings, whole=not read.faults and not notes)
+        findings, silenced = _suppressed(
+            job, read.text, findings, whole=not read.faults and not notes
+        )
     refusal = fixable(job.document) or (_HALF if read.faults else "")
     if refusal:
         findings = [_refused(finding, refusal) for finding in findings]
     elif cells is not None:
         findings = list(cells.contained(text, findings, read.python))
     findings.sort(key=lambda finding: finding.sort_key)
-    # Silenced ones are counted last, so that a comment changes the identity of no finding that is left.
+    # Silenced ones are counted last, so that a comment changes the identity of no finding that is
+    # left.
     every = list(_identified(job, text, [*findings, *(finding for finding, _ in silenced)], cells))
     left = len(findings)
     reasons = (reason for _, reason in silenced)
-    suppressed = (Suppressed(one, True, reason) for one, reason in zip(every[left:], reasons, strict=True))
+    suppressed = (
+        Suppressed(one, True, reason) for one, reason in zip(every[left:], reasons, strict=True)
+    )
     return Checked(text, tuple(every[:left]), tuple(suppressed), notes)
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What can be analysed of a text: None for nothing, CPython's tree of it (see `syntax.python_tree`), and faults."""
+    """What can be analysed of a text: None for nothing, CPython's tree of it (see
+    `syntax.python_tree`), and faults."""
 
     text: str | None
     python: ast.Module | None
@@ -199,12 +236,17 @@ class _Read:
 
 
 def _read(text: str, filename: str, cells: Cells | None) -> _Read:
-    """Return what can be analysed of a text, and its faults: of a notebook, one per cell, and the other cells."""
+    """Return what can be analysed of a text, and its faults: of a notebook, one per cell, and the
+    other cells."""
     if cells is None:
         return _read_whole(text, filename)
-    found = [(place, above, syntax.python_tree(python)) for place, above, python in cells.texts(text)]
+    found = [
+        (place, above, syntax.python_tree(python)) for place, above, python in cells.texts(text)
+    ]
     bad = [
-        (place, _fault(tree, above, filename)) for place, above, tree in found if isinstance(tree, syntax.SyntaxFault)
+        (place, _fault(tree, above, filename))
+        for place, above, tree in found
+        if isinstance(tree, syntax.SyntaxFault)
     ]
     if not bad:
         return _read_whole(text, filename)
@@ -221,13 +263,24 @@ def _read_whole(text: str, filename: str) -> _Read:
 
 def _fault(fault: syntax.SyntaxFault, above: int, filename: str) -> Finding:
     at = Position(fault.row + above, fault.column)
-    return Finding(INVALID_SYNTAX, INVALID_SYNTAX, fault.message, Severity.ERROR, filename, at, at, at.row, at.row)
+    return Finding(
+        INVALID_SYNTAX,
+        INVALID_SYNTAX,
+        fault.message,
+        Severity.ERROR,
+        filename,
+        at,
+        at,
+        at.row,
+        at.row,
+    )
 
 
 def _analysed(
     job: Job, text: str, python: ast.Module | None, data: bytes, outside: OutsideOf | None
 ) -> tuple[tuple[Finding, ...], tuple[Note, ...]]:
-    """Return what the rules find; a file whose lean tree is misread, this or another, is left to libcst's parser."""
+    """Return what the rules find; a file whose lean tree is misread, this or another, is left to
+    libcst's parser."""
     while True:
         try:
             return _rule_findings(job, text, python, data, outside)
@@ -243,7 +296,9 @@ def _rule_findings(
         return (), ()
     catalog = load_catalog()
     on = [info for info in catalog.rules if info.code in job.codes]
-    able = {info.code for info in catalog.rules if any(trigger in data for trigger in info.triggers)}
+    able = {
+        info.code for info in catalog.rules if any(trigger in data for trigger in info.triggers)
+    }
     wanted = {info.code for info in on if info.code in able}
     if not wanted:
         return (), ()
@@ -258,19 +313,27 @@ def _rule_findings(
     module = hits.module_of(job, tree, text, python, outside(job) if outside is not None else None)
     found, notes = hits.findings(module, job.document.filename, rules, wanted)
     module.close()
-    return found, (*notes, *(Note(NoteKind.FAILED, problem.path, problem.message) for problem in problems))
+    return found, (
+        *notes,
+        *(Note(NoteKind.FAILED, problem.path, problem.message) for problem in problems),
+    )
 
 
 def _suppressed(
     job: Job, text: str, findings: list[Finding], *, whole: bool
 ) -> tuple[list[Finding], list[tuple[Finding, str]]]:
-    """Return the findings to report, and in order those that comments silence, each with the comment's reason."""
-    from torchlint.source.suppress import Suppressions  # Few files need it, and every small run would wait for it.
+    """Return the findings to report, and in order those that comments silence, each with the
+    comment's reason."""
+    from torchlint.source.suppress import (
+        Suppressions,
+    )  # Few files need it, and every small run would wait for it.
 
     catalog = load_catalog()
     names = {info.code: info.name for info in catalog.rules}
     found = Suppressions.parse(text).filter(findings, job.codes, names, job.document.filename)
-    silenced = [(replace(one, fix=None, why_hot=()), pragma.reason) for one, pragma in found.silenced]
+    silenced = [
+        (replace(one, fix=None, why_hot=()), pragma.reason) for one, pragma in found.silenced
+    ]
     silenced.sort(key=lambda pair: pair[0].sort_key)
     # Where not all rules ran on all of the text, nothing can be said about a comment's use.
     unknown = UNUSED_SUPPRESSION not in job.codes or catalog.problems or not whole
@@ -278,10 +341,16 @@ def _suppressed(
 
 
 def _refused(finding: Finding, reason: str) -> Finding:
-    return finding if finding.fix is None else replace(finding, fix=replace(finding.fix, withheld=reason))
+    return (
+        finding
+        if finding.fix is None
+        else replace(finding, fix=replace(finding.fix, withheld=reason))
+    )
 
 
-def _identified(job: Job, text: str, findings: list[Finding], cells: Cells | None) -> Iterator[Finding]:
+def _identified(
+    job: Job, text: str, findings: list[Finding], cells: Cells | None
+) -> Iterator[Finding]:
     index = LineIndex(text)
     seen: Counter[str] = Counter()
     for finding in findings:

@@ -1,7 +1,9 @@
-"""Baselines: the findings that a project had on the day it met torchlint, and that are not reported since.
+"""Baselines: the findings that a project had on the day it met torchlint, and that are not reported
+since.
 
-A baseline is a JSON file with one entry a line: path, code, the content of the statement and how often it is found
-there. It holds no line numbers, so that an edit elsewhere in a file changes nothing in it.
+A baseline is a JSON file with one entry a line: path, code, the content of the statement and how
+often it is found there. It holds no line numbers, so that an edit elsewhere in a file changes
+nothing in it.
 """
 
 from __future__ import annotations
@@ -63,7 +65,8 @@ def read_baseline(path: str, shown: str, *, may_be_new: bool = False) -> Baselin
         may_be_new: whether a file that does not exist stands for an empty baseline.
 
     Raises:
-        ConfigError: there is no such file, it cannot be read, or is no baseline that this torchlint knows.
+        ConfigError: there is no such file, it cannot be read, or is no baseline that this torchlint
+            knows.
     """
     if not os.path.lexists(path):
         if may_be_new:
@@ -87,13 +90,15 @@ def read_baseline(path: str, shown: str, *, may_be_new: bool = False) -> Baselin
 
 
 def _parsed(text: str, shown: str) -> Iterator[tuple[str, Key, int]]:
-    """Yield the entries one by one: a million of them as one JSON value would take half a gigabyte."""
+    """Yield the entries one by one: a million of them as one JSON value would take half a
+    gigabyte."""
     head = _HEAD.match(text)
     if head is None:
         raise _broken(text, 0, shown, "it does not start as a baseline does")
     if int(head["format"]) != FORMAT:
         words = (
-            f"has format {head['format']}, and this torchlint knows {FORMAT} only; --write-baseline cannot update it"
+            f"has format {head['format']}, and this torchlint knows {FORMAT} only; "
+            "--write-baseline cannot update it"
         )
         raise ConfigError(f"baseline {shown}: {words}, remove it first")
     decode = json.JSONDecoder().raw_decode
@@ -102,7 +107,9 @@ def _parsed(text: str, shown: str) -> Iterator[tuple[str, Key, int]]:
         try:
             value, end = decode(text, at)
         except (ValueError, RecursionError) as error:
-            raise _broken(text, getattr(error, "pos", at), shown, getattr(error, "msg", "not usable JSON")) from None
+            raise _broken(
+                text, getattr(error, "pos", at), shown, getattr(error, "msg", "not usable JSON")
+            ) from None
         if value != []:
             entry = _entry(value)
             if entry is None:
@@ -119,7 +126,9 @@ def _parsed(text: str, shown: str) -> Iterator[tuple[str, Key, int]]:
 
 def _entry(value: object) -> tuple[str, Key, int] | None:
     match value:
-        case [str(path), str(code), str(content), int(count)] if path and count > 0 and count is not True:
+        case [str(path), str(code), str(content), int(count)] if (
+            path and count > 0 and count is not True
+        ):
             if _CODE.fullmatch(code) and _CONTENT.fullmatch(content):
                 return path, key(code, content), count
     return None
@@ -140,17 +149,21 @@ def _broken(text: str, at: int, shown: str, words: str) -> ConfigError:
 def rendered(entries: Entries) -> str:
     """Return the text of a baseline, the same for the same entries.
 
-    The empty list at the end lets the line of each entry end with a comma, so that two branches that add entries merge.
+    The empty list at the end lets the line of each entry end with a comma, so that two branches
+    that add entries merge.
     """
     parts = [f'{{\n"baseline-format": {FORMAT},\n"entries": [\n']
     for place, counts in sorted(entries.items()):
         names = (name for name in sorted(counts) if counts[name] > 0)
-        parts.append("".join(f"{json.dumps([place, *name.split(' '), counts[name]])},\n" for name in names))
+        parts.append(
+            "".join(f"{json.dumps([place, *name.split(' '), counts[name]])},\n" for name in names)
+        )
     return "".join((*parts, "[]\n]\n}\n"))
 
 
 def write_baseline(baseline: Baseline, entries: Entries) -> bool:
-    """Put entries in the place of those of a baseline, all or nothing; return whether the file had to change.
+    """Put entries in the place of those of a baseline, all or nothing; return whether the file had
+    to change.
 
     Raises:
         WriteError: it changed since it was read, or cannot be written.
@@ -161,7 +174,12 @@ def write_baseline(baseline: Baseline, entries: Entries) -> bool:
     if baseline.data is not None:
         mark = b"\xef\xbb\xbf"
         document = Document(
-            f"baseline {baseline.shown}", baseline.path, "", "utf-8", baseline.data.startswith(mark), baseline.data
+            f"baseline {baseline.shown}",
+            baseline.path,
+            "",
+            "utf-8",
+            baseline.data.startswith(mark),
+            baseline.data,
         )
         write(document, text)
         return baseline.data.removeprefix(mark) != text.encode()
@@ -169,7 +187,9 @@ def write_baseline(baseline: Baseline, entries: Entries) -> bool:
         with atomically(os.path.realpath(baseline.path)) as descriptor:
             write_all(descriptor, text.encode())
     except OSError as error:
-        raise WriteError(f"baseline {baseline.shown}: cannot be written: {reason_of(error)}") from error
+        raise WriteError(
+            f"baseline {baseline.shown}: cannot be written: {reason_of(error)}"
+        ) from error
     return True
 
 
@@ -191,14 +211,17 @@ class Holding:
         self._moved: dict[Key, list[str]] | None = None
 
     def holds(self, place: str, name: Key) -> bool:
-        """Say whether a finding is held back, and count it. Call it for each finding of a file, in order.
+        """Say whether a finding is held back, and count it. Call it for each finding of a file, in
+        order.
 
         Args:
             place: the file's posix path under `base`.
             name: the finding's key.
         """
         self.found.setdefault(place, Counter())[name] += 1
-        held = self._spent(place, name) or any(self._spent(other, name) for other in self._orphans(name))
+        held = self._spent(place, name) or any(
+            self._spent(other, name) for other in self._orphans(name)
+        )
         self.held += held
         return held
 
@@ -213,7 +236,8 @@ class Holding:
         return True
 
     def _orphans(self, name: Key) -> list[str]:
-        """Return the files that are gone and had such a finding: this may be one of them under its new name."""
+        """Return the files that are gone and had such a finding: this may be one of them under its
+        new name."""
         if self._moved is None:
             self._moved = {}
             for place, counts in self.baseline.entries.items():

@@ -1,7 +1,7 @@
 """Findings in the text of a notebook, told by its cells; and fixes kept from reaching beyond them.
 
-While a notebook is analysed, all places are those of its one text. Only the report that leaves the engine speaks of
-cells.
+While a notebook is analysed, all places are those of its one text. Only the report that leaves the
+engine speaks of cells.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Cells:
         return self._layout
 
     def texts(self, text: str) -> Iterator[tuple[Place, int, str]]:
-        """Yield the Python of each cell, with its place and the number of rows of the whole text above it.
+        """Yield the Python of each cell, with its place and the number of rows of the whole text
+        above it.
 
         IPython compiles each cell by itself: what one leaves open, the next does not close.
         """
@@ -54,7 +55,8 @@ class Cells:
             )
 
     def without(self, text: str, places: Iterable[Place]) -> str:
-        """Return a text with the same rows, in which the cells at some places only bind their names."""
+        """Return a text with the same rows, in which the cells at some places only bind their
+        names."""
         pieces = []
         at = 0
         for place in places:
@@ -69,9 +71,11 @@ class Cells:
         cell = self.layout(text).place_of(row).part.cell
         return cell.id or cell.number
 
-    # -- fixes --------------------------------------------------------------------------------------------------
+    # -- fixes -------------------------------------------------------------------------------------
 
-    def contained(self, text: str, findings: Iterable[Finding], python: ast.Module | None) -> Iterator[Finding]:
+    def contained(
+        self, text: str, findings: Iterable[Finding], python: ast.Module | None
+    ) -> Iterator[Finding]:
         """Yield the findings; a fix that would reach beyond cells of Python is withheld."""
         ends = _last_statements(self.layout(text), python)
         for finding in findings:
@@ -88,7 +92,8 @@ class Cells:
             yield replace(finding, fix=replace(finding.fix, edits=tuple(edits), withheld=withheld))
 
     def _trimmed(self, edit: Edit, place: Place) -> Edit:
-        """Return an edit without the newline behind its cell's last row; the row above gives its own instead."""
+        """Return an edit without the newline behind its cell's last row; the row above gives its
+        own instead."""
         start, end, new = edit.span.start, edit.span.end, edit.text
         if end != place.end + 1 or start > place.end or end > len(self._layout.text):
             return edit
@@ -105,7 +110,9 @@ class Cells:
             return _ACROSS
         covered = self._layout.covered(place)
         head = place.part.head
-        if any(edit.span.overlaps(row) for row in covered) or (head and edit.span.start < covered[head - 1].end):
+        if any(edit.span.overlaps(row) for row in covered) or (
+            head and edit.span.start < covered[head - 1].end
+        ):
             return _NOT_PYTHON
         if last is None:
             return ""
@@ -115,7 +122,8 @@ class Cells:
         return _SHOWN if (gone and (last.shows or last.hides)) or (followed and last.shows) else ""
 
     def unsound(self, text: str) -> str:
-        """Return why a fixed text cannot be put back into the file, which is a fault of ours, or an empty string."""
+        """Return why a fixed text cannot be put back into the file, which is a fault of ours, or an
+        empty string."""
         try:
             self.notebook.sources(text)
             if self.document.data:
@@ -124,7 +132,7 @@ class Cells:
             return f"its cells cannot be put back after a fix: {error}; please report this"
         return ""
 
-    # -- reports ------------------------------------------------------------------------------------------------
+    # -- reports -----------------------------------------------------------------------------------
 
     def told(self, report: FileReport, text: str) -> FileReport:
         """Return a report on `text` with every place told by cell."""
@@ -138,7 +146,10 @@ class _Telling:
         self.layout = cells.layout(text)
         self.name = cells.document.filename
         self.sources = cells.notebook.sources(text)
-        self.indices = {place.row: LineIndex(now) for place, now in zip(self.layout.places, self.sources, strict=True)}
+        self.indices = {
+            place.row: LineIndex(now)
+            for place, now in zip(self.layout.places, self.sources, strict=True)
+        }
         self.stored = cells.notebook
         if cells.document.data and text != cells.document.text:
             document = cells.document
@@ -148,18 +159,25 @@ class _Telling:
     def report(self, report: FileReport) -> FileReport:
         old = [part.cell.source for part in self.layout.notebook.parts]
         numbers = [part.cell.number for part in self.layout.notebook.parts]
-        changed = zip(numbers, old, self.sources, strict=True) if report.before != report.after else ()
+        changed = (
+            zip(numbers, old, self.sources, strict=True) if report.before != report.after else ()
+        )
         return replace(
             report,
             findings=tuple(map(self.finding, report.findings)),
-            suppressed=tuple(replace(held, finding=self.finding(held.finding)) for held in report.suppressed),
+            suppressed=tuple(
+                replace(held, finding=self.finding(held.finding)) for held in report.suppressed
+            ),
             notes=tuple(map(self.note, report.notes)),
             source=tuple(self.excerpt(row for _, row, _ in report.source)),
-            cells=tuple((number, before, after) for number, before, after in changed if before != after),
+            cells=tuple(
+                (number, before, after) for number, before, after in changed if before != after
+            ),
         )
 
     def excerpt(self, rows: Iterable[int]) -> Iterator[tuple[int, int, str]]:
-        """Yield the rows of the cells that rows of the text stand for, as they are stored; seams are left out."""
+        """Yield the rows of the cells that rows of the text stand for, as they are stored; seams
+        are left out."""
         for row in rows:
             place = self.layout.place_of(row)
             index = self.indices[place.row]
@@ -176,7 +194,10 @@ class _Telling:
             end=_within(finding.end, place),
             statement=max(finding.statement - place.row + 1, 1),
             statement_end=max(finding.statement_end - place.row + 1, 1),
-            fix=fix and replace(fix, edits=tuple(map(self.edit, fix.edits)), withheld=self.reworded(fix.withheld)),
+            fix=fix
+            and replace(
+                fix, edits=tuple(map(self.edit, fix.edits)), withheld=self.reworded(fix.withheld)
+            ),
             why_hot=tuple(map(self.reason, finding.why_hot)),
             cell=place.part.cell.number,
             file_row=self.file_row(place.part.cell, start.row),
@@ -184,7 +205,9 @@ class _Telling:
 
     def file_row(self, cell: Cell, row: int) -> int | None:
         """Return the row of the file for one of a cell, where the cells come from a file."""
-        stored = next((part.cell for part in self.stored.parts if part.cell.number == cell.number), None)
+        stored = next(
+            (part.cell for part in self.stored.parts if part.cell.number == cell.number), None
+        )
         rows = stored.file_rows if stored is not None else ()
         return rows[min(row, len(rows)) - 1] if rows else None
 
@@ -219,7 +242,8 @@ class _Telling:
 
 
 def reason_in_cell(reason: Reason, layout: Layout, filename: str) -> Reason:
-    """Return a reason that speaks of a row of a notebook's text told by cell; one that speaks of another file as is."""
+    """Return a reason that speaks of a row of a notebook's text told by cell; one that speaks of
+    another file as is."""
     if reason.filename != filename or not reason.line:
         return reason
     cell, row = layout.cell_of(reason.line)
@@ -234,8 +258,8 @@ def _within(position: Position, place: Place) -> Position:
 class _Last:
     """The last top-level statement of a cell.
 
-    IPython shows its value where it is an expression without a semicolon behind it: `shows`. `hides` says that the one
-    before it is an expression, which would be shown without it.
+    IPython shows its value where it is an expression without a semicolon behind it: `shows`.
+    `hides` says that the one before it is an expression, which would be shown without it.
     """
 
     span: Span

@@ -1,4 +1,5 @@
-"""What one text comes to, and what comes of changing it: the values that pass between the steps of an analysis."""
+"""What one text comes to, and what comes of changing it: the values that pass between the steps of
+an analysis."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from torchlint.base.finding import Finding, Note, Suppressed
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A text with its findings in order, those that comments silence, and what could not be done."""
+    """A text with its findings in order, those that comments silence, and what could not be
+    done."""
 
     text: str
     findings: tuple[Finding, ...] = ()
@@ -25,8 +27,9 @@ Check = Callable[[str], Checked]
 class Changed:
     """What came of changing a text: fixes applied, or comments written.
 
-    `checked` is the text as it is in the end, `count` says how many changes it holds, `unsafe` how many of these are
-    fixes that are not safe; `notes` say what was not changed and why. A note of kind FAILED is our bug.
+    `checked` is the text as it is in the end, `count` says how many changes it holds, `unsafe` how
+    many of these are fixes that are not safe; `notes` say what was not changed and why. A note of
+    kind FAILED is our bug.
     """
 
     checked: Checked

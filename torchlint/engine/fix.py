@@ -1,8 +1,8 @@
 """Fixes into text, round by round to a fixed point.
 
-Each round applies fixes that do not touch each other, and checks that the result still parses and that no
-statement changed which no edit touched. A fix that breaks the file, or a set of fixes that never comes to
-rest, is taken back and reported as our bug.
+Each round applies fixes that do not touch each other, and checks that the result still parses and
+that no statement changed which no edit touched. A fix that breaks the file, or a set of fixes that
+never comes to rest, is taken back and reported as our bug.
 """
 
 from __future__ import annotations
@@ -34,11 +34,19 @@ class _Run:
     def fixable(self, findings: Sequence[Finding]) -> list[Finding]:
         """Return the findings whose fix may be applied, outer before inner, else in text order."""
         usable = [found for found in findings if self._reason(found) == ""]
-        return sorted(usable, key=lambda found: (found.start, (-found.end.row, -found.end.column), found.code))
+        return sorted(
+            usable, key=lambda found: (found.start, (-found.end.row, -found.end.column), found.code)
+        )
 
     def _reason(self, found: Finding) -> str | None:
-        """Return why a fix is not applied: "" if it is, None where there is nothing to say about it."""
-        if found.fix is None or not found.fix.edits or not self.allowed(found.fix) or _key(found) in self.refused:
+        """Return why a fix is not applied: "" if it is, None where there is nothing to say about
+        it."""
+        if (
+            found.fix is None
+            or not found.fix.edits
+            or not self.allowed(found.fix)
+            or _key(found) in self.refused
+        ):
             return None
         if found.fix.withheld:
             return found.fix.withheld
@@ -51,7 +59,12 @@ class _Run:
     def withheld(self, findings: Sequence[Finding]) -> list[Note]:
         """Return a note for each fix that is allowed but not applied."""
         return [
-            Note(NoteKind.WITHHELD, found.filename, f"{found.code}: fix not applied, {reason}", found.start.row)
+            Note(
+                NoteKind.WITHHELD,
+                found.filename,
+                f"{found.code}: fix not applied, {reason}",
+                found.start.row,
+            )
             for found in findings
             if (reason := self._reason(found))
         ]
@@ -65,7 +78,8 @@ class _Run:
         return [Note(NoteKind.CHECKED_LESS, "", words)]
 
     def round(self, text: str, findings: Sequence[Finding]) -> str:
-        """Return `text` with this round's fixes; those that break it alone are refused from now on."""
+        """Return `text` with this round's fixes; those that break it alone are refused from now
+        on."""
         chosen = independent(self.fixable(findings))
         kept = self._sound(text, [], chosen)
         taken = set(map(id, kept))
@@ -74,7 +88,9 @@ class _Run:
                 self.refused.add(_key(found))
                 self.notes.append(_bug(found, "its fix would break the file; please report this"))
         self.applied += len(kept)
-        self.unsafe += sum(found.fix is not None and found.fix.safety is not Safety.SAFE for found in kept)
+        self.unsafe += sum(
+            found.fix is not None and found.fix.safety is not Safety.SAFE for found in kept
+        )
         return _spliced(text, kept)
 
     def _sound(self, text: str, kept: list[Finding], more: list[Finding]) -> list[Finding]:
@@ -90,7 +106,9 @@ class _Run:
         return self.verdict.holds(text, edits_of(chosen), _spliced(text, chosen))
 
 
-def fixed(text: str, check: Check, allowed: Callable[[TextFix], bool], encoding: str = "utf-8") -> Changed:
+def fixed(
+    text: str, check: Check, allowed: Callable[[TextFix], bool], encoding: str = "utf-8"
+) -> Changed:
     """Apply fixes until none is left.
 
     Args:
@@ -109,13 +127,23 @@ def fixed(text: str, check: Check, allowed: Callable[[TextFix], bool], encoding:
             now = check(after)
     left = run.fixable(now.findings)
     if left:
-        bugs = [_bug(found, "its fixes do not come to rest; please report this") for found in _one_per_code(left)]
+        bugs = [
+            _bug(found, "its fixes do not come to rest; please report this")
+            for found in _one_per_code(left)
+        ]
         return Changed(first, notes=(*run.notes, *bugs))
-    return Changed(now, run.applied, run.unsafe, (*run.notes, *run.withheld(now.findings), *run.checked_less()))
+    return Changed(
+        now, run.applied, run.unsafe, (*run.notes, *run.withheld(now.findings), *run.checked_less())
+    )
 
 
 def _bug(found: Finding, words: str) -> Note:
-    return Note(NoteKind.FAILED, found.filename, f"{found.code} in line {found.start.row}: {words}", found.start.row)
+    return Note(
+        NoteKind.FAILED,
+        found.filename,
+        f"{found.code} in line {found.start.row}: {words}",
+        found.start.row,
+    )
 
 
 def _one_per_code(findings: Sequence[Finding]) -> list[Finding]:

@@ -1,6 +1,8 @@
-"""From one parsed file to findings: the hits of the rules, their places, and which of them yield to others.
+"""From one parsed file to findings: the hits of the rules, their places, and which of them yield to
+others.
 
-Each step gives values to the next: `module_of`, `hits`, `Placing.placed`, `strongest`, `Placing.finding`.
+Each step gives values to the next: `module_of`, `hits`, `Placing.placed`, `strongest`,
+`Placing.finding`.
 """
 
 from __future__ import annotations
@@ -38,7 +40,10 @@ _FREQUENCIES = {
     Grade.EVAL: Frequency.EVALUATION,
     Grade.TRAIN: Frequency.TRAINING,
 }
-_IMPORTED = "An import gives a name in this code another meaning than it had, so that nothing is proven of it."
+_IMPORTED = (
+    "An import gives a name in this code another meaning than it had, so that nothing is "
+    "proven of it."
+)
 _COMPOUND = (cst.BaseCompoundStatement, cst.Else, cst.Finally, cst.ExceptHandler)
 
 Found = tuple[tuple[Finding, ...], tuple[Note, ...]]
@@ -64,8 +69,11 @@ class Placed:
     compound: bool
 
 
-def findings(module: Module, filename: str, rules: Iterable[Rule], wanted: Collection[str]) -> Found:
-    """Return what the rules of the codes in `wanted` find in a file; the others of `rules` are those they yield to.
+def findings(
+    module: Module, filename: str, rules: Iterable[Rule], wanted: Collection[str]
+) -> Found:
+    """Return what the rules of the codes in `wanted` find in a file; the others of `rules` are
+    those they yield to.
 
     A rule that crashes costs a note that names it, and only its own findings.
     """
@@ -82,7 +90,11 @@ def findings(module: Module, filename: str, rules: Iterable[Rule], wanted: Colle
 
 
 def module_of(
-    job: Job, tree: cst.Module, text: str, python: ast.Module | None = None, outside: Outside | None = None
+    job: Job,
+    tree: cst.Module,
+    text: str,
+    python: ast.Module | None = None,
+    outside: Outside | None = None,
 ) -> Module:
     """Return the analysis of a parsed file under the settings of its job."""
     return Module(
@@ -115,7 +127,8 @@ def hits(module: Module, rules: Iterable[Rule]) -> tuple[list[tuple[Rule, Hit]],
 
 
 def _valid(rule: Rule, hit: Hit) -> Hit:
-    """Return a hit that can be reported; whatever is wrong with it is raised here, where the rule is known."""
+    """Return a hit that can be reported; whatever is wrong with it is raised here, where the rule
+    is known."""
     if not isinstance(hit, Hit) or not isinstance(hit.node, cst.CSTNode):
         raise TypeError(f"a check yields Hit(node, ...), not {type(hit).__name__}")
     _message(rule, hit)
@@ -123,11 +136,15 @@ def _valid(rule: Rule, hit: Hit) -> Hit:
 
 
 def _proven(module: Module, hit: Hit) -> Hit:
-    """Return a hit whose fix is not safe where an import may have given a name in it another meaning."""
+    """Return a hit whose fix is not safe where an import may have given a name in it another
+    meaning."""
     fix = hit.fix
     if fix is None or fix.safety is not Safety.SAFE:
         return hit
-    places = [hit.node, *(edit.node for edit in fix.edits if isinstance(edit, (Append, Prepend, Remove, Replace)))]
+    places = [
+        hit.node,
+        *(edit.node for edit in fix.edits if isinstance(edit, (Append, Prepend, Remove, Replace))),
+    ]
     if not any(imported_over(module, place) for place in places):
         return hit
     return replace(hit, fix=replace(fix, safety=Safety.UNSAFE, note=_IMPORTED))
@@ -142,7 +159,9 @@ def _described(error: Exception) -> str:
     return f"{type(error).__name__}: {error} ({PurePath(frame.filename).name}:{frame.lineno})"
 
 
-def strongest(found: Sequence[Placed], wanted: Collection[str]) -> Iterator[tuple[Placed, Placed | None]]:
+def strongest(
+    found: Sequence[Placed], wanted: Collection[str]
+) -> Iterator[tuple[Placed, Placed | None]]:
     """Yield each hit of a wanted rule, and the one that it yields to if there is one."""
     named = {code for each in found for code in each.rule.yields_to}
     strong = sorted((each for each in found if each.rule.code in named), key=_start)
@@ -165,12 +184,17 @@ def _yields(weak: Placed, strong: Placed) -> bool:
         return True
     if weak.compound or strong.compound:
         return False
-    low, high = (weak.span, strong.span) if weak.span.start >= strong.span.start else (strong.span, weak.span)
+    low, high = (
+        (weak.span, strong.span)
+        if weak.span.start >= strong.span.start
+        else (strong.span, weak.span)
+    )
     return high.start <= low.start and low.end <= high.end
 
 
 class Placing:
-    """Gives hits their places in the text, and makes findings of them; nothing is worked out before it is needed.
+    """Gives hits their places in the text, and makes findings of them; nothing is worked out before
+    it is needed.
 
     Args:
         module: the analysis of the file.
@@ -197,13 +221,22 @@ class Placing:
     @cached_property
     def _context(self) -> EditContext:
         module = self.module
-        return EditContext(module.root, module.text, self.index, self.layout, module.parent, module.statements.python)
+        return EditContext(
+            module.root,
+            module.text,
+            self.index,
+            self.layout,
+            module.parent,
+            module.statements.python,
+        )
 
     def placed(self, found: Iterable[tuple[Rule, Hit]]) -> list[Placed]:
         """Return the hits with their places, those left out that have none."""
         spans = ((rule, hit, self.layout.span(hit.node)) for rule, hit in found)
         return [
-            Placed(rule, hit, span, isinstance(hit.node, _COMPOUND)) for rule, hit, span in spans if span is not None
+            Placed(rule, hit, span, isinstance(hit.node, _COMPOUND))
+            for rule, hit, span in spans
+            if span is not None
         ]
 
     def finding(self, placed: Placed) -> tuple[Finding, Crash | None]:
@@ -232,7 +265,10 @@ class Placing:
         line = self.row(crash.node)
         info = load_catalog().find(crash.rule.code)
         package = info.package if info is not None else OURS
-        words = f"{crash.rule.code} failed on line {line}: {crash.error}; this is a bug in {package}, please report it"
+        words = (
+            f"{crash.rule.code} failed on line {line}: {crash.error}; this is a bug in "
+            f"{package}, please report it"
+        )
         return Note(NoteKind.FAILED, self._filename, words, line)
 
     def reason(self, why: Why) -> Reason:
@@ -257,7 +293,9 @@ class Placing:
         if isinstance(statement, _COMPOUND):
             # Of a compound statement only the header counts; its body holds statements of its own.
             first = self.index.position(whole.start).row
-            return first, max(first, self.index.position(span.end).row if span.end < whole.end else first)
+            return first, max(
+                first, self.index.position(span.end).row if span.end < whole.end else first
+            )
         return self.index.position(whole.start).row, self.index.position(whole.end).row
 
     def _fix(self, rule: Rule, hit: Hit) -> tuple[TextFix | None, Crash | None]:

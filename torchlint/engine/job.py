@@ -24,22 +24,27 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One file with the settings that hold for it; plain values, so that it can cross a process boundary.
+    """One file with the settings that hold for it; plain values, so that it can cross a process
+    boundary.
 
     Args:
         document: the file.
         relative: its posix path under the project root, with forward slashes.
-        codes: the rule codes that are on for this file, per-file ignores applied; may hold engine codes.
+        codes: the rule codes that are on for this file, per-file ignores applied; may hold engine
+            codes.
         target_torch: the lowest torch version that fixes must work on, as (major, minor).
-        accelerator: ``"auto"``, ``"cuda"``, ``"mps"`` or ``"cpu"``: what the code is known to run on.
+        accelerator: ``"auto"``, ``"cuda"``, ``"mps"`` or ``"cpu"``: what the code is known to run
+            on.
         assume_hot: glob patterns of function names that are hot whatever the analysis thinks.
         fix: ``""`` to check only, ``"safe"`` or ``"unsafe"`` to also apply fixes up to that safety.
         show_source: whether the report needs source lines around each finding.
-        root: the project root, absolute, in which imports of the file are followed; empty for a file that stands alone.
+        root: the project root, absolute, in which imports of the file are followed; empty for a
+            file that stands alone.
         traced: whether the report shall say on what else it rests, for the cache.
         silence: what to silence by comments; None where the job is another.
         identity: the path that fingerprints are made from; `relative` where empty.
-        unsaved: other files of the project that are open in an editor: path, links of its folder resolved, and text.
+        unsaved: other files of the project that are open in an editor: path, links of its folder
+            resolved, and text.
     """
 
     document: Document

@@ -1,4 +1,5 @@
-"""Which fixes can be applied together; needs no parser, so that it can be asked where none is loaded."""
+"""Which fixes can be applied together; needs no parser, so that it can be asked where none is
+loaded."""
 
 from __future__ import annotations
 
@@ -13,9 +14,12 @@ _IMPORT = re.compile(r"\s*import [\w.]+(?: as \w+)?\s*")
 
 
 def independent(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings whose fixes neither touch each other nor stand inside each other's code."""
+    """Return the findings whose fixes neither touch each other nor stand inside each other's
+    code."""
     taken: list[Finding] = []
-    places: list[tuple[Position, Position]] = []  # sorted, as `edits` are: what is taken does not overlap
+    places: list[
+        tuple[Position, Position]
+    ] = []  # sorted, as `edits` are: what is taken does not overlap
     edits: list[Edit] = []
     known: set[tuple[Span, str]] = set()
     for found in findings:
@@ -42,7 +46,8 @@ def _touches_one_of(edit: Edit, edits: Sequence[Edit]) -> bool:
 
 
 def _touch(one: Edit, other: Edit) -> bool:
-    """Say whether two edits meet; the same import from two fixes is written once and does not count."""
+    """Say whether two edits meet; the same import from two fixes is written once and does not
+    count."""
     if one.span == other.span and one.text == other.text and _IMPORT.fullmatch(one.text):
         return False
     return one.span.start <= other.span.end and other.span.start <= one.span.end

@@ -1,4 +1,5 @@
-"""``--add-ignore`` for one file: comments that silence some of its findings, checked before anybody sees them."""
+"""``--add-ignore`` for one file: comments that silence some of its findings, checked before anybody
+sees them."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from torchlint.source.python import parsed
 def silenced(text: str, check: Check, silence: Silence) -> Changed:
     """Write comments for the findings that are wanted silent.
 
-    The result is checked: it is the same program, the findings are silent, and no other finding came or went. Where
-    that does not hold, nothing is done, and a note says so.
+    The result is checked: it is the same program, the findings are silent, and no other finding
+    came or went. Where that does not hold, nothing is done, and a note says so.
 
     Args:
         text: the decoded text; of a notebook, its cells as one.
@@ -44,6 +45,7 @@ def _places(findings: Iterable[Finding]) -> Counter[tuple[str, Position, str]]:
 
 
 def _is_same_program(before: str, after: str) -> bool:
-    """Say whether two texts mean the same to Python; where it is too old to read them, nothing is known."""
+    """Say whether two texts mean the same to Python; where it is too old to read them, nothing is
+    known."""
     old, new = parsed(before), parsed(after)
     return old is not None and new is not None and ast.dump(old) == ast.dump(new)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 _COMMA_EXCEPT = "multiple exception types must be parenthesized"
 _PYTHON_2_NAME = re.compile(r"\s*except\b.+,\s*[a-z_]\w*\s*:")
-"""``except OSError, error:``. Since Python 3.14 a comma is allowed, but classes are seldom in lower case."""
+"""``except OSError, error:``. Since Python 3.14 a comma is allowed, but classes are seldom in lower
+case."""
 _NEVER_VALID = ("bytes can only contain ASCII", "(unicode error)", "too many nested parentheses")
 """What CPython says of code that libcst may take, or crash on; no newer Python has it either."""
 _TOO_MANY_DIGITS = "Exceeds the limit"
@@ -26,12 +27,13 @@ _NEWER = re.compile(
     r"|[fFtT][rR]?['\"]|[rR][fFtT]['\"]"  # PEP 701, 750
     r"|[\[({,:]\s*\*"  # PEP 646, 798
 )
-"""Signs of what libcst reads and some Python that we run on does not. libcst hangs on some faulty texts, so that those
-without a sign are not given to it."""
+"""Signs of what libcst reads and some Python that we run on does not. libcst hangs on some faulty
+texts, so that those without a sign are not given to it."""
 _KEPT = 700_000
 """Characters of source whose trees are remembered, which take some 30 bytes for each."""
 _SHORT = 2_000
-"""Characters of a text, as of one statement, for which the exchange of libcst's classes costs more than it saves."""
+"""Characters of a text, as of one statement, for which the exchange of libcst's classes costs more
+than it saves."""
 _recent: dict[str, cst.Module | str] = {}
 left_to_libcst: set[str] = set()
 """Texts of which a lean tree turned out to be another than libcst's."""
@@ -78,7 +80,9 @@ def python_tree(text: str) -> ast.Module | SyntaxFault | None:
     except SyntaxError as error:
         if _may_be_newer(error, text) and _libcst_parses(text):
             return None
-        return SyntaxFault(error.msg or "invalid syntax", max(error.lineno or 1, 1), max(error.offset or 1, 1))
+        return SyntaxFault(
+            error.msg or "invalid syntax", max(error.lineno or 1, 1), max(error.offset or 1, 1)
+        )
 
 
 def _may_be_newer(error: SyntaxError, text: str) -> bool:
@@ -86,7 +90,11 @@ def _may_be_newer(error: SyntaxError, text: str) -> bool:
     message = error.msg or ""
     if message.startswith(_TOO_MANY_DIGITS):
         return True
-    if isinstance(error, IndentationError) or message.startswith(_NEVER_VALID) or not _NEWER.search(text):
+    if (
+        isinstance(error, IndentationError)
+        or message.startswith(_NEVER_VALID)
+        or not _NEWER.search(text)
+    ):
         return False
     return _COMMA_EXCEPT not in message or not _PYTHON_2_NAME.match(error.text or "")
 

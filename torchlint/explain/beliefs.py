@@ -16,8 +16,19 @@ from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import ACCEL, CPU, CUDA, META, Value
 
-_PLACES = {CUDA: "on the GPU", ACCEL: "on the program's device", CPU: "on the CPU", META: "on the meta device"}
-_DTYPES = {"float": "float32", "double": "float64", "half": "a 16-bit float", "int": "integer", "bool": "bool"}
+_PLACES = {
+    CUDA: "on the GPU",
+    ACCEL: "on the program's device",
+    CPU: "on the CPU",
+    META: "on the meta device",
+}
+_DTYPES = {
+    "float": "float32",
+    "double": "float64",
+    "half": "a 16-bit float",
+    "int": "integer",
+    "bool": "bool",
+}
 _KINDS = {
     "ndarray": "NumPy array, on the host",
     "none": "None",
@@ -59,7 +70,8 @@ class Beliefs:
         self.origins = Origins(module, spots, filename)
 
     def of(self, nodes: Iterable[cst.CSTNode]) -> tuple[Belief, ...]:
-        """Return what is held of the expressions among some nodes; what says the same twice is told once."""
+        """Return what is held of the expressions among some nodes; what says the same twice is told
+        once."""
         told: dict[tuple[str, str], Belief] = {}
         given: dict[str, Belief] = {}
         for node in nodes:
@@ -74,7 +86,9 @@ class Beliefs:
             if (expression, belief.words) not in told:
                 later = ", from here on" if expression in read else ""
                 told[expression, belief.words] = replace(belief, words=belief.words + later)
-        return tuple(sorted(told.values(), key=lambda each: (_RANK.get(each.kind, 4), each.row, each.column)))
+        return tuple(
+            sorted(told.values(), key=lambda each: (_RANK.get(each.kind, 4), each.row, each.column))
+        )
 
     def _is_target(self, node: cst.CSTNode) -> bool:
         """Say whether a node is a name that the statement gives a value, alone or in a tuple."""
@@ -84,7 +98,8 @@ class Beliefs:
         return isinstance(node, cst.Name) and isinstance(above, cst.AssignTarget)
 
     def worth(self, node: cst.CSTNode) -> bool:
-        """Say whether an expression is one that people ask about: no literal, import, keyword or function's name."""
+        """Say whether an expression is one that people ask about: no literal, import, keyword or
+        function's name."""
         if not isinstance(node, cst.BaseExpression) or isinstance(node, _SKIPPED):
             return False
         above = self.module.parent(node)
@@ -93,7 +108,11 @@ class Beliefs:
         if self.module.name(node) is not None and not isinstance(node, cst.Call):
             return False
         value = inferred(self.module, node)
-        if value.kind == "?" and isinstance(node, cst.Call) and _library(self.module.name(node.func)):
+        if (
+            value.kind == "?"
+            and isinstance(node, cst.Call)
+            and _library(self.module.name(node.func))
+        ):
             return False
         if isinstance(node, cst.UnaryOperation) and isinstance(node.expression, cst.BaseNumber):
             return False
@@ -101,20 +120,35 @@ class Beliefs:
             return False
         if isinstance(above, cst.Expr) and value.kind == "?":
             return False  # a call that is made for what it does
-        if isinstance(above, cst.Assign) and len(above.targets) == 1 and isinstance(above.targets[0].target, cst.Name):
+        if (
+            isinstance(above, cst.Assign)
+            and len(above.targets) == 1
+            and isinstance(above.targets[0].target, cst.Name)
+        ):
             return False  # the name that it is given to says the same
         called = isinstance(above, cst.Call) and above.func is node
-        return not (called and value.kind != "module") and value.kind not in ("function", "class", "none", "str")
+        return not (called and value.kind != "module") and value.kind not in (
+            "function",
+            "class",
+            "none",
+            "str",
+        )
 
     def _is_label(self, node: cst.BaseExpression, above: cst.CSTNode | None) -> bool:
-        """Say whether an expression is the name of something that is declared, imported or passed by keyword."""
+        """Say whether an expression is the name of something that is declared, imported or passed
+        by keyword."""
         if isinstance(node, cst.Name) and node.value in ("self", "cls"):
             return True
         if isinstance(above, cst.Attribute) and above.attr is node:
             return True
-        if isinstance(above, (cst.Arg, cst.Param)) and getattr(above, "keyword", getattr(above, "name", None)) is node:
+        if (
+            isinstance(above, (cst.Arg, cst.Param))
+            and getattr(above, "keyword", getattr(above, "name", None)) is node
+        ):
             return True
-        if isinstance(above, (cst.FunctionDef, cst.ClassDef, cst.ImportAlias, cst.Import, cst.ImportFrom)):
+        if isinstance(
+            above, (cst.FunctionDef, cst.ClassDef, cst.ImportAlias, cst.Import, cst.ImportFrom)
+        ):
             return True
         declaring = (cst.Import, cst.ImportFrom, cst.Annotation)
         return any(isinstance(each, declaring) for each in self.module.ancestors(node))
@@ -143,7 +177,8 @@ class Beliefs:
         )
 
     def sentence(self, node: cst.CSTNode) -> str:
-        """Return what an expression is held to be, as a sentence with the reason where that is not known."""
+        """Return what an expression is held to be, as a sentence with the reason where that is not
+        known."""
         belief = self.belief(node)
         reason = f": {belief.unknown}" if belief.unknown else ""
         if belief.unknown.startswith("what "):
@@ -152,7 +187,9 @@ class Beliefs:
             return f"it is not known what `{belief.expression}` is{reason}"
         if belief.kind in _FREE:
             reason = ": reading it waits for nothing"
-        article = "" if belief.kind in ("str", "none") else "an " if belief.words[0] in "aeiou" else "a "
+        article = (
+            "" if belief.kind in ("str", "none") else "an " if belief.words[0] in "aeiou" else "a "
+        )
         words = belief.words.removesuffix(", on the host") if belief.kind in _FREE else belief.words
         return f"`{belief.expression}` is {article}{words}{reason}"
 
@@ -165,7 +202,8 @@ class Beliefs:
         if value.tensor:
             return f"tensor {self._place(node, value)}"
         if value.kind == "batch":
-            return f"batch {_PLACES.get(value.device or '', 'of a loader, not known to be on the accelerator')}"
+            unknown = "of a loader, not known to be on the accelerator"
+            return f"batch {_PLACES.get(value.device or '', unknown)}"
         if value.kind == "?":
             return "not known"
         if value.kind == "module":
@@ -175,7 +213,10 @@ class Beliefs:
                 f" {_PLACES[value.device]}" if value.device else ""
             )
         if value.kind == "device":
-            return f"device: {_PLACES.get(value.device or '', 'which one is not known').removeprefix('on ')}"
+            return (
+                "device: "
+                f"{_PLACES.get(value.device or '', 'which one is not known').removeprefix('on ')}"
+            )
         if value.kind in ("list", "tuple", "dict", "iterator"):
             item = value.item
             if item is None and value.items:
@@ -186,7 +227,9 @@ class Beliefs:
                 else value.kind
             )
         if value.kind in ("object", "optimizer"):
-            named = (value.name or "").rpartition(":")[2]  # the name of a class elsewhere holds its file
+            named = (value.name or "").rpartition(":")[
+                2
+            ]  # the name of a class elsewhere holds its file
             return f"{value.kind} `{named}`" if named else value.kind
         return _KINDS.get(value.kind, value.kind)
 
@@ -195,7 +238,9 @@ class Beliefs:
             return _PLACES[value.device]
         if value.origin in ("model", "loss", "forward"):
             return (
-                "where the model lives" if on_accelerator(self.module) else "(no accelerator is in sight in this file)"
+                "where the model lives"
+                if on_accelerator(self.module)
+                else "(no accelerator is in sight in this file)"
             )
         if value.origin == "batch":
             return "of a batch, not known to be on the accelerator"
@@ -212,5 +257,6 @@ class Beliefs:
 
 
 def _library(name: str | None) -> bool:
-    """Say whether a name is one of torch's or of Python's: what such a call makes for us has no kind worth telling."""
+    """Say whether a name is one of torch's or of Python's: what such a call makes for us has no
+    kind worth telling."""
     return name is not None and name.startswith(("torch.", "builtins."))

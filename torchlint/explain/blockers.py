@@ -7,7 +7,16 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torchlint.explain.counterfactual import DEVICE, PACE, WIDE, Answer, Key, Policy, World, otherwise
+from torchlint.explain.counterfactual import (
+    DEVICE,
+    PACE,
+    WIDE,
+    Answer,
+    Key,
+    Policy,
+    World,
+    otherwise,
+)
 from torchlint.rule import Hit, Module, Rule
 from torchlint.source.python import MisreadError
 
@@ -42,7 +51,9 @@ class Search:
         on_line: says whether a hit is one on the line.
     """
 
-    def __init__(self, module: Module, subjects: frozenset[cst.CSTNode], on_line: Callable[[Hit], bool]) -> None:
+    def __init__(
+        self, module: Module, subjects: frozenset[cst.CSTNode], on_line: Callable[[Hit], bool]
+    ) -> None:
         self.module = module
         self.subjects = subjects
         self.on_line = on_line
@@ -53,7 +64,11 @@ class Search:
         for policies in _BASES:
             hit, asked = self._run(check, node, policies, {})
             if hit is not None:
-                return Blocked(rule, node, hit, self._needed(check, node, policies, asked)) if policies else None
+                return (
+                    Blocked(rule, node, hit, self._needed(check, node, policies, asked))
+                    if policies
+                    else None
+                )
             if not asked:
                 return None
             for key, instead in self._singles(asked):
@@ -66,19 +81,26 @@ class Search:
         return None
 
     def _run(
-        self, check: Check, node: cst.CSTNode, policies: frozenset[Policy], imagined: dict[Key, object]
+        self,
+        check: Check,
+        node: cst.CSTNode,
+        policies: frozenset[Policy],
+        imagined: dict[Key, object],
     ) -> tuple[Hit | None, list[Answer]]:
         world = World(self.module, self.subjects, policies, imagined)
         try:
             hit = next((hit for hit in check(node, world) if self.on_line(hit)), None)
         except (RecursionError, MemoryError, MisreadError):
             raise
-        except Exception:  # answers that cannot all be true at once may trip a rule; then there is nothing to learn
+        except (
+            Exception
+        ):  # answers that cannot all be true at once may trip a rule: nothing to learn
             return None, []
         return hit, world.asked
 
     def _singles(self, asked: Sequence[Answer]) -> Iterator[tuple[Key, object]]:
-        """Yield the single facts to imagine otherwise, the last that was asked first: it mostly decided."""
+        """Yield the single facts to imagine otherwise, the last that was asked first: it mostly
+        decided."""
         seen: set[Key] = set()
         for answer in reversed(asked):
             key = (answer.question,) if answer.question in WIDE else answer.key
@@ -90,7 +112,8 @@ class Search:
     def _needed(
         self, check: Check, node: cst.CSTNode, policies: frozenset[Policy], told: Sequence[Answer]
     ) -> tuple[Answer, ...]:
-        """Return those of the changed answers that made the difference, one for each kind of fact."""
+        """Return those of the changed answers that made the difference, one for each kind of
+        fact."""
         changed = list({answer.key: answer for answer in told if answer.changed}.values())
         pace = [answer for answer in changed if answer.question in PACE]
         device = [answer for answer in changed if answer.question in DEVICE]
@@ -106,8 +129,12 @@ class Search:
         if pace:  # the condition is told with it
             others = [answer for answer in others if answer.question != "conditions_around"]
         if device:  # that it is no tensor says as much
-            others = [answer for answer in others if answer.question not in ("on_device", "one_tensor")]
+            others = [
+                answer for answer in others if answer.question not in ("on_device", "one_tensor")
+            ]
         subjects = [answer.subject for answer in device]
-        outer = {above for node in subjects if node is not None for above in self.module.ancestors(node)}
+        outer = {
+            above for node in subjects if node is not None for above in self.module.ancestors(node)
+        }
         inner = [answer for answer in device if answer.subject not in outer]
         return (*pace[:1], *inner[:2], *others)

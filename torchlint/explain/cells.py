@@ -1,4 +1,5 @@
-"""Places of explanations: rows of the text that is analysed, and of a notebook those of its cells."""
+"""Places of explanations: rows of the text that is analysed, and of a notebook those of its
+cells."""
 
 from __future__ import annotations
 
@@ -21,10 +22,13 @@ class Rows:
     """Names rows of one file in words."""
 
     def __init__(self, document: Document) -> None:
-        self.layout = Layout(document.notebook, document.text) if document.notebook is not None else None
+        self.layout = (
+            Layout(document.notebook, document.text) if document.notebook is not None else None
+        )
 
     def words(self, rows: Iterable[int], most: int = 1) -> str:
-        """Return ``line 3`` or ``lines 3, 5, …``; in a notebook ``cell 1 line 3, cell 4 line 5``; of none, nothing."""
+        """Return ``line 3`` or ``lines 3, 5, …``; in a notebook ``cell 1 line 3, cell 4 line 5``;
+        of none, nothing."""
         found = list(dict.fromkeys(rows))
         if not found:
             return ""
@@ -36,7 +40,8 @@ class Rows:
 
 
 class Telling:
-    """Turns a place that is asked about into one of the text, and an explanation of that into one of the place.
+    """Turns a place that is asked about into one of the text, and an explanation of that into one
+    of the place.
 
     Args:
         layout: of the text of a notebook.
@@ -49,7 +54,11 @@ class Telling:
         self._seams = {place.row - 1 for place in layout.places if place.part.seam}
         self._names = re.compile(rf"{layout.notebook.mark}\d+_")
         covered = (pair for part in layout.notebook.parts for pair in part.covered)
-        self._hidden = {name: _hidden(row, source) for row, source in covered for name in self._names.findall(row)}
+        self._hidden = {
+            name: _hidden(row, source)
+            for row, source in covered
+            for name in self._names.findall(row)
+        }
 
     def in_text(self, asked: Place) -> Place:
         """Return the place in the text that stands for one in a cell.
@@ -63,7 +72,11 @@ class Telling:
         """Return the explanation of a line that is no Python; None for any other."""
         place, index = self._cell(asked), self.layout.index
         rows = {index.position(span.start).row for span in self.layout.covered(place)}
-        return Explanation(asked, self._source(asked), remark=_MAGIC) if self.in_text(asked).row in rows else None
+        return (
+            Explanation(asked, self._source(asked), remark=_MAGIC)
+            if self.in_text(asked).row in rows
+            else None
+        )
 
     def told(self, explanation: Explanation, asked: Place) -> Explanation:
         """Return an explanation of a place of the text as one of the place in a cell."""
@@ -85,7 +98,12 @@ class Telling:
 
     def _pace(self, pace: Pace) -> Pace:
         guards = tuple(self._guard(guard) for guard in pace.guards if guard.row not in self._seams)
-        return replace(pace, words=self._shown(pace.words), why=tuple(map(self._reason, pace.why)), guards=guards)
+        return replace(
+            pace,
+            words=self._shown(pace.words),
+            why=tuple(map(self._reason, pace.why)),
+            guards=guards,
+        )
 
     def _guard(self, guard: Guard) -> Guard:
         cell, row = self.layout.cell_of(guard.row)
@@ -103,7 +121,9 @@ class Telling:
         return replace(verdict, row=verdict.row - above, because=self._shown(verdict.because))
 
     def _reason(self, reason: Reason) -> Reason:
-        return replace(reason_in_cell(reason, self.layout, self.filename), text=self._shown(reason.text))
+        return replace(
+            reason_in_cell(reason, self.layout, self.filename), text=self._shown(reason.text)
+        )
 
     def _shown(self, words: str) -> str:
         """Return words in which what stands for a magic is that magic."""
@@ -111,5 +131,6 @@ class Telling:
 
 
 def _hidden(row: str, source: str) -> str:
-    """Return what a name in a covered row stands for: the magic or command, of ``x = !ls`` the ``!ls``."""
+    """Return what a name in a covered row stands for: the magic or command, of ``x = !ls`` the
+    ``!ls``."""
     return (source.partition("=")[2] if "=" in row else source).strip()

@@ -1,7 +1,8 @@
-"""A file's analysis as it is, or as it would be if some answers were others; it notes what it is asked.
+"""A file's analysis as it is, or as it would be if some answers were others; it notes what it is
+asked.
 
-A rule that is silent in the world as it is, and flags a line in one that differs by a single fact, is silent because of
-that fact. Nothing here runs in a plain `check`.
+A rule that is silent in the world as it is, and flags a line in one that differs by a single fact,
+is silent because of that fact. Nothing here runs in a plain `check`.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ DEVICE = frozenset(("inferred", "on_accelerator", "named_device"))
 _MAYBE_TENSOR = frozenset(("?", "tensor", "accumulated", "number", "ndarray", "batch"))
 # What else an answer that is not simply yes or no could have been.
 WIDE = frozenset(("is_benchmark", "on_error_path", "on_demand"))
-"""Questions whose answer is imagined for all places at once, as rules also ask it of the callers."""
+"""Questions whose answer is imagined for all places at once, as rules also ask it of the
+callers."""
 _INSTEAD: Mapping[str, tuple[object, ...]] = {
     "iteration_count": (None,),
     "compiled_by": (None,),
@@ -99,8 +101,11 @@ def otherwise(answer: Answer) -> tuple[object, ...]:
 
 
 def _fewer(bound: Arguments) -> tuple[Arguments, ...]:
-    """Return what a call would give with one argument less, or without what ``**kwargs`` may add."""
-    less = [{other: arg for other, arg in bound.named.items() if other != name} for name in bound.named]
+    """Return what a call would give with one argument less, or without what ``**kwargs`` may
+    add."""
+    less = [
+        {other: arg for other, arg in bound.named.items() if other != name} for name in bound.named
+    ]
     return (
         *((Arguments(bound.named, False),) if bound.open else ()),
         *(Arguments(named, bound.open) for named in less),
@@ -134,7 +139,10 @@ class World(Module):
     def tell(self, question: Question, arguments: tuple[object, ...], truth: object) -> object:
         """Note a question with its true answer, and return the answer that is given."""
         name = question.name
-        key: Key = (name, *(each if isinstance(each, (str, int, type(None))) else id(each) for each in arguments))
+        key: Key = (
+            name,
+            *(each if isinstance(each, (str, int, type(None))) else id(each) for each in arguments),
+        )
         given = self.imagined.get(key, self.imagined.get((name,), truth))
         if given is truth and self.policies:
             given = self._changed(name, arguments, truth)
@@ -159,13 +167,25 @@ class World(Module):
         if isinstance(truth, Heat):
             node = next(each for each in arguments if isinstance(each, cst.CSTNode))
             loop = next(iter(self.loops(node)), None) if question == "heat_of" else None
-            return truth if truth.grade is Grade.TRAIN else Heat(Grade.TRAIN, (Why("as imagined", node),), loop)
+            return (
+                truth
+                if truth.grade is Grade.TRAIN
+                else Heat(Grade.TRAIN, (Why("as imagined", node),), loop)
+            )
         wanted = question == "may_be_hot"
         return truth if truth is wanted else wanted
 
     def _moved(self, truth: object) -> object:
         if not isinstance(truth, Value) or truth.kind not in _MAYBE_TENSOR:
             return truth
-        if truth.tensor and (truth.device in (CUDA, ACCEL) or (truth.device is None and truth.origin)):
+        if truth.tensor and (
+            truth.device in (CUDA, ACCEL) or (truth.device is None and truth.origin)
+        ):
             return truth
-        return Value("tensor", device=CUDA, origin="model", grad=truth.grad, rank=0 if truth.kind == "number" else None)
+        return Value(
+            "tensor",
+            device=CUDA,
+            origin="model",
+            grad=truth.grad,
+            rank=0 if truth.kind == "number" else None,
+        )

@@ -27,7 +27,8 @@ _FOREIGN = "no rule looks at this file: it imports neither torch nor what builds
 
 
 def explain(job: Job, asked: Asked) -> ExplainedReport:
-    """Check a file and explain places in it. Of a file that cannot be analysed, the report says why."""
+    """Check a file and explain places in it. Of a file that cannot be analysed, the report says
+    why."""
     while True:
         try:
             return _explained(job, asked)
@@ -38,7 +39,9 @@ def explain(job: Job, asked: Asked) -> ExplainedReport:
 def _explained(job: Job, asked: Asked) -> ExplainedReport:
     report = analyse(job, outside_of)
     # A rule that crashed is noted with a line; the others can still be explained.
-    broken = any(finding.code == INVALID_SYNTAX for finding in report.findings) or any(not n.line for n in report.notes)
+    broken = any(finding.code == INVALID_SYNTAX for finding in report.findings) or any(
+        not n.line for n in report.notes
+    )
     explanations = () if broken else tuple(_explanations(job, asked, report))
     return ExplainedReport(**_fields(report), explanations=explanations)
 
@@ -49,7 +52,11 @@ def _fields(report: FileReport) -> dict[str, Any]:
 
 def _explanations(job: Job, asked: Asked, report: FileReport) -> Iterator[Explanation]:
     python = syntax.python_tree(job.document.text)
-    tree = syntax.parse(job.document.text, python) if not isinstance(python, syntax.SyntaxFault) else python.message
+    tree = (
+        syntax.parse(job.document.text, python)
+        if not isinstance(python, syntax.SyntaxFault)
+        else python.message
+    )
     if isinstance(tree, str):
         return  # the report has said so
     rows = Rows(job.document)
@@ -64,15 +71,23 @@ def _explanations(job: Job, asked: Asked, report: FileReport) -> Iterator[Explan
         yield replace(found, verdicts=(*idle, *found.verdicts))
 
 
-def _explainer(job: Job, asked: Asked, tree: cst.Module, rows: Rows) -> Callable[[Place], Explanation]:
+def _explainer(
+    job: Job, asked: Asked, tree: cst.Module, rows: Rows
+) -> Callable[[Place], Explanation]:
     """Return what explains a place of the text."""
     text = job.document.text
     index = LineIndex(text)
-    data = text.encode("utf-8", "surrogatepass") if job.document.notebook is not None else job.document.data
+    data = (
+        text.encode("utf-8", "surrogatepass")
+        if job.document.notebook is not None
+        else job.document.data
+    )
     if not concerns_us(data):
         return lambda place: Explanation(place, index.line(place.row).strip(), remark=_FOREIGN)
     catalog = load_catalog()
-    able = [info.code for info in catalog.rules if any(trigger in data for trigger in info.triggers)]
+    able = [
+        info.code for info in catalog.rules if any(trigger in data for trigger in info.triggers)
+    ]
     rules, _ = load_rules(able)  # what is wrong with one, the report has said
     placing = Placing(module_of(job, tree, text, outside=outside_of(job)), job.document.filename)
     spots = Spots(placing.module, placing.layout, placing.index, rows)
@@ -81,13 +96,18 @@ def _explainer(job: Job, asked: Asked, tree: cst.Module, rows: Rows) -> Callable
 
 
 def _is_idle(finding: Finding, place: Place) -> bool:
-    return finding.code == UNUSED_SUPPRESSION and (finding.cell, finding.start.row) == (place.cell, place.row)
+    return finding.code == UNUSED_SUPPRESSION and (finding.cell, finding.start.row) == (
+        place.cell,
+        place.row,
+    )
 
 
 def _idle(finding: Finding) -> Verdict:
     """Return the verdict on a suppression that does nothing."""
     at = finding.start
-    return Verdict(finding.code, finding.name, State.FLAGGED, at.row, at.column, "", "", finding.message)
+    return Verdict(
+        finding.code, finding.name, State.FLAGGED, at.row, at.column, "", "", finding.message
+    )
 
 
 def _explanation(place: Place, verdicts: Verdicts, source: str) -> Explanation:

@@ -1,4 +1,5 @@
-"""How often a line runs, in words: the grade, the chain of evidence, and of a cold line the reason."""
+"""How often a line runs, in words: the grade, the chain of evidence, and of a cold line the
+reason."""
 
 from __future__ import annotations
 
@@ -12,7 +13,13 @@ from torchlint.explain.line import Spots
 from torchlint.rule import Grade, Module, Why
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.flow import call_sites
-from torchlint.semantic.code.guards import conditions_around, is_debug, is_interval, on_error_path, throttle
+from torchlint.semantic.code.guards import (
+    conditions_around,
+    is_debug,
+    is_interval,
+    on_error_path,
+    throttle,
+)
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.time.autograd import no_grad
@@ -45,17 +52,22 @@ class Paces:
         self.reason = reason
 
     def of(self, node: cst.CSTNode) -> Pace | None:
-        """Return how often a node runs; of a loop or function, how often its body does; None for mere declarations."""
+        """Return how often a node runs; of a loop or function, how often its body does; None for
+        mere declarations."""
         if isinstance(node, cst.ClassDef) or self._declares(node):
             return None
         body = node.body.body if isinstance(node, LOOPS) else ()
         at = body[0] if body else node
         heat = (
-            function_heat(self.module, at) if isinstance(at, cst.FunctionDef) else heat_of(self.module, self._inner(at))
+            function_heat(self.module, at)
+            if isinstance(at, cst.FunctionDef)
+            else heat_of(self.module, self._inner(at))
         )
         words = f"its body {self._words(at, heat)}" if body else self._words(at, heat)
         why = tuple(self.reason(why) for why in heat.why)
-        return Pace(heat.grade.name.lower(), words, why, tuple(self._guards(node)), tuple(self._roles(at)))
+        return Pace(
+            heat.grade.name.lower(), words, why, tuple(self._guards(node)), tuple(self._roles(at))
+        )
 
     def _declares(self, node: cst.CSTNode) -> bool:
         return isinstance(node, cst.SimpleStatementLine) and all(
@@ -67,7 +79,11 @@ class Paces:
     def sentence(self, node: cst.CSTNode) -> str:
         """Return why a node is not as hot as a rule demands, as half a sentence."""
         if isinstance(node, (cst.FunctionDef, cst.Module, cst.ClassDef)):
-            heat = function_heat(self.module, node) if isinstance(node, cst.FunctionDef) else Heat(Grade.COLD)
+            heat = (
+                function_heat(self.module, node)
+                if isinstance(node, cst.FunctionDef)
+                else Heat(Grade.COLD)
+            )
         else:
             heat = heat_of(self.module, self._inner(node))
         return f"the line {self._words(node, heat)}{_BESIDE.get(heat.grade, '')}"
@@ -83,13 +99,16 @@ class Paces:
             if node.name.value == "__init__":
                 return "is a constructor: it runs once for each object that is made"
             words = f"is a function whose body {_GRADES[heat.grade]}"
-            return words if heat.grade is not Grade.COLD else f"is a function: {self._callers(node)}"
+            return (
+                words if heat.grade is not Grade.COLD else f"is a function: {self._callers(node)}"
+            )
         if heat.grade in (Grade.EPOCH, Grade.COLD):
             return self._cold(node, heat)
         return _GRADES[heat.grade]
 
     def _cold(self, node: cst.CSTNode, heat: Heat) -> str:
-        """Say why a line is not hot: a condition, no loop over batches, or nobody who calls its function often."""
+        """Say why a line is not hot: a condition, no loop over batches, or nobody who calls its
+        function often."""
         module, at = self.module, self._inner(node)
         rare = self._throttle(at)
         if rare is not None:
@@ -105,14 +124,24 @@ class Paces:
         if function is None:
             return f"does not run every step: {where}" if where else "runs once: it is in no loop"
         if function.name.value == "__init__":
-            return f"does not run every step: {where}" if where else "runs once for each object that is made"
+            return (
+                f"does not run every step: {where}"
+                if where
+                else "runs once for each object that is made"
+            )
         once = f"runs once for each call of {function.name.value}()"
-        callers = self._callers(function)  # a loop over anything is hot in a function that a step calls
+        callers = self._callers(
+            function
+        )  # a loop over anything is hot in a function that a step calls
         return f"does not run every step: {where}, and {callers}" if where else f"{once}: {callers}"
 
     def _callers(self, function: cst.FunctionDef) -> str:
         name = function.name.value
-        sites = [site for site in call_sites(self.module, function) if self.module.function(site) is not function]
+        sites = [
+            site
+            for site in call_sites(self.module, function)
+            if self.module.function(site) is not function
+        ]
         if not sites:
             return f"nothing shows that {name}() is called in a step"
         lines = self.spots.lines(*sites, most=_SITES)
@@ -122,11 +151,15 @@ class Paces:
         return f"it is called outside of steps ({lines})"
 
     def _throttle(self, node: cst.CSTNode) -> cst.BaseExpression | None:
-        """Return the condition that makes a node rare inside its hot loop, else inside its function."""
+        """Return the condition that makes a node rare inside its hot loop, else inside its
+        function."""
         for above in self.module.ancestors(node):
             if isinstance(above, cst.FunctionDef):
                 break
-            if isinstance(above, LOOPS) and loop_kind(self.module, above) in (LoopKind.TRAIN, LoopKind.EVAL):
+            if isinstance(above, LOOPS) and loop_kind(self.module, above) in (
+                LoopKind.TRAIN,
+                LoopKind.EVAL,
+            ):
                 return throttle(self.module, node, above)
         return throttle(self.module, node, self.module.function(node))
 
@@ -144,7 +177,9 @@ class Paces:
             return
         for test, needed in conditions_around(self.module, at):
             throttles = (
-                throttle(self.module, at) is test or is_interval(self.module, test) or is_debug(self.module, test)
+                throttle(self.module, at) is test
+                or is_interval(self.module, test)
+                or is_debug(self.module, test)
             )
             yield Guard(self.module.code(test), self.spots.row(test), needed, throttles)
 

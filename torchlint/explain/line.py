@@ -94,8 +94,12 @@ class Spots:
     def _statements(self) -> list[tuple[cst.CSTNode, int, int]]:
         """All statements in source order, each with the first and last row of its own code."""
         out: list[tuple[cst.CSTNode, int, int]] = []
-        for node in self.module.nodes(cst.SimpleStatementLine, cst.SimpleStatementSuite, *_COMPOUND):
-            if isinstance(node, cst.SimpleStatementSuite) and isinstance(self.module.parent(node), _COMPOUND):
+        for node in self.module.nodes(
+            cst.SimpleStatementLine, cst.SimpleStatementSuite, *_COMPOUND
+        ):
+            if isinstance(node, cst.SimpleStatementSuite) and isinstance(
+                self.module.parent(node), _COMPOUND
+            ):
                 continue  # ``if x: y`` is one line
             rows = self._rows(node)
             if rows is not None:
@@ -103,8 +107,13 @@ class Spots:
         return out
 
     def _rows(self, node: cst.CSTNode) -> tuple[int, int] | None:
-        """Return the first and last row of a simple statement, or of the header of a compound one."""
-        smalls = node.body if isinstance(node, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) else (node,)
+        """Return the first and last row of a simple statement, or of the header of a compound
+        one."""
+        smalls = (
+            node.body
+            if isinstance(node, (cst.SimpleStatementLine, cst.SimpleStatementSuite))
+            else (node,)
+        )
         ends = [self.span(smalls[0]), self.span(smalls[-1])]
         if ends[0] is None or ends[1] is None:
             return None
@@ -113,7 +122,9 @@ class Spots:
             parts = [part for part in self._own(node) if part is not node]
             spans = [span for span in map(self.span, parts) if span is not None]
             last = max([first, *(self.index.position(span.end).row for span in spans)])
-            first = min([first, *(self.index.position(span.start).row for span in spans)])  # decorators
+            first = min(
+                [first, *(self.index.position(span.start).row for span in spans)]
+            )  # decorators
         return first, last
 
     def _own(self, statement: cst.CSTNode) -> Iterator[cst.CSTNode]:

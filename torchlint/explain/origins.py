@@ -33,7 +33,8 @@ class Origins:
         self.filename = filename
 
     def chain(self, node: cst.CSTNode) -> tuple[Reason, ...]:
-        """Return where a value came from: assignments, loops, parameters and the calls that move or make it."""
+        """Return where a value came from: assignments, loops, parameters and the calls that move or
+        make it."""
         links: list[Reason] = []
         seen: set[cst.CSTNode] = set()
         at: cst.CSTNode | None = node
@@ -46,7 +47,7 @@ class Origins:
             at = after
         return tuple(links)
 
-    # -- one step back ------------------------------------------------------------------------------------------
+    # -- one step back -----------------------------------------------------------------------------
 
     def _step(self, node: cst.CSTNode) -> tuple[str, cst.CSTNode | None, cst.CSTNode | None]:
         """Return the words for one step back, the place they speak of, and where to go on."""
@@ -56,7 +57,11 @@ class Origins:
             case cst.Attribute(value=cst.Name(value="self")):
                 made = assigned_to(self.module, node)
                 if len(made) == 1:
-                    return f"`{self.module.code(node)}` = `{self.module.code(made[0])}`", made[0], self._behind(made[0])
+                    return (
+                        f"`{self.module.code(node)}` = `{self.module.code(made[0])}`",
+                        made[0],
+                        self._behind(made[0]),
+                    )
                 return "", None, None
             case cst.Attribute(value=inner) | cst.Subscript(value=inner):
                 return "", None, inner
@@ -87,15 +92,25 @@ class Origins:
             case cst.AugAssign(value=value):
                 return f"`{node.value}` grows by `{self.module.code(value)}`", found, value
             case cst.For(iter=iterated):
-                return f"`{node.value}` comes from the loop over `{self.module.code(iterated)}`", found, iterated
+                return (
+                    f"`{node.value}` comes from the loop over `{self.module.code(iterated)}`",
+                    found,
+                    iterated,
+                )
             case cst.FunctionDef(name=cst.Name(value=name)):
-                return f"`{node.value}` is a parameter of {name}()", found, self._argument(found, node.value)
+                return (
+                    f"`{node.value}` is a parameter of {name}()",
+                    found,
+                    self._argument(found, node.value),
+                )
         return "", None, None
 
     def _definitions(self, node: cst.Name) -> Sequence[cst.CSTNode]:
         above = self.module.parent(node)
         statement = self.module.small_statement(node)
-        if isinstance(above, cst.AssignTarget) or (isinstance(statement, cst.Assign) and self._target(statement, node)):
+        if isinstance(above, cst.AssignTarget) or (
+            isinstance(statement, cst.Assign) and self._target(statement, node)
+        ):
             return [statement] if statement is not None else []
         loop = self.module.statement(node)
         if isinstance(loop, cst.For) and self.module.is_within(node, loop.target):
@@ -106,9 +121,12 @@ class Origins:
         return any(self.module.is_within(node, target) for target in statement.targets)
 
     def _part(self, assign: cst.CSTNode, name: cst.Name, value: cst.BaseExpression) -> cst.CSTNode:
-        """Return the part of an unpacked tuple that a name gets: ``x, y = x.to(device), y.to(device)``."""
+        """Return the part of an unpacked tuple that a name gets: ``x, y = x.to(device),
+        y.to(device)``."""
         match assign, value:
-            case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=left))]), cst.Tuple(elements=right):
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=left))]), cst.Tuple(
+                elements=right
+            ):
                 for one, other in zip(left, right, strict=False):
                     if isinstance(one.value, cst.Name) and one.value.value == name.value:
                         return other.value
@@ -159,11 +177,15 @@ class Origins:
         value = inferred(self.module, node)
         if value.kind not in ("tensor", "batch", "accumulated", "tuple"):
             return None
-        tensors = [part for part in parts if inferred(self.module, part).kind in ("tensor", "batch", "accumulated")]
+        tensors = [
+            part
+            for part in parts
+            if inferred(self.module, part).kind in ("tensor", "batch", "accumulated")
+        ]
         same = [part for part in tensors if inferred(self.module, part).device == value.device]
         return next(iter(same or tensors), None)
 
-    # -- what is not known --------------------------------------------------------------------------------------
+    # -- what is not known -------------------------------------------------------------------------
 
     def unknown(self, node: cst.CSTNode, value: Value) -> str:
         """Return what is not known of a value and why."""
@@ -190,7 +212,10 @@ class Origins:
                 if not made:
                     return f"nothing in this class assigns `self.{attr}`", None
                 if len(made) > 1:
-                    return f"`self.{attr}` is assigned in several places ({self._lines(made)})", None
+                    return (
+                        f"`self.{attr}` is assigned in several places ({self._lines(made)})",
+                        None,
+                    )
                 return "", made[0]
         return "", self._step(node)[2]
 
@@ -199,7 +224,11 @@ class Origins:
         device = keyword_argument(module, call, "device")
         if device is not None and named_device(module, device) is None:
             return f"it is not known which device `{module.code(device)}` is", None
-        method = isinstance(func, cst.Attribute) and module.name(func) is None and not callees_of(module, call)
+        method = (
+            isinstance(func, cst.Attribute)
+            and module.name(func) is None
+            and not callees_of(module, call)
+        )
         if (
             isinstance(func, cst.Attribute)
             and method
@@ -213,16 +242,32 @@ class Origins:
         if callees_of(module, call):
             return f"`{module.code(func, 40)}()` returns different or unknown things", None
         if name is not None and not name.startswith(("torch.", "builtins.")):
-            return f"what `{name}()` returns is not known: its code is not in this project, or says too little", None
+            return (
+                (
+                    f"what `{name}()` returns is not known: its code is not in this project, or "
+                    "says "
+                    "too little"
+                ),
+                None,
+            )
         return f"what `{module.code(func, 40)}()` returns is not known", None
 
     def _unknown_name(self, node: cst.Name) -> tuple[str, cst.CSTNode | None]:
         name, module = node.value, self.module
         if import_of(module, node) is not None:
-            return f"`{name}` is imported, and its code is not in this project or says too little", None
+            return (
+                f"`{name}` is imported, and its code is not in this project or says too little",
+                None,
+            )
         definitions = self._definitions(node)
         if len(definitions) > 1:
-            return f"`{name}` has several origins ({self._lines(definitions)}) that differ or are unknown", None
+            return (
+                (
+                    f"`{name}` has several origins ({self._lines(definitions)}) that differ or are "
+                    "unknown"
+                ),
+                None,
+            )
         if not definitions:
             return f"nothing that binds `{name}` is seen", None
         found = definitions[0]
@@ -236,7 +281,10 @@ class Origins:
         sites = call_sites(self.module, function)
         whose = f"`{name}` is a parameter of {function.name.value}()"
         if not sites:
-            return f"{whose}, which nothing in this file calls; its annotation and its uses do not tell"
+            return (
+                f"{whose}, which nothing in this file calls; its annotation and its uses do "
+                "not tell"
+            )
         return f"{whose}, and what its callers pass ({self._lines(sites)}) differs or is unknown"
 
     def _lines(self, nodes: Sequence[cst.CSTNode]) -> str:

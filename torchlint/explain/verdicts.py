@@ -1,4 +1,5 @@
-"""What each rule says about one line: flagged, suppressed, weaker than another, off, or silent and because of what."""
+"""What each rule says about one line: flagged, suppressed, weaker than another, off, or silent and
+because of what."""
 
 from __future__ import annotations
 
@@ -30,7 +31,13 @@ class Verdicts:
     """Says of one file what its rules say about a line."""
 
     def __init__(
-        self, job: Job, asked: Asked, placing: Placing, rules: Sequence[Rule], catalog: Catalog, spots: Spots
+        self,
+        job: Job,
+        asked: Asked,
+        placing: Placing,
+        rules: Sequence[Rule],
+        catalog: Catalog,
+        spots: Spots,
     ) -> None:
         self.job = job
         self.asked = asked
@@ -43,7 +50,9 @@ class Verdicts:
         self.paces = Paces(self.module, spots, placing.reason)
         self._names = {info.code: info.name for info in catalog.rules}
         self._suppressions = Suppressions.parse(self.module.text)
-        self._judged = list(strongest(placing.placed(hits(placing.module, rules)[0]), {rule.code for rule in rules}))
+        self._judged = list(
+            strongest(placing.placed(hits(placing.module, rules)[0]), {rule.code for rule in rules})
+        )
 
     def of(self, spot: Spot, place: Place) -> tuple[Verdict, ...]:
         """Return the verdicts on a line, what is flagged first."""
@@ -64,7 +73,10 @@ class Verdicts:
                 found[code, Span(0, 0)] = self._absent(code, place)
         order = list(State)
         return tuple(
-            sorted(found.values(), key=lambda each: (order.index(each.state), each.row, each.column, each.code))
+            sorted(
+                found.values(),
+                key=lambda each: (order.index(each.state), each.row, each.column, each.code),
+            )
         )
 
     def _here(self, span: Span, spot: Spot, place: Place) -> bool:
@@ -74,7 +86,7 @@ class Verdicts:
         at = (place.row, place.column)
         return place.column is None or (start.row, start.column) <= at < (end.row, end.column)
 
-    # -- hits ---------------------------------------------------------------------------------------------------
+    # -- hits --------------------------------------------------------------------------------------
 
     def _on_hit(self, placed: Placed, stronger: Placed | None) -> Verdict:
         finding, _ = self.placing.finding(placed)
@@ -92,13 +104,27 @@ class Verdicts:
         if pragma is None:
             return ""
         text = self.module.text[pragma.span.start : pragma.span.end]
-        return f"the comment `{' '.join(text.split())}` on {self.spots.rows.words([pragma.comment.row])} suppresses it"
+        return (
+            f"the comment `{' '.join(text.split())}` on "
+            f"{self.spots.rows.words([pragma.comment.row])} suppresses it"
+        )
 
-    def _verdict(self, rule: Rule, hit: Hit, span: Span, state: State, because: str, message: str = "") -> Verdict:
+    def _verdict(
+        self, rule: Rule, hit: Hit, span: Span, state: State, because: str, message: str = ""
+    ) -> Verdict:
         at = self.spots.index.position(span.start)
-        return Verdict(rule.code, rule.name, state, at.row, at.column, self.module.code(hit.node), because, message)
+        return Verdict(
+            rule.code,
+            rule.name,
+            state,
+            at.row,
+            at.column,
+            self.module.code(hit.node),
+            because,
+            message,
+        )
 
-    # -- silence ------------------------------------------------------------------------------------------------
+    # -- silence -----------------------------------------------------------------------------------
 
     def _blocked(self, spot: Spot, place: Place) -> Iterator[Blocked]:
         def on_line(hit: Hit) -> bool:
@@ -117,12 +143,19 @@ class Verdicts:
                         yield blocked
 
     def _telling(self, silent: list[Blocked]) -> Iterator[Blocked]:
-        """Yield what is worth telling: of nested expressions the inner one, and no condition on plain numbers."""
-        told = [(placed.rule, placed.hit) for placed, _ in self._judged] + [(each.rule, each.hit) for each in silent]
-        inner = {(rule.code, above) for rule, hit in told for above in self.module.ancestors(hit.node)}
+        """Yield what is worth telling: of nested expressions the inner one, and no condition on
+        plain numbers."""
+        told = [(placed.rule, placed.hit) for placed, _ in self._judged] + [
+            (each.rule, each.hit) for each in silent
+        ]
+        inner = {
+            (rule.code, above) for rule, hit in told for above in self.module.ancestors(hit.node)
+        }
         for each in silent:
             written = any(_written(fact.subject) for fact in each.because)
-            plain = any(map(self._plain, each.because)) and not isinstance(each.node, (cst.Call, cst.Subscript))
+            plain = any(map(self._plain, each.because)) and not isinstance(
+                each.node, (cst.Call, cst.Subscript)
+            )
             obvious = written or plain
             if (each.rule.code, each.hit.node) not in inner and not obvious:
                 yield each
@@ -130,10 +163,17 @@ class Verdicts:
     def _plain(self, answer: Answer) -> bool:
         """Say whether a fact is that something is a number or a truth value, as the reader sees."""
         subject = answer.subject if answer.question in ("inferred", "on_device") else None
-        return subject is not None and inferred(self.module, subject).kind in ("number", "bool", "str", "none")
+        return subject is not None and inferred(self.module, subject).kind in (
+            "number",
+            "bool",
+            "str",
+            "none",
+        )
 
     def _on_silence(self, blocked: Blocked, span: Span) -> Verdict:
-        because = "; ".join(dict.fromkeys(self._sentence(answer, blocked.hit) for answer in blocked.because))
+        because = "; ".join(
+            dict.fromkeys(self._sentence(answer, blocked.hit) for answer in blocked.because)
+        )
         return self._verdict(blocked.rule, blocked.hit, span, State.SILENT, because)
 
     def _sentence(self, answer: Answer, hit: Hit) -> str:
@@ -148,7 +188,8 @@ class Verdicts:
         words = QUESTIONS[answer.question]
         sentence = words.yes if answer.answer else words.no
         return sentence.format(
-            *(self._shown(each) for each in (*answer.arguments, "")), answer=self._shown(answer.answer)
+            *(self._shown(each) for each in (*answer.arguments, "")),
+            answer=self._shown(answer.answer),
         )
 
     def _given(self, true: Arguments, imagined: Arguments) -> str:
@@ -177,7 +218,10 @@ class Verdicts:
         words = f"it is about: {info.title}; nothing of that kind is on this line"
         if code not in self.job.codes:
             words = self.asked.off.get(code, "it is switched off")
-        elif not any(trigger in self.job.document.text.encode("utf-8", "surrogatepass") for trigger in info.triggers):
+        elif not any(
+            trigger in self.job.document.text.encode("utf-8", "surrogatepass")
+            for trigger in info.triggers
+        ):
             words = "the file holds none of the words without which the rule finds nothing"
         return Verdict(code, info.name, State.ABSENT, place.row, place.column or 1, "", words)
 

@@ -1,1 +1,2 @@
-"""The editor server: the Language Server Protocol over standard input and output. Needs the extra ``lsp`` (pygls)."""
+"""The editor server: the Language Server Protocol over standard input and output. Needs the extra
+``lsp`` (pygls)."""

@@ -18,10 +18,14 @@ IGNORES = "ignores"
 
 def wanted(kind: str, only: Iterable[str] | None) -> bool:
     """Say whether a client that asks for the kinds `only` wants this kind."""
-    return only is None or any(kind == each or kind.startswith(f"{each}.") or not each for each in only)
+    return only is None or any(
+        kind == each or kind.startswith(f"{each}.") or not each for each in only
+    )
 
 
-def touched(findings: Iterable[Finding], places: Places, uri: str, span: lsp.Range) -> list[Finding]:
+def touched(
+    findings: Iterable[Finding], places: Places, uri: str, span: lsp.Range
+) -> list[Finding]:
     """Return the findings in the text `uri` that share a line with a range."""
     return [
         finding
@@ -40,13 +44,17 @@ def fixes(findings: Iterable[Finding], places: Places, client: Client) -> Iterat
             yield from _fix(finding, finding.fix, places, client)
 
 
-def _fix(finding: Finding, fix: TextFix, places: Places, client: Client) -> Iterator[lsp.CodeAction]:
+def _fix(
+    finding: Finding, fix: TextFix, places: Places, client: Client
+) -> Iterator[lsp.CodeAction]:
     title = f"{finding.code}: {fix.title}{_words(fix)}"
     shown = [diagnostic(finding, places, related=client.related)]
     if not fix.withheld:
         edit = workspace_edit(text_edits(fix, places), places, versioned=client.versioned)
         safe = fix.safety is Safety.SAFE
-        yield lsp.CodeAction(title, lsp.CodeActionKind.QuickFix, shown, is_preferred=safe or None, edit=edit)
+        yield lsp.CodeAction(
+            title, lsp.CodeActionKind.QuickFix, shown, is_preferred=safe or None, edit=edit
+        )
     elif client.disabled:
         reason = lsp.CodeActionDisabled(fix.withheld)
         yield lsp.CodeAction(title, lsp.CodeActionKind.QuickFix, shown, disabled=reason)
@@ -59,17 +67,26 @@ def _words(fix: TextFix) -> str:
     return f" ({word}: {fix.note})" if fix.note else f" ({word})"
 
 
-def ignores(findings: Iterable[Finding], places: Places, client: Client) -> Iterator[lsp.CodeAction]:
-    """Yield an action for each finding that writes a comment which ignores it; `ignoring` gives its edit."""
+def ignores(
+    findings: Iterable[Finding], places: Places, client: Client
+) -> Iterator[lsp.CodeAction]:
+    """Yield an action for each finding that writes a comment which ignores it; `ignoring` gives its
+    edit."""
     for finding in findings:
         if finding.code not in ENGINE_CODES:
             shown = [diagnostic(finding, places, related=client.related)]
             data = {IGNORES: finding.fingerprint}
-            yield lsp.CodeAction(f"{finding.code}: Ignore on this line", lsp.CodeActionKind.QuickFix, shown, data=data)
+            yield lsp.CodeAction(
+                f"{finding.code}: Ignore on this line",
+                lsp.CodeActionKind.QuickFix,
+                shown,
+                data=data,
+            )
 
 
 def ignoring(finding: Finding, places: Places, client: Client) -> lsp.WorkspaceEdit | None:
-    """Return the edit that ignores a finding, or None where no comment can. Slow: it reads the whole text."""
+    """Return the edit that ignores a finding, or None where no comment can. Slow: it reads the
+    whole text."""
     place = places[finding.cell]
     edits = [
         lsp.TextEdit(place.columns.range(edit.start, edit.end), edit.text)

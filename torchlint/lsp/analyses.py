@@ -83,13 +83,16 @@ class Analyses:
             self.renew(key)
 
     def renew_resting_on(self, path: str, changed: str) -> bool:
-        """Analyse the documents anew whose analysis rests on a file, or is not done; say whether there are any.
+        """Analyse the documents anew whose analysis rests on a file, or is not done; say whether
+        there are any.
 
         Args:
             path: the file.
             changed: its key, which is left to the caller.
         """
-        found = [key for key, work in self._work.items() if key != changed and _rests_on(work.task, path)]
+        found = [
+            key for key, work in self._work.items() if key != changed and _rests_on(work.task, path)
+        ]
         for key in found:
             self.renew(key)
         return bool(found)

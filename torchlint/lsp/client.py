@@ -45,7 +45,9 @@ class Client:
             versioned=bool(edit and edit.document_changes),
             related=bool(published and published.related_information),
             disabled=bool(action and action.disabled_support),
-            resolves=bool(action and action.resolve_support and "edit" in action.resolve_support.properties),
+            resolves=bool(
+                action and action.resolve_support and "edit" in action.resolve_support.properties
+            ),
             pulls=pulls,
             refreshes=bool(pulls and refresh and refresh.refresh_support),
             watches=bool(files and files.dynamic_registration),

@@ -1,4 +1,5 @@
-"""Positions in the client's units: lines from 0, and columns in UTF-8 bytes, UTF-16 units or code points."""
+"""Positions in the client's units: lines from 0, and columns in UTF-8 bytes, UTF-16 units or code
+points."""
 
 from __future__ import annotations
 
@@ -6,7 +7,10 @@ from lsprotocol import types as lsp
 
 from torchlint.base.span import LineIndex, Position, Span
 
-_UNITS = {lsp.PositionEncodingKind.Utf8: ("utf-8", 1), lsp.PositionEncodingKind.Utf16: ("utf-16-le", 2)}
+_UNITS = {
+    lsp.PositionEncodingKind.Utf8: ("utf-8", 1),
+    lsp.PositionEncodingKind.Utf16: ("utf-16-le", 2),
+}
 """Encoding → codec, and bytes in a unit. UTF-32 counts code points, as we do."""
 
 
@@ -31,7 +35,8 @@ class Columns:
         return self.index.text[self._mark :]
 
     def position(self, place: Position) -> lsp.Position:
-        """Return a position of the analysis for the client; one behind the text gives the text's end."""
+        """Return a position of the analysis for the client; one behind the text gives the text's
+        end."""
         row = min(max(place.row, 1), len(self.index))
         line = self.index.line(row)
         column = place.column - 1 + (self._mark and row == 1) if row == place.row else len(line)
@@ -44,7 +49,9 @@ class Columns:
     def span(self, span: Span) -> lsp.Range:
         """Return the range of a span of the client's text."""
         ends = (self.index.position(span.start), self.index.position(span.end))
-        return lsp.Range(*(lsp.Position(end.row - 1, self._units(self._before(end))) for end in ends))
+        return lsp.Range(
+            *(lsp.Position(end.row - 1, self._units(self._before(end))) for end in ends)
+        )
 
     def _before(self, place: Position) -> str:
         return self.index.line(place.row)[: place.column - 1]
@@ -52,10 +59,13 @@ class Columns:
     def line(self, row: int) -> lsp.Range:
         """Return the range of a whole line, 1-based, without its newline."""
         row = min(max(row, 1), len(self.index))
-        return lsp.Range(lsp.Position(row - 1, 0), lsp.Position(row - 1, self._units(self.index.line(row))))
+        return lsp.Range(
+            lsp.Position(row - 1, 0), lsp.Position(row - 1, self._units(self.index.line(row)))
+        )
 
     def offset(self, place: lsp.Position) -> int:
-        """Return the offset in the client's text; columns behind a line and lines behind the text give their ends."""
+        """Return the offset in the client's text; columns behind a line and lines behind the text
+        give their ends."""
         if place.line >= len(self.index):
             return len(self.index.text)
         start = self.index.starts[place.line]

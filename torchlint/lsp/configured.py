@@ -1,7 +1,7 @@
 """Which settings hold for an open document, and what a worker is asked to do for it.
 
-Configuration files are read anew for each analysis, so that a change of them counts at once. Where one is broken, the
-client is told once, and the last good settings hold.
+Configuration files are read anew for each analysis, so that a change of them counts at once. Where
+one is broken, the client is told once, and the last good settings hold.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ from torchlint.lsp.uris import UNTITLED, path_of, scheme_of
 from torchlint.run.jobs import job_for
 from torchlint.settings.files import find_config
 from torchlint.settings.keys import KEYS, Settings
-from torchlint.settings.load import Overrides, discover_options, in_folder, load_settings, severities
+from torchlint.settings.load import (
+    Overrides,
+    discover_options,
+    in_folder,
+    load_settings,
+    severities,
+)
 from torchlint.source.discover import SkipKind, discover
 from torchlint.source.document import Document
 from torchlint.source.notebook import Notebook
@@ -28,7 +34,8 @@ from torchlint.source.paths import folder_under
 Texts = tuple[tuple[str, str], ...]
 """Paths with the texts of the files."""
 ALLOWED = sorted((key for key, row in KEYS.items() if row.editor), key=lambda key: KEYS[key].editor)
-"""Keys that a client may set in its initialization options; they win over the configuration files."""
+"""Keys that a client may set in its initialization options; they win over the configuration
+files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +80,9 @@ class Configured:
         for key, value in options.items():
             try:
                 if key not in ALLOWED:
-                    self._tell(f"unknown initialization option {key!r:.80}; known are {', '.join(ALLOWED)}")
+                    self._tell(
+                        f"unknown initialization option {key!r:.80}; known are {', '.join(ALLOWED)}"
+                    )
                     continue
                 load_settings(None, {key: value}, start=self.folder, catalog=self.catalog)
                 taken[key] = value
@@ -82,7 +91,12 @@ class Configured:
         self._overrides = taken
 
     def task(
-        self, uri: str, text: str, fix: str = "", notebook: Notebook | None = None, unsaved: Texts = ()
+        self,
+        uri: str,
+        text: str,
+        fix: str = "",
+        notebook: Notebook | None = None,
+        unsaved: Texts = (),
     ) -> Task | None:
         """Return what to do for a text, or None for one that is not ours to look at.
 
@@ -105,7 +119,11 @@ class Configured:
         shown = path or uri
         if settings.max_file_size and len(data) > settings.max_file_size:
             words = f"is larger than {settings.max_file_size} bytes (max-file-size)"
-            return Task(None, settings, known=FileReport(shown, notes=(Note(NoteKind.SKIPPED, shown, words),)))
+            return Task(
+                None,
+                settings,
+                known=FileReport(shown, notes=(Note(NoteKind.SKIPPED, shown, words),)),
+            )
         if path:  # of a link, the place of the link counts
             folder, name = os.path.split(path)
             name = posixpath.join(folder_under(settings.root, folder), name)
@@ -125,7 +143,9 @@ class Configured:
         """Return the settings of a path, which need not exist."""
         folder = os.path.dirname(path)
         try:
-            found = load_settings(find_config(folder), self._overrides, start=folder, catalog=self.catalog)
+            found = load_settings(
+                find_config(folder), self._overrides, start=folder, catalog=self.catalog
+            )
             found = in_folder(found, folder, {})
         except TorchlintError as error:
             if self._told.get(folder) != str(error):
@@ -141,7 +161,8 @@ class Configured:
         return found
 
     def _excluded(self, path: str, settings: Settings) -> bool:
-        """Say whether a file is left out by the configuration or by git; one that is not there is not."""
+        """Say whether a file is left out by the configuration or by git; one that is not there is
+        not."""
         options = replace(discover_options(settings), force_exclude=True)
         try:
             skipped = discover((path,), options).skipped

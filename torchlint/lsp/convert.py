@@ -67,13 +67,16 @@ def diagnostics(
     Args:
         report: on the document; what lies in no place of `places` is left out.
         places: its texts.
-        related: whether the client shows related information; else the message holds why a line is hot.
+        related: whether the client shows related information; else the message holds why a line is
+            hot.
         pages: where the codes of findings lead that have no page on the web.
     """
     found: dict[str, list[lsp.Diagnostic]] = {place.uri: [] for place in places.values()}
     for finding in report.findings:
         if finding.cell in places:
-            found[places[finding.cell].uri].append(diagnostic(finding, places, related=related, pages=pages))
+            found[places[finding.cell].uri].append(
+                diagnostic(finding, places, related=related, pages=pages)
+            )
     for note in report.notes:
         place = places.get(note.cell) or next(iter(places.values()), None)
         if note.kind in _UNSEEN and place is not None:
@@ -81,7 +84,9 @@ def diagnostics(
     return found
 
 
-def diagnostic(finding: Finding, places: Places, *, related: bool, pages: Pages = _NO_PAGES) -> lsp.Diagnostic:
+def diagnostic(
+    finding: Finding, places: Places, *, related: bool, pages: Pages = _NO_PAGES
+) -> lsp.Diagnostic:
     """Return one finding; parameters are as of `diagnostics`."""
     place, page = places[finding.cell], rule_page(finding.code) or pages.get(finding.code)
     lines = [finding.message]
@@ -97,7 +102,9 @@ def diagnostic(finding: Finding, places: Places, *, related: bool, pages: Pages 
         code_description=lsp.CodeDescription(href=page) if page else None,
         source=SOURCE,
         tags=_tags(finding) or None,
-        related_information=[_related(reason, finding, places) for reason in finding.why_hot] if related else None,
+        related_information=[_related(reason, finding, places) for reason in finding.why_hot]
+        if related
+        else None,
         data=_data(finding, places),
     )
 
@@ -106,7 +113,9 @@ def _tags(finding: Finding) -> list[lsp.DiagnosticTag]:
     fix = finding.fix
     tags = [lsp.DiagnosticTag.Deprecated] if finding.code in _DEPRECATED else []
     removed = fix is not None and not fix.withheld and fix.safety is not Safety.SUGGESTION
-    if finding.code == UNUSED_SUPPRESSION or (removed and fix and not any(edit.text.strip() for edit in fix.edits)):
+    if finding.code == UNUSED_SUPPRESSION or (
+        removed and fix and not any(edit.text.strip() for edit in fix.edits)
+    ):
         tags.append(lsp.DiagnosticTag.Unnecessary)
     return tags
 
@@ -125,7 +134,8 @@ def _related(reason: Reason, finding: Finding, places: Places) -> lsp.Diagnostic
 
 
 def _data(finding: Finding, places: Places) -> dict[str, Any]:
-    """Return what a client that applies fixes by itself needs; our own actions do not rest on it."""
+    """Return what a client that applies fixes by itself needs; our own actions do not rest on
+    it."""
     data: dict[str, Any] = {"fingerprint": finding.fingerprint}
     fix = finding.fix
     if fix is not None and not fix.withheld:
@@ -167,7 +177,9 @@ def text_edits(fix: TextFix, places: Places) -> dict[str, list[lsp.TextEdit]]:
     found: dict[str, list[lsp.TextEdit]] = {}
     for edit in fix.edits:
         place = places[edit.cell]
-        found.setdefault(place.uri, []).append(lsp.TextEdit(place.columns.range(edit.start, edit.end), edit.text))
+        found.setdefault(place.uri, []).append(
+            lsp.TextEdit(place.columns.range(edit.start, edit.end), edit.text)
+        )
     return found
 
 
@@ -181,7 +193,9 @@ def difference(place: Place, before: str, after: str) -> list[lsp.TextEdit]:
     """
     old, new = _lines(before), _lines(after)
     edits = []
-    for kind, start, end, low, high in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+    for kind, start, end, low, high in difflib.SequenceMatcher(
+        None, old, new, autojunk=False
+    ).get_opcodes():
         if kind != "equal":
             where = place.columns.range(_at(old, start), _at(old, end))
             edits.append(lsp.TextEdit(where, "".join(new[low:high])))
@@ -215,7 +229,9 @@ def workspace_edit(
     versions = {place.uri: place.version for place in places.values()}
     return lsp.WorkspaceEdit(
         document_changes=[
-            lsp.TextDocumentEdit(lsp.OptionalVersionedTextDocumentIdentifier(uri, versions[uri]), list(group))
+            lsp.TextDocumentEdit(
+                lsp.OptionalVersionedTextDocumentIdentifier(uri, versions[uri]), list(group)
+            )
             for uri, group in edits.items()
         ]
     )

@@ -51,7 +51,9 @@ class Documents:
         self.buffers[item.uri] = Buffer(item.uri, item.version, item.text, item.language_id)
         return self.key(item.uri)
 
-    def change(self, document: lsp.VersionedTextDocumentIdentifier, changes: Iterable[Change]) -> str | None:
+    def change(
+        self, document: lsp.VersionedTextDocumentIdentifier, changes: Iterable[Change]
+    ) -> str | None:
         """Change a document, and return its key; None where it is not open."""
         found = self.buffers.get(document.uri)
         if found is None:
@@ -72,8 +74,11 @@ class Documents:
             self.open(item)
         return book.uri
 
-    def change_book(self, params: lsp.DidChangeNotebookDocumentParams) -> tuple[str, list[str]] | None:
-        """Change a notebook; return its key and the cells that it has no more, or None where it is not open."""
+    def change_book(
+        self, params: lsp.DidChangeNotebookDocumentParams
+    ) -> tuple[str, list[str]] | None:
+        """Change a notebook; return its key and the cells that it has no more, or None where it is
+        not open."""
         uri, cells = params.notebook_document.uri, params.change.cells
         book = self.books.get(uri)
         if book is None:
@@ -82,7 +87,9 @@ class Documents:
         gone: list[str] = []
         if cells is not None and cells.structure is not None:
             array = cells.structure.array
-            names[array.start : array.start + array.delete_count] = [cell.document for cell in array.cells or ()]
+            names[array.start : array.start + array.delete_count] = [
+                cell.document for cell in array.cells or ()
+            ]
             gone = [each.uri for each in cells.structure.did_close or () if self.close(each.uri)]
         self._arrange(uri, Book(params.notebook_document.version, tuple(names)))
         if cells is not None and cells.structure is not None:
@@ -106,24 +113,36 @@ class Documents:
         return self._owners.get(uri, uri)
 
     def version(self, key: str) -> str | None:
-        """Return what tells the state of what is open under a key from any other; None where nothing is."""
+        """Return what tells the state of what is open under a key from any other; None where
+        nothing is."""
         book = self.books.get(key)
         if book is not None:
-            return " ".join(map(str, (book.version, *(buffer.version for _, buffer in self._cells(book)))))
+            return " ".join(
+                map(str, (book.version, *(buffer.version for _, buffer in self._cells(book))))
+            )
         buffer = self.buffers.get(key)
         return str(buffer.version) if buffer is not None else None
 
     def _cells(self, book: Book) -> list[tuple[int, Buffer]]:
         """Return the cells with code, each with its number among cells of every kind."""
-        found = [(number, self.buffers.get(uri)) for number, uri in enumerate(dict.fromkeys(book.cells), 1)]
-        return [(number, buffer) for number, buffer in found if buffer is not None and buffer.language == "python"]
+        found = [
+            (number, self.buffers.get(uri))
+            for number, uri in enumerate(dict.fromkeys(book.cells), 1)
+        ]
+        return [
+            (number, buffer)
+            for number, buffer in found
+            if buffer is not None and buffer.language == "python"
+        ]
 
     def notebook(self, key: str) -> Notebook | None:
         """Return the cells of a notebook as one text; None for what is none."""
         book = self.books.get(key)
         if book is None:
             return None
-        return assembled(Cell(number, buffer.text.removeprefix("\ufeff")) for number, buffer in self._cells(book))
+        return assembled(
+            Cell(number, buffer.text.removeprefix("\ufeff")) for number, buffer in self._cells(book)
+        )
 
     def places(self, key: str) -> Places:
         """Return the texts of what is open under a key."""
@@ -133,7 +152,8 @@ class Documents:
         return {number: self._place(buffer) for number, buffer in self._cells(book)}
 
     def texts(self) -> tuple[tuple[str, str], ...]:
-        """Return the open files of Python by path, links of their folders resolved: other files may import them."""
+        """Return the open files of Python by path, links of their folders resolved: other files may
+        import them."""
         found = {}
         for uri, buffer in self.buffers.items():
             path = path_of(uri) if uri.endswith(_SUFFIXES) and uri not in self._owners else ""
@@ -146,7 +166,8 @@ class Documents:
 
 
 def changed(buffer: Buffer, changes: Iterable[Change], version: int, encoding: str) -> Buffer:
-    """Return a buffer after changes, each of which starts from the text that the one before left."""
+    """Return a buffer after changes, each of which starts from the text that the one before
+    left."""
     text = buffer.text
     for change in changes:
         if isinstance(change, lsp.TextDocumentContentChangePartial):

@@ -20,7 +20,13 @@ from torchlint.lsp.hover import hover
 from torchlint.lsp.server import Server
 from torchlint.lsp.uris import path_of
 
-_WATCHED = ("**/*.py", "**/pyproject.toml", "**/torchlint.toml", "**/.torchlint.toml", "**/.gitignore")
+_WATCHED = (
+    "**/*.py",
+    "**/pyproject.toml",
+    "**/torchlint.toml",
+    "**/.torchlint.toml",
+    "**/.gitignore",
+)
 
 
 def _initialize(ls: Server, params: lsp.InitializeParams) -> None:
@@ -43,7 +49,9 @@ def _initialized(ls: Server, params: lsp.InitializedParams) -> None:
         watchers = [lsp.FileSystemWatcher(glob) for glob in _WATCHED]
         given = lsp.DidChangeWatchedFilesRegistrationOptions(watchers)
         method = lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES
-        ls.client_register_capability(lsp.RegistrationParams([lsp.Registration("torchlint", method, given)]))
+        ls.client_register_capability(
+            lsp.RegistrationParams([lsp.Registration("torchlint", method, given)])
+        )
 
 
 def _opened(ls: Server, params: lsp.DidOpenTextDocumentParams) -> None:
@@ -95,13 +103,17 @@ def _disk_changed(ls: Server, params: object) -> None:
     ls.renew_all()  # other documents may import the file, or it is a configuration
 
 
-async def _pulled(ls: Server, params: lsp.DocumentDiagnosticParams) -> lsp.RelatedFullDocumentDiagnosticReport:
+async def _pulled(
+    ls: Server, params: lsp.DocumentDiagnosticParams
+) -> lsp.RelatedFullDocumentDiagnosticReport:
     uri = params.text_document.uri
     # What a notebook's cells hold is sent: asking for a cell would be asking for all.
     analysis = await ls.analyses.latest(uri, hurry=False)
     items: list[lsp.Diagnostic] = []
     if analysis is not None:
-        found = diagnostics(analysis.report, analysis.subject.places, related=ls.client.related, pages=ls.pages)
+        found = diagnostics(
+            analysis.report, analysis.subject.places, related=ls.client.related, pages=ls.pages
+        )
         items = found.get(uri, [])
     return lsp.RelatedFullDocumentDiagnosticReport(items)
 
@@ -134,7 +146,9 @@ async def _actions(ls: Server, params: lsp.CodeActionParams) -> list[lsp.CodeAct
         if ls.client.resolves:
             action.data = {"key": key}
             found.append(action)
-        elif only is not None:  # working it out takes an analysis, which a mere move of the cursor is not worth
+        elif (
+            only is not None
+        ):  # working it out takes an analysis, which a mere move of the cursor is not worth
             action.edit = await ls.fix_all(key)
             found += [action] if action.edit else []
     for action in found:
@@ -143,8 +157,11 @@ async def _actions(ls: Server, params: lsp.CodeActionParams) -> list[lsp.CodeAct
     return found
 
 
-async def _resolved_here(ls: Server, analysis: Analysis, near: list[Finding]) -> list[lsp.CodeAction]:
-    """Return the actions that ignore findings; with their edits for a client that does not ask for these later."""
+async def _resolved_here(
+    ls: Server, analysis: Analysis, near: list[Finding]
+) -> list[lsp.CodeAction]:
+    """Return the actions that ignore findings; with their edits for a client that does not ask for
+    these later."""
     found = list(actions.ignores(near, analysis.subject.places, ls.client))
     if ls.client.resolves:
         return found
@@ -152,7 +169,9 @@ async def _resolved_here(ls: Server, analysis: Analysis, near: list[Finding]) ->
     for action in found:
         assert isinstance(action.data, dict)
         finding = by_print[action.data[IGNORES]]
-        action.edit = await asyncio.to_thread(actions.ignoring, finding, analysis.subject.places, ls.client)
+        action.edit = await asyncio.to_thread(
+            actions.ignoring, finding, analysis.subject.places, ls.client
+        )
         action.data = None
     return [action for action in found if action.edit is not None]
 
@@ -176,7 +195,9 @@ async def _resolved(ls: Server, action: lsp.CodeAction) -> lsp.CodeAction:
         return action
     for finding in analysis.report.findings:
         if finding.fingerprint == data[IGNORES]:
-            action.edit = await asyncio.to_thread(actions.ignoring, finding, analysis.subject.places, ls.client)
+            action.edit = await asyncio.to_thread(
+                actions.ignoring, finding, analysis.subject.places, ls.client
+            )
     return action
 
 
@@ -204,7 +225,9 @@ _HANDLERS: tuple[tuple[str, Callable[..., Any], Any], ...] = (
     (
         lsp.TEXT_DOCUMENT_DIAGNOSTIC,
         _pulled,
-        lsp.DiagnosticOptions(inter_file_dependencies=True, workspace_diagnostics=False, identifier="torchlint"),
+        lsp.DiagnosticOptions(
+            inter_file_dependencies=True, workspace_diagnostics=False, identifier="torchlint"
+        ),
     ),
 )
 

@@ -1,4 +1,5 @@
-"""What the client shows where the pointer rests on a finding, or on a code in a suppression comment."""
+"""What the client shows where the pointer rests on a finding, or on a code in a suppression
+comment."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from torchlint.source.pragma import pragmas
 Page = Callable[[RuleInfo], str]
 
 
-def hover(findings: list[Finding], place: Place, at: lsp.Position, catalog: Catalog, page: Page) -> lsp.Hover | None:
+def hover(
+    findings: list[Finding], place: Place, at: lsp.Position, catalog: Catalog, page: Page
+) -> lsp.Hover | None:
     """Return the manual of the rules that have to do with a position, or None.
 
     Args:
@@ -42,7 +45,8 @@ def hover(findings: list[Finding], place: Place, at: lsp.Position, catalog: Cata
 
 
 def _named(place: Place, at: lsp.Position) -> Iterator[tuple[str, lsp.Range]]:
-    """Yield the code or name at a position where it stands in a suppression comment of that line."""
+    """Yield the code or name at a position where it stands in a suppression comment of that
+    line."""
     index = place.columns.index
     if at.line >= len(index):
         return
@@ -60,4 +64,8 @@ def _named(place: Place, at: lsp.Position) -> Iterator[tuple[str, lsp.Range]]:
 
 
 def _holds(span: lsp.Range, at: lsp.Position) -> bool:
-    return (span.start.line, span.start.character) <= (at.line, at.character) <= (span.end.line, span.end.character)
+    return (
+        (span.start.line, span.start.character)
+        <= (at.line, at.character)
+        <= (span.end.line, span.end.character)
+    )

@@ -1,6 +1,7 @@
 """pygls' protocol, made to survive clients that do not keep to it.
 
-The documents are not pygls' own: it splits lines at form feeds, and fails on a change of a document that is not open.
+The documents are not pygls' own: it splits lines at form feeds, and fails on a change of a document
+that is not open.
 """
 
 from __future__ import annotations
@@ -11,10 +12,17 @@ from collections.abc import Callable
 from typing import Any
 
 from lsprotocol import types as lsp
-from pygls.exceptions import JsonRpcException, JsonRpcInvalidRequest, JsonRpcParseError, JsonRpcServerNotInitialized
+from pygls.exceptions import (
+    JsonRpcException,
+    JsonRpcInvalidRequest,
+    JsonRpcParseError,
+    JsonRpcServerNotInitialized,
+)
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
-logging.getLogger("pygls").setLevel(logging.CRITICAL + 1)  # its tracebacks are of no use to the user of an editor
+logging.getLogger("pygls").setLevel(
+    logging.CRITICAL + 1
+)  # its tracebacks are of no use to the user of an editor
 
 
 class Protocol(LanguageServerProtocol):
@@ -34,7 +42,8 @@ class Protocol(LanguageServerProtocol):
         return bool(self._shutdown)
 
     def hear(self, body: bytes | None) -> None:
-        """Take a message as it arrived; None for one that was too large. Nothing that it holds raises."""
+        """Take a message as it arrived; None for one that was too large. Nothing that it holds
+        raises."""
         try:
             if body is None:
                 raise ValueError("the message is too large")
@@ -46,7 +55,9 @@ class Protocol(LanguageServerProtocol):
             self._refuse(None, JsonRpcInvalidRequest("not a message of JSON-RPC 2.0"))
             return
         if not _has_usable_ids(raw):
-            self._refuse(None, JsonRpcInvalidRequest("an id is neither a string nor a whole number"))
+            self._refuse(
+                None, JsonRpcInvalidRequest("an id is neither a string nor a whole number")
+            )
             return
         asked = raw.get("id") if "method" in raw else None
         refusal = self._out_of_order(raw)
@@ -76,14 +87,20 @@ class Protocol(LanguageServerProtocol):
             params = raw.get("params")
             self.options = params.get("initializationOptions") if isinstance(params, dict) else None
             return None
-        return None if self._initialized else JsonRpcServerNotInitialized("the server is not initialized yet")
+        return (
+            None
+            if self._initialized
+            else JsonRpcServerNotInitialized("the server is not initialized yet")
+        )
 
     def _refuse(self, asked: Any, error: JsonRpcException) -> None:
         if asked is not None:
             self._send_response(asked, error=error.to_response_error())
         elif self._initialized:
             words = f"torchlint: a message was passed over: {error}"
-            self.notify(lsp.WINDOW_LOG_MESSAGE, lsp.LogMessageParams(lsp.MessageType.Warning, words))
+            self.notify(
+                lsp.WINDOW_LOG_MESSAGE, lsp.LogMessageParams(lsp.MessageType.Warning, words)
+            )
 
     @lsp_method(lsp.EXIT)
     def lsp_exit(self, *args: object) -> None:  # type: ignore[override]
@@ -122,7 +139,8 @@ class Protocol(LanguageServerProtocol):
 
 
 def _has_usable_ids(raw: dict[str, Any]) -> bool:
-    """Say whether the names of a message, and of what it wants cancelled, are such as JSON-RPC has them."""
+    """Say whether the names of a message, and of what it wants cancelled, are such as JSON-RPC has
+    them."""
     params = raw.get("params")
     cancels = raw.get("method") == lsp.CANCEL_REQUEST
     cancelled = params.get("id") if cancels and isinstance(params, dict) else None

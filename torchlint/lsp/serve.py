@@ -94,7 +94,8 @@ class _Service:
             await asyncio.sleep(_LOOK)
             if process is None:
                 process = server.protocol.client_process
-                # One that was never there lives where we cannot see it: in front of a container, say.
+                # One that was never there lives where we cannot see it: in front of a container,
+                # say.
                 if process is None or not _alive(process):
                     process = None
                     continue

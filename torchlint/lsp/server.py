@@ -1,4 +1,5 @@
-"""The server of one client: what it knows, and what it sends. `torchlint.lsp.features` says which message does what."""
+"""The server of one client: what it knows, and what it sends. `torchlint.lsp.features` says which
+message does what."""
 
 from __future__ import annotations
 
@@ -29,7 +30,12 @@ from torchlint.lsp.uris import path_of, real_place, uri_of
 LocalPages = Callable[[Catalog], Mapping[str, Path]]
 _SUFFIXES = (".py", ".pyi")
 _NOTEBOOKS = lsp.NotebookDocumentSyncOptions(
-    [lsp.NotebookDocumentFilterWithNotebook("jupyter-notebook", [lsp.NotebookCellLanguage("python")])], save=True
+    [
+        lsp.NotebookDocumentFilterWithNotebook(
+            "jupyter-notebook", [lsp.NotebookCellLanguage("python")]
+        )
+    ],
+    save=True,
 )
 
 
@@ -62,21 +68,29 @@ class Server(LanguageServer):
         self.analyses = Analyses(self.pool, self.subject, self.publish, self.log)
 
     def find_pages(self) -> None:
-        """Find where codes may lead, for a client that shows that; without pages there is the hover all the same."""
+        """Find where codes may lead, for a client that shows that; without pages there is the hover
+        all the same."""
         if not self.client.links:
             return
         try:
-            self.pages = {code: uri_of(str(path)) for code, path in self._local_pages(self.configured.catalog).items()}
+            self.pages = {
+                code: uri_of(str(path))
+                for code, path in self._local_pages(self.configured.catalog).items()
+            }
         except TorchlintError as error:
             self.log(str(error))
 
     def log(self, words: str) -> None:
         """Write a line to the client's log."""
-        self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Warning, f"torchlint: {words}"))
+        self.window_log_message(
+            lsp.LogMessageParams(lsp.MessageType.Warning, f"torchlint: {words}")
+        )
 
     def tell(self, words: str) -> None:
         """Show a line to the person at the client."""
-        self.window_show_message(lsp.ShowMessageParams(lsp.MessageType.Warning, f"torchlint: {words}"))
+        self.window_show_message(
+            lsp.ShowMessageParams(lsp.MessageType.Warning, f"torchlint: {words}")
+        )
 
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Log a mistake of ours; a refusal is none, and who asked has it in the answer."""
@@ -92,10 +106,13 @@ class Server(LanguageServer):
             return Subject(self.configured.task(key, notebook.text, fix, notebook, unsaved), places)
         buffer = self.documents.buffers[key]
         ours = buffer.language == "python" or key.endswith(_SUFFIXES)
-        return Subject(self.configured.task(key, buffer.text, fix, unsaved=unsaved) if ours else None, places)
+        return Subject(
+            self.configured.task(key, buffer.text, fix, unsaved=unsaved) if ours else None, places
+        )
 
     def publish(self, key: str, analysis: Analysis) -> None:
-        """Send the diagnostics of an analysis, unless the client asks for them; for cells no client does."""
+        """Send the diagnostics of an analysis, unless the client asks for them; for cells no client
+        does."""
         if self.client.pulls and key not in self.documents.books:
             return
         places = analysis.subject.places
@@ -109,7 +126,8 @@ class Server(LanguageServer):
         self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, []))
 
     def renew_all(self) -> None:
-        """Analyse all open documents anew; a client that asks for diagnostics is told to ask again."""
+        """Analyse all open documents anew; a client that asks for diagnostics is told to ask
+        again."""
         self.analyses.renew_all()
         if self.client.refreshes:
             self.workspace_diagnostic_refresh(None)
@@ -117,13 +135,20 @@ class Server(LanguageServer):
     def renew_importers(self, uri: str) -> None:
         """Analyse the open documents anew that rest on one whose text has changed."""
         path = path_of(uri)
-        if path and self.analyses.renew_resting_on(real_place(path), self.documents.key(uri)) and self.client.refreshes:
+        if (
+            path
+            and self.analyses.renew_resting_on(real_place(path), self.documents.key(uri))
+            and self.client.refreshes
+        ):
             self.workspace_diagnostic_refresh(None)
 
     async def fix_all(self, key: str) -> lsp.WorkspaceEdit | None:
-        """Return the edit that applies all fixes that need not be looked at, or None where there is none."""
+        """Return the edit that applies all fixes that need not be looked at, or None where there is
+        none."""
         settings = self.subject(key).task
-        subject = self.subject(key, "unsafe" if settings and settings.settings.unsafe_fixes else "safe")
+        subject = self.subject(
+            key, "unsafe" if settings and settings.settings.unsafe_fixes else "safe"
+        )
         if subject.task is None:
             return None
         report = await self.analyses.report(subject.task)
@@ -133,4 +158,8 @@ class Server(LanguageServer):
             if before != after:
                 place = subject.places[cell]
                 edits[place.uri] = await asyncio.to_thread(difference, place, before, after)
-        return workspace_edit(edits, subject.places, versioned=self.client.versioned) if edits else None
+        return (
+            workspace_edit(edits, subject.places, versioned=self.client.versioned)
+            if edits
+            else None
+        )

@@ -1,7 +1,9 @@
-"""Messages over standard input and output: ``Content-Length: N``, a blank line, and N bytes of JSON.
+"""Messages over standard input and output: ``Content-Length: N``, a blank line, and N bytes of
+JSON.
 
-Nothing that arrives ends the server: what is no header is passed over, and what is no JSON is refused. The streams are
-taken away from descriptors 0 and 1 first, so that nothing else reads or writes between messages.
+Nothing that arrives ends the server: what is no header is passed over, and what is no JSON is
+refused. The streams are taken away from descriptors 0 and 1 first, so that nothing else reads or
+writes between messages.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ _LONGEST_LINE = 8192
 
 
 def taken() -> tuple[int, int]:
-    """Return private descriptors for what standard input and output were; these now lead to nothing and to the log."""
+    """Return private descriptors for what standard input and output were; these now lead to nothing
+    and to the log."""
     reader, writer = os.dup(0), os.dup(1)
     sys.stdout.flush()
     nowhere = os.open(os.devnull, os.O_RDONLY)
@@ -81,7 +84,8 @@ def bodies(descriptor: int) -> Iterator[bytes | None]:
 
 
 class _Source:
-    """Bytes of a descriptor with a memory of its own: no lock of Python's is held while it waits."""
+    """Bytes of a descriptor with a memory of its own: no lock of Python's is held while it
+    waits."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -96,7 +100,8 @@ class _Source:
         return bool(chunk)
 
     def line(self) -> bytes | None:
-        """Return what comes up to the next newline, or None at the end; of a very long line only its end."""
+        """Return what comes up to the next newline, or None at the end; of a very long line only
+        its end."""
         while (end := self._kept.find(b"\n")) < 0:
             if len(self._kept) > _LONGEST_LINE:
                 del self._kept[:-_LONGEST_LINE]
@@ -126,8 +131,11 @@ class _Source:
         return True
 
 
-def listen(descriptor: int, heard: Callable[[bytes | None], object], ended: Callable[[], object]) -> None:
-    """Read in a thread of its own, which does not keep the process alive; `heard` and `ended` are called there."""
+def listen(
+    descriptor: int, heard: Callable[[bytes | None], object], ended: Callable[[], object]
+) -> None:
+    """Read in a thread of its own, which does not keep the process alive; `heard` and `ended` are
+    called there."""
 
     def run() -> None:
         try:

@@ -48,6 +48,7 @@ def uri_of(path: str) -> str:
 
 
 def real_place(path: str) -> str:
-    """Return a path with the links of its folder resolved; of a link, the place of the link counts."""
+    """Return a path with the links of its folder resolved; of a link, the place of the link
+    counts."""
     folder, name = os.path.split(path)
     return os.path.join(os.path.realpath(folder), name)

@@ -9,12 +9,16 @@ from torchlint.base.finding import INVALID_SYNTAX, NOT_ANALYSED, UNREADABLE, UNU
 
 ENGINE_PAGES: Mapping[str, str] = MappingProxyType(
     {
-        UNUSED_SUPPRESSION: "A suppression comment that suppresses nothing.\n\nRemove it, or correct its codes: "
-        "it would hide the next finding on that line. It is on by default and can be ignored like a rule.\n",
+        UNUSED_SUPPRESSION: "A suppression comment that suppresses nothing.\n\nRemove it, or "
+        "correct its codes: "
+        "it would hide the next finding on that line. It is on by default and can be ignored "
+        "like a rule.\n",
         INVALID_SYNTAX: "The file is not valid Python, so nothing else could be found in it.\n",
-        UNREADABLE: "The file could not be read: it is missing, not readable, not a regular file, or its bytes "
+        UNREADABLE: "The file could not be read: it is missing, not readable, not a regular "
+        "file, or its bytes "
         "do not fit its encoding.\n",
-        NOT_ANALYSED: "The file was left out: it is over a limit, our parser does not support it, or the work on "
+        NOT_ANALYSED: "The file was left out: it is over a limit, our parser does not support "
+        "it, or the work on "
         "it failed. The message says which.\n",
     }
 )

@@ -1,7 +1,8 @@
-"""The manual pages of all rules as plain HTML in the user's cache folder: they need no network, and no host to lie on.
+"""The manual pages of all rules as plain HTML in the user's cache folder: they need no network, and
+no host to lie on.
 
-The files name what they hold in the name of their folder, so that another version, or another set of plugins, has pages
-of its own, and pages that are there are complete.
+The files name what they hold in the name of their folder, so that another version, or another set
+of plugins, has pages of its own, and pages that are there are complete.
 """
 
 from __future__ import annotations
@@ -31,13 +32,16 @@ _STYLE = """\
 :root { color-scheme: light dark; --line: #8885; --soft: #8881; }
 body { font: 16px/1.6 system-ui, sans-serif; max-width: 48rem; margin: 2rem auto; padding: 0 1rem; }
 code, pre { font: 14px/1.5 ui-monospace, monospace; background: var(--soft); border-radius: 4px; }
-code { padding: 0 .25em; } pre { padding: .8em 1em; overflow-x: auto; } pre code { padding: 0; background: none; }
-table { border-collapse: collapse; } td { border-bottom: 1px solid var(--line); padding: .2em .8em .2em 0; }
+code { padding: 0 .25em; } pre { padding: .8em 1em; overflow-x: auto; }
+pre code { padding: 0; background: none; }
+table { border-collapse: collapse; }
+td { border-bottom: 1px solid var(--line); padding: .2em .8em .2em 0; }
 nav { font-size: 14px; }"""
 
 
 def local_pages(catalog: Catalog, environment: Mapping[str, str] = os.environ) -> dict[str, Path]:
-    """Write the pages where they are not there yet, and return the file of each rule and engine code, and of `INDEX`.
+    """Write the pages where they are not there yet, and return the file of each rule and engine
+    code, and of `INDEX`.
 
     Args:
         catalog: the rules.
@@ -47,7 +51,9 @@ def local_pages(catalog: Catalog, environment: Mapping[str, str] = os.environ) -
         OutputError: they cannot be written.
     """
     pages = dict(_rendered(catalog))
-    digest = hashlib.sha256("\0".join(f"{name}\0{text}" for name, text in pages.items()).encode()).hexdigest()
+    digest = hashlib.sha256(
+        "\0".join(f"{name}\0{text}" for name, text in pages.items()).encode()
+    ).hexdigest()
     folder = cache_home(environment) / "torchlint" / f"docs-{__version__}-{digest[:12]}"
     files = {name: folder / f"{name}.html" for name in pages}
     try:
@@ -56,7 +62,9 @@ def local_pages(catalog: Catalog, environment: Mapping[str, str] = os.environ) -
         for name, text in pages.items():
             _write(files[name], text.encode())
     except OSError as error:
-        raise OutputError(f"the pages cannot be written to {folder}: {error.strerror or error}") from error
+        raise OutputError(
+            f"the pages cannot be written to {folder}: {error.strerror or error}"
+        ) from error
     return files
 
 
@@ -88,13 +96,15 @@ def _home(environment: Mapping[str, str]) -> str:
         home = ""
     if not os.path.isabs(home):
         raise OutputError(
-            "the pages cannot be written: you have no home folder; set XDG_CACHE_HOME to an absolute path"
+            "the pages cannot be written: you have no home folder; set XDG_CACHE_HOME to an "
+            "absolute path"
         )
     return home
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write a file as a whole, unless it holds that already; what else stands at its name is replaced."""
+    """Write a file as a whole, unless it holds that already; what else stands at its name is
+    replaced."""
     with contextlib.suppress(OSError):
         if not path.is_symlink() and path.read_bytes() == data:
             return
@@ -116,11 +126,17 @@ def _rendered(catalog: Catalog) -> Iterator[tuple[str, str]]:
         f"<td>{_title(catalog, code)}</td></tr>"
         for code, name in names.items()
     ]
-    rows += [f"<tr><td><a href={code}.html>{code}</a></td><td></td><td></td></tr>" for code in ENGINE_PAGES]
+    rows += [
+        f"<tr><td><a href={code}.html>{code}</a></td><td></td><td></td></tr>"
+        for code in ENGINE_PAGES
+    ]
     yield INDEX, _page(f"torchlint {__version__}: all rules", f"<table>{''.join(rows)}</table>")
     known = names.keys() | ENGINE_PAGES.keys()
     for info in catalog.rules:
-        yield info.code, _page(f"{info.code} {info.name}", "\n".join(_body(page(info), info.code, known)))
+        yield (
+            info.code,
+            _page(f"{info.code} {info.name}", "\n".join(_body(page(info), info.code, known))),
+        )
     for code, text in ENGINE_PAGES.items():
         yield code, _page(code, "\n".join(_body(text, code, known)))
 
@@ -135,7 +151,8 @@ def _page(title: str, body: str) -> str:
     return (
         "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8>"
         '<meta name=viewport content="width=device-width, initial-scale=1">'
-        f"<title>{shown}</title><style>\n{_STYLE}\n</style></head>\n<body><nav><a href=index.html>all rules</a></nav>\n"
+        f"<title>{shown}</title><style>\n{_STYLE}\n</style></head>\n<body><nav><a "
+        "href=index.html>all rules</a></nav>\n"
         f"<h1>{shown}</h1>\n{body}\n</body></html>\n"
     )
 
@@ -149,7 +166,10 @@ def _block(block: Block, own: str, known: set[str]) -> str:
     if block.kind == "code":
         rows = "\n".join("".join(words for _, words in line) for line in block.lines)
         return f"<pre><code>{html.escape(rows)}</code></pre>"
-    lines = ["".join(_piece(is_code, words, own, known) for is_code, words in line) for line in block.lines]
+    lines = [
+        "".join(_piece(is_code, words, own, known) for is_code, words in line)
+        for line in block.lines
+    ]
     if block.kind == "heading":
         return f"<h2>{lines[0]}</h2>"
     if block.kind == "list":

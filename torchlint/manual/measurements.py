@@ -1,4 +1,5 @@
-"""What was measured of each rule, in words: read from the file that `torchlint verify rules` writes."""
+"""What was measured of each rule, in words: read from the file that `torchlint verify rules`
+writes."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def read(path: Path) -> Mapping[str, tuple[str, ...]]:
 
 
 def read_costs(path: Path) -> Mapping[str, str]:
-    """Return what each rule's example cost, in a few words by code; empty words where nothing was measured.
+    """Return what each rule's example cost, in a few words by code; empty words where nothing was
+    measured.
 
     Args:
         path: as for `read`.
@@ -46,7 +48,8 @@ def read_costs(path: Path) -> Mapping[str, str]:
 
 
 def read_weights(path: Path) -> Mapping[str, tuple[float, float]]:
-    """Return by code which share of its waits for the device a rule's example saves, and how much faster it is.
+    """Return by code which share of its waits for the device a rule's example saves, and how much
+    faster it is.
 
     Args:
         path: as for `read`.
@@ -68,7 +71,8 @@ def _told(path: Path, words: Callable[[Sequence[Mapping[str, Any]]], T]) -> dict
 
 
 def lines(entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a list in markdown: a line for each device, and the predicted traffic between host and device."""
+    """Return a list in markdown: a line for each device, and the predicted traffic between host and
+    device."""
     found = [_on_device(entry) for entry in entries if entry["device"] != "virtual-cuda"]
     traffic = next((entry["counts"] for entry in entries if entry.get("counts")), None)
     if traffic is not None:
@@ -79,25 +83,40 @@ def lines(entries: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def cost(entries: Sequence[Mapping[str, Any]]) -> str:
-    """Return ``19.9x faster on a GPU``, else the same of a CPU, else how many waits it saves, else nothing."""
+    """Return ``19.9x faster on a GPU``, else the same of a CPU, else how many waits it saves, else
+    nothing."""
     for kind, name in (("cuda", "a GPU"), ("cpu", "a CPU")):
         for entry in entries:
-            if entry["device"] == kind and entry["verdict"] == "faster" and entry["ratio"] is not None:
+            if (
+                entry["device"] == kind
+                and entry["verdict"] == "faster"
+                and entry["ratio"] is not None
+            ):
                 return f"{times(entry['ratio'])}x faster on {name}"
-    counts: Mapping[str, Any] = next((entry["counts"] for entry in entries if entry.get("counts")), {})
+    counts: Mapping[str, Any] = next(
+        (entry["counts"] for entry in entries if entry.get("counts")), {}
+    )
     syncs = counts.get("syncs")
     if syncs and syncs[0] > syncs[1]:
         basis = "predicted" if counts["basis"] == "virtual-cuda" else "observed"
-        return f"saves {_number(syncs[0] - syncs[1])} of {_number(syncs[0])} waits for the device, {basis}"
+        return (
+            f"saves {_number(syncs[0] - syncs[1])} of {_number(syncs[0])} waits for the "
+            f"device, {basis}"
+        )
     return ""
 
 
 def weight(entries: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
-    """Return the share of waits for the device that is saved, 0 where that is not known, and the ratio of times.
+    """Return the share of waits for the device that is saved, 0 where that is not known, and the
+    ratio of times.
 
-    The ratio is that of a GPU where it was measured, else of a CPU; 1 where no difference was shown.
+    The ratio is that of a GPU where it was measured, else of a CPU; 1 where no difference was
+    shown.
     """
-    syncs = next((entry["counts"]["syncs"] for entry in entries if (entry.get("counts") or {}).get("syncs")), None)
+    syncs = next(
+        (entry["counts"]["syncs"] for entry in entries if (entry.get("counts") or {}).get("syncs")),
+        None,
+    )
     saved = (syncs[0] - syncs[1]) / syncs[0] if syncs and syncs[0] else 0.0
     ratios = {
         entry["device"]: entry["ratio"]
@@ -108,10 +127,14 @@ def weight(entries: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
 
 
 def _on_device(entry: Mapping[str, Any]) -> str:
-    """``- CPU (2 cores, torch 2.13.0, 2026-11-21): 19.9x [17.8, 22.4], n = 24: faster; results bitwise equal.``"""
+    """``- CPU (2 cores, torch 2.13.0, 2026-11-21): 19.9x [17.8, 22.4], n = 24: faster; results
+    bitwise equal.``"""
     parts = []
     if entry["ratio"] is not None:
-        parts.append(f"{times(entry['ratio'])}x {_interval(entry['ci95'])}, n = {entry['n']}: {entry['verdict']}")
+        parts.append(
+            f"{times(entry['ratio'])}x {_interval(entry['ci95'])}, n = {entry['n']}: "
+            f"{entry['verdict']}"
+        )
     if entry["equal"] in _EQUAL:
         intended = entry["equal"] == "different" and entry["expected"] == "opt-in"
         parts.append(_EQUAL[entry["equal"]] + (", as the page says" if intended else ""))
@@ -119,7 +142,9 @@ def _on_device(entry: Mapping[str, Any]) -> str:
         return ""
     version = str(entry["torch"]).partition("+")[0]
     cores = f"{entry['cores']} core{'s' * (entry['cores'] != 1)}"
-    device = f"CPU ({cores}" if entry["device"] == "cpu" else f"GPU ({entry['device_name'] or 'CUDA'}"
+    device = (
+        f"CPU ({cores}" if entry["device"] == "cpu" else f"GPU ({entry['device_name'] or 'CUDA'}"
+    )
     return f"- {device}, torch {version}, {entry['date']}): {'; '.join(parts)}."
 
 
@@ -138,7 +163,11 @@ def _traffic(counts: Mapping[str, Any]) -> str:
     ]
     if not parts:
         return ""
-    basis = "Predicted for CUDA, not observed" if counts["basis"] == "virtual-cuda" else "Observed on CUDA"
+    basis = (
+        "Predicted for CUDA, not observed"
+        if counts["basis"] == "virtual-cuda"
+        else "Observed on CUDA"
+    )
     return f"- {basis}: {', '.join(parts)} a run."
 
 

@@ -1,4 +1,5 @@
-"""The files of a new rule, made from the one template: for torchlint itself, for a plugin, and a whole plugin."""
+"""The files of a new rule, made from the one template: for torchlint itself, for a plugin, and a
+whole plugin."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def own_rule(family: str, stem: str, code: str) -> dict[str, str]:
 
 
 def plugin_rule(family: str, stem: str, code: str) -> dict[str, str]:
-    """Return what one more rule of a plugin needs: paths in its package of rules with their text."""
+    """Return what one more rule of a plugin needs: paths in its package of rules with their
+    text."""
     return {
         f"{family}/__init__.py": _filled("init.py", {"what": f"Rules of the family {family}."}),
         f"{family}/{stem}.py": _filled("rule.py", {"code": code}),

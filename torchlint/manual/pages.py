@@ -1,4 +1,5 @@
-"""Pages on rules, all printed from the rule files: markdown for the site, text for the terminal, the README table."""
+"""Pages on rules, all printed from the rule files: markdown for the site, text for the terminal,
+the README table."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from torchlint.catalog.rules import Catalog, RuleInfo
 from torchlint.manual.measurements import read, read_costs, read_weights
 
 MEASURED = Path(__file__).parent / "measured.json"
-"""Rule code → what was measured, with machine and versions; written by ``torchlint verify rules``, not by hand."""
+"""Rule code → what was measured, with machine and versions; written by ``torchlint verify rules``,
+not by hand."""
 NOT_MEASURED = "Not measured here."
 _FIX_WORDS = {
     Safety.SAFE: "safe fix",
@@ -62,11 +64,16 @@ def meta_line(info: RuleInfo) -> str:
     return f"{info.severity} · {'on' if info.default else 'off'} by default · {fix_words(info)}"
 
 
-def sections(info: RuleInfo, measured: Mapping[str, tuple[str, ...]] | None = None) -> list[tuple[str, str]]:
-    """Return (heading, markdown) in the order of a page; Measure holds how it is measured and the results."""
+def sections(
+    info: RuleInfo, measured: Mapping[str, tuple[str, ...]] | None = None
+) -> list[tuple[str, str]]:
+    """Return (heading, markdown) in the order of a page; Measure holds how it is measured and the
+    results."""
     results = (measurements() if measured is None else measured).get(info.code) or (NOT_MEASURED,)
     how = info.sections.get("Measure", "")
-    found = [(heading, info.sections[heading]) for heading in HEADINGS[:-1] if heading in info.sections]
+    found = [
+        (heading, info.sections[heading]) for heading in HEADINGS[:-1] if heading in info.sections
+    ]
     return [*found, ("Measure", "\n".join((how, "", *results)).strip())]
 
 
@@ -84,7 +91,8 @@ def page(info: RuleInfo, measured: Mapping[str, tuple[str, ...]] | None = None) 
 
 
 def page_text(info: RuleInfo) -> str:
-    """Return a rule's page for a terminal: no markup, code indented by four blanks; ends with a newline."""
+    """Return a rule's page for a terminal: no markup, code indented by four blanks; ends with a
+    newline."""
     parts = [f"{info.name} ({info.code})", meta_line(info), info.title, f"Message: {info.message}"]
     for heading, text in sections(info):
         parts += [heading.upper(), _without_fences(text)]
@@ -104,9 +112,15 @@ def _without_fences(markdown: str) -> str:
 
 def readme_table(catalog: Catalog) -> str:
     """Return the README's table of all rules as markdown, ending with a newline."""
-    rows = ["| Code | Rule | What | Fix | Default | Severity |", "| --- | --- | --- | --- | --- | --- |"]
+    rows = [
+        "| Code | Rule | What | Fix | Default | Severity |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for info in catalog.rules:
         fixes = ", ".join(safety.value for safety in info.fixes) or "–"
         cells = (info.code, f"`{info.name}`", info.title, fixes, "on" if info.default else "off")
-        rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} | {info.severity} |")
+        rows.append(
+            f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} | "
+            f"{info.severity} |"
+        )
     return "\n".join(rows) + "\n"

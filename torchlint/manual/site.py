@@ -1,4 +1,5 @@
-"""The generated pages of the documentation site: one for each rule and engine code, and their index.
+"""The generated pages of the documentation site: one for each rule and engine code, and their
+index.
 
 All is markdown for mkdocs-material, made from the rule files; ``docs/hooks.py`` hands it to mkdocs.
 """
@@ -19,12 +20,24 @@ from torchlint.manual.pages import NOT_MEASURED, measurements
 
 FAMILY_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "transfer": ("Transfers and waits", "The CPU waits for the GPU, or data crosses between them for nothing."),
+        "transfer": (
+            "Transfers and waits",
+            "The CPU waits for the GPU, or data crosses between them for nothing.",
+        ),
         "loading": ("Data loading", "The GPU waits for batches."),
-        "distributed": ("Distributed training", "Processes wait for each other, or do the same work twice."),
-        "precision": ("Precision and kernels", "The GPU computes more, or in wider numbers, than the result needs."),
+        "distributed": (
+            "Distributed training",
+            "Processes wait for each other, or do the same work twice.",
+        ),
+        "precision": (
+            "Precision and kernels",
+            "The GPU computes more, or in wider numbers, than the result needs.",
+        ),
         "training": ("Training loop", "Work, memory or gradients that a step throws away."),
-        "vectorize": ("Python instead of tensors", "The interpreter does one by one what one kernel could do."),
+        "vectorize": (
+            "Python instead of tensors",
+            "The interpreter does one by one what one kernel could do.",
+        ),
         "memory": ("Memory", "The allocator or the garbage collector gets in the way."),
         "debug": ("Debugging aids left on", "Aids for one run that slow all of them."),
         "frameworks": ("Frameworks", "Lightning, transformers, torchmetrics and datasets."),
@@ -33,7 +46,11 @@ FAMILY_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
 """Family → its heading and one sentence, in the order of the codes."""
 _PROSE_CODE = re.compile(r"(?P<code>```.*?```|`[^`]+`)|\b(?P<rule>TL\d{3})\b", re.DOTALL)
 _FLAGGED = "Flagged: "
-_FIX_NAMES = {Safety.SAFE: "safe fix", Safety.UNSAFE: "unsafe fix", Safety.SUGGESTION: "suggested fix"}
+_FIX_NAMES = {
+    Safety.SAFE: "safe fix",
+    Safety.UNSAFE: "unsafe fix",
+    Safety.SUGGESTION: "suggested fix",
+}
 
 
 def generated_pages(catalog: Catalog) -> dict[str, str]:
@@ -47,27 +64,41 @@ def navigation(catalog: Catalog) -> list[str | dict[str, object]]:
     """Return the part of mkdocs' ``nav`` that lists the rules by family."""
     found: list[str | dict[str, object]] = ["rules/index.md"]
     for family, rules in _families(catalog):
-        found.append({_heading(family): [{f"{info.code} {info.name}": f"rules/{info.code}.md"} for info in rules]})
+        found.append(
+            {
+                _heading(family): [
+                    {f"{info.code} {info.name}": f"rules/{info.code}.md"} for info in rules
+                ]
+            }
+        )
     found.append({"Codes of the engine": [{code: f"rules/{code}.md"} for code in ENGINE_PAGES]})
     return found
 
 
 def index_page(catalog: Catalog) -> str:
-    """Return the page that lists all rules in tables by family, with what the filter needs around them."""
+    """Return the page that lists all rules in tables by family, with what the filter needs around
+    them."""
     on = sum(info.default for info in catalog.rules)
     parts = [
         "---\ntitle: Rules\ndescription: All rules of torchlint, by family.\nhide: [toc]\n---",
         "# Rules",
-        f"{len(catalog.rules)} rules, {on} of them on by default. Each page says what a pattern costs, when it is "
-        "flagged, when torchlint is silent, how safe the fix is, and what was measured. The same page in a terminal: "
+        f"{len(catalog.rules)} rules, {on} of them on by default. Each page says what a pattern "
+        "costs, when it is "
+        "flagged, when torchlint is silent, how safe the fix is, and what was measured. The same "
+        "page in a terminal: "
         "`torchlint rule CODE`.",
         _FILTER,
     ]
     for family, rules in _families(catalog):
-        parts += [f"## {_heading(family)}", FAMILY_WORDS[family][1] if family in FAMILY_WORDS else ""]
+        parts += [
+            f"## {_heading(family)}",
+            FAMILY_WORDS[family][1] if family in FAMILY_WORDS else "",
+        ]
         parts.append("\n".join((*_TABLE_HEAD, *map(_row, rules))))
     parts += ["## Codes of the engine", "These say something of a file, not of a pattern in it."]
-    rows = [f"| [{code}]({code}.md) | {_first_sentence(text)} |" for code, text in ENGINE_PAGES.items()]
+    rows = [
+        f"| [{code}]({code}.md) | {_first_sentence(text)} |" for code, text in ENGINE_PAGES.items()
+    ]
     parts.append("\n".join(("| Code | What it says |", "| --- | --- |", *rows)))
     return _joined(parts)
 
@@ -108,12 +139,16 @@ def _heading(family: str) -> str:
 
 _TABLE_HEAD = ("| Code | Rule | Fix | Default | Severity |", "| --- | --- | --- | --- | --- |")
 _FILTER = """<div class="rule-filter" hidden>
-<input type="search" id="rule-text" placeholder="Filter: a code, a name, a word" aria-label="Filter rules">
-<select id="rule-fix" aria-label="Fix"><option value="">any fix</option><option>safe</option><option>unsafe</option>\
+<input type="search" id="rule-text" placeholder="Filter: a code, a name, a word" \
+aria-label="Filter rules">
+<select id="rule-fix" aria-label="Fix"><option value="">any fix</option>\
+<option>safe</option><option>unsafe</option>\
 <option>suggestion</option><option value="–">no fix</option></select>
-<select id="rule-default" aria-label="Default"><option value="">on or off</option><option>on</option>\
+<select id="rule-default" aria-label="Default"><option value="">on or off</option>\
+<option>on</option>\
 <option>off</option></select>
-<select id="rule-severity" aria-label="Severity"><option value="">any severity</option><option>error</option>\
+<select id="rule-severity" aria-label="Severity"><option value="">any severity</option>\
+<option>error</option>\
 <option>warning</option><option>info</option></select>
 <output id="rule-count"></output>
 </div>"""
@@ -122,7 +157,9 @@ _FILTER = """<div class="rule-filter" hidden>
 def _row(info: RuleInfo) -> str:
     name = f"[`{info.name}`]({info.code}.md)<br>{_cell(info.title)}"
     fixes = ", ".join(safety.value for safety in info.fixes) or "–"
-    return f"| {info.code} | {name} | {fixes} | {'on' if info.default else 'off'} | {info.severity} |"
+    return (
+        f"| {info.code} | {name} | {fixes} | {'on' if info.default else 'off'} | {info.severity} |"
+    )
 
 
 def _cell(text: str) -> str:
@@ -134,14 +171,20 @@ def _first_sentence(text: str) -> str:
 
 
 def _engine_page(code: str, text: str) -> str:
-    return f"---\ntitle: {code}\ndescription: {_quoted(_first_sentence(text))}\n---\n\n# {code}\n\n{text}"
+    return (
+        f"---\ntitle: {code}\ndescription: {_quoted(_first_sentence(text))}\n---\n\n# "
+        f"{code}\n\n{text}"
+    )
 
 
 def _chips(info: RuleInfo) -> str:
     chips = [f'<span class="chip {info.severity}">{info.severity}</span>']
     chips.append(f'<span class="chip">{"on" if info.default else "off"} by default</span>')
     chips += [f'<span class="chip {fix.value}">{_FIX_NAMES[fix]}</span>' for fix in info.fixes]
-    return "\n".join((*chips, *([] if info.fixes else ['<span class="chip">no fix</span>']))) + "\n{ .chips }"
+    return (
+        "\n".join((*chips, *([] if info.fixes else ['<span class="chip">no fix</span>'])))
+        + "\n{ .chips }"
+    )
 
 
 def _why(text: str) -> tuple[str, str]:
@@ -155,24 +198,38 @@ def _why(text: str) -> tuple[str, str]:
 
 
 def _examples(info: RuleInfo) -> list[str]:
-    """Return bad and good code: as a change where each bad block has its good one, else one after the other."""
+    """Return bad and good code: as a change where each bad block has its good one, else one after
+    the other."""
     bad, good = (code_blocks(info.sections.get(heading, "")) for heading in ("Bad", "Good"))
     parts = []
     if len(bad) == len(good):
         for before, after in zip(bad, good, strict=True):
-            tabs = (("Change", "diff", _change(before, after)), ("Bad", "python", before), ("Good", "python", after))
-            parts.append("\n\n".join(f'=== "{name}"\n\n{_indented(_fence(*block))}' for name, *block in tabs))
+            tabs = (
+                ("Change", "diff", _change(before, after)),
+                ("Bad", "python", before),
+                ("Good", "python", after),
+            )
+            parts.append(
+                "\n\n".join(f'=== "{name}"\n\n{_indented(_fence(*block))}' for name, *block in tabs)
+            )
     else:
         parts += ["Bad:", *(_fence("python", code) for code in bad)]
         parts += ["Good:", *(_fence("python", code) for code in good)]
     setup = "\n".join(code_blocks(info.sections.get("Setup", "")))
     if setup:
-        parts.append(f'??? note "Setup: what stands before each example"\n\n{_indented(_fence("python", setup))}')
-    return ["\n\n<!-- -->\n\n".join(parts)]  # what keeps one group of tabs from running into the next
+        parts.append(
+            '??? note "Setup: what stands before each '
+            f'example"\n\n{_indented(_fence("python", setup))}'
+        )
+    return [
+        "\n\n<!-- -->\n\n".join(parts)
+    ]  # what keeps one group of tabs from running into the next
 
 
 def _change(before: str, after: str) -> str:
-    rows = list(difflib.unified_diff(before.splitlines(), after.splitlines(), n=1000, lineterm=""))[3:]
+    rows = list(difflib.unified_diff(before.splitlines(), after.splitlines(), n=1000, lineterm=""))[
+        3:
+    ]
     return "\n".join(row.rstrip() for row in rows) + "\n"
 
 
@@ -201,7 +258,11 @@ def _related(info: RuleInfo, catalog: Catalog) -> str:
         said.append(f"- See also: {_named(others, catalog)}")
     if not said:
         return ""
-    note = "Of several rules that hit one expression, the most specific one is reported." if info.yields_to else ""
+    note = (
+        "Of several rules that hit one expression, the most specific one is reported."
+        if info.yields_to
+        else ""
+    )
     return _joined(["## Related rules", note, "\n".join(said)]).strip()
 
 
@@ -223,8 +284,10 @@ def _switch_off(info: RuleInfo) -> str:
 {line}
 ```
 
-For one line, say why on it: `# torchlint: ignore[{info.code}] the reason`. More ways: [Suppressing](../suppressing.md).
-`torchlint rule {info.code}` prints this page in a terminal, and `torchlint check FILE:LINE --explain` says
+For one line, say why on it: `# torchlint: ignore[{info.code}] the reason`. More ways: \
+[Suppressing](../suppressing.md).
+`torchlint rule {info.code}` prints this page in a terminal, and \
+`torchlint check FILE:LINE --explain` says
 [why it flags a line or is silent](../explain.md)."""
 
 
@@ -237,7 +300,11 @@ def _linked(page: str, own: str, catalog: Catalog) -> str:
 
     def link(found: re.Match[str]) -> str:
         code = found["rule"]
-        return found[0] if not code or code == own or not catalog.find(code) else f"[{code}]({code}.md)"
+        return (
+            found[0]
+            if not code or code == own or not catalog.find(code)
+            else f"[{code}]({code}.md)"
+        )
 
     head, mark, body = page.partition("\n# ")
     return head + mark + _PROSE_CODE.sub(link, body)

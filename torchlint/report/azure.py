@@ -14,7 +14,9 @@ def render(run: RunReport) -> str:
 
 def _command(run: RunReport, finding: Finding) -> str:
     properties = {
-        "type": "error" if finding.severity is Severity.ERROR else "warning",  # there is no third kind
+        "type": "error"
+        if finding.severity is Severity.ERROR
+        else "warning",  # there is no third kind
         "sourcepath": run.absolute(finding.filename),
         "linenumber": str(file_row(finding)),
         "columnnumber": str(finding.start.column) if finding.cell is None else "",

@@ -9,5 +9,8 @@ from torchlint.report.text import one_line, place
 
 def render(run: RunReport) -> str:
     """Return all findings, one line each."""
-    lines = (one_line([paint(place(each), BOLD, run.color) + ":"], each, run.color) for each in run.findings())
+    lines = (
+        one_line([paint(place(each), BOLD, run.color) + ":"], each, run.color)
+        for each in run.findings()
+    )
     return "".join(f"{line}\n" for line in lines)

@@ -39,7 +39,8 @@ def counted(run: RunReport) -> list[Count]:
 
 
 def render(run: RunReport, costs: Costs) -> str:
-    """Return a table: count, code, ``[*]`` all fixable or ``[-]`` some or ``[ ]`` none, name, family, fixes, cost.
+    """Return a table: count, code, ``[*]`` all fixable or ``[-]`` some or ``[ ]`` none, name,
+    family, fixes, cost.
 
     A last line counts the findings of each family.
     """
@@ -48,7 +49,10 @@ def render(run: RunReport, costs: Costs) -> str:
         return ""
     digits = len(str(counts[0].total))
     letters = max(len(count.first.code) for count in counts)
-    rows = [(count.first.name, run.family(count.first), _fixes(count), _cost(count, costs)) for count in counts]
+    rows = [
+        (count.first.name, run.family(count.first), _fixes(count), _cost(count, costs))
+        for count in counts
+    ]
     lines = []
     families: Counter[str] = Counter()
     for count, row, told in zip(counts, rows, aligned(rows), strict=True):
@@ -57,7 +61,9 @@ def render(run: RunReport, costs: Costs) -> str:
         code = paint(f"{count.first.code:<{letters}}", SEVERITY[count.first.severity], run.color)
         lines.append(f"{count.total:>{digits}}\t{code}\t{paint(mark, CYAN, run.color)} {told}\n")
         families[row[1]] += count.total
-    return "".join(lines) + f"By family: {', '.join(f'{number} {word}' for word, number in families.most_common())}.\n"
+    return "".join(lines) + (
+        f"By family: {', '.join(f'{number} {word}' for word, number in families.most_common())}.\n"
+    )
 
 
 def _cost(count: Count, costs: Costs) -> str:
@@ -66,8 +72,16 @@ def _cost(count: Count, costs: Costs) -> str:
 
 
 def _fixes(count: Count) -> str:
-    kinds = [f"{number} {word}" for number, word in ((count.safe, "safe"), (count.unsafe, "unsafe")) if number]
-    return f"{' + '.join(kinds)} {'fix' if count.safe + count.unsafe == 1 else 'fixes'}" if kinds else ""
+    kinds = [
+        f"{number} {word}"
+        for number, word in ((count.safe, "safe"), (count.unsafe, "unsafe"))
+        if number
+    ]
+    return (
+        f"{' + '.join(kinds)} {'fix' if count.safe + count.unsafe == 1 else 'fixes'}"
+        if kinds
+        else ""
+    )
 
 
 def _entries(run: RunReport, costs: Costs) -> list[dict[str, Any]]:

@@ -17,17 +17,21 @@ _STYLES = {"-": RED, "+": GREEN, "@": CYAN}
 def render_diff(run: RunReport, *, for_eyes: bool | None = None) -> str:
     """Return the unified diff of every changed file, or an empty string.
 
-    File names are relative to the folder that torchlint ran in. For eyes, a notebook is shown by its cells
-    (``nb.ipynb:cell 3``), which no tool can apply.
+    File names are relative to the folder that torchlint ran in. For eyes, a notebook is shown by
+    its cells (``nb.ipynb:cell 3``), which no tool can apply.
 
     Args:
         run: the run; files whose `before` and `after` differ are printed.
-        for_eyes: spell out control characters of the source, for a terminal; such a patch may not apply.
-            By default only where the run has colours.
+        for_eyes: spell out control characters of the source, for a terminal; such a patch may not
+            apply. By default only where the run has colours.
     """
     eyes = run.color if for_eyes is None else for_eyes
     files = sorted(run.files, key=lambda file: file.filename)
-    return "".join(_shown(line, run.color) if eyes else line for file in files for line in _patch(run, file, eyes))
+    return "".join(
+        _shown(line, run.color) if eyes else line
+        for file in files
+        for line in _patch(run, file, eyes)
+    )
 
 
 def _patch(run: RunReport, file: FileReport, eyes: bool) -> Iterator[str]:
@@ -65,7 +69,8 @@ def _quoted(name: str) -> str:
     if visible(name) == name and not set(name) & set('"\\\t'):
         return f"{name}\t" if " " in name else name
     quoted = "".join(
-        chr(byte) if 0x20 <= byte < 0x7F and byte not in b'"\\' else f"\\{byte:03o}" for byte in path_bytes(name)
+        chr(byte) if 0x20 <= byte < 0x7F and byte not in b'"\\' else f"\\{byte:03o}"
+        for byte in path_bytes(name)
     )
     return f'"{quoted}"'
 

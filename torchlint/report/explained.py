@@ -1,4 +1,5 @@
-"""Explanations as text for people: what the rules say first, then how often the line runs, then what its values are."""
+"""Explanations as text for people: what the rules say first, then how often the line runs, then
+what its values are."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ _WORDS = {
 
 def render(reports: Iterable[ExplainedReport], color: bool) -> str:
     """Return all explanations, a blank line between them."""
-    parts = [_explanation(report, each, color) for report in reports for each in report.explanations]
+    parts = [
+        _explanation(report, each, color) for report in reports for each in report.explanations
+    ]
     return "\n".join(parts)
 
 
@@ -45,10 +48,19 @@ def _explanation(report: ExplainedReport, each: Explanation, color: bool) -> str
 
 def _verdicts(each: Explanation, color: bool) -> Iterator[str]:
     if not each.verdicts:
-        yield from _wrapped("No rule has anything to say here: nothing on the line is what a rule looks for.", 2)
+        yield from _wrapped(
+            "No rule has anything to say here: nothing on the line is what a rule looks for.", 2
+        )
     groups: dict[tuple[object, ...], list[Verdict]] = {}
     for verdict in each.verdicts:
-        key = (verdict.state, verdict.row, verdict.column, verdict.expression, verdict.because, verdict.message)
+        key = (
+            verdict.state,
+            verdict.row,
+            verdict.column,
+            verdict.expression,
+            verdict.because,
+            verdict.message,
+        )
         groups.setdefault(key, []).append(verdict)
     silent = [group for group in groups.values() if group[0].state is State.SILENT]
     for group in groups.values():
@@ -80,7 +92,11 @@ def _pace(filename: str, pace: Pace, color: bool) -> Iterator[str]:
         yield from _wrapped(f"{why.text} ({_place(filename, why)})", 8)
     for guard in pace.guards:
         test = f"`{visible(guard.test)}`" if guard.needed else f"not `{visible(guard.test)}`"
-        effect = "only now and then true" if guard.throttles else "may be true every time, so it does not count as rare"
+        effect = (
+            "only now and then true"
+            if guard.throttles
+            else "may be true every time, so it does not count as rare"
+        )
         yield from _wrapped(f"only if {test} ({_line(guard.cell, guard.row)}): {effect}", 8)
     for role in pace.roles:
         yield from _wrapped(role, 8)

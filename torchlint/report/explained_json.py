@@ -1,4 +1,5 @@
-"""Explanations as JSON: a list with one entry for each place, with all that the text says and what it leaves out."""
+"""Explanations as JSON: a list with one entry for each place, with all that the text says and what
+it leaves out."""
 
 from __future__ import annotations
 
@@ -53,7 +54,12 @@ def _pace(pace: Pace) -> dict[str, Any]:
 
 
 def _guard(guard: Guard) -> dict[str, Any]:
-    told = {"test": guard.test, "row": guard.row, "needed": guard.needed, "throttles": guard.throttles}
+    told = {
+        "test": guard.test,
+        "row": guard.row,
+        "needed": guard.needed,
+        "throttles": guard.throttles,
+    }
     return told | _cell(guard.cell)
 
 
@@ -74,9 +80,12 @@ def _belief(belief: Belief) -> dict[str, Any]:
 
 
 def _reason(reason: Reason) -> dict[str, Any]:
-    return {"text": reason.text, "filename": reason.filename, "line": reason.line} | _cell(reason.cell)
+    return {"text": reason.text, "filename": reason.filename, "line": reason.line} | _cell(
+        reason.cell
+    )
 
 
 def _cell(cell: int | None) -> dict[str, Any]:
-    """Return the cell of what may lie in another one than the place; outside of notebooks there is no such key."""
+    """Return the cell of what may lie in another one than the place; outside of notebooks there is
+    no such key."""
     return {} if cell is None else {"cell": cell}

@@ -1,4 +1,5 @@
-"""The formats of a report by the name the user types; each one's module is imported when it is asked for."""
+"""The formats of a report by the name the user types; each one's module is imported when it is
+asked for."""
 
 from __future__ import annotations
 

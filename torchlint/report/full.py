@@ -1,4 +1,5 @@
-"""The `full` format: each finding with its source lines, the reason why the line is hot, and the fix."""
+"""The `full` format: each finding with its source lines, the reason why the line is hot, and the
+fix."""
 
 from __future__ import annotations
 
@@ -6,7 +7,16 @@ from collections.abc import Iterator, Mapping
 
 from torchlint.base.finding import FileReport, Finding, Reason, Safety, TextFix
 from torchlint.report.excerpt import CONTEXT, Rows, around, by_cell, marked, source_rows
-from torchlint.report.kit.terminal import BOLD, CYAN, GUTTER, clip, paint, readable, shown_line, wrapped
+from torchlint.report.kit.terminal import (
+    BOLD,
+    CYAN,
+    GUTTER,
+    clip,
+    paint,
+    readable,
+    shown_line,
+    wrapped,
+)
 from torchlint.report.kit.words import location, visible, visible_path
 from torchlint.report.run_report import RunReport, report_order
 from torchlint.report.text import SEVERITY, marker, place, shown_code
@@ -15,7 +25,9 @@ from torchlint.report.text import SEVERITY, marker, place, shown_code
 def render(run: RunReport) -> str:
     """Return one block of lines per finding, with an empty line after each."""
     files = sorted(run.files, key=lambda file: file.filename)
-    return "".join(block for file in files for block in _blocks(file, run.color, readable(run.width)))
+    return "".join(
+        block for file in files for block in _blocks(file, run.color, readable(run.width))
+    )
 
 
 def _blocks(file: FileReport, color: bool, columns: int) -> Iterator[str]:
@@ -48,7 +60,12 @@ def _finding(finding: Finding, rows: Mapping[int | None, Rows], color: bool) -> 
 
 def _last_row(finding: Finding) -> int:
     edits = finding.fix.edits if finding.fix is not None else ()
-    return max([finding.start.row + CONTEXT, *(edit.end.row + edit.text.count("\n") + CONTEXT for edit in edits)])
+    return max(
+        [
+            finding.start.row + CONTEXT,
+            *(edit.end.row + edit.text.count("\n") + CONTEXT for edit in edits),
+        ]
+    )
 
 
 def _excerpt(finding: Finding, rows: Rows, width: int, color: bool) -> Iterator[str]:
@@ -79,7 +96,9 @@ def _reason(reason: Reason) -> str:
     return f"{visible(reason.text)} ({where}:{reason.line})"
 
 
-def _fix(fix: TextFix, home: int | None, rows: Mapping[int | None, Rows], width: int, color: bool) -> Iterator[str]:
+def _fix(
+    fix: TextFix, home: int | None, rows: Mapping[int | None, Rows], width: int, color: bool
+) -> Iterator[str]:
     from torchlint.report.patch import patch_lines
 
     yield _labelled("help", visible(fix.title), color)

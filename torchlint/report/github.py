@@ -31,7 +31,9 @@ def _finding(run: RunReport, finding: Finding) -> str:
         "title": f"torchlint ({finding.code})",
     }
     return _command(
-        _COMMAND[finding.severity], properties, f"{place(finding)}: {shown_code(finding)} {finding.message}"
+        _COMMAND[finding.severity],
+        properties,
+        f"{place(finding)}: {shown_code(finding)} {finding.message}",
     )
 
 

@@ -35,14 +35,21 @@ def _issue(run: RunReport, finding: Finding, seen: Counter[tuple[str, ...]]) -> 
 
 
 def _path(run: RunReport, filename: str) -> str:
-    """Return the path under the repository, the only form that GitLab links to; outside of it the absolute one."""
+    """Return the path under the repository, the only form that GitLab links to; outside of it the
+    absolute one."""
     base = os.environ.get("CI_PROJECT_DIR") or run.root
     return run.relative(filename, base) or run.absolute(filename)
 
 
 def _fingerprint(finding: Finding, path: str, seen: Counter[tuple[str, ...]]) -> str:
-    """Return an identity that survives line shifts and is the only one of its kind: GitLab drops a second."""
-    parts = (finding.fingerprint, finding.code, path, "" if finding.fingerprint else finding.message)
+    """Return an identity that survives line shifts and is the only one of its kind: GitLab drops a
+    second."""
+    parts = (
+        finding.fingerprint,
+        finding.code,
+        path,
+        "" if finding.fingerprint else finding.message,
+    )
     text = "\0".join((*parts, str(seen[parts])))
     seen[parts] += 1
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -1,4 +1,5 @@
-"""The `json-lines` format: the entries of `json`, one on each line, so that a reader need not hold them all."""
+"""The `json-lines` format: the entries of `json`, one on each line, so that a reader need not hold
+them all."""
 
 from __future__ import annotations
 

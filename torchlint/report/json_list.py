@@ -1,7 +1,9 @@
-"""The `json` format: a bare list with ruff's keys, so that tools that read ruff's reports can read ours.
+"""The `json` format: a bare list with ruff's keys, so that tools that read ruff's reports can read
+ours.
 
-Keys that ruff lacks: ``fingerprint`` and ``why_hot`` of an entry, ``note`` of a fix; in notebooks ``cell`` of an edit
-and of a reason, which may lie in other cells; ``shard`` where the report is of a part of a run.
+Keys that ruff lacks: ``fingerprint`` and ``why_hot`` of an entry, ``note`` of a fix; in notebooks
+``cell`` of an edit and of a reason, which may lie in other cells; ``shard`` where the report is of
+a part of a run.
 """
 
 from __future__ import annotations
@@ -9,7 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from torchlint.base.finding import INVALID_SYNTAX, NOT_ANALYSED, UNREADABLE, Edit, Finding, Safety, TextFix
+from torchlint.base.finding import (
+    INVALID_SYNTAX,
+    NOT_ANALYSED,
+    UNREADABLE,
+    Edit,
+    Finding,
+    Safety,
+    TextFix,
+)
 from torchlint.base.span import Position
 from torchlint.report.kit.ascii_json import dump
 from torchlint.report.run_report import RunReport
@@ -19,7 +29,8 @@ _NO_COMMENT_HELPS = frozenset({INVALID_SYNTAX, UNREADABLE, NOT_ANALYSED})
 
 
 def render(run: RunReport) -> str:
-    """Return the list: every finding, then an entry ``not-analysed`` for each file that was left out."""
+    """Return the list: every finding, then an entry ``not-analysed`` for each file that was left
+    out."""
     found = list(entries(run))
     if run.shard is not None:
         found = [{**entry, "shard": run.shard.as_json(run.version)} for entry in found]

@@ -1,4 +1,5 @@
-"""The `junit` format: JUnit's XML, which nearly every CI server shows; a suite per file, a failed case per finding."""
+"""The `junit` format: JUnit's XML, which nearly every CI server shows; a suite per file, a failed
+case per finding."""
 
 from __future__ import annotations
 
@@ -19,8 +20,9 @@ _NO_XML = re.compile("[\ufffe\uffff]")
 def render(run: RunReport) -> str:
     """Return the document, in ASCII.
 
-    A file that torchlint failed on is a case with an error, one that was left out a skipped case. A run without any
-    of these holds one case that passed, since servers take a report without cases for a broken build.
+    A file that torchlint failed on is a case with an error, one that was left out a skipped case. A
+    run without any of these holds one case that passed, since servers take a report without cases
+    for a broken build.
     """
     root = Element("testsuites", name="torchlint")
     entries = sorted(run.entries(), key=lambda finding: finding.filename)
@@ -35,14 +37,23 @@ def render(run: RunReport) -> str:
         _count(suite)
     _count(root)
     indent(root)
-    return f"{_HEADER}{tostring(root, encoding='us-ascii', xml_declaration=False).decode('ascii')}\n"
+    return (
+        f"{_HEADER}{tostring(root, encoding='us-ascii', xml_declaration=False).decode('ascii')}\n"
+    )
 
 
 def _case(suite: Element, finding: Finding) -> None:
     """Add a case; its name holds the place, as servers show cases of one name as one."""
     filename, row = _text(finding.filename), str(file_row(finding))
     place = in_file(finding)
-    case = SubElement(suite, "testcase", name=f"{finding.code} {place}", classname=filename, file=filename, line=row)
+    case = SubElement(
+        suite,
+        "testcase",
+        name=f"{finding.code} {place}",
+        classname=filename,
+        file=filename,
+        line=row,
+    )
     message = _text(finding.message)
     if finding.code == NOT_ANALYSED:
         kind = "error" if finding.severity is Severity.ERROR else "skipped"

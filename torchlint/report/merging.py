@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 
 class MergeError(ValueError):
-    """A report that cannot be joined with the others; `at` is its index, None where it is all of them."""
+    """A report that cannot be joined with the others; `at` is its index, None where it is all of
+    them."""
 
     def __init__(self, at: int | None, words: str) -> None:
         super().__init__(words)
@@ -16,11 +17,13 @@ class MergeError(ValueError):
 
 
 class _MalformedError(Exception):
-    """A part of a report is not what it has to be; the message says which, and what it has to be."""
+    """A part of a report is not what it has to be; the message says which, and what it has to
+    be."""
 
 
 def merged(reports: Sequence[Any], total: int | None = None) -> Any:
-    """Return one report for several, in the order of a report; what several of them hold is there once.
+    """Return one report for several, in the order of a report; what several of them hold is there
+    once.
 
     Args:
         reports: parsed; all of the json format or all SARIF logs of torchlint's.
@@ -35,16 +38,26 @@ def merged(reports: Sequence[Any], total: int | None = None) -> Any:
         return [{key: value for key, value in entry.items() if key != "shard"} for entry in entries]
     for at, report in enumerate(reports):
         if isinstance(report, list):
-            raise MergeError(at, "a report of the json format cannot be joined with one that is not")
+            raise MergeError(
+                at, "a report of the json format cannot be joined with one that is not"
+            )
     runs = [_run(at, report) for at, report in enumerate(reports)]
-    check_shards([_shard(at, run.get("properties", {}).get("shard")) for at, run in enumerate(runs)], total)
+    check_shards(
+        [_shard(at, run.get("properties", {}).get("shard")) for at, run in enumerate(runs)], total
+    )
     whole = {key: value for key, value in runs[0].items() if key != "properties"}
     rules = {rule["id"]: rule for run in runs for rule in run["tool"]["driver"]["rules"]}
     ids = sorted(rules)
-    whole["tool"] = {"driver": {**runs[0]["tool"]["driver"], "rules": [rules[name] for name in ids]}}
+    whole["tool"] = {
+        "driver": {**runs[0]["tool"]["driver"], "rules": [rules[name] for name in ids]}
+    }
     whole["invocations"] = [_invocation([run["invocations"][0] for run in runs])]
     index = {name: at for at, name in enumerate(ids)}
-    results = [{**result, "ruleIndex": index[result["ruleId"]]} for run in runs for result in run["results"]]
+    results = [
+        {**result, "ruleIndex": index[result["ruleId"]]}
+        for run in runs
+        for result in run["results"]
+    ]
     if any("suppressions" in result for result in results):  # then all have to say it
         results = [{**result, "suppressions": result.get("suppressions", [])} for result in results]
     whole["results"] = _unique(sorted(results, key=_result_key))
@@ -66,7 +79,8 @@ _EMPTY = object()
 
 
 def check_shards(shards: Sequence[_Shard | object | None], total: int | None = None) -> None:
-    """Refuse reports that are not all the shards of one run, each once; those of whole runs may be joined as they are.
+    """Refuse reports that are not all the shards of one run, each once; those of whole runs may be
+    joined as they are.
 
     Raises:
         MergeError: a shard is missing or there twice, or is of another run.
@@ -80,7 +94,13 @@ def check_shards(shards: Sequence[_Shard | object | None], total: int | None = N
     there: dict[int, int] = {}
     for at, shard in enumerate(shards):
         if shard is None:
-            raise MergeError(at, f"is the report of no shard, and others are of shards ({first.number}/{first.total})")
+            raise MergeError(
+                at,
+                (
+                    "is the report of no shard, and others are of shards "
+                    f"({first.number}/{first.total})"
+                ),
+            )
         if not isinstance(shard, _Shard):
             continue
         if problem := _difference(first, shard):
@@ -94,24 +114,33 @@ def check_shards(shards: Sequence[_Shard | object | None], total: int | None = N
         names = ", ".join(f"{number}/{first.total}" for number in missing[:_NAMED])
         names += f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
         words = "shard" if len(missing) == 1 else "shards"
-        but = f"; {empty} empty report{'s' * (empty > 1)} may be of {empty} of them" if empty else ""
+        but = (
+            f"; {empty} empty report{'s' * (empty > 1)} may be of {empty} of them" if empty else ""
+        )
         raise MergeError(None, f"no report of {words} {names}{but}")
     if len(missing) < empty:
         raise MergeError(None, f"{len(shards)} reports of {first.total} shards: one is there twice")
 
 
-def _check_total(shards: Sequence[_Shard | object | None], known: Sequence[_Shard], total: int) -> None:
+def _check_total(
+    shards: Sequence[_Shard | object | None], known: Sequence[_Shard], total: int
+) -> None:
     for at, shard in enumerate(shards):
         if shard is None:
             raise MergeError(at, f"is the report of no shard, and those of {total} are asked for")
         if isinstance(shard, _Shard) and shard.total != total:
-            raise MergeError(at, f"is shard {shard.number}/{shard.total}, and those of {total} are asked for")
+            raise MergeError(
+                at, f"is shard {shard.number}/{shard.total}, and those of {total} are asked for"
+            )
     if not known and len(shards) != total:
-        raise MergeError(None, f"{len(shards)} empty report{'s' * (len(shards) > 1)}, and {total} are asked for")
+        raise MergeError(
+            None, f"{len(shards)} empty report{'s' * (len(shards) > 1)}, and {total} are asked for"
+        )
 
 
 def say_nothing_of_shards(reports: Sequence[Any]) -> bool:
-    """Say whether reports cannot tell whether one of them is missing: lists without entries name no shard."""
+    """Say whether reports cannot tell whether one of them is missing: lists without entries name no
+    shard."""
     return all(report == [] for report in reports)
 
 
@@ -124,7 +153,11 @@ def _difference(first: _Shard, other: _Shard) -> str:
         return f"is shard {other.number}/{other.total}, and others are of {first.total}"
     if other.version != first.version:
         return f"is of torchlint {other.version}, and others of {first.version}"
-    return "was made with other settings or options than the first" if other.settings != first.settings else ""
+    return (
+        "was made with other settings or options than the first"
+        if other.settings != first.settings
+        else ""
+    )
 
 
 def _shard_of_list(at: int, report: list[Any]) -> _Shard | object | None:
@@ -135,7 +168,9 @@ def _shard(at: int, said: Any) -> _Shard | None:
     if said is None:
         return None
     try:
-        shard = _Shard(int(said["number"]), int(said["total"]), str(said["version"]), str(said["settings"]))
+        shard = _Shard(
+            int(said["number"]), int(said["total"]), str(said["version"]), str(said["settings"])
+        )
     except (KeyError, TypeError, ValueError, OverflowError):
         raise MergeError(at, "does not say which shard it is in a way that is known") from None
     if not 1 <= shard.number <= shard.total < 1_000_000:
@@ -150,7 +185,10 @@ def _joined_lists(reports: Sequence[Any]) -> list[Any]:
             try:
                 entries.append((_entry_key(entry), entry))
             except _MalformedError as error:
-                words = f"holds what is no finding of torchlint's json format: in entry {number}, {error}"
+                words = (
+                    "holds what is no finding of torchlint's json format: in entry "
+                    f"{number}, {error}"
+                )
                 raise MergeError(at, words) from None
     return _unique(entry for _, entry in sorted(entries, key=lambda pair: pair[0]))
 
@@ -193,7 +231,9 @@ def _run(at: int, report: Any) -> dict[str, Any]:
         if driver.get("name") != "torchlint":
             raise MergeError(at, "is not a report of torchlint's")
         _check_results(run, driver)
-        invocation = _checked(next(iter(_field(run, "invocations", list)), None), dict, "invocations[0]")
+        invocation = _checked(
+            next(iter(_field(run, "invocations", list)), None), dict, "invocations[0]"
+        )
         for number, note in enumerate(_field(invocation, "toolExecutionNotifications", list)):
             _note_key(note, f"notification {number}")
         _checked(run.get("properties", {}), dict, "properties")
@@ -204,7 +244,9 @@ def _run(at: int, report: Any) -> dict[str, Any]:
 
 
 def _check_results(run: dict[str, Any], driver: dict[str, Any]) -> None:
-    rules = [_checked(rule, dict, "a rule") for rule in _field(driver, "rules", list, "tool.driver.")]
+    rules = [
+        _checked(rule, dict, "a rule") for rule in _field(driver, "rules", list, "tool.driver.")
+    ]
     names = {_field(rule, "id", str, "of a rule, the ") for rule in rules}
     for number, result in enumerate(_field(run, "results", list)):
         _result_key(result, f"result {number}")
@@ -218,19 +260,32 @@ def _result_key(result: Any, where: str = "") -> tuple[bool, str, str, int, int,
     if uri is None:
         raise _MalformedError(f"{where} is nowhere")
     logical = _checked(location.get("logicalLocations") or [], list, f"{where}: logicalLocations")
-    cell = str(_checked(logical[0], dict, f"{where}: logicalLocations[0]").get("name", "")) if logical else ""
+    cell = (
+        str(_checked(logical[0], dict, f"{where}: logicalLocations[0]").get("name", ""))
+        if logical
+        else ""
+    )
     return bool(result.get("suppressions")), uri, cell.rjust(20), *start, rule
 
 
-def _location(value: dict[str, Any], where: str) -> tuple[dict[str, Any], str | None, tuple[int, int]]:
-    """Return the first location of a result or notification, its file or None, its row and column or zeros."""
+def _location(
+    value: dict[str, Any], where: str
+) -> tuple[dict[str, Any], str | None, tuple[int, int]]:
+    """Return the first location of a result or notification, its file or None, its row and column
+    or zeros."""
     locations = _checked(value.get("locations") or [{}], list, f"{where}: locations")
     location = _checked(locations[0], dict, f"{where}: locations[0]")
     place = _checked(location.get("physicalLocation") or {}, dict, f"{where}: physicalLocation")
     artifact = _checked(place.get("artifactLocation") or {}, dict, f"{where}: artifactLocation")
     region = _checked(place.get("region") or {}, dict, f"{where}: region")
-    row, column = (_checked(region.get(key, 0), int, f"{where}: {key}") for key in ("startLine", "startColumn"))
-    return location, None if artifact.get("uri") is None else _field(artifact, "uri", str, f"{where}: "), (row, column)
+    row, column = (
+        _checked(region.get(key, 0), int, f"{where}: {key}") for key in ("startLine", "startColumn")
+    )
+    return (
+        location,
+        None if artifact.get("uri") is None else _field(artifact, "uri", str, f"{where}: "),
+        (row, column),
+    )
 
 
 def _invocation(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -249,7 +304,8 @@ def _note_key(note: Any, where: str = "") -> tuple[str, int]:
 
 
 def _unique(values: Iterable[Any]) -> list[Any]:
-    """Return the values without those that are equal to the one before; equal ones stand together."""
+    """Return the values without those that are equal to the one before; equal ones stand
+    together."""
     found: list[Any] = []
     for value in values:
         if not found or found[-1] != value:

@@ -21,8 +21,8 @@ def patch_lines(fix: TextFix, source: Mapping[int, str], width: int, color: bool
 
     Args:
         fix: the fix; its edits do not overlap.
-        source: text of the rows around the edits, without newlines. An edit in a row that is not there is
-            shown by its new text alone.
+        source: text of the rows around the edits, without newlines. An edit in a row that is not
+            there is shown by its new text alone.
         width: digits of the gutter.
         color: whether to use colours.
     """
@@ -36,7 +36,8 @@ def patch_lines(fix: TextFix, source: Mapping[int, str], width: int, color: bool
 
 
 def changes(fix: TextFix, source: Mapping[int, str]) -> Iterator[tuple[int, list[Row]]]:
-    """Yield the rows of each connected change, after its first column, from which a long row is best shown.
+    """Yield the rows of each connected change, after its first column, from which a long row is
+    best shown.
 
     For the arguments see `patch_lines`.
     """
@@ -68,7 +69,9 @@ def _rows(hunk: list[Edit], source: Mapping[int, str], shift: int) -> Iterator[R
     old = [source.get(row, "") for row in range(first, last + 1)]
     new = _applied(hunk, old, first).split("\n")
     number = first + shift
-    for tag, old_from, old_to, new_from, new_to in difflib.SequenceMatcher(None, old, new, False).get_opcodes():
+    for tag, old_from, old_to, new_from, new_to in difflib.SequenceMatcher(
+        None, old, new, False
+    ).get_opcodes():
         if tag == "equal":
             yield from ((" ", number + at, new[at]) for at in range(new_from, new_to))
         else:
@@ -77,7 +80,8 @@ def _rows(hunk: list[Edit], source: Mapping[int, str], shift: int) -> Iterator[R
 
 
 def _has_end(hunk: list[Edit], last: int, source: Mapping[int, str]) -> bool:
-    """Say whether the last row is known; an edit that ends at its first column needs nothing of it."""
+    """Say whether the last row is known; an edit that ends at its first column needs nothing of
+    it."""
     return last in source or all(edit.end.row < last or edit.end.column == 1 for edit in hunk)
 
 

@@ -1,7 +1,8 @@
 """The `ranked` format, the default: findings under their rules, the costliest first, one line each.
 
-Errors come before warnings; of these what runs every step before what runs rarely; then what makes the host wait for
-the device, as the rule's example was measured; then what was found most often. A few findings are shown in full.
+Errors come before warnings; of these what runs every step before what runs rarely; then what makes
+the host wait for the device, as the rule's example was measured; then what was found most often. A
+few findings are shown in full.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ def folded(run: RunReport) -> list[Finding]:
 
 def first_rule(run: RunReport) -> str:
     """Return the code of the rule that a list begins with; empty where it lists none."""
-    return next((group.first.code for group in _Listing(run).groups() if group.meta is not None), "")
+    return next(
+        (group.first.code for group in _Listing(run).groups() if group.meta is not None), ""
+    )
 
 
 def render(run: RunReport) -> str:
@@ -56,7 +59,8 @@ def render(run: RunReport) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """The findings of one rule that have one severity; `meta` is None for the engine's own codes."""
+    """The findings of one rule that have one severity; `meta` is None for the engine's own
+    codes."""
 
     findings: tuple[Finding, ...]
     meta: RuleMeta | None
@@ -103,7 +107,9 @@ class _Listing:
         for finding in self.run.findings():
             if finding.code not in _BROKEN and id(finding) not in left:
                 kinds.setdefault((finding.severity, finding.code), []).append(finding)
-        groups = [_Group(tuple(found), self.run.rules.get(code)) for (_, code), found in kinds.items()]
+        groups = [
+            _Group(tuple(found), self.run.rules.get(code)) for (_, code), found in kinds.items()
+        ]
         return sorted(groups, key=lambda group: group.cost)
 
     def head(self, group: _Group) -> Iterator[str]:
@@ -125,18 +131,23 @@ class _Listing:
         total = len(group.findings)
         words = f"{pluralise(total, group.first.severity.value)} in {pluralise(files, 'file')}"
         if group.frequency in _OFTEN:
-            words += f", {f'{group.often} of them ' * (group.often != total)}{_OFTEN[group.frequency]}"
+            words += (
+                f", {f'{group.often} of them ' * (group.often != total)}{_OFTEN[group.frequency]}"
+            )
         kinds = Counter(map(marker, group.findings))
         fixes = [f"{kinds[mark]} {mark}" for mark in ("[*]", "[~]") if kinds[mark]]
         return f"{words}; {', '.join(fixes)}" if fixes else words
 
     def places(self, group: _Group) -> Iterator[str]:
-        """Yield each file's name, those whose lines run most often first, and its places with the code there."""
+        """Yield each file's name, those whose lines run most often first, and its places with the
+        code there."""
         files: dict[str, list[Finding]] = {}
         for finding in sorted(group.findings, key=report_order):
             files.setdefault(finding.filename, []).append(finding)
         marked = any(map(marker, group.findings))
-        for name, found in sorted(files.items(), key=lambda item: -max(one.frequency for one in item[1])):
+        for name, found in sorted(
+            files.items(), key=lambda item: -max(one.frequency for one in item[1])
+        ):
             yield f"  {visible_path(name)}"
             rows = _by_row(found)
             column = max(len(in_file(same[0])) for same in rows)
@@ -144,7 +155,8 @@ class _Listing:
                 yield from self.place(same, column, marked)
 
     def place(self, same: list[Finding], column: int, marked: bool) -> Iterator[str]:
-        """Yield the line of findings in one row: place, mark, code; on a narrow terminal the code is a line below."""
+        """Yield the line of findings in one row: place, mark, code; on a narrow terminal the code
+        is a line below."""
         first = same[0]
         mark = marker(first)
         start = f"    {in_file(first):>{column}}  {paint(mark, CYAN, self.run.color)}"
@@ -157,7 +169,8 @@ class _Listing:
             yield f"      {self.code(same, self.width - 6)}".rstrip()
 
     def code(self, same: list[Finding], room: int) -> str:
-        """Return the line of code of findings in one row, cut to `room` columns around the first of them."""
+        """Return the line of code of findings in one row, cut to `room` columns around the first of
+        them."""
         finding = same[0]
         text = self.rows.get(finding.filename, {}).get(finding.cell, {}).get(finding.start.row)
         more = f"  ({len(same)}x)" if len(same) > 1 else ""
@@ -191,12 +204,16 @@ class _Listing:
             return
         counts = Counter(finding.code for finding in self.folded)
         rules = ", ".join(
-            f"{number} {code}" for code, number in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+            f"{number} {code}"
+            for code, number in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         )
-        words = f"{pluralise(len(self.folded), 'info')} not listed ({rules}); --show-infos lists them."
+        words = (
+            f"{pluralise(len(self.folded), 'info')} not listed ({rules}); --show-infos lists them."
+        )
         lines = self.wrapped(words, 0)
         yield from (
-            paint(line, SEVERITY[Severity.INFO], self.run.color) if not at else line for at, line in enumerate(lines)
+            paint(line, SEVERITY[Severity.INFO], self.run.color) if not at else line
+            for at, line in enumerate(lines)
         )
         yield ""
 
@@ -206,7 +223,8 @@ class _Listing:
 
 
 def _by_row(findings: list[Finding]) -> list[list[Finding]]:
-    """Return findings of one file, sorted, in lists of those that share a row and the mark of their fix."""
+    """Return findings of one file, sorted, in lists of those that share a row and the mark of their
+    fix."""
     rows: dict[tuple[int | None, int, str], list[Finding]] = {}
     for finding in findings:
         rows.setdefault((finding.cell, finding.start.row, marker(finding)), []).append(finding)

@@ -17,8 +17,12 @@ _SEVERITY = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.INFO
 def render(run: RunReport) -> str:
     """Return the diagnostics: every finding, and every file that was not analysed."""
     sources = {file.filename: source_rows(file).get(None, {}) for file in run.files}
-    diagnostics = [_diagnostic(run, finding, sources.get(finding.filename, {})) for finding in run.entries()]
-    return dump({"source": {"name": "torchlint"}, "severity": "WARNING", "diagnostics": diagnostics})
+    diagnostics = [
+        _diagnostic(run, finding, sources.get(finding.filename, {})) for finding in run.entries()
+    ]
+    return dump(
+        {"source": {"name": "torchlint"}, "severity": "WARNING", "diagnostics": diagnostics}
+    )
 
 
 def _diagnostic(run: RunReport, finding: Finding, rows: Rows) -> dict[str, Any]:
@@ -37,15 +41,23 @@ def _diagnostic(run: RunReport, finding: Finding, rows: Rows) -> dict[str, Any]:
     }
     edit = _suggested(run, finding)
     if edit is not None:
-        diagnostic["suggestions"] = [{"range": _range(edit.start, edit.end, rows), "text": edit.text}]
+        diagnostic["suggestions"] = [
+            {"range": _range(edit.start, edit.end, rows), "text": edit.text}
+        ]
     return diagnostic
 
 
 def _suggested(run: RunReport, finding: Finding) -> Edit | None:
-    """Return the edit of a fix that can be accepted with a click: reviewers see each edit as a proposal of its own."""
+    """Return the edit of a fix that can be accepted with a click: reviewers see each edit as a
+    proposal of its own."""
     safety = applicable(finding)
     allowed = safety is Safety.SAFE or (safety is Safety.UNSAFE and run.unsafe_fixes)
-    if finding.fix is None or finding.cell is not None or not allowed or len(finding.fix.edits) != 1:
+    if (
+        finding.fix is None
+        or finding.cell is not None
+        or not allowed
+        or len(finding.fix.edits) != 1
+    ):
         return None
     return finding.fix.edits[0]
 

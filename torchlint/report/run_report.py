@@ -6,7 +6,16 @@ import os.path
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from torchlint.base.finding import NOT_ANALYSED, FileReport, Finding, Note, NoteKind, Safety, Severity, Suppressed
+from torchlint.base.finding import (
+    NOT_ANALYSED,
+    FileReport,
+    Finding,
+    Note,
+    NoteKind,
+    Safety,
+    Severity,
+    Suppressed,
+)
 from torchlint.base.span import Position
 
 UNANALYSED = frozenset({NoteKind.SKIPPED, NoteKind.FAILED})
@@ -20,10 +29,11 @@ ENGINE = "engine"
 class RuleMeta:
     """What a report says about a rule.
 
-    `title` is its one line, `help_markdown` and `help_text` are its manual page, `url` is the page on the web or an
-    empty string, `default` says whether it is on when nothing is selected, and `cost` in a few words what was measured.
-    `waits` is the share of waits for the device that the fix of the rule's example saves, from 0 to 1, and `faster` how
-    many times faster that was measured to be; 0 and 1 where nothing was found or measured.
+    `title` is its one line, `help_markdown` and `help_text` are its manual page, `url` is the page
+    on the web or an empty string, `default` says whether it is on when nothing is selected, and
+    `cost` in a few words what was measured. `waits` is the share of waits for the device that the
+    fix of the rule's example saves, from 0 to 1, and `faster` how many times faster that was
+    measured to be; 0 and 1 where nothing was found or measured.
     """
 
     code: str
@@ -42,7 +52,8 @@ class RuleMeta:
 
 @dataclass(frozen=True, slots=True)
 class ShardOf:
-    """Which part of a run a report is: `number` (from 1) of `total`; `settings` is a digest of what was asked for."""
+    """Which part of a run a report is: `number` (from 1) of `total`; `settings` is a digest of what
+    was asked for."""
 
     number: int
     total: int
@@ -50,7 +61,12 @@ class ShardOf:
 
     def as_json(self, version: str) -> dict[str, object]:
         """Return what reports that can be merged say of it."""
-        return {"number": self.number, "total": self.total, "version": version, "settings": self.settings}
+        return {
+            "number": self.number,
+            "total": self.total,
+            "version": version,
+            "settings": self.settings,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +74,10 @@ class RunReport:
     """The result of one run over many files.
 
     Args:
-        files: one report per file that has anything to say. For the `full` format its `source` holds two rows
-            around each finding and every row that an edit touches, with one more on either side; so it does for
-            the other formats of `formats.WITH_SOURCE`. Its `suppressed` is empty unless the user asked for these.
+        files: one report per file that has anything to say. For the `full` format its `source`
+            holds two rows around each finding and every row that an edit touches, with one more on
+            either side; so it does for the other formats of `formats.WITH_SOURCE`. Its `suppressed`
+            is empty unless the user asked for these.
         version: torchlint's own version.
         rules: the rules that were on, by code.
         root: absolute posix path of the project root; SARIF's paths are relative to it.
@@ -70,7 +87,8 @@ class RunReport:
         unsafe_fixes: whether the user allows unsafe fixes.
         cwd: absolute path of the folder that relative file names start from; the root where empty.
         width: columns of the terminal that the `ranked` format is for.
-        show_source: whether `ranked` shows the source of each finding; None to let their number decide.
+        show_source: whether `ranked` shows the source of each finding; None to let their number
+            decide.
         show_infos: whether `ranked` lists what is an info.
         shard: the part of a run that this is; None for a whole one.
     """
@@ -91,7 +109,9 @@ class RunReport:
 
     def findings(self) -> list[Finding]:
         """Return all findings in report order: file, notebook cell, row, column, code."""
-        return sorted((finding for file in self.files for finding in file.findings), key=report_order)
+        return sorted(
+            (finding for file in self.files for finding in file.findings), key=report_order
+        )
 
     def by_code(self) -> dict[str, list[Finding]]:
         """Return the findings of each code, in report order."""
@@ -108,19 +128,24 @@ class RunReport:
     def suppressed(self) -> list[Suppressed]:
         """Return all suppressed findings in report order."""
         return sorted(
-            (held for file in self.files for held in file.suppressed), key=lambda one: report_order(one.finding)
+            (held for file in self.files for held in file.suppressed),
+            key=lambda one: report_order(one.finding),
         )
 
     def notes(self, *kinds: NoteKind) -> Iterator[Note]:
-        """Yield the notes of these kinds, or all notes, in the order of their files and lines, each once.
+        """Yield the notes of these kinds, or all notes, in the order of their files and lines, each
+        once.
 
         That a rule is left out is noted for every file that it would have looked at.
         """
-        notes = (note for file in self.files for note in file.notes if not kinds or note.kind in kinds)
+        notes = (
+            note for file in self.files for note in file.notes if not kinds or note.kind in kinds
+        )
         return iter(sorted(dict.fromkeys(notes), key=lambda note: (note.filename, note.line)))
 
     def entries(self) -> list[Finding]:
-        """Return all findings, and after them one of the code `NOT_ANALYSED` for each file that was left out."""
+        """Return all findings, and after them one of the code `NOT_ANALYSED` for each file that was
+        left out."""
         return [*self.findings(), *map(_as_finding, self.notes(*UNANALYSED))]
 
     def absolute(self, filename: str) -> str:
@@ -130,7 +155,8 @@ class RunReport:
         return PurePath(os.path.normpath(PurePath(self.cwd or self.root, filename))).as_posix()
 
     def relative(self, filename: str, base: str = "") -> str | None:
-        """Return the posix path under `base` (the project root by default), or None for a file outside it."""
+        """Return the posix path under `base` (the project root by default), or None for a file
+        outside it."""
         from pathlib import PurePath
 
         try:
@@ -167,7 +193,8 @@ def report_order(finding: Finding) -> tuple[str, int, int, int, str]:
 
 
 def applicable(finding: Finding) -> Safety | None:
-    """Return the safety of a fix that the engine would write, or None: no fix, a suggestion, or withheld."""
+    """Return the safety of a fix that the engine would write, or None: no fix, a suggestion, or
+    withheld."""
     fix = finding.fix
     if fix is None or fix.withheld or fix.safety is Safety.SUGGESTION:
         return None
@@ -175,6 +202,7 @@ def applicable(finding: Finding) -> Safety | None:
 
 
 def fixable(findings: Iterable[Finding]) -> tuple[int, int]:
-    """Return how many findings have a safe fix and how many an unsafe one, of those that the engine would write."""
+    """Return how many findings have a safe fix and how many an unsafe one, of those that the engine
+    would write."""
     kinds = [applicable(finding) for finding in findings]
     return kinds.count(Safety.SAFE), kinds.count(Safety.UNSAFE)

@@ -29,7 +29,8 @@ _ROOT = "%SRCROOT%"
 def render(run: RunReport) -> str:
     """Return the log with one run.
 
-    Above `MOST_RESULTS` the suppressed and then the least severe findings are left out, and a notification says so.
+    Above `MOST_RESULTS` the suppressed and then the least severe findings are left out, and a
+    notification says so.
     """
     findings, suppressed = run.findings(), run.suppressed()
     kept = findings
@@ -52,10 +53,16 @@ def render(run: RunReport) -> str:
             {
                 "tool": {"driver": {"name": "torchlint", "version": run.version, "rules": rules}},
                 "columnKind": "unicodeCodePoints",
-                "originalUriBaseIds": {_ROOT: {"description": {"text": "The root of the project."}}},
+                "originalUriBaseIds": {
+                    _ROOT: {"description": {"text": "The root of the project."}}
+                },
                 "invocations": [_invocation(run, left_out)],
                 "results": results,
-                **({"properties": {"shard": run.shard.as_json(run.version)}} if run.shard is not None else {}),
+                **(
+                    {"properties": {"shard": run.shard.as_json(run.version)}}
+                    if run.shard is not None
+                    else {}
+                ),
             }
         ],
     }
@@ -68,7 +75,9 @@ def _rules(run: RunReport, findings: list[Finding]) -> list[dict[str, Any]]:
     for finding in findings:
         if finding.code not in metas:
             title = finding.name.replace("-", " ").capitalize()
-            metas[finding.code] = RuleMeta(finding.code, finding.name, title, finding.severity, ENGINE)
+            metas[finding.code] = RuleMeta(
+                finding.code, finding.name, title, finding.severity, ENGINE
+            )
     return [_rule(metas[code]) for code in sorted(metas)]
 
 
@@ -82,7 +91,10 @@ def _rule(meta: RuleMeta) -> dict[str, Any]:
         "properties": {"tags": ["performance", "pytorch", meta.family]},
     }
     if meta.help_markdown:
-        rule["help"] = {"text": meta.help_text or meta.help_markdown, "markdown": meta.help_markdown}
+        rule["help"] = {
+            "text": meta.help_text or meta.help_markdown,
+            "markdown": meta.help_markdown,
+        }
     if meta.url:
         rule["helpUri"] = meta.url
     return rule
@@ -92,7 +104,13 @@ def _invocation(run: RunReport, left_out: int) -> dict[str, Any]:
     notifications = [_notification(run, note) for note in run.notes()]
     if left_out:
         text = f"{left_out} findings are left out: a SARIF run holds at most {MOST_RESULTS}."
-        notifications.append({"level": "warning", "message": {"text": text}, "descriptor": {"id": "too-many-findings"}})
+        notifications.append(
+            {
+                "level": "warning",
+                "message": {"text": text},
+                "descriptor": {"id": "too-many-findings"},
+            }
+        )
     failed = any(run.notes(NoteKind.FAILED))
     return {"executionSuccessful": not failed, "toolExecutionNotifications": notifications}
 
@@ -103,7 +121,9 @@ def _notification(run: RunReport, note: Note) -> dict[str, Any]:
         physical["region"] = {"startLine": note.line}
     return {
         "level": _NOTE_LEVELS[note.kind],
-        "message": {"text": note.message if note.cell is None else f"cell {note.cell}: {note.message}"},
+        "message": {
+            "text": note.message if note.cell is None else f"cell {note.cell}: {note.message}"
+        },
         "descriptor": {"id": note.kind.value},
         "locations": [{"physicalLocation": physical}],
     }
@@ -121,7 +141,8 @@ def _result(run: RunReport, finding: Finding, index: int) -> dict[str, Any]:
         result["partialFingerprints"] = {"torchlint/v1": finding.fingerprint}
     if finding.why_hot:
         result["relatedLocations"] = [_related(run, reason) for reason in finding.why_hot]
-    # A cell's rows are not the rows of the .ipynb file, and a suggestion is not for a tool to apply.
+    # A cell's rows are not the rows of the .ipynb file, and a suggestion is not for a tool to
+    # apply.
     if finding.fix is not None and finding.cell is None and applicable(finding):
         result["fixes"] = [_fix(run, finding, finding.fix)]
     return result
@@ -135,9 +156,12 @@ def _suppressed(run: RunReport, held: Suppressed, index: int) -> dict[str, Any]:
 
 
 def _location(run: RunReport, finding: Finding) -> dict[str, Any]:
-    """Return where a finding lies; a notebook's lines are those of its JSON text, in which a column says nothing."""
+    """Return where a finding lies; a notebook's lines are those of its JSON text, in which a column
+    says nothing."""
     cell = finding.cell
-    region = _region(finding.start, finding.end) if cell is None else {"startLine": file_row(finding)}
+    region = (
+        _region(finding.start, finding.end) if cell is None else {"startLine": file_row(finding)}
+    )
     location: dict[str, Any] = {
         "physicalLocation": {"artifactLocation": _artifact(run, finding.filename), "region": region}
     }
@@ -164,7 +188,9 @@ def _fix(run: RunReport, finding: Finding, fix: TextFix) -> dict[str, Any]:
     note = f" ({fix.safety.value}: {fix.note})" if fix.note else ""
     return {
         "description": {"text": fix.title + note},
-        "artifactChanges": [{"artifactLocation": _artifact(run, finding.filename), "replacements": replacements}],
+        "artifactChanges": [
+            {"artifactLocation": _artifact(run, finding.filename), "replacements": replacements}
+        ],
     }
 
 
@@ -178,7 +204,8 @@ def _region(start: Position, end: Position) -> dict[str, int]:
 
 
 def _artifact(run: RunReport, filename: str) -> dict[str, Any]:
-    """Return a percent-encoded URI under the root; a file outside it gets an absolute one without a base."""
+    """Return a percent-encoded URI under the root; a file outside it gets an absolute one without a
+    base."""
     relative = run.relative(filename)
     if relative is not None:
         return {"uri": quote(path_bytes(relative)), "uriBaseId": _ROOT}

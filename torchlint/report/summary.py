@@ -23,19 +23,24 @@ _PARTLY = {NoteKind.UNWRITTEN: "fix", NoteKind.WITHHELD: "fix", NoteKind.CHECKED
 
 
 def summary(run: RunReport) -> str:
-    """Return the closing lines; what was not analysed, not written or withheld is always among them."""
+    """Return the closing lines; what was not analysed, not written or withheld is always among
+    them."""
     lines = [*_fixed(run), _found(run), *_fixable(run), *_undone(run)]
     return "".join(f"{line}\n" for line in lines)
 
 
 def next_steps(run: RunReport) -> str:
-    """Return what a reader of a long list may do next, a command a line; nothing after a report in full."""
+    """Return what a reader of a long list may do next, a command a line; nothing after a report in
+    full."""
     from torchlint.report.ranked import first_rule, folded, in_full
 
     first = first_rule(run)
     if in_full(run) or not (first or folded(run)):
         return ""
-    steps = [*_fixes(run), ("torchlint check --show-source", "the code, why it runs so often, the repair")]
+    steps = [
+        *_fixes(run),
+        ("torchlint check --show-source", "the code, why it runs so often, the repair"),
+    ]
     steps.append(("torchlint check --statistics", "how often each rule was broken"))
     if folded(run):
         steps.append(("torchlint check --show-infos", "the infos, too"))
@@ -43,7 +48,10 @@ def next_steps(run: RunReport) -> str:
         steps.append((f"torchlint rule {first}", "why it costs, and when it is left alone"))
     column = max(len(command) for command, _ in steps)
     beside = column + 4 + max(len(words) for _, words in steps) <= run.width
-    lines = [f"  {command:<{column}}  {words}" if beside else f"  {command}\n    {words}" for command, words in steps]
+    lines = [
+        f"  {command:<{column}}  {words}" if beside else f"  {command}\n    {words}"
+        for command, words in steps
+    ]
     return "".join(f"{line}\n" for line in [paint("Next:", BOLD, run.color), *lines])
 
 
@@ -52,7 +60,10 @@ def _fixes(run: RunReport) -> Iterator[tuple[str, str]]:
     if safe:
         yield "torchlint fix", f"{pluralise(safe, 'safe repair')} [*] as a diff (--apply: write)"
     if unsafe:
-        yield "torchlint fix --unsafe-fixes", f"{pluralise(unsafe, 'repair')} [~] more, and what each may change"
+        yield (
+            "torchlint fix --unsafe-fixes",
+            f"{pluralise(unsafe, 'repair')} [~] more, and what each may change",
+        )
 
 
 def _fixed(run: RunReport) -> Iterator[str]:
@@ -61,7 +72,8 @@ def _fixed(run: RunReport) -> Iterator[str]:
 
 
 def applied(run: RunReport) -> str:
-    """Return how many findings were fixed in how many files, and how many of the fixes were unsafe."""
+    """Return how many findings were fixed in how many files, and how many of the fixes were
+    unsafe."""
     files = sum(1 for file in run.files if file.applied)
     unsafe = sum(file.unsafe for file in run.files)
     kinds = f" ({run.fix_applied - unsafe} safe, {unsafe} unsafe)" if unsafe else ""
@@ -81,7 +93,8 @@ def _found(run: RunReport) -> str:
 def _graded(findings: list[Finding]) -> str:
     grades = [finding.severity for finding in findings]
     return ", ".join(
-        pluralise(grades.count(grade), grade.value) for grade in (Severity.ERROR, Severity.WARNING, Severity.INFO)
+        pluralise(grades.count(grade), grade.value)
+        for grade in (Severity.ERROR, Severity.WARNING, Severity.INFO)
     )
 
 
@@ -114,5 +127,9 @@ def _noted(note: Note) -> str:
 
 
 def undone(run: RunReport, *kinds: NoteKind) -> str:
-    """Return a line for each thing that was not done, for standard error; all kinds where none is named."""
-    return "".join(f"{note_place(note)}: {_TITLES[note.kind]}: {visible(note.message)}\n" for note in run.notes(*kinds))
+    """Return a line for each thing that was not done, for standard error; all kinds where none is
+    named."""
+    return "".join(
+        f"{note_place(note)}: {_TITLES[note.kind]}: {visible(note.message)}\n"
+        for note in run.notes(*kinds)
+    )

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torchlint.base.finding import INVALID_SYNTAX, NOT_ANALYSED, UNREADABLE, Finding, Note, Safety, Severity
+from torchlint.base.finding import (
+    INVALID_SYNTAX,
+    NOT_ANALYSED,
+    UNREADABLE,
+    Finding,
+    Note,
+    Safety,
+    Severity,
+)
 from torchlint.report.kit.terminal import CYAN, paint
 from torchlint.report.kit.words import location, visible, visible_path
 from torchlint.report.run_report import applicable
 
-SEVERITY = {Severity.ERROR: "\x1b[1;31m", Severity.WARNING: "\x1b[1;33m", Severity.INFO: "\x1b[1;36m"}
+SEVERITY = {
+    Severity.ERROR: "\x1b[1;31m",
+    Severity.WARNING: "\x1b[1;33m",
+    Severity.INFO: "\x1b[1;36m",
+}
 """The colours of findings on a terminal."""
 _MARKERS = {Safety.SAFE: "[*]", Safety.UNSAFE: "[~]"}
 _WORD_CODES = frozenset({INVALID_SYNTAX, UNREADABLE, NOT_ANALYSED})
@@ -21,12 +33,14 @@ def place(finding: Finding) -> str:
 
 
 def in_file(finding: Finding) -> str:
-    """Return ``row:column``, with the cell before it in a notebook, for reports that have named the file."""
+    """Return ``row:column``, with the cell before it in a notebook, for reports that have named the
+    file."""
     return location("", finding.cell, finding.start.row, finding.start.column)
 
 
 def in_cell(finding: Finding) -> str:
-    """Return ``cell 4:6:16: `` for a finding in a notebook, for formats whose lines are the file's, else nothing."""
+    """Return ``cell 4:6:16: `` for a finding in a notebook, for formats whose lines are the file's,
+    else nothing."""
     return "" if finding.cell is None else f"{in_file(finding)}: "
 
 
@@ -41,18 +55,21 @@ def note_place(note: Note) -> str:
 
 
 def marker(finding: Finding) -> str:
-    """Return ``[*]`` for a safe fix, ``[~]`` for an unsafe one, and nothing where none would be written."""
+    """Return ``[*]`` for a safe fix, ``[~]`` for an unsafe one, and nothing where none would be
+    written."""
     safety = applicable(finding)
     return "" if safety is None else _MARKERS[safety]
 
 
 def shown_code(finding: Finding) -> str:
-    """Return the code before a message; the engine's codes that are words take a colon, as ruff's do."""
+    """Return the code before a message; the engine's codes that are words take a colon, as ruff's
+    do."""
     return f"{finding.code}:" if finding.code in _WORD_CODES else finding.code
 
 
 def one_line(before: Sequence[str], finding: Finding, color: bool) -> str:
-    """Return a finding as one line behind words of its place: its code, the mark of its fix, its message."""
+    """Return a finding as one line behind words of its place: its code, the mark of its fix, its
+    message."""
     words = [
         *before,
         paint(shown_code(finding), SEVERITY[finding.severity], color),

@@ -1,1 +1,2 @@
-"""Floor 7: many files: isolated workers, the projects around them, their limits, and what earlier runs found."""
+"""Floor 7: many files: isolated workers, the projects around them, their limits, and what earlier
+runs found."""

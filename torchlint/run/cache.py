@@ -1,11 +1,13 @@
-"""The cache: reports of earlier runs, looked up by all that a report depends on, and stored for the next run.
+"""The cache: reports of earlier runs, looked up by all that a report depends on, and stored for the
+next run.
 
-The cache is what lies on the disk between runs; what one process knows while it lasts is its memory.
+The cache is what lies on the disk between runs; what one process knows while it lasts is its
+memory.
 
-One file holds the reports of one project under one set of settings; its name is the digest of torchlint's own code, the
-rules, the versions of Python and libcst, and the settings that reach the analysis. A report of it counts where the file
-holds the same content, and where each other file that the analysis read still does, and none that it looked for in vain
-has appeared.
+One file holds the reports of one project under one set of settings; its name is the digest of
+torchlint's own code, the rules, the versions of Python and libcst, and the settings that reach the
+analysis. A report of it counts where the file holds the same content, and where each other file
+that the analysis read still does, and none that it looked for in vain has appeared.
 """
 
 from __future__ import annotations
@@ -28,15 +30,28 @@ from torchlint.run.report_json import NoReportError, packed, unpacked
 from torchlint.settings.keys import Decides, Settings, deciding
 from torchlint.source.paths import shown
 
-PARTS = ("base", "catalog", "edits", "engine", "rules", "run", "semantic", "settings", "source", "rule.py")
+PARTS = (
+    "base",
+    "catalog",
+    "edits",
+    "engine",
+    "rules",
+    "run",
+    "semantic",
+    "settings",
+    "source",
+    "rule.py",
+)
 """The parts of the package that decide what is found."""
 
 Fact = tuple[str, str]
-"""Another path that a report depends on, and its state: a digest, or a word of `torchlint.base.trail`."""
+"""Another path that a report depends on, and its state: a digest, or a word of
+`torchlint.base.trail`."""
 
 
 class Cache:
-    """What a run of `check` uses: folders, opened before its files are looked for, with a part for each project.
+    """What a run of `check` uses: folders, opened before its files are looked for, with a part for
+    each project.
 
     Args:
         catalog: the rules.
@@ -111,7 +126,9 @@ class ProjectCache:
         self._seen: set[str] = set()
         self._fresh: dict[str, tuple[str, tuple[Fact, ...], list[Any]]] = {}
 
-    def look_up(self, relative: str, path: str, filename: str, max_size: int, identity: str = "") -> FileReport | None:
+    def look_up(
+        self, relative: str, path: str, filename: str, max_size: int, identity: str = ""
+    ) -> FileReport | None:
         """Return the report of a file, or None where none is known that holds.
 
         Args:
@@ -123,9 +140,15 @@ class ProjectCache:
         """
         self._seen.add(relative)
         entry = self._value.files.get(relative)
-        if not isinstance(entry, list) or len(entry) != 6 or f"{self._contents.digest(path)} {identity}" != entry[0]:
+        if (
+            not isinstance(entry, list)
+            or len(entry) != 6
+            or f"{self._contents.digest(path)} {identity}" != entry[0]
+        ):
             return None
-        if not self._contents.digest(path) or (max_size and self._contents.sizes.get(path, 0) > max_size):
+        if not self._contents.digest(path) or (
+            max_size and self._contents.sizes.get(path, 0) > max_size
+        ):
             return None
         try:
             if not all(map(self._holds, entry[1])):
@@ -136,9 +159,15 @@ class ProjectCache:
         self._hits.add(relative)
         return report
 
-    def store(self, relative: str, path: str, content: str, report: FileReport, identity: str = "") -> None:
-        """Store the report of a file whose content has the digest `content`; not where torchlint itself failed."""
-        failed = any(note.kind is not NoteKind.SKIPPED or note.filename != report.filename for note in report.notes)
+    def store(
+        self, relative: str, path: str, content: str, report: FileReport, identity: str = ""
+    ) -> None:
+        """Store the report of a file whose content has the digest `content`; not where torchlint
+        itself failed."""
+        failed = any(
+            note.kind is not NoteKind.SKIPPED or note.filename != report.filename
+            for note in report.notes
+        )
         if report.rests_on is None or failed:
             return
         self._contents.note(path, content)
@@ -156,7 +185,8 @@ class ProjectCache:
             yield from facts
 
     def save(self) -> None:
-        """Write what is new, with what other runs wrote meanwhile; reports of files that are gone are dropped."""
+        """Write what is new, with what other runs wrote meanwhile; reports of files that are gone
+        are dropped."""
         settled = self._contents.settled()
         if not self._fresh and settled.items() <= self._value.known.items():
             return
@@ -170,10 +200,20 @@ class ProjectCache:
                 used = [value.facts[index] for index in entry[1]]
             except (TypeError, IndexError):
                 continue
-            files[relative] = [entry[0], [facts.setdefault(fact, len(facts)) for fact in used], *entry[2:]]
+            files[relative] = [
+                entry[0],
+                [facts.setdefault(fact, len(facts)) for fact in used],
+                *entry[2:],
+            ]
         for relative, (content, used_here, report) in self._fresh.items():
-            files[relative] = [content, [facts.setdefault(fact, len(facts)) for fact in used_here], *report]
-        named = {path for path, _ in facts} | {os.path.normpath(os.path.join(self.root, name)) for name in files}
+            files[relative] = [
+                content,
+                [facts.setdefault(fact, len(facts)) for fact in used_here],
+                *report,
+            ]
+        named = {path for path, _ in facts} | {
+            os.path.normpath(os.path.join(self.root, name)) for name in files
+        }
         known = {path: item for path, item in value.known.items() if path in named} | settled
         self.folder.write(
             self.name,
@@ -207,7 +247,8 @@ class ProjectCache:
         return self._holding[index]
 
     def _stored(self, name: str, report: FileReport) -> str:
-        """Return the name of a file to store: nothing for the report's own, else as seen from the root."""
+        """Return the name of a file to store: nothing for the report's own, else as seen from the
+        root."""
         return "" if name == report.filename else os.path.relpath(os.path.abspath(name), self.root)
 
     def _shown(self, name: str, filename: str) -> str:
@@ -226,16 +267,23 @@ class _Value:
         self.files: dict[str, Any] = {}
         try:
             facts = [(path, state) for path, state in value["facts"]] if value else []
-            known = {path: (tuple(item[:4]), item[4]) for path, item in value["known"].items()} if value else {}
+            known = (
+                {path: (tuple(item[:4]), item[4]) for path, item in value["known"].items()}
+                if value
+                else {}
+            )
             files = value["files"] if value else {}
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             return
-        if isinstance(files, dict) and all(isinstance(word, str) for fact in facts for word in fact):
+        if isinstance(files, dict) and all(
+            isinstance(word, str) for fact in facts for word in fact
+        ):
             self.facts, self.known, self.files = facts, known, files
 
 
 def code_digest(catalog: Catalog, *, exact: bool) -> str:
-    """Return the digest of torchlint's own code, of the rules of plugins, and of the versions of Python and libcst.
+    """Return the digest of torchlint's own code, of the rules of plugins, and of the versions of
+    Python and libcst.
 
     Args:
         catalog: the rules.
@@ -255,7 +303,8 @@ def code_digest(catalog: Catalog, *, exact: bool) -> str:
 
 
 def own_files(folder: str, parts: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield the Python files of a folder and of those below it; of the folder itself only `parts`, if there are any."""
+    """Yield the Python files of a folder and of those below it; of the folder itself only `parts`,
+    if there are any."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if parts and entry.name not in parts:
@@ -278,7 +327,11 @@ def plugin_files(catalog: Catalog) -> Iterator[str]:
 def libcst_version_file() -> str:
     """Return the path of the file that names libcst's version; libcst is not imported."""
     spec = PathFinder.find_spec("libcst")
-    return os.path.join(os.path.dirname(spec.origin), "_version.py") if spec is not None and spec.origin else ""
+    return (
+        os.path.join(os.path.dirname(spec.origin), "_version.py")
+        if spec is not None and spec.origin
+        else ""
+    )
 
 
 def _key(settings: Settings, code: str) -> str:

@@ -1,8 +1,9 @@
 """The folder that holds the cache, and how its files are read and written.
 
-It can lie in a project of strangers and be shared by many processes, so nothing in it is trusted: every file carries
-a checksum and the folder's identity, is JSON, is read without following links, and takes the old one's place in one
-step. Whatever is wrong with it is a miss. Little is imported: a run that finds nothing changed starts here.
+It can lie in a project of strangers and be shared by many processes, so nothing in it is trusted:
+every file carries a checksum and the folder's identity, is JSON, is read without following links,
+and takes the old one's place in one step. Whatever is wrong with it is a miss. Little is imported:
+a run that finds nothing changed starts here.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from torchlint.base.places import TEMPORARY_PREFIX, TEMPORARY_SUFFIX
 FORMAT = "torchlint-cache-3"
 """The first word of every file; another one is a file of another version."""
 TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# This folder holds the cache of torchlint.\n"
-"""What ``CACHEDIR.TAG`` holds (https://bford.info/cachedir/), so that backups leave the folder out."""
+"""What ``CACHEDIR.TAG`` holds (https://bford.info/cachedir/), so that backups leave the folder
+out."""
 LARGEST = 256_000_000
 """Bytes of the largest file that is read or written."""
 _MOST = 16
@@ -31,11 +33,14 @@ _STALE = 3600.0
 """Seconds after which a temporary file is nobody's any more."""
 _COARSE = 2_000_000_000
 _ELSEWHERE = 100_000_000
-_OURS = re.compile(r"(?:results|run)-[0-9a-f]{32}\.json|CACHEDIR\.TAG|\.gitignore|\.torchlint-.*\.tmp")
+_OURS = re.compile(
+    r"(?:results|run)-[0-9a-f]{32}\.json|CACHEDIR\.TAG|\.gitignore|\.torchlint-.*\.tmp"
+)
 
 
 def on_ci() -> bool:
-    """Say whether this is a build (``CI=true``): there the times of files mean little, so that every file is read."""
+    """Say whether this is a build (``CI=true``): there the times of files mean little, so that
+    every file is read."""
     return os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 
@@ -48,7 +53,8 @@ class CacheFolder:
         started: the time of the file system, in nanoseconds, at which the run began.
         device: the file system.
 
-    `trouble` says what was wrong with a file of the folder, in words for the user; empty where nothing was.
+    `trouble` says what was wrong with a file of the folder, in words for the user; empty where
+    nothing was.
     """
 
     __slots__ = ("_device", "identity", "path", "started", "trouble")
@@ -61,10 +67,12 @@ class CacheFolder:
         self._device = device
 
     def settled(self, state: os.stat_result) -> bool:
-        """Say whether a file in this state was not touched since the run began, and cannot change unseen from now on.
+        """Say whether a file in this state was not touched since the run began, and cannot change
+        unseen from now on.
 
-        Git's rule: what is as young as the record of it could change once more within the same tick of the clock. Only
-        the time of the last change of status counts, as any program can set the other one.
+        Git's rule: what is as young as the record of it could change once more within the same tick
+        of the clock. Only the time of the last change of status counts, as any program can set the
+        other one.
         """
         if sys.platform == "win32":  # there it is the time of creation
             return False
@@ -93,7 +101,12 @@ class CacheFolder:
             return None
 
     def _read(self, path: str) -> dict[str, Any] | None:
-        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        flags = (
+            os.O_RDONLY
+            | getattr(os, "O_NOFOLLOW", 0)
+            | getattr(os, "O_NONBLOCK", 0)
+            | getattr(os, "O_BINARY", 0)
+        )
         descriptor = os.open(path, flags)
         with os.fdopen(descriptor, "rb") as stream:
             state = os.fstat(descriptor)
@@ -113,7 +126,9 @@ class CacheFolder:
     def write(self, name: str, value: dict[str, Any]) -> bool:
         """Put a JSON object under a name, in one step; return whether that was possible."""
         body = json.dumps(value, separators=(",", ":")).encode("ascii")
-        head = f"{FORMAT} {self.identity or '-'} {hashlib.sha256(body).hexdigest()}\n".encode("ascii")
+        head = f"{FORMAT} {self.identity or '-'} {hashlib.sha256(body).hexdigest()}\n".encode(
+            "ascii"
+        )
         if len(body) > LARGEST:
             return False
         try:
@@ -140,9 +155,17 @@ class CacheFolder:
                 if _OURS.fullmatch(entry.name):
                     with contextlib.suppress(OSError):
                         changed = entry.stat(follow_symlinks=False).st_mtime
-                        found.setdefault(entry.name.partition("-")[0], []).append((changed, entry.path))
-        surplus = [path for kind in ("results", "run") for _, path in sorted(found.get(kind, ()))[:-_MOST]]
-        stale = [path for changed, path in found.get(TEMPORARY_PREFIX[:-1], ()) if time.time() - changed > _STALE]
+                        found.setdefault(entry.name.partition("-")[0], []).append(
+                            (changed, entry.path)
+                        )
+        surplus = [
+            path for kind in ("results", "run") for _, path in sorted(found.get(kind, ()))[:-_MOST]
+        ]
+        stale = [
+            path
+            for changed, path in found.get(TEMPORARY_PREFIX[:-1], ())
+            if time.time() - changed > _STALE
+        ]
         for path in (*surplus, *stale):
             with contextlib.suppress(OSError):
                 os.unlink(path)
@@ -156,17 +179,20 @@ def owned(state: os.stat_result) -> bool:
 def identity_of(state: os.stat_result) -> str:
     """Return what ties the files of a cache to their folder.
 
-    A cache that came with a repository says what its author likes, but cannot know the number of the folder here.
+    A cache that came with a repository says what its author likes, but cannot know the number of
+    the folder here.
     """
     return f"{state.st_ino:x}"
 
 
 def open_folder(path: str, *, named: bool) -> CacheFolder | str:
-    """Return a cache folder, made where it is missing; or why it cannot be used, an empty string where that is usual.
+    """Return a cache folder, made where it is missing; or why it cannot be used, an empty string
+    where that is usual.
 
     Args:
         path: the folder, absolute.
-        named: whether the user named it in the command: then it may be a link, and may have come from elsewhere.
+        named: whether the user named it in the command: then it may be a link, and may have come
+            from elsewhere.
     """
     path = os.path.realpath(path) if named else path
     try:
@@ -235,7 +261,9 @@ def is_tagged(path: str) -> bool:
     try:
         if not stat.S_ISREG(os.lstat(tag).st_mode):
             return False
-        descriptor = os.open(tag, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
+        descriptor = os.open(
+            tag, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+        )
     except OSError:
         return False
     with os.fdopen(descriptor, "rb") as stream:
@@ -254,13 +282,17 @@ def _make(path: str, data: bytes) -> None:
 
 
 def _temporary(path: str) -> tuple[int, str]:
-    """Make a new file in a folder; return a descriptor to write to, and its path. (`tempfile` takes 5 ms to import.)"""
+    """Make a new file in a folder; return a descriptor to write to, and its path. (`tempfile` takes
+    5 ms to import.)"""
     name = os.path.join(path, f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}{TEMPORARY_SUFFIX}")
-    return os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600), name
+    return os.open(
+        name, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600
+    ), name
 
 
 def _now(path: str, state: os.stat_result) -> int:
-    """Return the time of the file system by a file made there, at least a tick after the folder's own last change.
+    """Return the time of the file system by a file made there, at least a tick after the folder's
+    own last change.
 
     Making the folder touched the one above, which is then settled from the first run on.
     """

@@ -1,4 +1,5 @@
-"""What files hold, as digests; known from their state where that tells enough, else by reading them."""
+"""What files hold, as digests; known from their state where that tells enough, else by reading
+them."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ UNREADABLE = ""
 """The digest of what cannot be read."""
 
 State = tuple[int, int, int, int]
-"""Times of the last change of content and of status in nanoseconds, size in bytes, and number of a file."""
+"""Times of the last change of content and of status in nanoseconds, size in bytes, and number of a
+file."""
 Cached = Mapping[str, tuple[State, str]]
 """By path: a state in which the file held the content of a digest."""
 
@@ -73,14 +75,16 @@ class Contents:
         self._digests.setdefault(path, content)
 
     def settled(self) -> dict[str, tuple[State, str]]:
-        """Return what is cached for the next run to go by, of the files that were looked at in this one."""
+        """Return what is cached for the next run to go by, of the files that were looked at in this
+        one."""
         settled: dict[str, tuple[State, str]] = {}
         for path, content in self._digests.items():
             try:
                 found = os.stat(path)
             except (OSError, ValueError):
                 continue
-            # The state is taken last: it is older than the run, so nothing happened to the file in between.
+            # The state is taken last: it is older than the run, so nothing happened to the file in
+            # between.
             if content and self._is_settled(found):
                 settled[path] = (state_of(found), content)
         return settled

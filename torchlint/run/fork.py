@@ -32,7 +32,8 @@ class ForkedWorker:
     """Gives the reports of `tasks` one by one, in order, from a forked process.
 
     Args:
-        tasks: the files; the worker has them all from the start, as a fork shares the memory of its parent.
+        tasks: the files; the worker has them all from the start, as a fork shares the memory of its
+            parent.
     """
 
     def __init__(self, tasks: Sequence[Task]) -> None:
@@ -74,7 +75,8 @@ class ForkedWorker:
         """
         before_fork()
         reader, writer = os.pipe()
-        # Ctrl-C between the fork and the next line would leave a process behind, or let it run as a second parent.
+        # Ctrl-C between the fork and the next line would leave a process behind, or let it run as a
+        # second parent.
         held = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
         try:
             self.pid = os.fork()
@@ -122,7 +124,8 @@ class ForkedWorker:
         return data
 
     def stop(self) -> int:
-        """End the worker now; return its exit code, or minus the signal that ended it, or 0 where there is none."""
+        """End the worker now; return its exit code, or minus the signal that ended it, or 0 where
+        there is none."""
         if not self.pid:
             return 0
         os.close(self.pipe)
@@ -135,7 +138,8 @@ class ForkedWorker:
 
 
 def _serve(tasks: Sequence[Task], reader: int, writer: int) -> NoReturn:
-    """Be the worker: send a report for each task, and end without returning to what the parent was at."""
+    """Be the worker: send a report for each task, and end without returning to what the parent was
+    at."""
     code = 1
     try:
         os.close(reader)  # else nothing would tell this process that the parent is gone
@@ -154,7 +158,8 @@ def _serve(tasks: Sequence[Task], reader: int, writer: int) -> NoReturn:
 
 
 def _packed(task: Task) -> bytes:
-    """Return the bytes of a report: none for one that has nothing to say, as most files need no pickle then."""
+    """Return the bytes of a report: none for one that has nothing to say, as most files need no
+    pickle then."""
     report = work(task)
     if report == _silent(task):
         return b""

@@ -1,11 +1,12 @@
 """How long a file may take: what counts is what its worker does, never how busy the machine is.
 
-A limit is CPU time, counted by the kernel for the worker's process and ended by it (``ITIMER_PROF`` with the default
-action of its signal), so that nobody needs to be scheduled in time to notice, and native code that holds the
-interpreter's lock is ended too. A worker that does nothing at all, so that it uses no CPU time, notices that itself.
-Behind both stands a bound by the clock, far enough away that only a worker which can neither run nor be ended by
-itself, such as one that was stopped, comes to it. Who waits for a worker counts that bound in ticks of its own, as a
-process that was stopped or starved for an hour must not conclude that its worker took an hour.
+A limit is CPU time, counted by the kernel for the worker's process and ended by it (``ITIMER_PROF``
+with the default action of its signal), so that nobody needs to be scheduled in time to notice, and
+native code that holds the interpreter's lock is ended too. A worker that does nothing at all, so
+that it uses no CPU time, notices that itself. Behind both stands a bound by the clock, far enough
+away that only a worker which can neither run nor be ended by itself, such as one that was stopped,
+comes to it. Who waits for a worker counts that bound in ticks of its own, as a process that was
+stopped or starved for an hour must not conclude that its worker took an hour.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ import time
 TICK = 1.0
 """Seconds after which one who waits for a worker counts one tick."""
 LATE = 87
-"""Exit code of a worker that used up its CPU time and noticed it itself, where the kernel does not."""
+"""Exit code of a worker that used up its CPU time and noticed it itself, where the kernel does
+not."""
 IDLE = 88
 """Exit code of a worker whose analysis did nothing for too long."""
 LEAST_IDLE = 10.0
-"""Seconds without any work that every file has, however low its limit: a slow disk is no fault of the file."""
+"""Seconds without any work that every file has, however low its limit: a slow disk is no fault of
+the file."""
 FACTOR = 20.0
 LEAST_OUTER = 300.0
 """The outer bound in seconds: so many times the limit, and at least so much."""
@@ -40,7 +43,8 @@ _MOST = 1e8
 
 
 def outer(limit: float) -> float:
-    """Return the seconds by the clock after which nobody waits any more for a file with this limit."""
+    """Return the seconds by the clock after which nobody waits any more for a file with this
+    limit."""
     return min(max(FACTOR * limit, LEAST_OUTER), _MOST)
 
 
@@ -94,10 +98,12 @@ def stop() -> None:
 
 
 def join(thread: threading.Thread, limit: float) -> None:
-    """Wait in a worker for the thread that analyses a file; end the process where it does nothing for too long.
+    """Wait in a worker for the thread that analyses a file; end the process where it does nothing
+    for too long.
 
-    The waiting thread's own CPU time is left out. That it runs at all shows that the other one could have run, so that
-    a thread which waits for a CPU among many others is never taken for one that does nothing.
+    The waiting thread's own CPU time is left out. That it runs at all shows that the other one
+    could have run, so that a thread which waits for a CPU among many others is never taken for one
+    that does nothing.
     """
     begun = time.process_time()
     before = -1.0
@@ -116,7 +122,8 @@ def join(thread: threading.Thread, limit: float) -> None:
 
 
 def exceeded(code: int | None, limit: float) -> str:
-    """Say which limit ended a worker that has this exit code (minus a signal's number); empty for none."""
+    """Say which limit ended a worker that has this exit code (minus a signal's number); empty for
+    none."""
     if code == LATE or (code is not None and code == -getattr(signal, "SIGPROF", 0) != 0):
         return f"took more than {limit:g} s of CPU time"
     if code == IDLE:
@@ -132,7 +139,8 @@ def given_up(limit: float) -> str:
 
 
 def cpu_seconds(process: int) -> float | None:
-    """Return the CPU time of a process, or None where it is gone or the system (all but Linux) does not tell."""
+    """Return the CPU time of a process, or None where it is gone or the system (all but Linux) does
+    not tell."""
     if sys.platform != "linux":
         return None
     try:

@@ -1,8 +1,9 @@
 """Cheap checks of a file's bytes before anything parses them.
 
-libcst crashes or hangs on small inputs with deep nesting and with long chains. CPython refuses more than 200 open
-brackets, so that such a file can be refused here; the other signs only shorten the time that a file gets. The scan
-passes over strings and comments and costs about 0.05 CPU seconds per megabyte of ordinary code.
+libcst crashes or hangs on small inputs with deep nesting and with long chains. CPython refuses more
+than 200 open brackets, so that such a file can be refused here; the other signs only shorten the
+time that a file gets. The scan passes over strings and comments and costs about 0.05 CPU seconds
+per megabyte of ordinary code.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ MOST_OPEN = 200
 _DEEP = 60
 _MANY_ELIF = 200
 _ELIF_APART = 1000
-"""Bytes from one ``elif`` to the next, on average, from which on they are no one chain but a large file's."""
+"""Bytes from one ``elif`` to the next, on average, from which on they are no one chain but a large
+file's."""
 _LONG_LINE = 20_000
 _CASE_BRACKETS = 4
 TOO_DEEP = "too many nested parentheses"
@@ -38,7 +40,8 @@ class Prescan:
     quarantine: bool = False
 
 
-# A backslash outside strings takes the next byte with it: otherwise `\"""` repeated would cost quadratic time.
+# A backslash outside strings takes the next byte with it: otherwise `\"""` repeated would cost
+# quadratic time.
 _HIDDEN = re.compile(
     rb'"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""'
     rb"|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''"
@@ -49,7 +52,8 @@ _HIDDEN = re.compile(
 )
 _STEP = dict.fromkeys(b"([{", 1) | dict.fromkeys(b")]}", -1)
 _NO_BRACKET = bytes(byte for byte in range(256) if byte not in _STEP)
-# No pattern starts like the rest of ``case = f(...)`` or ``case.run(...)``, where ``case`` is a variable.
+# No pattern starts like the rest of ``case = f(...)`` or ``case.run(...)``, where ``case`` is a
+# variable.
 _CASE = re.compile(rb"^[ \t]*case\b(?![ \t]*[=.,])([^\n]*)", re.MULTILINE)
 _FORMATTED = re.compile(rb"[fFtT][rR]?[\"']")
 
@@ -61,7 +65,8 @@ def prescan(data: bytes) -> Prescan:
     code = _HIDDEN.sub(b"", data)
     depths = accumulate(map(_STEP.__getitem__, code.translate(None, _NO_BRACKET)))
     deepest = max(depths, default=0)
-    # Since Python 3.12 the quotes of an f-string may come again inside it, which this scan takes apart wrongly.
+    # Since Python 3.12 the quotes of an f-string may come again inside it, which this scan takes
+    # apart wrongly.
     if deepest > MOST_OPEN and not _FORMATTED.search(data):
         return Prescan(TOO_DEEP, _line_of_excess(data))
     return Prescan(quarantine=deepest > _DEEP or _looks_slow(data, code))
@@ -73,7 +78,9 @@ def _looks_slow(data: bytes, code: bytes) -> bool:
     # A long string or comment is one token, so that only the code beside it counts.
     if len(code) > _LONG_LINE and max(map(len, code.split(b"\n"))) > _LONG_LINE:
         return True
-    return b"case" in code and any(_opening(found[1]) >= _CASE_BRACKETS for found in _CASE.finditer(code))
+    return b"case" in code and any(
+        _opening(found[1]) >= _CASE_BRACKETS for found in _CASE.finditer(code)
+    )
 
 
 def _opening(line: bytes) -> int:

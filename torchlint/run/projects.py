@@ -1,4 +1,5 @@
-"""The project around a job's file, as a worker keeps it: other files are read when a question needs them."""
+"""The project around a job's file, as a worker keeps it: other files are read when a question needs
+them."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from torchlint.semantic.project.project import Project
 from torchlint.source.document import decode, read_bytes
 
 _LARGEST = 400_000
-"""Bytes of the largest file that is read for what others import from it; larger ones are data, not helpers."""
+"""Bytes of the largest file that is read for what others import from it; larger ones are data, not
+helpers."""
 _TORCH = (b"torch", b"lightning")
 
 _CHANGED = "changed"
@@ -30,7 +32,8 @@ _digests: dict[str, str] = {}
 
 
 def outside_of(job: Job) -> Outside:
-    """Return what the file of a job may ask about its project; nothing where the job names no root."""
+    """Return what the file of a job may ask about its project; nothing where the job names no
+    root."""
     if not job.root:
         return Outside()
     # The torch that fixes are for decides on no fact; a file that was misread may have given some.
@@ -44,7 +47,8 @@ def outside_of(job: Job) -> Outside:
 
 
 def rests_on(job: Job) -> tuple[tuple[str, str], ...]:
-    """Return what the analysis of a job's file knows from elsewhere: each other path with its state, see `states`.
+    """Return what the analysis of a job's file knows from elsewhere: each other path with its
+    state, see `states`.
 
     To be asked once, after the analysis.
     """
@@ -71,9 +75,11 @@ def forget() -> None:
 
 
 def refresh(unsaved: Iterable[tuple[str, str]]) -> None:
-    """Forget all projects where a file that was read, or looked for, is not as it was: for a worker that lives long.
+    """Forget all projects where a file that was read, or looked for, is not as it was: for a worker
+    that lives long.
 
-    `unsaved` are paths and texts of files that are open in an editor: these texts count, not what the disk holds.
+    `unsaved` are paths and texts of files that are open in an editor: these texts count, not what
+    the disk holds.
     """
     _unsaved.clear()
     _unsaved.update(unsaved)
@@ -88,7 +94,8 @@ def refresh(unsaved: Iterable[tuple[str, str]]) -> None:
 
 
 def _state(path: str) -> State | str | None:
-    """Return what tells a file's content from any other: its state, or of an unsaved one the digest of its text."""
+    """Return what tells a file's content from any other: its state, or of an unsaved one the digest
+    of its text."""
     if path in _unsaved:
         return digest(_bytes(_unsaved[path]))
     try:
@@ -126,20 +133,26 @@ def _note(path: str, content: str) -> None:
 
 
 class _Analyst:
-    """Analyses files with the settings of a job; the settings of all files of one run's project are the same."""
+    """Analyses files with the settings of a job; the settings of all files of one run's project are
+    the same."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
 
     def module(self, project: Project, path: str, text: str) -> Module | None:
-        """Return the analysis of a file that may hold facts for others; None for what has nothing to do with torch."""
+        """Return the analysis of a file that may hold facts for others; None for what has nothing
+        to do with torch."""
         if not any(word in text.encode("utf-8", "replace") for word in _TORCH):
             return None
         try:
             python = syntax.python_tree(text)
         except syntax.TooDeepError:
             return None
-        tree = syntax.parse(text, python) if not isinstance(python, syntax.SyntaxFault) else python.message
+        tree = (
+            syntax.parse(text, python)
+            if not isinstance(python, syntax.SyntaxFault)
+            else python.message
+        )
         if isinstance(tree, str):
             return None
         return Module(

@@ -37,7 +37,11 @@ def packed(report: FileReport, name: Name) -> list[Any]:
         [_packed_finding(finding, name) for finding in report.findings],
         [[note.kind.value, note.message, note.line, note.cell] for note in report.notes],
         [list(row) for row in report.source],
-        [[_packed_finding(held.finding, name), held.reason] for held in report.suppressed if held.in_source],
+        [
+            [_packed_finding(held.finding, name), held.reason]
+            for held in report.suppressed
+            if held.in_source
+        ],
     ]
 
 
@@ -57,7 +61,9 @@ def unpacked(value: Any, filename: str, name: Name) -> FileReport:
                 for kind, text, line, cell in notes
             ),
             source=tuple((_cell(cell), _int(row), _text(text)) for cell, row, text in source),
-            suppressed=tuple(Suppressed(_finding(item, name), True, _text(reason)) for item, reason in suppressed),
+            suppressed=tuple(
+                Suppressed(_finding(item, name), True, _text(reason)) for item, reason in suppressed
+            ),
         )
     except (TypeError, ValueError) as error:
         raise NoReportError(str(error)) from error
@@ -74,7 +80,10 @@ def _packed_finding(finding: Finding, name: Name) -> list[Any]:
         [finding.statement, finding.statement_end],
         finding.fingerprint,
         None if finding.fix is None else _packed_fix(finding.fix),
-        [[reason.text, name(reason.filename), reason.line, reason.cell] for reason in finding.why_hot],
+        [
+            [reason.text, name(reason.filename), reason.line, reason.cell]
+            for reason in finding.why_hot
+        ],
         finding.cell,
         finding.help,
         finding.file_row,
@@ -84,7 +93,21 @@ def _packed_finding(finding: Finding, name: Name) -> list[Any]:
 
 
 def _finding(value: Any, name: Name) -> Finding:
-    code, title, message, severity, filename, place, statement, fingerprint, fix, reasons, cell, words, *more = value
+    (
+        code,
+        title,
+        message,
+        severity,
+        filename,
+        place,
+        statement,
+        fingerprint,
+        fix,
+        reasons,
+        cell,
+        words,
+        *more,
+    ) = value
     stored, content, frequency = more
     start_row, start_column, end_row, end_column = place
     first, last = statement
@@ -100,7 +123,10 @@ def _finding(value: Any, name: Name) -> Finding:
         _int(last),
         _text(fingerprint),
         None if fix is None else _fix(fix),
-        tuple(Reason(_text(text), name(_text(of)), _int(line), _cell(at)) for text, of, line, at in reasons),
+        tuple(
+            Reason(_text(text), name(_text(of)), _int(line), _cell(at))
+            for text, of, line, at in reasons
+        ),
         _cell(cell),
         _text(words),
         _cell(stored),
@@ -115,12 +141,23 @@ def _packed_fix(fix: TextFix) -> list[Any]:
 
 def _packed_edit(edit: Edit) -> list[Any]:
     start, end = edit.start, edit.end
-    return [edit.span.start, edit.span.end, edit.text, start.row, start.column, end.row, end.column, edit.cell]
+    return [
+        edit.span.start,
+        edit.span.end,
+        edit.text,
+        start.row,
+        start.column,
+        end.row,
+        end.column,
+        edit.cell,
+    ]
 
 
 def _fix(value: Any) -> TextFix:
     safety, title, edits, note, withheld = value
-    return TextFix(Safety(_text(safety)), _text(title), tuple(map(_edit, edits)), _text(note), _text(withheld))
+    return TextFix(
+        Safety(_text(safety)), _text(title), tuple(map(_edit, edits)), _text(note), _text(withheld)
+    )
 
 
 def _edit(value: Any) -> Edit:

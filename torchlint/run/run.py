@@ -51,10 +51,14 @@ class RunOptions:
     memory: int = 2 * 2**30
 
 
-def run(jobs: Iterable[Job], options: RunOptions, analyse: Analyse = analyse_job) -> Generator[FileReport, None, None]:
-    """Yield the report of each job, in the order of `jobs`, as soon as it and all before it are there.
+def run(
+    jobs: Iterable[Job], options: RunOptions, analyse: Analyse = analyse_job
+) -> Generator[FileReport, None, None]:
+    """Yield the report of each job, in the order of `jobs`, as soon as it and all before it are
+    there.
 
-    `jobs` is read on demand, a bounded number of files ahead. On every exit, Ctrl-C too, all workers are stopped.
+    `jobs` is read on demand, a bounded number of files ahead. On every exit, Ctrl-C too, all
+    workers are stopped.
 
     Args:
         jobs: the files with their settings.
@@ -83,11 +87,14 @@ def run(jobs: Iterable[Job], options: RunOptions, analyse: Analyse = analyse_job
 def _planned(job: Job, options: RunOptions, analyse: Analyse) -> Task | FileReport:
     """Return what a worker is to do, or the report of a file that none needs to see."""
     document = job.document
-    # The text, not the bytes as read: in some encodings the second byte of a character looks like a bracket.
+    # The text, not the bytes as read: in some encodings the second byte of a character looks like a
+    # bracket.
     found = prescan(document.text.encode("utf-8", "surrogatepass"))
     if found.refuse:
         return refused(document, found)
-    timeout = min(options.timeout, options.quarantine_timeout) if found.quarantine else options.timeout
+    timeout = (
+        min(options.timeout, options.quarantine_timeout) if found.quarantine else options.timeout
+    )
     return Task(analyse, job, timeout, options.memory)
 
 
@@ -125,7 +132,9 @@ def refused(document: Document, found: Prescan) -> FileReport:
     """Return the report of a file that no parser needs to see."""
     name, line, words = document.filename, found.line, found.refuse
     start = Position(line, 1)
-    finding = Finding(INVALID_SYNTAX, INVALID_SYNTAX, words, Severity.ERROR, name, start, start, line, line)
+    finding = Finding(
+        INVALID_SYNTAX, INVALID_SYNTAX, words, Severity.ERROR, name, start, start, line, line
+    )
     report = FileReport(name, (finding,))
     if document.notebook is None:
         return report

@@ -1,8 +1,10 @@
-"""What happens inside a worker process: limits, silence, and one analysis at a time on a large stack.
+"""What happens inside a worker process: limits, silence, and one analysis at a time on a large
+stack.
 
-libcst can hang, fill the memory or overflow the stack on small inputs. A worker is set up so that all of these end the
-worker alone: the system kills it when it asks for too much memory, and when it has used up its CPU time (`limits`),
-even when the parent is gone and native code holds the interpreter's lock.
+libcst can hang, fill the memory or overflow the stack on small inputs. A worker is set up so that
+all of these end the worker alone: the system kills it when it asks for too much memory, and when it
+has used up its CPU time (`limits`), even when the parent is gone and native code holds the
+interpreter's lock.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ _RECURSION_LIMIT = 20_000
 _M_ARENA_MAX = -8
 _PR_SET_PDEATHSIG = 1
 _STACKS = (256 * 2**20, 64 * 2**20)
-"""Stack sizes of the analysing thread in bytes; the smaller one where the system refuses the larger."""
+"""Stack sizes of the analysing thread in bytes; the smaller one where the system refuses the
+larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,8 @@ class Task:
         analyse: what to run; a function that can be found by its module and name.
         job: the file.
         timeout: CPU seconds after which the worker is ended.
-        memory: bytes of address space that the analysis may take on top of what is in use; 0 for no limit.
+        memory: bytes of address space that the analysis may take on top of what is in use; 0 for no
+            limit.
     """
 
     analyse: Analyse
@@ -60,7 +64,8 @@ class Task:
 
 
 def analyse_job(job: Job) -> FileReport:
-    """Analyse a job for real. Imports the engine on first use, which is why it is called only in workers."""
+    """Analyse a job for real. Imports the engine on first use, which is why it is called only in
+    workers."""
     from torchlint.engine.analyse import analyse
 
     report = analyse(job, _outside)
@@ -87,7 +92,8 @@ def prepare() -> None:
     sys.setrecursionlimit(_RECURSION_LIMIT)
     if sys.platform == "linux":
         _set_up_linux()
-    # A syntax tree is many objects that all live until the file is done: looking for garbage among them is lost time.
+    # A syntax tree is many objects that all live until the file is done: looking for garbage among
+    # them is lost time.
     gc.set_threshold(1_000_000, 50, 1000)
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):  # Rust writes to 2 when it runs out of memory
@@ -100,7 +106,8 @@ def prepare() -> None:
 
 
 def _set_up_linux() -> None:
-    """End with the parent, whatever native code is at; and have glibc use one heap for all threads (mallopt(3)).
+    """End with the parent, whatever native code is at; and have glibc use one heap for all threads
+    (mallopt(3)).
 
     What one thread's heap freed, another's cannot reuse.
     """
@@ -116,7 +123,8 @@ def work(task: Task) -> FileReport:
     """Do a task under all limits.
 
     Returns:
-        The analysis' report, or one that says how it failed. Where memory runs out, the process exits.
+        The analysis' report, or one that says how it failed. Where memory runs out, the process
+        exits.
     """
     _limit_memory(task.memory)
     limits.start(task.timeout)
@@ -155,13 +163,15 @@ def death(code: int | None, timeout: float) -> str:
 def before_fork() -> None:
     """Make the parent ready to have workers.
 
-    What of descriptors 0 to 2 is closed is opened: a pipe to a worker would get them, and the worker silences them.
+    What of descriptors 0 to 2 is closed is opened: a pipe to a worker would get them, and the
+    worker silences them.
     """
     descriptor = 0
     while descriptor <= 2:
         descriptor = os.open(os.devnull, os.O_RDWR)
     os.close(descriptor)
-    # Python 3.12 and later warn about a fork beside threads. What runs after ours touches none of their locks.
+    # Python 3.12 and later warn about a fork beside threads. What runs after ours touches none of
+    # their locks.
     warnings.filterwarnings("ignore", r".*multi-threaded.*fork", DeprecationWarning)
 
 
@@ -187,7 +197,8 @@ def _address_space() -> int:
 
 
 def _stacks() -> tuple[int, ...]:
-    """Return the sizes of stack to try, so that the first leaves room for the analysis under a limit on memory."""
+    """Return the sizes of stack to try, so that the first leaves room for the analysis under a
+    limit on memory."""
     if sys.platform != "linux":
         return _STACKS
     import resource
@@ -200,7 +211,8 @@ def _stacks() -> tuple[int, ...]:
 
 
 def _on_large_stack(task: Task) -> FileReport:
-    """Do a task in a thread with a large stack, which the recursion of libcst and of our own visitors needs."""
+    """Do a task in a thread with a large stack, which the recursion of libcst and of our own
+    visitors needs."""
     outcome: list[FileReport | BaseException] = []
 
     def target() -> None:

@@ -1,7 +1,8 @@
-"""The rest of a project, as the analysis of one file may ask about it: what is asked, and not how it is found.
+"""The rest of a project, as the analysis of one file may ask about it: what is asked, and not how
+it is found.
 
-`torchlint.semantic.project` answers. Where an answer speaks of another file's analysis (a `Module`) its type is left
-open here, as that lies above.
+`torchlint.semantic.project` answers. Where an answer speaks of another file's analysis (a `Module`)
+its type is left open here, as that lies above.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from torchlint.semantic.values.value import Value
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A class, function or module of the project: its file, its name in there, and which of these it is."""
+    """A class, function or module of the project: its file, its name in there, and which of these
+    it is."""
 
     path: str
     name: str
@@ -26,14 +28,16 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """The ancestors of a class: those in the project, nearest first, and the names of those outside."""
+    """The ancestors of a class: those in the project, nearest first, and the names of those
+    outside."""
 
     classes: tuple[Definition, ...] = ()
     outside: tuple[str, ...] = ()
 
 
 class Elsewhere(Protocol):
-    """The project as one file sees it; see `torchlint.semantic.project.outside.Outside`, which says what each gives."""
+    """The project as one file sees it; see `torchlint.semantic.project.outside.Outside`, which says
+    what each gives."""
 
     @property
     def path(self) -> str: ...

@@ -1,4 +1,5 @@
-"""The ground of all questions about one file: its text and tree, what its names stand for, and the memory of answers.
+"""The ground of all questions about one file: its text and tree, what its names stand for, and the
+memory of answers.
 
 It knows nothing of torch; that is for the questions, see `torchlint.semantic.question`.
 """
@@ -59,7 +60,8 @@ class Module:
     """
 
     ground: Module
-    """The module as it is written, where this one has imagined answers (see `witness`); else itself."""
+    """The module as it is written, where this one has imagined answers (see `witness`); else
+    itself."""
     witness: Witness | None = None
 
     def __init__(
@@ -94,15 +96,18 @@ class Module:
         """How often a question has come back to itself."""
 
     def close(self) -> None:
-        """Forget all answers: they know each other, and would wait for the garbage collector to be freed."""
+        """Forget all answers: they know each other, and would wait for the garbage collector to be
+        freed."""
         for answers in self.answers.values():
-            whole = answers.get(())  # what a question has gathered over the file, such as its call graph
+            whole = answers.get(
+                ()
+            )  # what a question has gathered over the file, such as its call graph
             if hasattr(whole, "__dict__"):
                 vars(whole).clear()
             answers.clear()
         vars(self).clear()
 
-    # -- where nodes stand --------------------------------------------------------------------------------------
+    # -- where nodes stand -------------------------------------------------------------------------
 
     def nodes(self, *types: type[N]) -> list[N]:
         """Return all nodes of exactly these types in source order."""
@@ -117,7 +122,8 @@ class Module:
         return self.tree.ancestors(node)
 
     def within(self, node: cst.CSTNode, *types: type[N], nested: bool = False) -> Iterator[N]:
-        """Yield `node` and its descendants of these types; bodies of inner functions only if `nested`."""
+        """Yield `node` and its descendants of these types; bodies of inner functions only if
+        `nested`."""
         return self.tree.within(node, *types, nested=nested)
 
     def is_within(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
@@ -133,7 +139,8 @@ class Module:
         return self.tree.statement(node)
 
     def small_statement(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        """Return the small statement that holds `node`, or None inside a compound statement's header."""
+        """Return the small statement that holds `node`, or None inside a compound statement's
+        header."""
         return self.tree.small_statement(node)
 
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
@@ -158,10 +165,11 @@ class Module:
             child = above
         return out
 
-    # -- what is written ----------------------------------------------------------------------------------------
+    # -- what is written ---------------------------------------------------------------------------
 
     def name(self, node: cst.CSTNode | None) -> str | None:
-        """Return the one dotted name of an expression (``torch.utils.data.DataLoader``), or None."""
+        """Return the one dotted name of an expression (``torch.utils.data.DataLoader``), or
+        None."""
         return self.names.name(node)
 
     def names_in(self, node: cst.CSTNode) -> frozenset[str]:
@@ -169,16 +177,20 @@ class Module:
         return frozenset(n.value for n in self.tree.within(node, cst.Name))
 
     def source(self, node: cst.CSTNode) -> str:
-        """Return a statement, or the whole file, as it is written; decorators and comments above are left out."""
+        """Return a statement, or the whole file, as it is written; decorators and comments above
+        are left out."""
         if node is self.root:
             return self.text
         smalls = node.body if isinstance(node, cst.SimpleStatementLine) else (node,)
         places = [self.statements.span(small) for small in smalls]
         if None in places:
             return self.root.code_for_node(node)
-        return "; ".join(self.text[place.start : place.end] for place in places if place is not None)
+        return "; ".join(
+            self.text[place.start : place.end] for place in places if place is not None
+        )
 
     def code(self, node: cst.CSTNode, limit: int = 60) -> str:
-        """Return the source of an expression on one line, cut after `limit` characters, for a message."""
+        """Return the source of an expression on one line, cut after `limit` characters, for a
+        message."""
         text = " ".join(self.root.code_for_node(node).split())
         return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"

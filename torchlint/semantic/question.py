@@ -1,11 +1,14 @@
-"""Questions: the functions that decide facts, remembered in one place, with the words in which an answer is told.
+"""Questions: the functions that decide facts, remembered in one place, with the words in which an
+answer is told.
 
-A question is a function ``(module, …)`` in the file that decides it. What it has answered is remembered with the file,
-and freed with it. While it is being answered, asking it again gives what is not known, so that no circle is endless;
-an answer found on such a way is kept only if it was the one that was asked for.
+A question is a function ``(module, …)`` in the file that decides it. What it has answered is
+remembered with the file, and freed with it. While it is being answered, asking it again gives what
+is not known, so that no circle is endless; an answer found on such a way is kept only if it was the
+one that was asked for.
 
-``torchlint check --explain`` imagines other answers to find the one that decides (`Module.witness`). It can do so for
-questions that have words: in the sentences ``{0}`` is the source of what was asked about, and ``{answer}`` the answer.
+``torchlint check --explain`` imagines other answers to find the one that decides
+(`Module.witness`). It can do so for questions that have words: in the sentences ``{0}`` is the
+source of what was asked about, and ``{answer}`` the answer.
 """
 
 from __future__ import annotations
@@ -30,22 +33,31 @@ QUESTIONS: dict[str, Question] = {}
 
 
 def question(
-    *, yes: str = "", no: str = "", ground: bool = False, remember: bool = True, circular: object = None
+    *,
+    yes: str = "",
+    no: str = "",
+    ground: bool = False,
+    remember: bool = True,
+    circular: object = None,
 ) -> Callable[[Asked[P, R]], Asked[P, R]]:
     """Make a question of a function whose first parameter is the `Module`.
 
     Args:
-        yes: the sentence for an answer that holds something to be so; without it `--explain` never speaks of it.
+        yes: the sentence for an answer that holds something to be so; without it `--explain` never
+            speaks of it.
         no: the sentence for one that does not.
-        ground: whether it rests on what is written alone, so that no imagined answer of another question enters.
+        ground: whether it rests on what is written alone, so that no imagined answer of another
+            question enters.
         remember: False where working it out costs no more than finding it in the memory.
         circular: the answer where a circle comes back to what is being asked.
     """
 
     def mark(decide: Asked[P, R]) -> Asked[P, R]:
-        title = (decide.__doc__ or "").partition("\n")[0]
+        title = " ".join((decide.__doc__ or "").partition("\n\n")[0].split())
         about = Question(decide.__name__, decide.__module__, title, yes, no)
-        assert QUESTIONS.setdefault(about.name, about) == about, f"two questions are called {about.name}"
+        assert QUESTIONS.setdefault(about.name, about) == about, (
+            f"two questions are called {about.name}"
+        )
         if not yes and not remember:
             return decide
         several = str(decide.__annotations__["return"]).startswith("Iterator[")
@@ -65,7 +77,9 @@ def question(
             return iter(found) if several else found
 
         def imagined(module: Module, *args: P.args, **named: P.kwargs) -> Any:
-            truth: Any = ask(module.ground, *args, **named) if ground else decide(module, *args, **named)
+            truth: Any = (
+                ask(module.ground, *args, **named) if ground else decide(module, *args, **named)
+            )
             if not yes or module.witness is None:
                 return truth
             truth = tuple(truth) if several else truth

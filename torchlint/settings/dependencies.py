@@ -21,7 +21,14 @@ Declared = tuple[tuple[int, int], str]
 
 _MOST_ENTRIES = 20_000
 _MOST_FILES = 20
-_NAMES = ("pyproject.toml", "setup.py", "setup.cfg", "environment.yml", "environment.yaml", "requirements.txt")
+_NAMES = (
+    "pyproject.toml",
+    "setup.py",
+    "setup.cfg",
+    "environment.yml",
+    "environment.yaml",
+    "requirements.txt",
+)
 _LISTS = re.compile(r"[\w.-]*requirements[\w.-]*\.txt")
 _FOLDER = "requirements"
 _BOMS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig"))
@@ -60,7 +67,9 @@ def declared_above(folder: str, root: str, memory: dict[str, Declared | None]) -
     if not folder.startswith(os.path.join(root, "")):
         return None
     if folder not in memory:
-        memory[folder] = declared_in(folder) or declared_above(os.path.dirname(folder), root, memory)
+        memory[folder] = declared_in(folder) or declared_above(
+            os.path.dirname(folder), root, memory
+        )
     return memory[folder]
 
 
@@ -70,7 +79,10 @@ def lists_in(folder: str) -> list[str]:
     named = {os.path.join(folder, name) for name in _NAMES}
     listed = {path for path in _entries(folder) if _LISTS.fullmatch(os.path.basename(path))}
     below = {path for path in _entries(os.path.join(folder, _FOLDER)) if path.endswith(".txt")}
-    return sorted(path for path in named if os.path.isfile(path)) + sorted({*listed, *below} - named)[:_MOST_FILES]
+    return (
+        sorted(path for path in named if os.path.isfile(path))
+        + sorted({*listed, *below} - named)[:_MOST_FILES]
+    )
 
 
 def watched(folder: str) -> Iterator[str]:
@@ -117,9 +129,15 @@ def _of_pyproject(path: str) -> Iterator[str]:
     except ConfigError:  # It is broken; as it need not configure us, that is not ours to say.
         return
     project, groups = _table(data.get("project")), _table(data.get("dependency-groups"))
-    lists = [project.get("dependencies"), *_table(project.get("optional-dependencies")).values(), *groups.values()]
+    lists = [
+        project.get("dependencies"),
+        *_table(project.get("optional-dependencies")).values(),
+        *groups.values(),
+    ]
     for each in lists:
-        yield from (item for item in (each if isinstance(each, list) else ()) if isinstance(item, str))
+        yield from (
+            item for item in (each if isinstance(each, list) else ()) if isinstance(item, str)
+        )
     poetry = _table(_table(_table(data.get("tool")).get("poetry")).get("dependencies"))
     wanted = poetry.get("torch")
     for one in wanted if isinstance(wanted, list) else [wanted]:

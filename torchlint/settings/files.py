@@ -78,7 +78,10 @@ def read_toml(path: str) -> tuple[dict[str, object], str]:
         return tomli.loads(text), text
     except tomli.TOMLDecodeError as error:
         raise ConfigError(f"{path}:{_line_of(error, text)}: not valid TOML: {error}") from None
-    except (RecursionError, ValueError) as error:  # nested too deeply, or a number of too many digits
+    except (
+        RecursionError,
+        ValueError,
+    ) as error:  # nested too deeply, or a number of too many digits
         raise ConfigError(f"{path}:1: not usable TOML: {error}") from None
 
 
@@ -93,7 +96,9 @@ def _read(path: str) -> bytes:
     state = os.stat(path)
     if not stat.S_ISREG(state.st_mode):  # said before it is opened: opening a device can act on it
         raise ConfigError(f"{path}: is {kind_of(state.st_mode)}, not a regular file")
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    descriptor = os.open(
+        path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    )
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ConfigError(f"{path}: is not a regular file")
@@ -173,7 +178,9 @@ def read_chain(path: str) -> list[Layer]:
         target = os.path.join(os.path.dirname(layers[-1].path), os.path.expanduser(extend))
         target = os.path.normpath(target)
         if os.path.realpath(target) in seen:
-            raise ConfigError(f"{where}{EXTEND} {extend!r} leads back to a file that extends this one")
+            raise ConfigError(
+                f"{where}{EXTEND} {extend!r} leads back to a file that extends this one"
+            )
         if len(layers) == MAX_CHAIN:
             raise ConfigError(f"{where}{EXTEND}: more than {MAX_CHAIN} files in a chain")
         seen.add(os.path.realpath(target))
@@ -197,9 +204,14 @@ def _read_layer(path: str) -> Layer:
             raise ConfigError(f"{_place(path, text, 'torchlint')}tool.torchlint must be a table")
         data = table
     elif isinstance(data.get("tool"), Mapping):
-        raise ConfigError(f"{_place(path, text, 'tool')}write the keys without [tool.torchlint] here")
+        raise ConfigError(
+            f"{_place(path, text, 'tool')}write the keys without [tool.torchlint] here"
+        )
     _check_required_version(data, path, text)
-    values = {key: checked(key, value, _place(path, text, key), ConfigError, section) for key, value in data.items()}
+    values = {
+        key: checked(key, value, _place(path, text, key), ConfigError, section)
+        for key, value in data.items()
+    }
     return Layer(path, values, text)
 
 
@@ -210,7 +222,9 @@ def _check_required_version(data: Mapping[str, object], path: str, text: str) ->
     where = _place(path, text, REQUIRED_VERSION)
     wanted = str(checked(REQUIRED_VERSION, data[REQUIRED_VERSION], where, ConfigError))
     if not meets(__version__, wanted):
-        raise ConfigError(f"{where}{REQUIRED_VERSION} is {wanted!r}, but this is torchlint {__version__}")
+        raise ConfigError(
+            f"{where}{REQUIRED_VERSION} is {wanted!r}, but this is torchlint {__version__}"
+        )
 
 
 def _place(path: str, text: str, key: str) -> str:
@@ -222,5 +236,7 @@ def _place(path: str, text: str, key: str) -> str:
     start = header.start() if header else 0
     quoted = rf"[\"']?{re.escape(key)}[\"']?"
     dotted = r"(?:(?:tool[ \t]*\.[ \t]*)?torchlint[ \t]*\.[ \t]*)?"
-    found = re.compile(rf"^[ \t]*(?:\[[^\]\n]*\b)?{dotted}{quoted}[ \t]*[=.\]]", re.MULTILINE).search(text, start)
+    found = re.compile(
+        rf"^[ \t]*(?:\[[^\]\n]*\b)?{dotted}{quoted}[ \t]*[=.\]]", re.MULTILINE
+    ).search(text, start)
     return f"{path}:{text.count(chr(10), 0, found.start()) + 1}: " if found else f"{path}: "

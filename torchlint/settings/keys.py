@@ -154,7 +154,9 @@ class Settings:
         (),
         Decides.FINDINGS,
         takes=_RULES,
-        words="Rules to check, in place of the default ones: codes, prefixes of codes, names or ALL.",
+        words=(
+            "Rules to check, in place of the default ones: codes, prefixes of codes, names or ALL."
+        ),
         sample='select = ["TL1", "TL503"]',
         place=10,
         unset="the rules that are on by default",
@@ -236,7 +238,10 @@ class Settings:
         words="What to leave out of a folder, in place of what is left out anyway.",
         sample='exclude = [".git", ".venv", "build"]',
         place=120,
-        more="A path that is named on the command line is checked nevertheless, unless `force-exclude` is set.",
+        more=(
+            "A path that is named on the command line is checked nevertheless, unless "
+            "`force-exclude` is set."
+        ),
     )
     respect_gitignore: bool = _key(
         values.flag,
@@ -266,13 +271,16 @@ class Settings:
         words="The oldest torch that fixes must work on; else read from your dependencies.",
         sample='target-torch = "2.4"',
         place=70,
-        more="That is the lower bound of torch in the nearest folder, from the file's own up to the "
+        more="That is the lower bound of torch in the nearest folder, from the file's own up to "
+        "the "
         "root, where `pyproject.toml`, `setup.py`, `setup.cfg`, `requirements*.txt`, "
         "`requirements/*.txt` or `environment.yml` has one; the lowest of several, and 2.4 where "
         "there is none. Of `torch<2` it is 1.13. Nothing of these files is run. `--show-settings` "
         "prints the file under `target-torch-from`.",
         unset="read from your dependencies",
-        option=Option({"common": "The lowest torch version that fixes must work on."}, 50, metavar="X.Y"),
+        option=Option(
+            {"common": "The lowest torch version that fixes must work on."}, 50, metavar="X.Y"
+        ),
     )
     target_torch_from: str = field(default="", compare=False)
     accelerator: str = _key(
@@ -283,7 +291,8 @@ class Settings:
         words="What the code runs on: auto, cuda, mps or cpu.",
         sample='accelerator = "auto"',
         place=80,
-        more="`auto` reads it from the code: a file that never mentions an accelerator is taken for "
+        more="`auto` reads it from the code: a file that never mentions an accelerator is taken "
+        "for "
         "CPU code, and the rules on transfers are silent in it.",
         option=Option({"common": "What the code is known to run on."}, 60),
     )
@@ -305,7 +314,9 @@ class Settings:
         words="The lowest severity that makes the exit code 1: error, warning or info.",
         sample='fail-on = "warning"',
         place=40,
-        option=Option({"common": "The lowest severity that makes the exit code 1 (default: warning)."}, 90),
+        option=Option(
+            {"common": "The lowest severity that makes the exit code 1 (default: warning)."}, 90
+        ),
     )
     output_format: str = _key(
         values.report_format,
@@ -359,17 +370,23 @@ class Settings:
         sample="jobs = 0",
         place=170,
         more="Small runs use one anyway.",
-        option=Option({"common": "Worker processes at most."}, 100, metavar="N", short="-j", lowest=0),
+        option=Option(
+            {"common": "Worker processes at most."}, 100, metavar="N", short="-j", lowest=0
+        ),
     )
     unsafe_fixes: bool = _key(
         values.flag,
         False,
         Decides.REPORT,
         takes=_BOOLEAN,
-        words="Whether to count and apply fixes that may change rounding, random numbers and the like.",
+        words=(
+            "Whether to count and apply fixes that may change rounding, random numbers and the "
+            "like."
+        ),
         sample="unsafe-fixes = false",
         place=60,
-        more="A configuration that lies with the code may be a stranger's, so `true` counts only in "
+        more="A configuration that lies with the code may be a stranger's, so `true` counts only "
+        "in "
         "a file that `--config` names; it is ignored elsewhere, with a line that says so. Use "
         "`--unsafe-fixes`.",
         option=Option(
@@ -400,7 +417,8 @@ class Settings:
         words="Where results are kept.",
         sample='cache-dir = ".torchlint_cache"',
         place=180,
-        more="`torchlint clean` removes the folder. A place outside of the project counts only in a "
+        more="`torchlint clean` removes the folder. A place outside of the project counts only "
+        "in a "
         "file that `--config` names; it is ignored elsewhere, with a line that says so. Use "
         "`--cache-dir`.",
         option=Option(
@@ -417,10 +435,15 @@ class Settings:
         "",
         Decides.RUN,
         takes=_PATH,
-        words="A file of findings that are not reported; `torchlint check --write-baseline` writes it.",
+        words=(
+            "A file of findings that are not reported; `torchlint check --write-baseline` "
+            "writes it."
+        ),
         sample='baseline = "torchlint-baseline.json"',
         place=50,
-        option=Option({"adoption": "Report only findings that are not in this baseline."}, metavar="FILE"),
+        option=Option(
+            {"adoption": "Report only findings that are not in this baseline."}, metavar="FILE"
+        ),
     )
     refused: tuple[str, ...] = ()
 
@@ -477,10 +500,14 @@ KEYS: Mapping[str, Key] = MappingProxyType(dict(sorted({**_ROWS, **_WITHOUT_FIEL
 
 def deciding(settings: Settings, *what: Decides) -> list[tuple[str, object]]:
     """Return the keys and values that decide on findings, say; the same on every machine."""
-    return [(key, getattr(settings, name)) for key, name in FIELDS.items() if KEYS[key].decides in what]
+    return [
+        (key, getattr(settings, name)) for key, name in FIELDS.items() if KEYS[key].decides in what
+    ]
 
 
-def checked(key: str, value: object, where: str, error: type[TorchlintError], section: str = "") -> object:
+def checked(
+    key: str, value: object, where: str, error: type[TorchlintError], section: str = ""
+) -> object:
     """Return the checked value of one key.
 
     Args:

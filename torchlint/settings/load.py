@@ -84,7 +84,9 @@ def load_settings(
         merged = _merged(merged, layer.values)
     root = os.path.realpath(root) if root else find_root(config, start)
     refused = {} if trusted else _refused(merged, layers, root)
-    given = {key: _checked_override(key, value) for key, value in overrides.items() if value is not None}
+    given = {
+        key: _checked_override(key, value) for key, value in overrides.items() if value is not None
+    }
     _check_rules(given, lambda key: "--", catalog, UsageError)
     fields = _resolved(_merged(merged, given), root)
     found = Settings(
@@ -147,7 +149,9 @@ def parse_inline(text: str) -> dict[str, object]:
     try:
         return tomli.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"--config {text[:60]!r}: neither a file nor a line of TOML: {error}") from None
+        raise UsageError(
+            f"--config {text[:60]!r}: neither a file nor a line of TOML: {error}"
+        ) from None
 
 
 def _items(value: object) -> tuple[Any, ...]:
@@ -177,7 +181,10 @@ def _merged(base: Mapping[str, object], upper: Mapping[str, object]) -> dict[str
 
 
 def _check_rules(
-    layer: Mapping[str, object], place: Callable[[str], str], catalog: Catalog, error: type[TorchlintError]
+    layer: Mapping[str, object],
+    place: Callable[[str], str],
+    catalog: Catalog,
+    error: type[TorchlintError],
 ) -> None:
     """Refuse selectors that stand for nothing, and globs of ``per-file-ignores`` that match
     nothing."""
@@ -191,7 +198,11 @@ def _declared_torch(config: str | None, root: str) -> Declared | None:
     """Return the lower bound of torch in our pyproject.toml where it lies elsewhere, or in the
     root's dependencies."""
     folder = os.path.dirname(os.path.realpath(config)) if config else root
-    elsewhere = declared_in(folder) if folder != root and os.path.basename(config or "") == "pyproject.toml" else None
+    elsewhere = (
+        declared_in(folder)
+        if folder != root and os.path.basename(config or "") == "pyproject.toml"
+        else None
+    )
     return elsewhere or declared_in(root)
 
 
@@ -211,7 +222,11 @@ def in_folder(settings: Settings, folder: str, memory: dict[str, Declared | None
     except (OSError, ValueError):  # the current directory was deleted
         return settings
     found = declared_above(folder, settings.root, memory)
-    return replace(settings, target_torch=found[0], target_torch_from=found[1]) if found is not None else settings
+    return (
+        replace(settings, target_torch=found[0], target_torch_from=found[1])
+        if found is not None
+        else settings
+    )
 
 
 def codes_for(settings: Settings, catalog: Catalog, relative_path: str) -> frozenset[str]:

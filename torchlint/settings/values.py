@@ -38,7 +38,9 @@ def path(value: object) -> str:
 
 
 def texts(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple) or not all(isinstance(item, str) and item for item in value):
+    if not isinstance(value, list | tuple) or not all(
+        isinstance(item, str) and item for item in value
+    ):
         raise ValueError("must be a list of strings")
     return tuple(value)
 
@@ -52,7 +54,9 @@ def selection(value: object) -> tuple[str, ...]:
     """Return selectors of rules, at least one."""
     found = rules(value)
     if not found:
-        raise ValueError("is empty, so nothing would be checked; leave it out for the default rules")
+        raise ValueError(
+            "is empty, so nothing would be checked; leave it out for the default rules"
+        )
     return found
 
 
@@ -120,7 +124,9 @@ def specifier(value: object) -> str:
     return found
 
 
-def known_rules(value: tuple[str, ...], catalog: Catalog, where: str, error: type[TorchlintError]) -> None:
+def known_rules(
+    value: tuple[str, ...], catalog: Catalog, where: str, error: type[TorchlintError]
+) -> None:
     """Refuse selectors that stand for nothing."""
     catalog.resolve(value, where, error)
 

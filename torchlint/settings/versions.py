@@ -90,7 +90,9 @@ def lowest_torch(requirements: Iterable[object]) -> tuple[int, int] | None:
 
 def _bound(requirement: object) -> Version | None:
     """Return the lowest version of torch that a requirement is about."""
-    text = requirement.strip() if isinstance(requirement, str) and len(requirement) <= _LONGEST else ""
+    text = (
+        requirement.strip() if isinstance(requirement, str) and len(requirement) <= _LONGEST else ""
+    )
     wheel = _WHEEL.search(text)
     if wheel:
         return _version(wheel[1])

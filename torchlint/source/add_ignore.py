@@ -1,7 +1,9 @@
-"""Writes the comments that switch rules off for single findings: ``# torchlint: ignore[TL101]`` or ``# noqa: TL101``.
+"""Writes the comments that switch rules off for single findings: ``# torchlint: ignore[TL101]`` or
+``# noqa: TL101``.
 
-A comment goes behind the last row of the finding's statement (of a compound one: of its header). There it can be
-neither inside a string nor behind a backslash, and it speaks of the whole statement.
+A comment goes behind the last row of the finding's statement (of a compound one: of its header).
+There it can be neither inside a string nor behind a backslash, and it speaks of the whole
+statement.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ class Additions:
     Args:
         edits: insertions, in order, at most one for a statement.
         placed: the findings that they silence.
-        unplaced: those that no comment can silence: syntax errors, unused suppressions, and what stands where this
-            Python cannot tell statements apart.
+        unplaced: those that no comment can silence: syntax errors, unused suppressions, and what
+            stands where this Python cannot tell statements apart.
     """
 
     edits: tuple[Edit, ...]
@@ -44,7 +46,9 @@ class Additions:
         return "".join((*parts, text[at:]))
 
 
-def additions(text: str, findings: Iterable[Finding], *, noqa: bool = False, reason: str = "") -> Additions:
+def additions(
+    text: str, findings: Iterable[Finding], *, noqa: bool = False, reason: str = ""
+) -> Additions:
     """Return the comments that silence findings.
 
     Codes are added to a comment of the kind that speaks of the statement already.
@@ -56,7 +60,9 @@ def additions(text: str, findings: Iterable[Finding], *, noqa: bool = False, rea
         reason: what a new comment says behind its codes; see `checked_reason`.
     """
     known = Suppressions.parse(text)
-    by_row = {row: rows for rows in logical_lines(known.index) for row in range(rows[0], rows[1] + 1)}
+    by_row = {
+        row: rows for rows in logical_lines(known.index) for row in range(rows[0], rows[1] + 1)
+    }
     verb = NOQA if noqa else IGNORE
     groups: dict[_Rows | Pragma, list[Finding]] = {}
     unplaced = []
@@ -87,7 +93,10 @@ def checked_reason(reason: str) -> str:
     if not reason.isprintable():
         raise UsageError(f"the reason {reason[:60]!r} must be one line of printable characters")
     if any(not after[:1].isdigit() for after in reason.split("#")[1:]):
-        raise UsageError(f"the reason {reason[:60]!r} must not hold a '#' but before a number, as it starts a comment")
+        raise UsageError(
+            f"the reason {reason[:60]!r} must not hold a '#' but before a number, as it starts a "
+            "comment"
+        )
     return reason
 
 

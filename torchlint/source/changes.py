@@ -12,7 +12,15 @@ from torchlint.source.git import Git
 
 _HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
-_LETTERS = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
+_LETTERS = {
+    b"a": b"\a",
+    b"b": b"\b",
+    b"f": b"\f",
+    b"n": b"\n",
+    b"r": b"\r",
+    b"t": b"\t",
+    b"v": b"\v",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +35,9 @@ class ChangedLines:
     def touches(self, first: int, last: int) -> bool:
         """Say whether one of these rows is changed, or something was taken out between them."""
         for start, end in self.ranges:
-            if (start < end and start <= last and first < end) or (start == end and first < start <= last):
+            if (start < end and start <= last and first < end) or (
+                start == end and first < start <= last
+            ):
                 return True
         return False
 
@@ -51,7 +61,8 @@ class Changes:
     changed: Mapping[str, ChangedLines] = field(default_factory=dict)
 
     def lines(self, path: str) -> ChangedLines | None:
-        """Return the changed lines of a file (absolute, links resolved); None where there are none."""
+        """Return the changed lines of a file (absolute, links resolved); None where there are
+        none."""
         name = os.path.relpath(path, self.root).replace(os.sep, "/")
         return self.changed.get(name) if name in self.tracked else ALL_LINES
 
@@ -70,10 +81,15 @@ def changes_since(revision: str, root: str) -> Changes:
         raise UsageError(f"--since {revision[:60]!r}: not the name of a revision")
     git = Git(os.path.realpath(root), f"--since {revision}")
     commit = _commit(git, revision)
-    tracked = frozenset(os.fsdecode(name) for name in git.run("ls-files", "-z").split(b"\0") if name)
+    tracked = frozenset(
+        os.fsdecode(name) for name in git.run("ls-files", "-z").split(b"\0") if name
+    )
     patch = git.run(
         "diff",
-        *"--unified=0 --inter-hunk-context=0 --no-color --no-ext-diff --no-textconv --text --find-renames".split(),
+        *(
+            "--unified=0 --inter-hunk-context=0 --no-color --no-ext-diff --no-textconv --text "
+            "--find-renames"
+        ).split(),
         *"--no-relative --ignore-submodules=all --submodule=short".split(),
         *"--diff-filter=d --src-prefix=a/ --dst-prefix=b/".split(),
         commit,
@@ -85,13 +101,21 @@ def changes_since(revision: str, root: str) -> Changes:
 def _commit(git: Git, revision: str) -> str:
     """Return the name of the revision's commit."""
     left, dots, right = revision.partition("...")
-    words = ("merge-base", left, right or "HEAD") if dots else ("rev-parse", "--verify", f"{left}^{{commit}}")
+    words = (
+        ("merge-base", left, right or "HEAD")
+        if dots
+        else ("rev-parse", "--verify", f"{left}^{{commit}}")
+    )
     if any(word.startswith("-") for word in (left, right)):
         raise UsageError(f"--since {revision[:60]!r}: not the name of a revision")
     found = git.run(*words, missing=True).decode("ascii", "replace").strip()
     if re.fullmatch(r"[0-9a-f]{40,64}", found) is None:
         shallow = os.path.lexists(os.path.join(git.root, ".git", "shallow"))
-        more = "; it is a shallow clone, which lacks older commits: git fetch --unshallow" if shallow else ""
+        more = (
+            "; it is a shallow clone, which lacks older commits: git fetch --unshallow"
+            if shallow
+            else ""
+        )
         raise UsageError(f"{git.what}: no such revision in {git.root}{more}")
     return found
 
@@ -133,11 +157,14 @@ def _skip_hunk(lines: Iterable[bytes], hunk: re.Match[bytes]) -> None:
 
 
 def _unquoted(name: bytes) -> bytes:
-    """Return a file's name from a patch's header, where odd ones stand in quotes and some have a tab behind them."""
+    """Return a file's name from a patch's header, where odd ones stand in quotes and some have a
+    tab behind them."""
     if not name.startswith(b'"'):
         return name.removesuffix(b"\t")
     inner = name.rstrip(b"\t")[1:-1]
-    return _ESCAPE.sub(lambda found: bytes([int(found[1], 8)]) if len(found[1]) == 3 else _letter(found[1]), inner)
+    return _ESCAPE.sub(
+        lambda found: bytes([int(found[1], 8)]) if len(found[1]) == 3 else _letter(found[1]), inner
+    )
 
 
 def _letter(escaped: bytes) -> bytes:

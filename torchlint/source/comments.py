@@ -1,7 +1,7 @@
 """The comments of a source text, and the rows that a remark in each of them speaks of.
 
-Comments are found by `tokenize`. Where that fails (an older Python reading newer syntax), a plain scan stands in
-that rather misses a comment than looks inside a string.
+Comments are found by `tokenize`. Where that fails (an older Python reading newer syntax), a plain
+scan stands in that rather misses a comment than looks inside a string.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from dataclasses import dataclass
 
 from torchlint.base.span import LineIndex
 
-_LAYOUT = frozenset({tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER})
+_LAYOUT = frozenset(
+    {tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER}
+)
 _TOKENIZE_ERRORS = (tokenize.TokenError, SyntaxError, ValueError, RecursionError, UnicodeError)
 _OPENING = re.compile(r"\"\"\"|'''|\"|'|#")
 
@@ -28,9 +30,10 @@ class Comment:
         start: the offset of the ``#``.
         row: its row.
         alone: whether only white space stands before it.
-        first: the first row it speaks of. Behind code on the first or last row of a statement, that is the
-            statement (of a compound one, its header); on another row of a statement, only that row; on a line of
-            its own, the next statement (decorators and header), or inside brackets the next row with code.
+        first: the first row it speaks of. Behind code on the first or last row of a statement, that
+            is the statement (of a compound one, its header); on another row of a statement, only
+            that row; on a line of its own, the next statement (decorators and header), or inside
+            brackets the next row with code.
         last: the last such row.
         guessed: whether `tokenize` failed, so that `first` and `last` are only its own row.
     """
@@ -53,7 +56,8 @@ def comments(index: LineIndex) -> list[Comment]:
 
 
 def logical_lines(index: LineIndex) -> list[tuple[int, int]]:
-    """Return the first and the last row of every logical line with code, in order; none where `tokenize` fails."""
+    """Return the first and the last row of every logical line with code, in order; none where
+    `tokenize` fails."""
     found: list[tuple[int, int]] = []
     first = 0
     try:
@@ -167,7 +171,8 @@ def _scanned(index: LineIndex) -> Iterator[Comment]:
 
 
 def _closed(line: str, at: int, quote: str) -> tuple[int, str]:
-    """Return where scanning goes on in a string that `quote` closes, and the quote if it is still open."""
+    """Return where scanning goes on in a string that `quote` closes, and the quote if it is still
+    open."""
     while at < len(line):
         if line[at] == "\\":
             at += 2

@@ -1,8 +1,8 @@
 """From the paths that a user names to the files to check.
 
-A named file is always taken; a directory is walked for names that `include` matches, leaving out what
-`exclude` or git's ignore files match. Links to files are followed, links to directories met on the way are not
-(as in ruff and git), so loops cannot happen; a link to a directory can be named.
+A named file is always taken; a directory is walked for names that `include` matches, leaving out
+what `exclude` or git's ignore files match. Links to files are followed, links to directories met on
+the way are not (as in ruff and git), so loops cannot happen; a link to a directory can be named.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from torchlint.source.paths import kind_of
 DEFAULT_INCLUDE = ("*.py", "*.pyi", "*.ipynb")
 DEFAULT_EXCLUDE = tuple(
     """
-    .bzr .direnv .eggs .git .git-rewrite .hg .ipynb_checkpoints .mypy_cache .nox .pants.d .pyenv .pytest_cache
-    .pytype .ruff_cache .svn .torchlint_cache .tox .venv .vscode __pycache__ __pypackages__ _build buck-out build
-    dist node_modules site-packages venv
+    .bzr .direnv .eggs .git .git-rewrite .hg .ipynb_checkpoints .mypy_cache .nox .pants.d .pyenv
+    .pytest_cache .pytype .ruff_cache .svn .torchlint_cache .tox .venv .vscode __pycache__
+    __pypackages__ _build buck-out build dist node_modules site-packages venv
     """.split()
 )
 
@@ -55,7 +55,8 @@ class DiscoverOptions:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file to check: its name as the user should see it, and its real path (absolute, links resolved)."""
+    """A file to check: its name as the user should see it, and its real path (absolute, links
+    resolved)."""
 
     filename: str
     path: str
@@ -85,8 +86,8 @@ class Skipped:
 class Discovery:
     """The files to check, sorted by name, each real file once; and what was left out, sorted too.
 
-    `folders` are the real paths of the directories that were listed, and `marks` the paths in there that can decide on
-    more than themselves: links, ignore files and configurations.
+    `folders` are the real paths of the directories that were listed, and `marks` the paths in there
+    that can decide on more than themselves: links, ignore files and configurations.
     """
 
     files: tuple[Found, ...]
@@ -96,7 +97,8 @@ class Discovery:
 
 
 def discover(paths: Sequence[str], options: DiscoverOptions) -> Discovery:
-    """Find the files that `paths` stand for: files and directories, absolute or relative to the working one.
+    """Find the files that `paths` stand for: files and directories, absolute or relative to the
+    working one.
 
     Nothing that the file system does raises: it is listed in `Discovery.skipped`.
 
@@ -120,7 +122,8 @@ def _globs(key: str, patterns: Sequence[str]) -> GlobList:
 
 
 def _shown(given: str) -> str:
-    """Return a named path without ``./``, ``//`` and ``x/..``, where that still leads to the same place."""
+    """Return a named path without ``./``, ``//`` and ``x/..``, where that still leads to the same
+    place."""
     short = os.path.normpath(given)
     return short if os.path.realpath(short) == os.path.realpath(given) else given
 
@@ -133,7 +136,9 @@ class _Search:
         self.root = os.path.realpath(options.root)
         self.include = _globs("include", options.include)
         self.exclude = _globs("exclude", options.exclude)
-        self.git = GitIgnores(self.root, lambda path, reason: self.skip(path, reason, SkipKind.NOTE))
+        self.git = GitIgnores(
+            self.root, lambda path, reason: self.skip(path, reason, SkipKind.NOTE)
+        )
         self.files: list[Found] = []
         self.skipped: list[Skipped] = []
         self.links: list[tuple[str, str]] = []
@@ -157,13 +162,17 @@ class _Search:
             place = real
             if stat.S_ISREG(mode):
                 # Of a link, the place of the link counts, not that of its target.
-                place = os.path.join(os.path.realpath(os.path.dirname(given) or os.curdir), os.path.basename(given))
+                place = os.path.join(
+                    os.path.realpath(os.path.dirname(given) or os.curdir), os.path.basename(given)
+                )
         except (OSError, ValueError) as error:
             dangling = isinstance(error, FileNotFoundError) and os.path.islink(given)
             reason = "is a link to nothing" if dangling else reason_of(error)
             self.skip(given, reason, SkipKind.ERROR)
             return
-        excluded = self.why_not_named(place, stat.S_ISDIR(mode)) if self.options.force_exclude else ""
+        excluded = (
+            self.why_not_named(place, stat.S_ISDIR(mode)) if self.options.force_exclude else ""
+        )
         if excluded:
             self.skip(shown, excluded, SkipKind.EXCLUDED)
         elif stat.S_ISDIR(mode):
@@ -174,7 +183,8 @@ class _Search:
             self.skip(shown, f"is {kind_of(mode)}, not a regular file", SkipKind.ERROR)
 
     def why_not_named(self, place: str, is_directory: bool) -> str:
-        """Return why the real path `place`, or a directory above it, is excluded, or an empty string."""
+        """Return why the real path `place`, or a directory above it, is excluded, or an empty
+        string."""
         relative = self.relative(place, os.path.dirname(place))
         glob = self.exclude.covering(relative, is_directory) if relative != "." else None
         if glob is not None:
@@ -194,7 +204,8 @@ class _Search:
         return ""
 
     def relative(self, path: str, base: str) -> str:
-        """Return the posix path of `path` under the root, or under `base` where it lies elsewhere."""
+        """Return the posix path of `path` under the root, or under `base` where it lies
+        elsewhere."""
         inside = os.path.join(path, "").startswith(os.path.join(self.root, ""))
         return os.path.relpath(path, self.root if inside else base).replace(os.sep, "/")
 
@@ -214,7 +225,8 @@ class _Search:
         self.seen_files.update(keys)
 
     def walk(self, shown: str, real: str) -> None:
-        """Take the files of a directory and of those below it; an explicit stack, as trees can be deep."""
+        """Take the files of a directory and of those below it; an explicit stack, as trees can be
+        deep."""
         git = self.git.chain(os.path.dirname(real)) if self.options.respect_gitignore else ()
         stack = [(shown, real, git)]
         while stack:
@@ -238,7 +250,9 @@ class _Search:
                 except OSError as error:
                     self.failed(name, error)
 
-    def chain_inside(self, directory: str, chain: Chain, listing: Sequence[os.DirEntry[str]]) -> Chain:
+    def chain_inside(
+        self, directory: str, chain: Chain, listing: Sequence[os.DirEntry[str]]
+    ) -> Chain:
         """Return the ignore files for what lies in `directory`, given those of its parent."""
         names = {entry.name for entry in listing}
         self.marks += (os.path.join(directory, name) for name in MARKS & names)
@@ -249,8 +263,11 @@ class _Search:
         # A repository inside another one does not obey the outer one.
         return (() if ".git" in names else chain) + self.git.own(directory)
 
-    def visit(self, entry: os.DirEntry[str], name: str, place: str, relative: str, chain: Chain) -> bool:
-        """Take a file that was met in a directory; return whether the entry is a directory to walk."""
+    def visit(
+        self, entry: os.DirEntry[str], name: str, place: str, relative: str, chain: Chain
+    ) -> bool:
+        """Take a file that was met in a directory; return whether the entry is a directory to
+        walk."""
         is_directory = entry.is_dir(follow_symlinks=False)
         is_link = entry.is_symlink()
         if not is_directory:
@@ -274,12 +291,17 @@ class _Search:
         return is_directory and not ignored
 
     def resolve_links(self) -> None:
-        """Take the links that were met, last, so that a file that has a name of its own is shown by that."""
+        """Take the links that were met, last, so that a file that has a name of its own is shown by
+        that."""
         for name, place in sorted(self.links):
             try:
                 mode = os.stat(place).st_mode
             except OSError as error:
-                reason = "is a link to nothing" if isinstance(error, FileNotFoundError) else reason_of(error)
+                reason = (
+                    "is a link to nothing"
+                    if isinstance(error, FileNotFoundError)
+                    else reason_of(error)
+                )
                 self.skip(name, reason, SkipKind.NOTE)
                 continue
             if stat.S_ISREG(mode):

@@ -1,4 +1,5 @@
-"""A source file as torchlint sees it: decoded text, and all that is needed to write it back byte for byte."""
+"""A source file as torchlint sees it: decoded text, and all that is needed to write it back byte
+for byte."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ class Document:
     Args:
         filename: the path as the user should see it.
         path: the file on disk, absolute, links resolved; empty for standard input.
-        text: the decoded text, without a BOM, with every newline as in the file; of a notebook, its cells as one text.
+        text: the decoded text, without a BOM, with every newline as in the file; of a notebook, its
+            cells as one text.
         encoding: the codec's Python name (``"utf-8"``, ``"iso8859-1"``, …).
         bom: whether the bytes start with a UTF-8 byte order mark.
         data: the bytes as read; writing compares the file on disk with them.
@@ -85,7 +87,12 @@ def read_bytes(path: str, filename: str, max_size: int, *, follow: bool = True) 
         TooLargeError: the file is larger than `max_size`.
         SourceError: it does not exist, is not a regular file, or cannot be read.
     """
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    flags = (
+        os.O_RDONLY
+        | getattr(os, "O_NONBLOCK", 0)
+        | getattr(os, "O_CLOEXEC", 0)
+        | getattr(os, "O_BINARY", 0)
+    )
     flags |= 0 if follow else getattr(os, "O_NOFOLLOW", 0)
     try:
         descriptor = os.open(path, flags)
@@ -105,7 +112,8 @@ def read_bytes(path: str, filename: str, max_size: int, *, follow: bool = True) 
 
 
 def read_up_to(stream: IO[bytes], max_size: int) -> bytes:
-    """Return what a stream holds, and of what is larger than `max_size` (0 for no limit) one byte more than that."""
+    """Return what a stream holds, and of what is larger than `max_size` (0 for no limit) one byte
+    more than that."""
     if not max_size:
         return stream.read()
     pieces = []
@@ -127,11 +135,14 @@ def reason_of(error: Exception) -> str:
 
 def read(path: str, filename: str, max_size: int) -> Document:
     """Read a file; arguments and errors are those of `read_bytes` and `loaded`."""
-    return loaded(read_bytes(path, filename, byte_limit(filename, max_size)), path, filename, max_size)
+    return loaded(
+        read_bytes(path, filename, byte_limit(filename, max_size)), path, filename, max_size
+    )
 
 
 def byte_limit(filename: str, max_size: int) -> int:
-    """Return how many bytes a file may have where its code may have `max_size`: notebooks hold images, too."""
+    """Return how many bytes a file may have where its code may have `max_size`: notebooks hold
+    images, too."""
     return max(max_size, LARGEST_NOTEBOOK) if max_size and _is_notebook(filename) else max_size
 
 
@@ -152,7 +163,9 @@ def loaded(data: bytes, path: str, filename: str, max_size: int) -> Document:
         return replace(document, text="", left_out=notebook)
     size = sum(len(part.cell.source.encode()) for part in notebook.parts)
     if max_size and size > max_size:
-        raise TooLargeError(f"{filename}: has {size} bytes of code, more than {max_size} (--max-file-size)")
+        raise TooLargeError(
+            f"{filename}: has {size} bytes of code, more than {max_size} (--max-file-size)"
+        )
     return replace(document, text=notebook.text, notebook=notebook)
 
 
@@ -164,7 +177,8 @@ def decode(data: bytes, path: str, filename: str) -> Document:
     """Decode Python source by its BOM or coding cookie (PEP 263), else as UTF-8.
 
     Raises:
-        SourceError: the codec is unknown, not for text, contradicts the BOM, or the bytes are not valid in it.
+        SourceError: the codec is unknown, not for text, contradicts the BOM, or the bytes are not
+            valid in it.
     """
     for name, marks in _WIDE_BOMS.items():
         if data.startswith(marks):
@@ -173,7 +187,9 @@ def decode(data: bytes, path: str, filename: str) -> Document:
     body = data[len(_BOM) :] if bom else data
     encoding = _codec_name(_cookie(body), filename)
     if bom and encoding != "utf-8":
-        raise SourceError(f"{filename}: has a UTF-8 byte order mark but declares the encoding {encoding}")
+        raise SourceError(
+            f"{filename}: has a UTF-8 byte order mark but declares the encoding {encoding}"
+        )
     try:
         with _quiet(encoding):
             text = body.decode(encoding)
@@ -183,7 +199,9 @@ def decode(data: bytes, path: str, filename: str) -> Document:
         raise SourceError(f"{filename}: not valid {encoding}: {byte} at offset {offset}") from error
     except _CODEC_ERRORS as error:
         # Some of these messages hold the newline that they complain of.
-        raise SourceError(f"{filename}: not valid {encoding}: {' '.join(str(error).split())}") from error
+        raise SourceError(
+            f"{filename}: not valid {encoding}: {' '.join(str(error).split())}"
+        ) from error
     return Document(filename, path, text, encoding, bom, data)
 
 
@@ -211,7 +229,9 @@ def encode(document: Document, new_text: str) -> bytes:
         message = f"{document.filename}: {document.encoding} cannot hold {char!a} on line {row}"
         raise SourceError(message) from error
     except _CODEC_ERRORS as error:
-        raise SourceError(f"{document.filename}: {document.encoding} cannot hold the new text: {error}") from error
+        raise SourceError(
+            f"{document.filename}: {document.encoding} cannot hold the new text: {error}"
+        ) from error
     return _BOM + body if document.bom else body
 
 
@@ -224,12 +244,17 @@ def fixable(document: Document) -> str:
         same = encode(document, document.text) == document.data
     except SourceError:
         same = False
-    return "" if same else f"decoding the file as {codec} and encoding it again does not give the same bytes"
+    return (
+        ""
+        if same
+        else f"decoding the file as {codec} and encoding it again does not give the same bytes"
+    )
 
 
 def _cookie(body: bytes) -> str:
     """Return the codec declared on one of the first two lines, or ``"utf-8"``."""
-    # CR-only files have lines too, so split at every newline that Python knows. The limit keeps this cheap.
+    # CR-only files have lines too, so split at every newline that Python knows. The limit keeps
+    # this cheap.
     for line in re.split(rb"\r\n|\r|\n", body, maxsplit=2)[:2]:
         found = _COOKIE.match(line)
         if found:
@@ -240,7 +265,8 @@ def _cookie(body: bytes) -> str:
 
 
 def _codec_name(declared: str, filename: str) -> str:
-    """Return the Python name of the declared codec, folded as CPython folds it (``utf-8-unix`` is UTF-8)."""
+    """Return the Python name of the declared codec, folded as CPython folds it (``utf-8-unix`` is
+    UTF-8)."""
     folded = declared[:12].lower().replace("_", "-")
     if folded == "utf-8" or folded.startswith("utf-8-"):
         return "utf-8"
@@ -255,7 +281,10 @@ def _codec_name(declared: str, filename: str) -> str:
     if not getattr(codec, "_is_text_encoding", True):
         raise SourceError(f"{filename}: {declared} is not an encoding for text")
     if not _reads_cookie(codec.name):
-        raise SourceError(f"{filename}: declares the encoding {declared}, in which the declaration is not readable")
+        raise SourceError(
+            f"{filename}: declares the encoding {declared}, in which the declaration is not "
+            "readable"
+        )
     return codec.name
 
 
@@ -271,7 +300,10 @@ def _keeps_ascii(codec: str) -> bool:
     """Say whether every ASCII character of source text is one and the same byte in `codec`."""
     try:
         with _quiet(codec):
-            return _ASCII.decode(codec) == _ASCII.decode("ascii") and _ASCII.decode("ascii").encode(codec) == _ASCII
+            return (
+                _ASCII.decode(codec) == _ASCII.decode("ascii")
+                and _ASCII.decode("ascii").encode(codec) == _ASCII
+            )
     except _CODEC_ERRORS:
         return False
 

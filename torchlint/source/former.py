@@ -1,4 +1,5 @@
-"""Where the former content of a file is kept while the file is written in place, so that a kill can cost nothing."""
+"""Where the former content of a file is kept while the file is written in place, so that a kill can
+cost nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ _LONGEST_NAME = 255
 
 
 def place_for_former(path: str) -> str:
-    """Return where to keep the content of a file: beside it, or where temporary files lie if its folder takes none."""
+    """Return where to keep the content of a file: beside it, or where temporary files lie if its
+    folder takes none."""
     folder, name = os.path.split(path)
     if not os.access(folder, os.W_OK | os.X_OK):
         import tempfile
@@ -28,7 +30,8 @@ def _digest(path: str) -> str:
 
 
 def former_content(path: str) -> str:
-    """Return the path of what a run that was killed kept of a file (absolute, links resolved), or an empty string.
+    """Return the path of what a run that was killed kept of a file (absolute, links resolved), or
+    an empty string.
 
     Nothing removes it but the run that made it, as soon as the file is whole.
     """
@@ -47,6 +50,7 @@ def former_content(path: str) -> str:
 def half_written(former: str) -> str:
     """Return what to say of a file whose former content is still kept."""
     return (
-        "may be half old and half new, as a run that wrote it was killed or goes on; all of the old is in "
+        "may be half old and half new, as a run that wrote it was killed or goes on; all of the "
+        "old is in "
         f"{former}: copy that back if it is needed, and remove it"
     )

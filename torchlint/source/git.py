@@ -1,8 +1,9 @@
 """Calls git in a working tree that belongs to a stranger: the one place that does.
 
-A repository comes with the code that is checked, and its configuration can name programs for git to run. Git is called
-so that it runs none, and reaches no other machine: no shell, no file system monitor, no hooks, no external diff, no
-text conversion, no filters, no pager, no fetching of what a partial clone lacks.
+A repository comes with the code that is checked, and its configuration can name programs for git to
+run. Git is called so that it runs none, and reaches no other machine: no shell, no file system
+monitor, no hooks, no external diff, no text conversion, no filters, no pager, no fetching of what a
+partial clone lacks.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ from torchlint.source.paths import kind_of
 _TIMEOUT = 60
 """Seconds for one call of git."""
 _KEPT = re.compile(
-    r"GIT_CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|PARAMETERS|COUNT|(KEY|VALUE)_\d+)|GIT_ALTERNATE_OBJECT_DIRECTORIES"
+    r"GIT_CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|PARAMETERS|COUNT|(KEY|VALUE)_\d+)"
+    r"|GIT_ALTERNATE_OBJECT_DIRECTORIES"
 )
-"""Git's variables that stay: where the user's own configuration lies (``safe.directory``, say), and more objects.
+"""Git's variables that stay: where the user's own configuration lies (``safe.directory``, say), and
+more objects.
 
-All others go. Some lead git to another place than the one that is named (``GIT_DIR`` and its like, which git sets for
-hooks), others change what it prints (``GIT_DIFF_OPTS``), or which configuration ``git config`` reads (``GIT_CONFIG``).
+All others go. Some lead git to another place than the one that is named (``GIT_DIR`` and its like,
+which git sets for hooks), others change what it prints (``GIT_DIFF_OPTS``), or which configuration
+``git config`` reads (``GIT_CONFIG``).
 """
 _SETTINGS = {
     "core.alternateRefsCommand": "",
@@ -66,14 +70,27 @@ _ENVIRONMENT = {
 }
 _DRIVERS = {"clean": "", "smudge": "", "process": "", "required": "false"}
 """What each filter of the configuration is set to."""
-_UNKNOWN = ("Needed a single revision", "Not a valid object name", "Not a valid commit name", "unknown revision")
+_UNKNOWN = (
+    "Needed a single revision",
+    "Not a valid object name",
+    "Not a valid commit name",
+    "unknown revision",
+)
 """Words of git where it knows no such revision."""
-_LACKING = ("unable to read", "could not fetch", "lazy fetching disabled", "bad object", "missing blob", "promisor")
+_LACKING = (
+    "unable to read",
+    "could not fetch",
+    "lazy fetching disabled",
+    "bad object",
+    "missing blob",
+    "promisor",
+)
 """Words of git where an object is not there."""
 
 
 class GitError(UsageError):
-    """Git cannot be run, or cannot answer; the message is one line that starts with what was asked for."""
+    """Git cannot be run, or cannot answer; the message is one line that starts with what was asked
+    for."""
 
 
 class Git:
@@ -84,29 +101,38 @@ class Git:
         what: what the user asked for, which messages start with.
 
     Raises:
-        GitError: a filter that cannot be switched off, or a pipe where git reads a file and would wait for ever.
+        GitError: a filter that cannot be switched off, or a pipe where git reads a file and would
+            wait for ever.
     """
 
     def __init__(self, root: str, what: str) -> None:
         self.root = root
         self.what = what
         for path, mode in _odd_files(os.path.join(root, ".git")):
-            raise GitError(f"{what}: {os.path.relpath(path, root)} is {kind_of(mode)}, not a regular file")
+            raise GitError(
+                f"{what}: {os.path.relpath(path, root)} is {kind_of(mode)}, not a regular file"
+            )
         self._settings = dict(_SETTINGS)
-        filters = self.run("config", "-z", "--name-only", "--get-regexp", r"^filter\.", codes=(0, 1))
+        filters = self.run(
+            "config", "-z", "--name-only", "--get-regexp", r"^filter\.", codes=(0, 1)
+        )
         for name in filters.split(b"\0"):
             # Taken apart at the last dot: what stands before it may hold anything.
             driver, _, last = os.fsdecode(name).rpartition(".")
             if "=" in driver:  # -c would take it for another name, and the filter would run
-                raise GitError(f"{what}: git would run the filter {driver!r}, which cannot be switched off")
+                raise GitError(
+                    f"{what}: git would run the filter {driver!r}, which cannot be switched off"
+                )
             if last in _DRIVERS:
                 self._settings[f"{driver}.{last}"] = _DRIVERS[last]
 
     def run(self, *words: str, codes: tuple[int, ...] = (0,), missing: bool = False) -> bytes:
-        """Return what git prints; nothing where it fails and may, as what it is asked for is `missing`.
+        """Return what git prints; nothing where it fails and may, as what it is asked for is
+        `missing`.
 
         Raises:
-            GitError: there is no git, or it fails, takes too long, or would have to fetch what is missing.
+            GitError: there is no git, or it fails, takes too long, or would have to fetch what is
+                missing.
         """
         try:
             done = subprocess.run(
@@ -126,18 +152,25 @@ class Git:
         if done.returncode in codes:
             return done.stdout
         reason = " ".join(done.stderr.decode("utf-8", "backslashreplace").split())
-        if missing and "ambiguous" not in reason and (not reason or any(word in reason for word in _UNKNOWN)):
+        if (
+            missing
+            and "ambiguous" not in reason
+            and (not reason or any(word in reason for word in _UNKNOWN))
+        ):
             return b""
         if any(word in reason for word in _LACKING):
             raise GitError(
-                f"{self.what}: this clone lacks objects that git {words[0]} needs, and they are not fetched, as that "
-                f"can start programs that the repository names; fetch them yourself first ({reason[:200]})"
+                f"{self.what}: this clone lacks objects that git {words[0]} needs, and they are "
+                "not fetched, as that "
+                "can start programs that the repository names; fetch them yourself first "
+                f"({reason[:200]})"
             )
         raise GitError(f"{self.what}: git {words[0]} failed: {reason[:300]}")
 
 
 def _odd_files(folder: str) -> Iterator[tuple[str, int]]:
-    """Yield what git would open as a file in its folder although it is a pipe, a socket or a device, with its mode."""
+    """Yield what git would open as a file in its folder although it is a pipe, a socket or a
+    device, with its mode."""
     for path in (os.path.join(folder, *names) for names in ((), ("info",), ("objects", "info"))):
         try:
             mode = os.stat(path).st_mode
@@ -179,5 +212,6 @@ def environment(root: str) -> dict[str, str]:
 
 
 def _absolute(path: str) -> str:
-    """Return a search path without its relative entries: these would be folders of what is checked."""
+    """Return a search path without its relative entries: these would be folders of what is
+    checked."""
     return os.pathsep.join(entry for entry in path.split(os.pathsep) if os.path.isabs(entry))

@@ -1,7 +1,7 @@
 """What git ignores: ``.gitignore`` from the repository's top down, and ``.git/info/exclude``.
 
-Not read are the user's own ``core.excludesFile``, with which the same tree would give other results on
-another machine, and the ``info/exclude`` of a linked worktree.
+Not read are the user's own ``core.excludesFile``, with which the same tree would give other results
+on another machine, and the ``info/exclude`` of a linked worktree.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ Chain = tuple["IgnoreFile", ...]
 
 @dataclass(frozen=True, slots=True)
 class IgnoreFile:
-    """The patterns of one file; `base` is the real directory they are relative to, `path` the file itself."""
+    """The patterns of one file; `base` is the real directory they are relative to, `path` the file
+    itself."""
 
     base: str
     path: str
@@ -46,7 +47,8 @@ def reason_to_ignore(chain: Chain, path: str, is_directory: bool) -> str:
 
 
 class GitIgnores:
-    """Finds and reads ignore files, each once. `note` is told (path, reason) of those that cannot be used."""
+    """Finds and reads ignore files, each once. `note` is told (path, reason) of those that cannot
+    be used."""
 
     def __init__(self, root: str, note: Callable[[str, str], None]) -> None:
         self.root = root
@@ -67,13 +69,18 @@ class GitIgnores:
                     levels = levels[: levels.index(self.root) + 1] if self.root in levels else []
                     break
                 levels.append(parent)
-            self._chains[directory] = tuple(ignore for level in reversed(levels) for ignore in self.own(level))
+            self._chains[directory] = tuple(
+                ignore for level in reversed(levels) for ignore in self.own(level)
+            )
         return self._chains[directory]
 
     def own(self, directory: str) -> Chain:
         """Return the ignore files in `directory` itself."""
         if directory not in self._files:
-            found = (self._read(directory, name) for name in (os.path.join(".git", "info", "exclude"), ".gitignore"))
+            found = (
+                self._read(directory, name)
+                for name in (os.path.join(".git", "info", "exclude"), ".gitignore")
+            )
             self._files[directory] = tuple(ignore for ignore in found if ignore is not None)
         return self._files[directory]
 

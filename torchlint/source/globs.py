@@ -1,12 +1,14 @@
 """Glob patterns as in ``.gitignore``, matched in time that no pattern can blow up.
 
-Regular expressions made from globs backtrack: eight stars against a 60-character name hang Python's `re`, and
-so does a handful of stars spread over several path segments. Here a segment is matched with two pointers, which
-takes at most ``len(name) * len(pattern)`` steps, and the segments of a path in the same way.
+Regular expressions made from globs backtrack: eight stars against a 60-character name hang Python's
+`re`, and so does a handful of stars spread over several path segments. Here a segment is matched
+with two pointers, which takes at most ``len(name) * len(pattern)`` steps, and the segments of a
+path in the same way.
 
-Patterns follow git: a pattern without a slash (but for one at its end) matches a name at any depth, any other
-is anchored; ``*``, ``?`` and ``[...]`` stay inside a segment, a segment ``**`` stands for any number of them;
-a trailing slash asks for a directory; ``!`` takes a match back; of several matching patterns the last counts.
+Patterns follow git: a pattern without a slash (but for one at its end) matches a name at any depth,
+any other is anchored; ``*``, ``?`` and ``[...]`` stay inside a segment, a segment ``**`` stands for
+any number of them; a trailing slash asks for a directory; ``!`` takes a match back; of several
+matching patterns the last counts.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ _CLASS = re.compile(r"\[:([^\]]*):\]")
 
 
 class _BadGlobError(ValueError):
-    """A pattern that can match nothing: an open bracket, a lone backslash at the end, a reversed range."""
+    """A pattern that can match nothing: an open bracket, a lone backslash at the end, a reversed
+    range."""
 
 
 def _any(_: str) -> bool:
@@ -47,7 +50,8 @@ def _any(_: str) -> bool:
 
 
 def _bracket(body: str, at: int) -> tuple[Token, int]:
-    """Read the bracket expression that opens before `at`; return its test and the index behind ``]``."""
+    """Read the bracket expression that opens before `at`; return its test and the index behind
+    ``]``."""
     negated = body[at : at + 1] in ("!", "^")
     at += negated
     parts: list[str] = []
@@ -105,7 +109,9 @@ def _segment(body: str) -> Segment:
     return tuple(tokens)
 
 
-def _two_pointers(pattern: Sequence[object], items: Sequence[str], star: object, same: Callable[..., bool]) -> bool:
+def _two_pointers(
+    pattern: Sequence[object], items: Sequence[str], star: object, same: Callable[..., bool]
+) -> bool:
     """Match `items` against `pattern`, in which `star` stands for any number of items.
 
     Only the last star met is ever tried again: a longer stretch for an earlier one cannot help.
@@ -258,7 +264,8 @@ def _compiled(patterns: tuple[str, ...]) -> GlobList:
 
 
 def matches(relative_posix_path: str, patterns: Sequence[str]) -> bool:
-    """Say whether a file's path under the project root, or a directory it lies in, matches a pattern."""
+    """Say whether a file's path under the project root, or a directory it lies in, matches a
+    pattern."""
     return _compiled(tuple(patterns)).covering(relative_posix_path) is not None
 
 

@@ -1,7 +1,8 @@
 """What only IPython understands in a code cell: magics, system commands, help, prompts.
 
-IPython rewrites such lines before it runs a cell (``IPython/core/inputtransformer2.py``). Here they are found by the
-same rules, by row, so that each can be hidden behind one row of Python. Nothing is parsed: any text is fine.
+IPython rewrites such lines before it runs a cell (``IPython/core/inputtransformer2.py``). Here they
+are found by the same rules, by row, so that each can be hidden behind one row of Python. Nothing is
+parsed: any text is fine.
 """
 
 from __future__ import annotations
@@ -11,21 +12,28 @@ import re
 from torchlint.base.span import LineIndex
 
 Cover = tuple[str, str]
-"""The Python that stands for a row: what comes before, and after, a name that the caller makes up."""
+"""The Python that stands for a row: what comes before, and after, a name that the caller makes
+up."""
 
 _PYTHON_CELLS = frozenset("capture debug ipytest memit prun px snakeviz time timeit wandb".split())
-"""Cell magics that run the rest of their cell as Python, in the kernel; the rest of any other cell is no Python."""
+"""Cell magics that run the rest of their cell as Python, in the kernel; the rest of any other cell
+is no Python."""
 _AUTOMAGIC = re.compile(
-    r"[ \t]*(?:autoreload|cat|cd|clear|conda|cp|env|less|load_ext|ls|mamba|man|matplotlib|mkdir|more|mv|pip|pwd|pylab"
+    r"[ "
+    r"\t]*(?:autoreload|cat|cd|clear|conda|cp|env|less|load_ext|ls|mamba|man|matplotlib|mkdir|more|mv|pip|pwd|pylab"
     r"|reload_ext|rm|rmdir|run|uv|who|whos)(?:[ \t]+(?![=(,:\[])|$)"
 )
 """Line magics that go without ``%`` where the cell is that one line."""
-_SUSPECT = re.compile(r"^[ \t\f]*[%!?,;/]|\?[ \t]*(?:#.*)?$|=[ \t]*[!%]|^[ \t]*(?:>>>|In \[)", re.MULTILINE)
+_SUSPECT = re.compile(
+    r"^[ \t\f]*[%!?,;/]|\?[ \t]*(?:#.*)?$|=[ \t]*[!%]|^[ \t]*(?:>>>|In \[)", re.MULTILINE
+)
 _PROMPT = re.compile(r"\s*(?:>>>|In \[\d+\]:)(?:\s|$)")
 _CELL_MAGIC = re.compile(r"[ \t]*%%(\w*)(.*)", re.DOTALL)
 _COMMENT = re.compile(r"[ \t\f]*(?:#.*)?", re.DOTALL)
 _ESCAPED = re.compile(r"([ \t\f]*)[%!?,;/]")
-_ASSIGNED = re.compile(r"([ \t\f]*[^\s#=!%'\"(](?:(?:[^#='\"(]|\[['\"][^'\"]*['\"]\])*[\w\]\s])?=)[ \t]*[!%]")
+_ASSIGNED = re.compile(
+    r"([ \t\f]*[^\s#=!%'\"(](?:(?:[^#='\"(]|\[['\"][^'\"]*['\"]\])*[\w\]\s])?=)[ \t]*[!%]"
+)
 _BINDING = re.compile(r"([ \t\f]*)%(?:time|prun)[ \t]+((?:\w+[ \t]*,[ \t]*)*\w+)[ \t]*=(?!=)")
 _RUNNING = re.compile(r"%(?:run|pylab)\b")
 _HELP = re.compile(r"[\w*\]]\?\??\Z")
@@ -43,8 +51,8 @@ _PIECE = re.compile(
 def covers(source: str) -> tuple[dict[int, Cover], int] | None:
     """Return the rows of a cell that are not Python, each with what may stand for it.
 
-    The second value says how many of them are the cell's magics, which must stay above all else. None: the cell as a
-    whole is no Python (``%%bash``, or with prompts).
+    The second value says how many of them are the cell's magics, which must stay above all else.
+    None: the cell as a whole is no Python (``%%bash``, or with prompts).
     """
     if not _SUSPECT.search(source.replace("\r", "\n")) and not _AUTOMAGIC.match(source):
         return {}, 0
@@ -71,13 +79,15 @@ def covers(source: str) -> tuple[dict[int, Cover], int] | None:
             end, asks = _logical_line(source, index.starts[row - 1])
             if asks:
                 found[row] = _statement(line)
-            # At the end of the text there is no next row, unless a newline came last: then it is empty.
+            # At the end of the text there is no next row, unless a newline came last: then it is
+            # empty.
             row = index.position(end).row if end < len(source) else len(lines) + 1
     return found, len(head)
 
 
 def _cell_magics(lines: list[str]) -> list[int] | None:
-    """Return the rows of the cell magics at the top, comments between them allowed; None if the cell is no Python."""
+    """Return the rows of the cell magics at the top, comments between them allowed; None if the
+    cell is no Python."""
     found = []
     for row, line in enumerate(lines, 1):
         magic = _CELL_MAGIC.match(line)
@@ -91,7 +101,8 @@ def _cell_magics(lines: list[str]) -> list[int] | None:
 
 
 def _body_like(lines: list[str], head: list[int]) -> str:
-    """Return a row that is indented like what stands below the cell's magics: IPython dedents that by itself."""
+    """Return a row that is indented like what stands below the cell's magics: IPython dedents that
+    by itself."""
     return next((line for line in lines[head[-1] :] if line.strip()), lines[head[-1] - 1])
 
 
@@ -101,7 +112,8 @@ def _statement(line: str) -> Cover:
 
 
 def _line_cover(line: str) -> Cover:
-    """Return what stands for a magic or a command: names that it binds are bound, to something unknown."""
+    """Return what stands for a magic or a command: names that it binds are bound, to something
+    unknown."""
     binding = _BINDING.match(line)
     if binding:
         return f"{binding[1]}{binding[2]} = ", ""
@@ -112,7 +124,8 @@ def _line_cover(line: str) -> Cover:
 
 
 def _logical_line(source: str, at: int) -> tuple[int, bool]:
-    """Return where the logical line that starts at `at` ends, behind its newline, and whether it asks for help."""
+    """Return where the logical line that starts at `at` ends, behind its newline, and whether it
+    asks for help."""
     depth = 0
     pieces_end, code_end = at, -1
     for piece in _PIECE.finditer(source, at):
@@ -123,7 +136,9 @@ def _logical_line(source: str, at: int) -> tuple[int, bool]:
             depth -= 1
         elif first in "\r\n":
             if depth <= 0:
-                return piece.end(), _asks(source, at, pieces_end, piece.start() if code_end < 0 else code_end)
+                return piece.end(), _asks(
+                    source, at, pieces_end, piece.start() if code_end < 0 else code_end
+                )
         elif first == "#":
             code_end = piece.start()
             continue

@@ -1,9 +1,10 @@
 """Code cells as one Python text, and a changed text as cells again.
 
-The cells follow each other in the order of the notebook, so that names flow between them. Between two cells stands a
-row of Python that nothing else looks like, the *seam*; what only IPython understands is covered by such rows as well
-(see `ipython`). Both are found again in any text that fixes made of the first one: so a text alone tells where its
-cells are. Where the cells come from, a file or an editor, does not matter here.
+The cells follow each other in the order of the notebook, so that names flow between them. Between
+two cells stands a row of Python that nothing else looks like, the *seam*; what only IPython
+understands is covered by such rows as well (see `ipython`). Both are found again in any text that
+fixes made of the first one: so a text alone tells where its cells are. Where the cells come from, a
+file or an editor, does not matter here.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _CODE = re.compile(r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*([ \t]+)[^\s#]")
 
 
 class SeamError(ValueError):
-    """A text in which the seams or covered rows are not those of its notebook: no cells can be made of it."""
+    """A text in which the seams or covered rows are not those of its notebook: no cells can be made
+    of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,8 @@ class Cell:
         number: 1-based, counted over cells of every kind.
         source: its text.
         id: what nbformat 4.5 calls it by; empty in older notebooks.
-        file_rows: for each row of `source`, the row of the file that holds it; empty where there is no file.
+        file_rows: for each row of `source`, the row of the file that holds it; empty where there is
+            no file.
     """
 
     number: int
@@ -111,7 +114,8 @@ class Notebook:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a part stands in a text: its range, without the newline before the next seam, and its first row."""
+    """Where a part stands in a text: its range, without the newline before the next seam, and its
+    first row."""
 
     part: Part
     start: int
@@ -166,7 +170,8 @@ class Layout:
         return self.places[max(bisect.bisect_right(self._rows, row) - 1, 0)]
 
     def cell_of(self, row: int) -> tuple[Cell, int]:
-        """Return the cell that holds a row of the text, and the row counted from the cell's first."""
+        """Return the cell that holds a row of the text, and the row counted from the cell's
+        first."""
         place = self.place_of(row)
         return place.part.cell, max(row - place.row + 1, 1)
 
@@ -182,7 +187,8 @@ class Layout:
 
 
 def assembled(cells: Iterable[Cell]) -> Notebook:
-    """Return the notebook made of code cells; those that hold no Python as a whole (``%%bash``) are left out."""
+    """Return the notebook made of code cells; those that hold no Python as a whole (``%%bash``) are
+    left out."""
     cells = tuple(cells)
     mark = "_ipynb"
     while any(mark in cell.source for cell in cells):
@@ -202,8 +208,8 @@ def assembled(cells: Iterable[Cell]) -> Notebook:
             covered.append((f"{before}{mark}{number}_{after}", body))
             rows[row - 1] = covered[-1][0] + rows[row - 1][len(body) :]
         python = "".join(rows)
-        # An indented cell runs as if it were not, and so does what a cell's magic runs; below an ``if`` it keeps its
-        # columns.
+        # An indented cell runs as if it were not, and so does what a cell's magic runs; below an
+        # ``if`` it keeps its columns.
         block = "if True:" if _CODE.match(python) else "pass"
         seam = f"{block}  # {mark}{seam_number}_" if parts or block != "pass" else ""
         parts.append(Part(cell, seam, python, tuple(covered), found[1]))

@@ -1,9 +1,10 @@
-"""The JSON text of a notebook: its code cells with their places, and new sources put in those places.
+"""The JSON text of a notebook: its code cells with their places, and new sources put in those
+places.
 
-The text is scanned once, by the standard library's own JSON scanner, and never written anew: a changed notebook is the
-old text with the tokens of changed sources exchanged, so that outputs, metadata, indentation, newlines and the style
-of escapes stay byte for byte. What is expected of a notebook follows nbformat 4
-(https://nbformat.readthedocs.io/en/latest/format_description.html).
+The text is scanned once, by the standard library's own JSON scanner, and never written anew: a
+changed notebook is the old text with the tokens of changed sources exchanged, so that outputs,
+metadata, indentation, newlines and the style of escapes stay byte for byte. What is expected of a
+notebook follows nbformat 4 (https://nbformat.readthedocs.io/en/latest/format_description.html).
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ class _Scan:
         return self._skip(at + len(sign))
 
     def _object(self, at: int, inner: Mapping[str, Inner]) -> tuple[Fields, int]:
-        """Scan an object; what has a scanner in `inner` is left to that. Return the values' places, and the end."""
+        """Scan an object; what has a scanner in `inner` is left to that. Return the values' places,
+        and the end."""
         found: Fields = {}
         at = self._expect(at, "{", "Expecting '{'")
         while not self.text.startswith("}", at):
@@ -86,10 +88,14 @@ class _Scan:
                 at = self._expect(at, ",", "Expecting ',' delimiter")
             start = at
             if not self.text.startswith('"', at):
-                raise JSONDecodeError("Expecting property name enclosed in double quotes", self.text, at)
+                raise JSONDecodeError(
+                    "Expecting property name enclosed in double quotes", self.text, at
+                )
             key, at = self.decoder.raw_decode(self.text, at)
             if key in found:
-                raise JSONDecodeError(f"The key {key!a} stands here for the second time", self.text, start)
+                raise JSONDecodeError(
+                    f"The key {key!a} stands here for the second time", self.text, start
+                )
             at = self._expect(self._skip(at), ":", "Expecting ':' delimiter")
             start = at
             at = inner[key](at) if key in inner else self.decoder.raw_decode(self.text, at)[1]
@@ -137,7 +143,8 @@ class _Scan:
 
 
 def read_notebook(text: str, filename: str) -> Notebook | str:
-    """Return the notebook that JSON text holds, or in a few words why there is nothing in it for torchlint.
+    """Return the notebook that JSON text holds, or in a few words why there is nothing in it for
+    torchlint.
 
     Raises:
         SourceError: it is no notebook, with the place of the fault.
@@ -152,7 +159,10 @@ def read_notebook(text: str, filename: str) -> Notebook | str:
         lone = _SURROGATE.search(cell.source)
         if lone:
             row = LineIndex(cell.source).position(lone.start()).row
-            words = f"cell {cell.number} holds half of a surrogate pair in row {row}, which no file can hold"
+            words = (
+                f"cell {cell.number} holds half of a surrogate pair in row {row}, which no "
+                "file can hold"
+            )
             raise SourceError(f"{filename}: {words}", (cell.file_rows[row - 1], 1))
     return assembled(cells)
 
@@ -161,15 +171,17 @@ def rewritten(text: str, notebook: Notebook, python: str, filename: str) -> str:
     """Return the JSON text with the sources that `notebook` has where its text has become `python`.
 
     Raises:
-        SourceError: the edits reached beyond the cells, or the result is not the same notebook but for the sources:
-            faults of ours.
+        SourceError: the edits reached beyond the cells, or the result is not the same notebook but
+            for the sources: faults of ours.
     """
     try:
         sources = notebook.sources(python)
     except SeamError as error:
         raise SourceError(f"{filename}: {error}") from error
     wanted = {
-        part.cell.number: new for part, new in zip(notebook.parts, sources, strict=True) if new != part.cell.source
+        part.cell.number: new
+        for part, new in zip(notebook.parts, sources, strict=True)
+        if new != part.cell.source
     }
     if not wanted:
         return text
@@ -178,12 +190,17 @@ def rewritten(text: str, notebook: Notebook, python: str, filename: str) -> str:
     at = 0
     for code in scan.codes:
         if code.number in wanted:
-            pieces += [text[at : code.source.span.start], spliced(code.source, text, wanted[code.number])]
+            pieces += [
+                text[at : code.source.span.start],
+                spliced(code.source, text, wanted[code.number]),
+            ]
             at = code.source.span.end
     new = "".join((*pieces, text[at:]))
     again = _scanned(new, filename)
     expected = [wanted.get(code.number, code.source.text) for code in scan.codes]
-    if [code.source.text for code in again.codes] != expected or _rest(again, wanted) != _rest(scan, wanted):
+    if [code.source.text for code in again.codes] != expected or _rest(again, wanted) != _rest(
+        scan, wanted
+    ):
         raise SourceError(f"{filename}: the fixed sources cannot be put into the notebook")
     return new
 
@@ -191,7 +208,10 @@ def rewritten(text: str, notebook: Notebook, python: str, filename: str) -> str:
 def _rest(scan: _Scan, changed: Mapping[int, str]) -> list[str]:
     """Return the JSON text between the sources of the changed cells."""
     spans = [code.source.span for code in scan.codes if code.number in changed]
-    starts, ends = [0, *(span.end for span in spans)], [*(span.start for span in spans), len(scan.text)]
+    starts, ends = (
+        [0, *(span.end for span in spans)],
+        [*(span.start for span in spans), len(scan.text)],
+    )
     return [scan.text[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
@@ -199,7 +219,10 @@ def _scanned(text: str, filename: str) -> _Scan:
     try:
         return _Scan(text).run()
     except JSONDecodeError as error:
-        words = f"{filename}: not a notebook: {error.msg} (line {error.lineno}, column {error.colno} of the JSON text)"
+        words = (
+            f"{filename}: not a notebook: {error.msg} (line {error.lineno}, column "
+            f"{error.colno} of the JSON text)"
+        )
         raise SourceError(words, (error.lineno, error.colno)) from error
     except RecursionError as error:
         raise SourceError(f"{filename}: not a notebook: {_MOST_NESTED}") from error
@@ -212,7 +235,10 @@ def _foreign(scan: _Scan) -> str:
     if not version.isdecimal():
         return "is not a notebook that names its nbformat"
     if int(version[:9]) < _FORMAT:
-        return f"has nbformat {version}; `jupyter nbconvert --to notebook` makes it {_FORMAT}, which torchlint reads"
+        return (
+            f"has nbformat {version}; `jupyter nbconvert --to notebook` makes it {_FORMAT}, "
+            "which torchlint reads"
+        )
     if int(version[:9]) > _FORMAT:
         return f"has nbformat {version[:9]}, which is newer than this torchlint"
     if not scan.cells:

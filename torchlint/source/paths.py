@@ -1,4 +1,5 @@
-"""What a path leads to, told without reading it: what every command may ask before it has started anything."""
+"""What a path leads to, told without reading it: what every command may ask before it has started
+anything."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ import stat
 
 
 def real_folder_of(path: str) -> str:
-    """Return the folder that a path is or lies in, links resolved; of a link to a file, that of the link itself.
+    """Return the folder that a path is or lies in, links resolved; of a link to a file, that of the
+    link itself.
 
     Raises:
         OSError: the current directory was deleted.
@@ -17,7 +19,8 @@ def real_folder_of(path: str) -> str:
 
 
 def leads_out(path: str) -> bool:
-    """Say whether a path is a link to something outside of the folder it lies in: a stranger may have put it there."""
+    """Say whether a path is a link to something outside of the folder it lies in: a stranger may
+    have put it there."""
     if not os.path.islink(path):
         return False
     folder = os.path.realpath(os.path.dirname(path) or os.curdir)
@@ -28,7 +31,9 @@ def lies_in(path: str, root: str) -> bool:
     """Say whether a path of the configuration leads to a place under the root, links and all."""
     if path.startswith("~"):
         return False
-    return os.path.join(os.path.realpath(os.path.join(root, path)), "").startswith(os.path.join(root, ""))
+    return os.path.join(os.path.realpath(os.path.join(root, path)), "").startswith(
+        os.path.join(root, "")
+    )
 
 
 def folder_under(root: str, folder: str) -> str:
@@ -41,7 +46,8 @@ def folder_under(root: str, folder: str) -> str:
 
 
 def kind_of(mode: int) -> str:
-    """Return what sort of thing a file mode (`os.stat_result.st_mode`) stands for, with its article."""
+    """Return what sort of thing a file mode (`os.stat_result.st_mode`) stands for, with its
+    article."""
     if stat.S_ISDIR(mode):
         return "a directory"
     if stat.S_ISFIFO(mode):
@@ -50,7 +56,8 @@ def kind_of(mode: int) -> str:
 
 
 def shown(path: str) -> str:
-    """Return a file's path as the user would name it: relative to the current folder where it lies below it."""
+    """Return a file's path as the user would name it: relative to the current folder where it lies
+    below it."""
     try:
         relative = os.path.relpath(path)
     except (OSError, ValueError):  # the folder was deleted, or it is on another drive

@@ -1,4 +1,5 @@
-"""The words of suppression comments: ``# torchlint: ignore[TL101] reason``, ``# noqa: TL101`` and their kin."""
+"""The words of suppression comments: ``# torchlint: ignore[TL101] reason``, ``# noqa: TL101`` and
+their kin."""
 
 from __future__ import annotations
 
@@ -72,7 +73,9 @@ def pragmas(comment: Comment) -> Iterator[Pragma]:
         verb = found["verb"]
         if verb is None:
             if found["codes"] or not found["colon"]:
-                yield Pragma(NOQA, _entries(found, "codes", comment.start), span, comment, reason=reason)
+                yield Pragma(
+                    NOQA, _entries(found, "codes", comment.start), span, comment, reason=reason
+                )
             continue
         entries = _entries(found, "own", comment.start)
         problem = _problem(verb.lower(), found["close"] is not None and bool(entries))

@@ -7,7 +7,8 @@ import warnings
 
 
 class MisreadError(Exception):
-    """libcst refuses a text, or reads it otherwise than its lean tree says, so that the tree cannot be used.
+    """libcst refuses a text, or reads it otherwise than its lean tree says, so that the tree cannot
+    be used.
 
     Args:
         text: what was read.
@@ -19,7 +20,8 @@ class MisreadError(Exception):
 
 
 def parsed(text: str) -> ast.Module | None:
-    """Return CPython's tree of a text, without its warnings; None where it does not accept the text."""
+    """Return CPython's tree of a text, without its warnings; None where it does not accept the
+    text."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

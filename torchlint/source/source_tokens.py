@@ -1,4 +1,5 @@
-"""The `source` of one cell as JSON tokens, and the tokens of a changed source: what stays the same stays as written."""
+"""The `source` of one cell as JSON tokens, and the tokens of a changed source: what stays the same
+stays as written."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ class Source:
 
 
 def spliced(source: Source, text: str, new: str) -> str:
-    """Return the JSON value that takes the place of `source` in the JSON text `text` where the source becomes `new`."""
+    """Return the JSON value that takes the place of `source` in the JSON text `text` where the
+    source becomes `new`."""
     plain = text.isascii()
     written = [text[span.start : span.end] for span, _ in source.tokens]
     values = [value for _, value in source.tokens]
@@ -46,7 +48,10 @@ def spliced(source: Source, text: str, new: str) -> str:
     if not values:
         return f"[{', '.join(_written(item, plain) for item in _LINE.findall(new))}]"
     items = _items(values, new)
-    seams = [text[a.end : b.start] for (a, _), (b, _) in zip(source.tokens, source.tokens[1:], strict=False)]
+    seams = [
+        text[a.end : b.start]
+        for (a, _), (b, _) in zip(source.tokens, source.tokens[1:], strict=False)
+    ]
     opening = text[source.span.start : source.tokens[0][0].start]
     closing = text[source.tokens[-1][0].end : source.span.end]
     if not items:
@@ -61,7 +66,8 @@ def spliced(source: Source, text: str, new: str) -> str:
 
 
 def _seam(opening: str, before: str) -> str:
-    """Return what stands between two strings of a list of which only one string is known, in a writer's usual style."""
+    """Return what stands between two strings of a list of which only one string is known, in a
+    writer's usual style."""
     space = opening[1:] or (" " if before.rstrip("[").endswith(": ") else "")
     return f",{space}"
 
@@ -75,20 +81,31 @@ def _items(values: Sequence[str], new: str) -> list[str]:
         at += len(values[first])
         first += 1
     last, end = len(values), len(new)
-    while last > first and end - len(values[last - 1]) >= at and new.endswith(values[last - 1], 0, end):
+    while (
+        last > first
+        and end - len(values[last - 1]) >= at
+        and new.endswith(values[last - 1], 0, end)
+    ):
         end -= len(values[last - 1])
         last -= 1
     return [*values[:first], *([new[at:end]] if at < end else []), *values[last:]]
 
 
-def _matched(written: Sequence[str], values: Sequence[str], items: Sequence[str], plain: bool) -> list[tuple[str, int]]:
-    """Return each new item as a JSON string, with the number of the old one that it stems from, or 0."""
+def _matched(
+    written: Sequence[str], values: Sequence[str], items: Sequence[str], plain: bool
+) -> list[tuple[str, int]]:
+    """Return each new item as a JSON string, with the number of the old one that it stems from, or
+    0."""
     found: list[tuple[str, int]] = []
-    for _, old, old_end, new, new_end in SequenceMatcher(None, values, items, autojunk=False).get_opcodes():
+    for _, old, old_end, new, new_end in SequenceMatcher(
+        None, values, items, autojunk=False
+    ).get_opcodes():
         for at in range(new, new_end):
             from_old = old + at - new
             if from_old < old_end:
-                found.append((_retold(written[from_old], values[from_old], items[at], plain), from_old))
+                found.append(
+                    (_retold(written[from_old], values[from_old], items[at], plain), from_old)
+                )
             else:
                 found.append((_written(items[at], plain), 0))
     return found
@@ -99,7 +116,8 @@ def _written(value: str, plain: bool) -> str:
 
 
 def _retold(written: str, old: str, new: str, plain: bool) -> str:
-    """Return `new` as a JSON string in which what it shares with `old` at both ends is written as it was."""
+    """Return `new` as a JSON string in which what it shares with `old` at both ends is written as
+    it was."""
     if new == old:
         return written
     characters = _CHARACTER.findall(written, 1, len(written) - 1)
@@ -113,4 +131,7 @@ def _retold(written: str, old: str, new: str, plain: bool) -> str:
 
 def _shared(one: str, other: str) -> int:
     """Return how many characters both texts start with."""
-    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return next(
+        (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+        min(len(one), len(other)),
+    )

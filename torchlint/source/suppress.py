@@ -2,7 +2,8 @@
 
 Known forms, where a code may also be a prefix (``TL1``) or a rule's name:
 
-- ``# torchlint: ignore[TL101, TL102] reason`` behind a statement's first or last row, or on the line above it;
+- ``# torchlint: ignore[TL101, TL102] reason`` behind a statement's first or last row, or on the
+  line above it;
 - ``# torchlint: disable[TL101]`` until ``# torchlint: enable[TL101]`` or the end of the file;
 - ``# torchlint: file-ignore[TL101]`` anywhere;
 - ``# noqa: TL101`` behind the statement, and ``# noqa`` for everything.
@@ -46,9 +47,14 @@ class _Codes:
         if word not in self._expanded:
             folded = word.upper()
             by_name = self.by_name.get(word.lower())
-            # A prefix holds all letters of a code: ``T`` stands for nothing, and ``TL`` for no plugin's ``TLX101``.
+            # A prefix holds all letters of a code: ``T`` stands for nothing, and ``TL`` for no
+            # plugin's ``TLX101``.
             letters = folded.rstrip("0123456789")
-            codes = {code for code in self.known if code.startswith(folded) and code.rstrip("0123456789") == letters}
+            codes = {
+                code
+                for code in self.known
+                if code.startswith(folded) and code.rstrip("0123456789") == letters
+            }
             self._expanded[word] = frozenset({by_name} if by_name else codes)
         return self._expanded[word]
 
@@ -96,7 +102,8 @@ class Filtered:
     Args:
         kept: those that are left.
         unused: one for every comment that did nothing or could not be understood.
-        silenced: those that a comment suppresses, each with what silences it; `unused` ones are left out of it.
+        silenced: those that a comment suppresses, each with what silences it; `unused` ones are
+            left out of it.
     """
 
     kept: list[Finding]
@@ -138,13 +145,19 @@ class Suppressions:
         return cls(index, tuple(found), by_rows, rows, wide)
 
     def filter(
-        self, findings: Sequence[Finding], codes_on: frozenset[str], names: Mapping[str, str], filename: str
+        self,
+        findings: Sequence[Finding],
+        codes_on: frozenset[str],
+        names: Mapping[str, str],
+        filename: str,
     ) -> Filtered:
         """Take out the findings that a comment suppresses.
 
         Args:
-            findings: of this file. What the engine reports itself (syntax errors, say) is never suppressed.
-            codes_on: the codes that are on for this file; an entry is only called unused if all it names are.
+            findings: of this file. What the engine reports itself (syntax errors, say) is never
+                suppressed.
+            codes_on: the codes that are on for this file; an entry is only called unused if all it
+                names are.
             names: every known code, on or off, with its rule's name.
             filename: the file as the user should see it.
 
@@ -159,18 +172,26 @@ class Suppressions:
                 kept.append(finding)
             else:
                 silenced.append((finding, pragma))
-        unused = [self._finding(filename, *complaint) for complaint in self._complaints(codes_on, verdicts)]
-        return Filtered(kept, [found for found in unused if self._silencer(found, verdicts) is None], silenced)
+        unused = [
+            self._finding(filename, *complaint)
+            for complaint in self._complaints(codes_on, verdicts)
+        ]
+        return Filtered(
+            kept, [found for found in unused if self._silencer(found, verdicts) is None], silenced
+        )
 
     def silencer(self, finding: Finding, names: Mapping[str, str]) -> Pragma | None:
-        """Return the comment that suppresses a finding, the first where there are several; else None."""
+        """Return the comment that suppresses a finding, the first where there are several; else
+        None."""
         return self._silencer(finding, _Verdicts(_Codes(names)))
 
     def _silencer(self, finding: Finding, verdicts: _Verdicts) -> Pragma | None:
         """Return what `silencer` does; all comments that would do were of use."""
         if finding.code in _UNFILTERED:
             return None
-        keys = {key for row in (finding.start.row, finding.statement) for key in self.rows.get(row, ())}
+        keys = {
+            key for row in (finding.start.row, finding.statement) for key in self.rows.get(row, ())
+        }
         near = [pragma for key in keys for pragma in self.by_rows[key]]
         end = finding.statement_end
         near += [pragma for pragma in self.by_rows.get((end, end), ()) if pragma.comment.guessed]
@@ -179,7 +200,8 @@ class Suppressions:
         return min(named, key=lambda pragma: pragma.span.start, default=None)
 
     def _in_range(self, finding: Finding, verdicts: _Verdicts) -> Iterator[Pragma]:
-        """Yield those for the file, and the last range comment before the finding that names its code."""
+        """Yield those for the file, and the last range comment before the finding that names its
+        code."""
         last: Pragma | None = None
         for pragma in self.wide:
             if pragma.verb == FILE_IGNORE:
@@ -205,21 +227,28 @@ class Suppressions:
                         yield pragma, _unknown(entry.text, verdicts.codes), entry.span, None
                 elif pragma.verb == ENABLE:
                     if not codes & disabled:
-                        idle.append((at, f"unused 'enable': no 'disable' of {entry.text} stands above it"))
+                        idle.append(
+                            (at, f"unused 'enable': no 'disable' of {entry.text} stands above it")
+                        )
                 elif entry.span not in verdicts.used and codes <= codes_on:
                     idle.append((at, f"unused suppression: there is no {entry.text} finding here"))
                 disabled |= codes if pragma.verb == DISABLE else frozenset()
             for at, message in idle:
                 yield pragma, message, pragma.entries[at].span, self._removal(pragma, at, len(idle))
 
-    def _finding(self, filename: str, pragma: Pragma, message: str, span: Span, fix: TextFix | None) -> Finding:
+    def _finding(
+        self, filename: str, pragma: Pragma, message: str, span: Span, fix: TextFix | None
+    ) -> Finding:
         row = pragma.comment.row
         start, end = self.index.position(span.start), self.index.position(span.end)
         severity = Severity.WARNING
-        return Finding(UNUSED_SUPPRESSION, _NAME, message, severity, filename, start, end, row, row, fix=fix)
+        return Finding(
+            UNUSED_SUPPRESSION, _NAME, message, severity, filename, start, end, row, row, fix=fix
+        )
 
     def _removal(self, pragma: Pragma, at: int, idle: int) -> TextFix | None:
-        """Return the fix that takes out one entry, or the whole remark where all of its entries are idle."""
+        """Return the fix that takes out one entry, or the whole remark where all of its entries are
+        idle."""
         entry = pragma.entries[at]
         row, text = pragma.comment.row, self.index.text
         if idle < len(pragma.entries):
@@ -233,7 +262,9 @@ class Suppressions:
             start, end = pragma.span.start, pragma.span.end
             if pragma.whole_comment and pragma.comment.alone:
                 if row <= 2 and any("coding" in line for line in text[:1000].splitlines()[:3]):
-                    return None  # taking out a line could make another one the file's encoding cookie
+                    return (
+                        None  # taking out a line could make another one the file's encoding cookie
+                    )
                 start = self.index.starts[row - 1]
                 end = self.index.starts[row] if row < len(self.index) else end
             elif start > pragma.comment.start or pragma.whole_comment:

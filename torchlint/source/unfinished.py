@@ -1,7 +1,7 @@
 """A cell that is not Python yet, so that the other cells can be checked without it.
 
-People write one cell while the others stand. Nothing can be said of the cell itself, and of the names that it may bind
-only that they are unknown.
+People write one cell while the others stand. Nothing can be said of the cell itself, and of the
+names that it may bind only that they are unknown.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ _IMPORT = re.compile(r"[ \t\f]*(?:import|from)\b")
 
 
 def unfinished(python: str, mark: str, indent: str) -> str:
-    """Return as many rows of Python for a cell: its imports, its other names bound to what nobody knows, and comments.
+    """Return as many rows of Python for a cell: its imports, its other names bound to what nobody
+    knows, and comments.
 
-    The comments hold its rows, some of which speak of the notebook as a whole, such as a suppression.
+    The comments hold its rows, some of which speak of the notebook as a whole, such as a
+    suppression.
 
     Args:
         python: the cell, which does not parse.
@@ -41,7 +43,10 @@ def unfinished(python: str, mark: str, indent: str) -> str:
     index = LineIndex(python.replace("\0", " "))
     rows = [index.line(row) for row in range(1, len(index) + 1)]
     imports = {row: _imports(row) for row in rows if _IMPORT.match(row)}
-    targets = "".join(f"{name} = " for name in sorted(_bound("\n".join(row for row in rows if not imports.get(row)))))
+    targets = "".join(
+        f"{name} = "
+        for name in sorted(_bound("\n".join(row for row in rows if not imports.get(row))))
+    )
     first = f"{indent}{''.join(imports.values())}{targets}{mark}"
     return "\n".join([f"{first}  # {rows[0]}", *(f"# {row}" for row in rows[1:])])
 
@@ -49,14 +54,21 @@ def unfinished(python: str, mark: str, indent: str) -> str:
 def _imports(row: str) -> str:
     """Return the imports of a row that holds nothing else, or an empty string."""
     tree = parsed(row.strip())
-    if tree is None or not all(isinstance(each, (ast.Import, ast.ImportFrom)) for each in tree.body):
+    if tree is None or not all(
+        isinstance(each, (ast.Import, ast.ImportFrom)) for each in tree.body
+    ):
         return ""
     return "".join(f"{ast.unparse(each)}; " for each in tree.body)
 
 
 def _bound(python: str) -> set[str]:
-    """Return all names, dotted ones too, that any row looks like binding: rather too many than too few."""
+    """Return all names, dotted ones too, that any row looks like binding: rather too many than too
+    few."""
     found = set(_SETTING.findall(python)) | set(_MODULE.findall(python))
     for groups in _LISTS.findall(python):
         found.update(_PLAIN.findall(" ".join(groups)))
-    return {name for name in found if all(part.isidentifier() and not iskeyword(part) for part in name.split("."))}
+    return {
+        name
+        for name in found
+        if all(part.isidentifier() and not iskeyword(part) for part in name.split("."))
+    }

@@ -1,4 +1,5 @@
-"""Puts a fixed text in the place of a file: all of it or nothing, and never over an edit made meanwhile."""
+"""Puts a fixed text in the place of a file: all of it or nothing, and never over an edit made
+meanwhile."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from torchlint.source.paths import leads_out
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _MOVED = (errno.ELOOP, errno.ENOTDIR)
 _STALE = 3600
-"""Seconds after which a temporary file is nobody's any more, where its process cannot be asked for."""
+"""Seconds after which a temporary file is nobody's any more, where its process cannot be asked
+for."""
 _BINARY = getattr(os, "O_BINARY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | _BINARY
 
@@ -30,9 +32,10 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | _BINARY
 def write(document: Document, new_text: str) -> None:
     """Replace the content of `document.path` by `new_text` in the document's encoding.
 
-    A link is followed within the folder it lies in; mode and owner stay. The new bytes lie complete on the disk before
-    they take the old ones' place. Only where that cannot keep what is there (several hard links, or a folder that takes
-    no new files) is the file written in place; meanwhile its former content is kept, see `torchlint.source.former`.
+    A link is followed within the folder it lies in; mode and owner stay. The new bytes lie complete
+    on the disk before they take the old ones' place. Only where that cannot keep what is there
+    (several hard links, or a folder that takes no new files) is the file written in place;
+    meanwhile its former content is kept, see `torchlint.source.former`.
 
     Raises:
         WriteError: the file changed since it was read, may not be written, or the disk refuses.
@@ -44,7 +47,9 @@ def write(document: Document, new_text: str) -> None:
     if data == document.data:
         return
     if leads_out(document.path):
-        raise WriteError(f"{document.filename}: is a link out of its folder, not written; name the file itself")
+        raise WriteError(
+            f"{document.filename}: is a link out of its folder, not written; name the file itself"
+        )
     path = os.path.realpath(document.path)
     if former := former_content(path):
         raise WriteError(f"{document.filename}: {half_written(former)}")
@@ -53,7 +58,9 @@ def write(document: Document, new_text: str) -> None:
         with _Folder(directory) as folder:
             state = folder.state(name)
             # Root may write what is marked read-only; the mark means "don't" all the same.
-            if not state.st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH) or not folder.may_write(name):
+            if not state.st_mode & (
+                stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
+            ) or not folder.may_write(name):
                 raise WriteError(f"{document.filename}: is read-only, not fixed")
             if state.st_nlink > 1 or not os.access(directory, os.W_OK | os.X_OK):
                 _write_in_place(document, folder, name, data)
@@ -67,7 +74,8 @@ def write(document: Document, new_text: str) -> None:
 
 
 def remove_stale(directory: str) -> None:
-    """Remove what killed runs left in `directory`: regular files of this user's; errors do not matter."""
+    """Remove what killed runs left in `directory`: regular files of this user's; errors do not
+    matter."""
     with contextlib.suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
             if is_temporary(entry.name):
@@ -94,7 +102,8 @@ def _abandoned(name: str, state: os.stat_result) -> bool:
 
 @lru_cache(maxsize=1)
 def _machine() -> str:
-    """Return what tells this set of processes from those of other machines and containers, or an empty string."""
+    """Return what tells this set of processes from those of other machines and containers, or an
+    empty string."""
     import hashlib
 
     try:
@@ -106,7 +115,8 @@ def _machine() -> str:
 
 
 class _Folder:
-    """A folder held open, so that nobody can put another one, or a link, in its place while a file is written.
+    """A folder held open, so that nobody can put another one, or a link, in its place while a file
+    is written.
 
     Args:
         path: the folder, absolute, links resolved.
@@ -120,7 +130,11 @@ class _Folder:
         self._descriptor: int | None = None
 
     def __enter__(self) -> _Folder:
-        if os.open in os.supports_dir_fd and os.rename in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW"):
+        if (
+            os.open in os.supports_dir_fd
+            and os.rename in os.supports_dir_fd
+            and hasattr(os, "O_NOFOLLOW")
+        ):
             self._descriptor = self._opened()
         return self
 
@@ -170,16 +184,28 @@ class _Folder:
         return descriptor
 
     def temporary(self) -> tuple[int, str]:
-        """Make a new file; return a descriptor to write to, and its name, which tells whose it is."""
-        name = f"{TEMPORARY_PREFIX}{_machine() or 0}-{os.getpid()}-{os.urandom(8).hex()}{TEMPORARY_SUFFIX}"
+        """Make a new file; return a descriptor to write to, and its name, which tells whose it
+        is."""
+        owner = f"{_machine() or 0}-{os.getpid()}"
+        name = f"{TEMPORARY_PREFIX}{owner}-{os.urandom(8).hex()}{TEMPORARY_SUFFIX}"
         return self.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL), name
 
     def replace(self, old: str, new: str) -> None:
-        os.replace(self._place(old), self._place(new), src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+        os.replace(
+            self._place(old),
+            self._place(new),
+            src_dir_fd=self._descriptor,
+            dst_dir_fd=self._descriptor,
+        )
 
     def link(self, old: str, new: str) -> None:
         """Give a file one more name, which nothing may have yet."""
-        os.link(self._place(old), self._place(new), src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+        os.link(
+            self._place(old),
+            self._place(new),
+            src_dir_fd=self._descriptor,
+            dst_dir_fd=self._descriptor,
+        )
 
     def unlink(self, name: str) -> None:
         os.unlink(self._place(name), dir_fd=self._descriptor)
@@ -198,17 +224,22 @@ class _Folder:
 
 @contextlib.contextmanager
 def atomically(target: str, state: os.stat_result | None = None) -> Iterator[int]:
-    """Give a descriptor to write to; on success what was written takes the place of `target`, else it is gone.
+    """Give a descriptor to write to; on success what was written takes the place of `target`, else
+    it is gone.
 
     Args:
         target: a file's path; its folder takes the temporary file.
-        state: that of the file at `target`, whose mode, owner and attributes stay; None where there is no file.
+        state: that of the file at `target`, whose mode, owner and attributes stay; None where there
+            is no file.
 
     Raises:
         OSError: the folder or the disk refuses.
     """
     directory, name = os.path.split(target)
-    with _Folder(os.path.realpath(directory or os.curdir)) as folder, _replacing(folder, name, state) as descriptor:
+    with (
+        _Folder(os.path.realpath(directory or os.curdir)) as folder,
+        _replacing(folder, name, state) as descriptor,
+    ):
         yield descriptor
 
 
@@ -240,7 +271,9 @@ def write_all(descriptor: int, data: bytes) -> None:
 def _replace(document: Document, folder: _Folder, name: str, data: bytes) -> None:
     with _replacing(folder, name, folder.state(name)) as descriptor:
         write_all(descriptor, data)
-        os.fsync(descriptor)  # slow, so before the comparison: between that and the replacement nothing may wait
+        os.fsync(
+            descriptor
+        )  # slow, so before the comparison: between that and the replacement nothing may wait
         with os.fdopen(folder.open(name, os.O_RDONLY), "rb") as old:
             _compare(document, old.read())
 
@@ -288,7 +321,8 @@ class _Former:
 
 @contextlib.contextmanager
 def _kept(folder: _Folder, name: str, data: bytes) -> Iterator[_Former]:
-    """Keep the content of a file in a file of its own, complete and on the disk, until it is not needed any more.
+    """Keep the content of a file in a file of its own, complete and on the disk, until it is not
+    needed any more.
 
     Raises:
         OSError: it cannot be kept.
@@ -316,7 +350,8 @@ def _kept(folder: _Folder, name: str, data: bytes) -> Iterator[_Former]:
 
 
 def _claim(descriptor: int, old: int, new: int) -> None:
-    """Make sure of the disk space before anything is overwritten: a full disk must not cost the old text."""
+    """Make sure of the disk space before anything is overwritten: a full disk must not cost the old
+    text."""
     if new <= old or not hasattr(os, "posix_fallocate"):
         return
     try:
@@ -333,7 +368,8 @@ def _compare(document: Document, now: bytes) -> None:
 
 
 def _dress(descriptor: int, folder: _Folder, name: str, state: os.stat_result | None) -> None:
-    """Give the new file the old one's owner, mode and attributes; without an old one, the mode of `open`."""
+    """Give the new file the old one's owner, mode and attributes; without an old one, the mode of
+    `open`."""
     if os.name == "nt":
         return
     if state is None:

@@ -1,4 +1,5 @@
-"""Executes the examples of a rule's page with torch, as ``torchlint verify rules`` does, and compares them."""
+"""Executes the examples of a rule's page with torch, as ``torchlint verify rules`` does, and
+compares them."""
 
 from __future__ import annotations
 
@@ -14,13 +15,15 @@ if TYPE_CHECKING:
 
 
 def difference(info: RuleInfo) -> str:
-    """Run Bad and Good in processes of their own and return in words what the fix breaks; empty where it keeps all.
+    """Run Bad and Good in processes of their own and return in words what the fix breaks; empty
+    where it keeps all.
 
-    A safe fix keeps every bit; an unsafe one what ``equivalence=`` says. Without a GPU, code that names CUDA runs on a
-    CPU stand-in.
+    A safe fix keeps every bit; an unsafe one what ``equivalence=`` says. Without a GPU, code that
+    names CUDA runs on a CPU stand-in.
 
     Raises:
-        SkipTest: torch, or another package that the example imports, is not installed, or the system cannot fork.
+        SkipTest: torch, or another package that the example imports, is not installed, or the
+            system cannot fork.
     """
     if find_spec("torch") is None:
         raise SkipTest("torch is not installed, so the examples are not executed")
@@ -40,7 +43,8 @@ def difference(info: RuleInfo) -> str:
 
 
 def difference_in(live: Session, info: RuleInfo) -> str:
-    """Do what `difference` does in a session that is there already, so that torch is imported once for many rules.
+    """Do what `difference` does in a session that is there already, so that torch is imported once
+    for many rules.
 
     Raises:
         SkipTest: a package that the example imports is not installed.
@@ -57,10 +61,14 @@ def difference_in(live: Session, info: RuleInfo) -> str:
         absent = runner.absent()
         if absent:
             raise SkipTest(f"{info.code}: its examples need {absent}")
-        equality = runner.equality([fixes.get((info.code, at), "") for at in range(len(example.pairs))])
+        equality = runner.equality(
+            [fixes.get((info.code, at), "") for at in range(len(example.pairs))]
+        )
     except ProgramError as error:
         return f"an example does not run: {error}"
     if equality.ok:
         return ""
     kept = equality.expected.value
-    return f"Good computes something else than Bad ({kept} is promised): {'; '.join(equality.notes)}"
+    return (
+        f"Good computes something else than Bad ({kept} is promised): {'; '.join(equality.notes)}"
+    )

@@ -41,7 +41,8 @@ class Case:
 
         Raises:
             AssertionError: it is not kept; the message says why.
-            unittest.SkipTest: it cannot be checked here: there is no torch, say. pytest takes that for a skip.
+            unittest.SkipTest: it cannot be checked here: there is no torch, say. pytest takes that
+                for a skip.
         """
         why = PROMISES[self.promise](self.rule, self.index)
         if why:
@@ -52,9 +53,10 @@ def cases(*select: str, execute: bool = True) -> list[Case]:
     """Return all promises of the pages of rules.
 
     Args:
-        select: codes, prefixes or names, as for ``--select``: the letters of a plugin's codes for all of its rules.
-        execute: whether Bad and Good are executed and compared too, which takes a few seconds for a rule and needs
-            torch.
+        select: codes, prefixes or names, as for ``--select``: the letters of a plugin's codes for
+            all of its rules.
+        execute: whether Bad and Good are executed and compared too, which takes a few seconds for a
+            rule and needs torch.
 
     Raises:
         UsageError: `select` names no rule: the plugin is not installed, or the name is misspelt.
@@ -65,7 +67,9 @@ def cases(*select: str, execute: bool = True) -> list[Case]:
     if not select:
         raise UsageError("cases: name the rules by codes, prefixes or names")
     codes = catalog.resolve(select, "cases", UsageError)
-    return [case for info in catalog.rules if info.code in codes for case in cases_of(info, execute)]
+    return [
+        case for info in catalog.rules if info.code in codes for case in cases_of(info, execute)
+    ]
 
 
 def check_rule(rule: str, *, execute: bool = True) -> None:
@@ -102,7 +106,10 @@ def check_rule(rule: str, *, execute: bool = True) -> None:
 def programs(info: RuleInfo, heading: str) -> list[str]:
     """Return the code blocks of a section, each behind the rule's Setup."""
     setup = "".join(code_blocks(info.sections.get("Setup", "")))
-    return [f"{setup}\n{block}" if setup else block for block in code_blocks(info.sections.get(heading, ""))]
+    return [
+        f"{setup}\n{block}" if setup else block
+        for block in code_blocks(info.sections.get(heading, ""))
+    ]
 
 
 def cases_of(info: RuleInfo, execute: bool) -> Iterator[Case]:
@@ -111,7 +118,10 @@ def cases_of(info: RuleInfo, execute: bool) -> Iterator[Case]:
     for promise in ("bad is found", "fix of bad is good", "fix is explained", "trigger is in bad"):
         yield from (Case(info, promise, index) for index in bads)
     yield from (Case(info, "good is silent", index) for index in range(len(programs(info, "Good"))))
-    yield from (Case(info, "leave alone is silent", index) for index in range(len(programs(info, "Leave alone"))))
+    yield from (
+        Case(info, "leave alone is silent", index)
+        for index in range(len(programs(info, "Leave alone")))
+    )
     if execute:
         yield Case(info, "good computes the same")
 
@@ -136,10 +146,14 @@ def _found(info: RuleInfo, index: int) -> str:
 def _fixed(info: RuleInfo, index: int) -> str:
     bad, goods = programs(info, "Bad")[index], programs(info, "Good")
     found = _own(info, _checked(info, bad))
-    offered = {each.fix.safety.value for each in found if each.fix is not None and not each.fix.withheld}
+    offered = {
+        each.fix.safety.value for each in found if each.fix is not None and not each.fix.withheld
+    }
     applied = next((kind for kind in ("safe", "unsafe") if kind in offered), "")
     if not applied:
-        return ""  # a rule whose fix nobody applies still shows the remedy, which the contract demands
+        return (
+            ""  # a rule whose fix nobody applies still shows the remedy, which the contract demands
+        )
     if index >= len(goods):
         return f"Bad example {index + 1} is fixed, and there is no Good example {index + 1}"
     report = analyse(job(bad, codes=frozenset({info.code}), fix=applied))
@@ -147,7 +161,10 @@ def _fixed(info: RuleInfo, index: int) -> str:
     if failed:
         return "; ".join(failed)
     if report.after != goods[index]:
-        return f"the {applied} fix of this Bad example does not give Good:\n{_difference(report.after, goods[index])}"
+        return (
+            f"the {applied} fix of this Bad example does not give "
+            f"Good:\n{_difference(report.after, goods[index])}"
+        )
     return "" if _comments(report.after) == _comments(bad) else "the fix loses or adds a comment"
 
 
@@ -167,7 +184,11 @@ def _explained(info: RuleInfo, index: int) -> str:
 def _triggered(info: RuleInfo, index: int) -> str:
     """The prefilter must never lose a finding."""
     bad = programs(info, "Bad")[index].encode()
-    return "" if any(trigger in bad for trigger in info.triggers) else f"this example holds none of {info.triggers}"
+    return (
+        ""
+        if any(trigger in bad for trigger in info.triggers)
+        else f"this example holds none of {info.triggers}"
+    )
 
 
 def _silent(heading: str) -> Callable[[RuleInfo, int], str]:
@@ -197,7 +218,9 @@ def _comments(text: str) -> Counter[str]:
 def _difference(found: str, expected: str) -> str:
     import difflib
 
-    rows = difflib.unified_diff(found.splitlines(), expected.splitlines(), "fixed", "Good", lineterm="")
+    rows = difflib.unified_diff(
+        found.splitlines(), expected.splitlines(), "fixed", "Good", lineterm=""
+    )
     return "\n".join(rows)
 
 

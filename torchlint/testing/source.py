@@ -18,18 +18,22 @@ def findings(source: str, select: Iterable[str] = ("ALL",), **settings: Any) -> 
 
     Args:
         source: the text of a file.
-        select: codes, prefixes or names of rules; by default every rule is on, whatever its own default.
-        settings: other fields of `torchlint.engine.job.Job`, such as ``target_torch=(2, 4)``, and ``name``, the path of
-            the file.
+        select: codes, prefixes or names of rules; by default every rule is on, whatever its own
+            default.
+        settings: other fields of `torchlint.engine.job.Job`, such as ``target_torch=(2, 4)``, and
+            ``name``, the path of the file.
 
     Raises:
         UsageError: `select` names no rule.
-        AssertionError: the source was not checked in full, because a rule crashed or could not be imported, say.
+        AssertionError: the source was not checked in full, because a rule crashed or could not be
+            imported, say.
     """
     return _whole(analyse(job(source, codes=_codes(select), **settings))).findings
 
 
-def fixed(source: str, select: Iterable[str] = ("ALL",), *, unsafe: bool = False, **settings: Any) -> str:
+def fixed(
+    source: str, select: Iterable[str] = ("ALL",), *, unsafe: bool = False, **settings: Any
+) -> str:
     """Check Python source, apply the fixes and return the text that comes of it.
 
     Args:
@@ -42,7 +46,9 @@ def fixed(source: str, select: Iterable[str] = ("ALL",), *, unsafe: bool = False
         UsageError: `select` names no rule.
         AssertionError: the source was not checked in full, or a fix did not work out.
     """
-    report = _whole(analyse(job(source, codes=_codes(select), fix="unsafe" if unsafe else "safe", **settings)))
+    report = _whole(
+        analyse(job(source, codes=_codes(select), fix="unsafe" if unsafe else "safe", **settings))
+    )
     return report.after if report.before != report.after else source
 
 
@@ -50,7 +56,8 @@ def every_code() -> frozenset[str]:
     """Return the codes of all rules.
 
     Raises:
-        CatalogError: rules of a plugin are left out; a test that does not run them would pass for nothing.
+        CatalogError: rules of a plugin are left out; a test that does not run them would pass for
+            nothing.
     """
     catalog = load_catalog()
     for problem in catalog.problems:
@@ -59,7 +66,12 @@ def every_code() -> frozenset[str]:
 
 
 def job(
-    source: str, *, codes: frozenset[str] | None = None, fix: str = "", name: str = "train.py", **settings: Any
+    source: str,
+    *,
+    codes: frozenset[str] | None = None,
+    fix: str = "",
+    name: str = "train.py",
+    **settings: Any,
 ) -> Job:
     """Return the job of checking `source` with every rule, or only `codes`."""
     document = decode(source.encode(), f"/project/{name}", name)
@@ -72,7 +84,9 @@ def _codes(select: Iterable[str]) -> frozenset[str]:
 
 
 def _whole(report: FileReport) -> FileReport:
-    told = [note.message for note in report.notes if note.kind in (NoteKind.FAILED, NoteKind.SKIPPED)]
+    told = [
+        note.message for note in report.notes if note.kind in (NoteKind.FAILED, NoteKind.SKIPPED)
+    ]
     if told:
         raise AssertionError("; ".join(told))
     return report

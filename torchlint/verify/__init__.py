@@ -1,6 +1,8 @@
-"""Floor 9: before against after. The parent process uses the standard library only; torch runs in child processes.
+"""Floor 9: before against after. The parent process uses the standard library only; torch runs in
+child processes.
 
-`model` holds the values, `fixes` and `variants` what is compared, `statistics` what a difference means; ``machine``
-where it runs, ``session`` the engine that talks to processes, times them in turns and judges results, ``script`` whole
-programs, ``paired`` functions and rules, ``inside`` what the user's interpreter runs, ``output`` the reports.
+`model` holds the values, `fixes` and `variants` what is compared, `statistics` what a difference
+means; ``machine`` where it runs, ``session`` the engine that talks to processes, times them in
+turns and judges results, ``script`` whole programs, ``paired`` functions and rules, ``inside`` what
+the user's interpreter runs, ``output`` the reports.
 """

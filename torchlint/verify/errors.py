@@ -19,6 +19,7 @@ class OriginalFailedError(TorchlintError):
 
 
 class NoTorchError(TorchlintError):
-    """The interpreter that is to run the program is missing, is no Python, or has no usable torch."""
+    """The interpreter that is to run the program is missing, is no Python, or has no usable
+    torch."""
 
     exit_code = 4

@@ -1,4 +1,5 @@
-"""Findings with a fix, as units that are verified: what each changes, where, and what it promises."""
+"""Findings with a fix, as units that are verified: what each changes, where, and what it
+promises."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ BUNDLES: tuple[frozenset[str], ...] = (frozenset({"TL103", "TL202"}),)
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """Replace ``text[start:end]`` of a file by `text`; offsets in code points of the decoded text."""
+    """Replace ``text[start:end]`` of a file by `text`; offsets in code points of the decoded
+    text."""
 
     file: str
     start: int
@@ -40,8 +42,8 @@ class FixUnit:
     """What is applied together or not at all.
 
     Args:
-        id: ``"TL603@pkg/model.py:15"``, with the column where a line has several; of a bundle the first one's, with the
-            number of the others: ``" +2"``.
+        id: ``"TL603@pkg/model.py:15"``, with the column where a line has several; of a bundle the
+            first one's, with the number of the others: ``" +2"``.
         codes: the rules.
         title: what is done, in the imperative.
         where: ``"pkg/model.py:15"``.
@@ -72,7 +74,11 @@ class Offered:
 
 
 def offered(
-    findings: Mapping[str, Sequence[Finding]], documents: Mapping[str, Document], catalog: Catalog, *, unsafe: bool
+    findings: Mapping[str, Sequence[Finding]],
+    documents: Mapping[str, Document],
+    catalog: Catalog,
+    *,
+    unsafe: bool,
 ) -> Offered:
     """Turn findings into units.
 
@@ -95,10 +101,14 @@ def offered(
         chosen = independent(usable)
         for finding in usable:
             if finding not in chosen:
-                skipped.append(f"{finding.code}@{file}:{finding.start.row}: overlaps with another fix")
+                skipped.append(
+                    f"{finding.code}@{file}:{finding.start.row}: overlaps with another fix"
+                )
         rows = Counter((finding.code, finding.start.row) for finding in chosen)
         for finding in chosen:
-            units.append(_unit(file, finding, catalog, alone=rows[finding.code, finding.start.row] == 1))
+            units.append(
+                _unit(file, finding, catalog, alone=rows[finding.code, finding.start.row] == 1)
+            )
     return Offered(tuple(_bundled(units)), tuple(skipped))
 
 
@@ -140,7 +150,9 @@ def _unit(file: str, finding: Finding, catalog: Catalog, *, alone: bool) -> FixU
         where=where,
         expected=Expected.BITWISE if fix.safety is Safety.SAFE else keeps,
         note=fix.note,
-        replacements=tuple(Replacement(file, edit.span.start, edit.span.end, edit.text) for edit in fix.edits),
+        replacements=tuple(
+            Replacement(file, edit.span.start, edit.span.end, edit.text) for edit in fix.edits
+        ),
         places=(Rows(file, finding.statement, finding.statement_end),),
         safe=fix.safety is Safety.SAFE,
     )
@@ -199,7 +211,9 @@ def _texts(units: Iterable[FixUnit], documents: Mapping[str, Document]) -> dict[
         found[file] = _spliced(documents[file].text, sorted(changes))
         fault = syntax_fault(found[file])
         if fault is not None:
-            raise ValueError(f"{file}: the fixes together do not parse: {fault.message} in line {fault.row}")
+            raise ValueError(
+                f"{file}: the fixes together do not parse: {fault.message} in line {fault.row}"
+            )
     return found
 
 
@@ -217,6 +231,11 @@ def diff(units: Iterable[FixUnit], documents: Mapping[str, Document]) -> str:
     parts: list[str] = []
     for file, after in sorted(_texts(units, documents).items()):
         before = documents[file].text.splitlines(keepends=True)
-        lines = difflib.unified_diff(before, after.splitlines(keepends=True), f"a/{file}", f"b/{file}")
-        parts += [line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines]
+        lines = difflib.unified_diff(
+            before, after.splitlines(keepends=True), f"a/{file}", f"b/{file}"
+        )
+        parts += [
+            line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+            for line in lines
+        ]
     return "".join(parts)

@@ -1,4 +1,5 @@
-"""The values of a verification: what is compared, what was measured, and what it means. Plain and picklable.
+"""The values of a verification: what is compared, what was measured, and what it means. Plain and
+picklable.
 
 Nothing that was not measured is ever zero: it is None, and prints as a dash.
 """
@@ -83,7 +84,8 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """The timing of one variant; times are milliseconds a step (a call in function and rule mode)."""
+    """The timing of one variant; times are milliseconds a step (a call in function and rule
+    mode)."""
 
     verdict: Verdict
     ratio: Ratio | None = None
@@ -97,7 +99,8 @@ class Speed:
 
 @dataclass(frozen=True, slots=True)
 class CountLine:
-    """What one source line does over the counted steps. kind: "sync", "h2d", "d2h", "staged" or "mismatch"."""
+    """What one source line does over the counted steps. kind: "sync", "h2d", "d2h", "staged" or
+    "mismatch"."""
 
     kind: str
     file: str
@@ -109,7 +112,8 @@ class CountLine:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Host-device traffic per step, before and after; from the virtual-CUDA ledger ("predicted") or from a GPU.
+    """Host-device traffic per step, before and after; from the virtual-CUDA ledger ("predicted") or
+    from a GPU.
 
     Args:
         basis: "virtual-cuda" or "cuda".
@@ -134,7 +138,8 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Peak memory before and after, bytes. basis: "vmhwm" (resident, CPU) or "cuda" (allocated on the device)."""
+    """Peak memory before and after, bytes. basis: "vmhwm" (resident, CPU) or "cuda" (allocated on
+    the device)."""
 
     basis: str
     peak_bytes: tuple[int, int]
@@ -179,7 +184,8 @@ class VariantResult:
         title: what the fix does, or the rule's name.
         where: ``"pkg/model.py:15"``; empty for bundles of many places.
         exercised: whether a changed line ran; None where not looked at.
-        blocks_ns: (original, variant) nanoseconds per step of each paired block, in the order measured.
+        blocks_ns: (original, variant) nanoseconds per step of each paired block, in the order
+            measured.
         error: the last words of a variant that failed.
         diff: the change as a unified diff.
         note: what an unsafe fix says it changes.
@@ -204,7 +210,8 @@ class VariantResult:
 
 @dataclass(frozen=True, slots=True)
 class NullControl:
-    """A byte-identical copy measured like a fix. `ok` is False where its 99 % interval excludes 1."""
+    """A byte-identical copy measured like a fix. `ok` is False where its 99 % interval excludes
+    1."""
 
     ratio: Ratio
     ok: bool
@@ -213,7 +220,8 @@ class NullControl:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where it ran. `device` is "cpu", "cuda" or "virtual-cuda"; `isolation` is in words ("copy + Landlock 7")."""
+    """Where it ran. `device` is "cpu", "cuda" or "virtual-cuda"; `isolation` is in words ("copy +
+    Landlock 7")."""
 
     device: str
     device_name: str | None

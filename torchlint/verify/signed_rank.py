@@ -6,14 +6,16 @@ For values d_1..d_n::
     estimate = median(A)                                             Hodges-Lehmann
     interval = [A_(k+1), A_(M-k)],  k = max{w : 2 P(W <= w) <= 1 - confidence}
 
-W is the signed-rank sum: where the values are symmetric about 0, each rank 1..n counts with probability 1/2, so
-P(W = w) is the number of subsets of {1..n} with sum w, over 2^n. It is counted exactly, in integers.
+W is the signed-rank sum: where the values are symmetric about 0, each rank 1..n counts with
+probability 1/2, so P(W = w) is the number of subsets of {1..n} with sum w, over 2^n. It is counted
+exactly, in integers.
 
-Sources: Wilcoxon, "Individual comparisons by ranking methods", Biometrics Bulletin 1 (1945); Hodges and Lehmann,
-"Estimates of location based on rank tests", Annals of Mathematical Statistics 34 (1963); Walsh, "Some significance
-tests for the median", Annals of Mathematical Statistics 20 (1949); Pratt, "Remarks on zeros and ties in the Wilcoxon
-signed rank procedures", JASA 54 (1959); Hollander, Wolfe and Chicken, "Nonparametric Statistical Methods", 3rd ed.
-(2014), sections 3.1 to 3.3.
+Sources: Wilcoxon, "Individual comparisons by ranking methods", Biometrics Bulletin 1 (1945); Hodges
+and Lehmann, "Estimates of location based on rank tests", Annals of Mathematical Statistics 34
+(1963); Walsh, "Some significance tests for the median", Annals of Mathematical Statistics 20
+(1949); Pratt, "Remarks on zeros and ties in the Wilcoxon signed rank procedures", JASA 54 (1959);
+Hollander, Wolfe and Chicken, "Nonparametric Statistical Methods", 3rd ed. (2014), sections 3.1 to
+3.3.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ def hodges_lehmann(values: Sequence[float]) -> float:
 def subset_sums(weights: tuple[int, ...]) -> tuple[int, ...]:
     """How many subsets of `weights` have the sum 0, 1, 2 and so on; exact.
 
-    The generating polynomial prod(1 + x**weight) is held in one integer, a slot of whole bytes for each power.
+    The generating polynomial prod(1 + x**weight) is held in one integer, a slot of whole bytes for
+    each power.
     """
     slot = len(weights) // 8 + 1
     packed = 1
@@ -55,9 +58,11 @@ def subset_sums(weights: tuple[int, ...]) -> tuple[int, ...]:
 
 @functools.lru_cache(maxsize=64)
 def critical_value(n: int, confidence: float) -> int:
-    """The largest w with ``2 P(W <= w) <= 1 - confidence`` for n pairs without ties; -1 where there is none.
+    """The largest w with ``2 P(W <= w) <= 1 - confidence`` for n pairs without ties; -1 where there
+    is none.
 
-    These are the entries of the printed tables of the two-sided signed-rank test (5 %: n = 6 gives 0, n = 20 gives 52).
+    These are the entries of the printed tables of the two-sided signed-rank test (5 %: n = 6 gives
+    0, n = 20 gives 52).
 
     Raises:
         ValueError: `confidence` is not between 0 and 1, or n is negative.
@@ -68,14 +73,18 @@ def critical_value(n: int, confidence: float) -> int:
         raise ValueError(f"a number of pairs is not negative: {n}")
     # 1 - 0.95 in floats is above 0.05; the decimal that was typed is what is meant.
     limit = (1 - Fraction(str(confidence))) * 2**n / 2
-    return bisect.bisect_right(list(itertools.accumulate(subset_sums(tuple(range(1, n + 1))))), limit) - 1
+    return (
+        bisect.bisect_right(list(itertools.accumulate(subset_sums(tuple(range(1, n + 1))))), limit)
+        - 1
+    )
 
 
 def signed_rank_interval(values: Sequence[float], confidence: float) -> Interval:
     """The interval of the location of `values` that the exact signed-rank test does not reject.
 
-    The test assumes a symmetric distribution. With ties the interval, being closed, covers no less often than it says.
-    Both ends are infinite where n is too small for the confidence: 95 % needs 6 values and 99 % needs 8.
+    The test assumes a symmetric distribution. With ties the interval, being closed, covers no less
+    often than it says. Both ends are infinite where n is too small for the confidence: 95 % needs 6
+    values and 99 % needs 8.
     """
     k = critical_value(len(values), confidence)
     if k < 0:
@@ -87,9 +96,10 @@ def signed_rank_interval(values: Sequence[float], confidence: float) -> Interval
 def signed_rank_p(values: Sequence[float]) -> float:
     """The exact two-sided p-value of "the location is 0": ``min(1, 2 P(W <= min(W+, W-)))``.
 
-    Zeros and ties: zeros are ranked with the others and then take no part (Pratt 1959); equal magnitudes share the mean
-    of their ranks. The null distribution is the one over the signs of the values that are not zero, given those ranks,
-    so the p-value stays exact with ties. It is 1 where all values are zero.
+    Zeros and ties: zeros are ranked with the others and then take no part (Pratt 1959); equal
+    magnitudes share the mean of their ranks. The null distribution is the one over the signs of the
+    values that are not zero, given those ranks, so the p-value stays exact with ties. It is 1 where
+    all values are zero.
     """
     doubled = _doubled_midranks([abs(value) for value in values])
     plus = sum(rank for value, rank in zip(values, doubled, strict=True) if value > 0)
@@ -100,7 +110,8 @@ def signed_rank_p(values: Sequence[float]) -> float:
 
 
 def _doubled_midranks(magnitudes: Sequence[float]) -> list[int]:
-    """Twice the rank of each magnitude, equal ones sharing the mean of theirs: twice a midrank is whole."""
+    """Twice the rank of each magnitude, equal ones sharing the mean of theirs: twice a midrank is
+    whole."""
     rank_of: dict[float, int] = {}
     first = 1
     for magnitude, group in itertools.groupby(sorted(magnitudes)):

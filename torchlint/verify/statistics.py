@@ -1,13 +1,15 @@
 """Paired comparison of times: the ratio, its intervals, and the verdict drawn from them.
 
-Block i of the original and block i of a variant run in the same round, so they share the machine's state::
+Block i of the original and block i of a variant run in the same round, so they share the machine's
+state::
 
     d_i   = ln(before_i / after_i)                    i = 1..n
     ratio = exp(Hodges-Lehmann estimate of d)         above 1 is a gain
     ci95, ci99 = exp(exact signed-rank interval of d)
 
-`torchlint.verify.signed_rank` gives the formulae and sources of estimate, interval and p-value. Many fixes: Holm, "A
-simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6 (1979).
+`torchlint.verify.signed_rank` gives the formulae and sources of estimate, interval and p-value.
+Many fixes: Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
+Statistics 6 (1979).
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from torchlint.verify.model import Interval, NullControl, Ratio, Verdict
 from torchlint.verify.signed_rank import hodges_lehmann, signed_rank_interval, signed_rank_p
 
 LOOKS = (12, 24, 48)
-"""The only numbers of pairs at which a verdict may be taken; the first that is not inconclusive may end the run."""
+"""The only numbers of pairs at which a verdict may be taken; the first that is not inconclusive may
+end the run."""
 
 MIN_PAIRS = 8
 """Below this an exact 99 % interval has infinite ends: 2 / 2**7 > 0.01."""
@@ -29,25 +32,30 @@ LAUNCH_PAIRS = 6
 """Below this a launch has no 95 % interval of its own: 2 / 2**5 > 0.05."""
 
 MIN_EFFECT = 0.03
-"""Gains and losses below 3 % are not worth a change of the program; the default of ``--min-effect``."""
+"""Gains and losses below 3 % are not worth a change of the program; the default of
+``--min-effect``."""
 
 HOLM_ABOVE = 10
 """With more fixes than this, p-values are adjusted for their number."""
 
 ALPHA = 0.01
-"""How often a verdict of ``faster`` or ``slower`` may be an accident: the 99 % interval's remainder."""
+"""How often a verdict of ``faster`` or ``slower`` may be an accident: the 99 % interval's
+remainder."""
 
 SPENDING = 1.5
-"""The error spent by the time that a share t of all pairs is there is ``ALPHA * t ** SPENDING``: little at first, as in
-the power family of Kim and DeMets (1987). What each look may add is its own level, so that all of them together
-err no more often than one test at `ALPHA`, however the looks depend on each other."""
+"""The error spent by the time that a share t of all pairs is there is ``ALPHA * t ** SPENDING``:
+little at first, as in the power family of Kim and DeMets (1987). What each look may add is its own
+level, so that all of them together err no more often than one test at `ALPHA`, however the looks
+depend on each other."""
 
 _DIGITS = 12
-"""Log ratios are rounded here: far below any clock, and it makes equal ratios equal in spite of rounding in ``log``."""
+"""Log ratios are rounded here: far below any clock, and it makes equal ratios equal in spite of
+rounding in ``log``."""
 
 
 def log_ratios(before: Sequence[float], after: Sequence[float]) -> tuple[float, ...]:
-    """``ln(before_i / after_i)`` of paired times, in any unit; swapping the arguments only flips signs.
+    """``ln(before_i / after_i)`` of paired times, in any unit; swapping the arguments only flips
+    signs.
 
     Raises:
         ValueError: the lengths differ, there is no pair, or a time is not a positive finite number.
@@ -59,11 +67,14 @@ def log_ratios(before: Sequence[float], after: Sequence[float]) -> tuple[float, 
     for time in itertools.chain(before, after):
         if not (math.isfinite(time) and time > 0):
             raise ValueError(f"a time must be positive and finite, not {time}")
-    return tuple(round(math.log(b) - math.log(a), _DIGITS) for b, a in zip(before, after, strict=True))
+    return tuple(
+        round(math.log(b) - math.log(a), _DIGITS) for b, a in zip(before, after, strict=True)
+    )
 
 
 def ratio(before: Sequence[float], after: Sequence[float]) -> Ratio:
-    """Time before over time after from paired blocks, with exact 95 % and 99 % intervals and the p-value.
+    """Time before over time after from paired blocks, with exact 95 % and 99 % intervals and the
+    p-value.
 
     Args:
         before, after: times of the original and of the variant in the same round, in one unit.
@@ -111,7 +122,8 @@ def levels(looks: Sequence[int], alpha: float = ALPHA) -> tuple[float, ...]:
 
 
 def holm(ps: Sequence[float]) -> tuple[float, ...]:
-    """Adjusted p-values in the order given (Holm 1979): each the largest (m-i+1) p_(i) up to its rank, at most 1."""
+    """Adjusted p-values in the order given (Holm 1979): each the largest (m-i+1) p_(i) up to its
+    rank, at most 1."""
     adjusted = [0.0] * len(ps)
     running = 0.0
     for place, index in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
@@ -121,7 +133,8 @@ def holm(ps: Sequence[float]) -> tuple[float, ...]:
 
 
 def adjusted_ps(ratios: Sequence[Ratio | None]) -> tuple[float | None, ...]:
-    """The `adjusted_p` of each single fix for `verdict`: Holm's with more than 10 measured fixes, else None for all."""
+    """The `adjusted_p` of each single fix for `verdict`: Holm's with more than 10 measured fixes,
+    else None for all."""
     measured = [ratio.p for ratio in ratios if ratio is not None]
     if len(measured) <= HOLM_ABOVE:
         return (None,) * len(ratios)
@@ -141,7 +154,8 @@ def verdict(
     level: float = ALPHA,
     remedy: str = "raise --epochs",
 ) -> tuple[Verdict, str]:
-    """What the timing says, and why where that is not plain. Shown is the 95 % interval, decided is on the 99 % one::
+    """What the timing says, and why where that is not plain. Shown is the 95 % interval, decided is
+    on the 99 % one::
 
         not exercised   no line that the fix changes ran
         inconclusive    fewer than 8 pairs, or the null control's 99 % interval excludes 1
@@ -150,8 +164,8 @@ def verdict(
         no change       ci95 inside [1 / (1 + min_effect), 1 + min_effect]
         inconclusive    otherwise
 
-    Launches whose 95 % intervals do not all overlap are called unstable; the verdict then stands only if each of them
-    alone bears it out. A CPU time that disagrees is told and decides nothing.
+    Launches whose 95 % intervals do not all overlap are called unstable; the verdict then stands
+    only if each of them alone bears it out. A CPU time that disagrees is told and decides nothing.
 
     Args:
         ratio: all pairs together; None where there is none.
@@ -159,27 +173,40 @@ def verdict(
         exercised: whether a changed line ran; None where not looked at.
         null: the run's null control.
         adjusted_p: from `adjusted_ps`; None with 10 fixes or fewer.
-        cpu: the same ratio from process CPU times; only with one thread, as waiting threads burn CPU time.
+        cpu: the same ratio from process CPU times; only with one thread, as waiting threads burn
+            CPU time.
         launches: the ratio of each launch.
-        level: the error that may be spent here; less than `ALPHA` where it is looked at several times, see `levels`.
+        level: the error that may be spent here; less than `ALPHA` where it is looked at several
+            times, see `levels`.
         remedy: what gives more rounds.
-    """
+    """  # noqa: E501
     if exercised is False:
         return Verdict.NOT_EXERCISED, "no line that the fix changes ran"
     if ratio is None or ratio.n < MIN_PAIRS:
         rounds = 0 if ratio is None else ratio.n
         return Verdict.INCONCLUSIVE, f"only {rounds} round{'s' * (rounds != 1)}; {remedy}"
     if null is not None and not null.ok:
-        return Verdict.INCONCLUSIVE, f"machine too noisy: null control read {_times(null.ratio.estimate)}"
+        return (
+            Verdict.INCONCLUSIVE,
+            f"machine too noisy: null control read {_times(null.ratio.estimate)}",
+        )
     found, why = _from_intervals(ratio, min_effect)
     decided = found in (Verdict.FASTER, Verdict.SLOWER)
     if decided and level < ALPHA and ratio.p > level:
-        found, why = Verdict.INCONCLUSIVE, f"p = {ratio.p:.2g}, and {level:.2g} is what this look may decide at"
+        found, why = (
+            Verdict.INCONCLUSIVE,
+            f"p = {ratio.p:.2g}, and {level:.2g} is what this look may decide at",
+        )
     elif decided and adjusted_p is not None and adjusted_p >= level:
-        found, why = Verdict.INCONCLUSIVE, f"p = {adjusted_p:.2g} once adjusted for the number of fixes (Holm)"
+        found, why = (
+            Verdict.INCONCLUSIVE,
+            f"p = {adjusted_p:.2g} once adjusted for the number of fixes (Holm)",
+        )
     reasons = [why] if why else []
     if not _overlap([launch.ci95 for launch in launches]):
-        reasons.append("unstable across launches: " + ", ".join(_shown(launch) for launch in launches))
+        reasons.append(
+            "unstable across launches: " + ", ".join(_shown(launch) for launch in launches)
+        )
         if not all(_bears_out(launch, found, min_effect) for launch in launches):
             found = Verdict.INCONCLUSIVE
     if cpu is not None and not _overlap([ratio.ci95, cpu.ci95]) and _apart(ratio, cpu, min_effect):
@@ -213,7 +240,8 @@ def _bears_out(launch: Ratio, found: Verdict, min_effect: float) -> bool:
 
 
 def _overlap(intervals: Sequence[Interval]) -> bool:
-    """Whether there is a value that lies in all intervals (for intervals: whether they overlap two by two)."""
+    """Whether there is a value that lies in all intervals (for intervals: whether they overlap two
+    by two)."""
     return not intervals or max(low for low, _ in intervals) <= min(high for _, high in intervals)
 
 

@@ -44,7 +44,8 @@ def planned(units: Sequence[FixUnit], ablation: str) -> list[Variant]:
 
     Args:
         units: the fixes.
-        ablation: "each" or "auto" (every fix alone), "none" (all together only), "leave-one-out" (also all but one).
+        ablation: "each" or "auto" (every fix alone), "none" (all together only), "leave-one-out"
+            (also all but one).
     """
     base = [Variant(ORIGINAL, "original"), Variant(NULL, "null")]
     if not units:
@@ -62,12 +63,17 @@ def planned(units: Sequence[FixUnit], ablation: str) -> list[Variant]:
         for unit in units:
             rest = [other for other in units if other is not unit]
             name = f"without:{unit.id}"
-            found.append(Variant(name, "without", joined(rest, name), tuple(other.id for other in rest)))
+            found.append(
+                Variant(name, "without", joined(rest, name), tuple(other.id for other in rest))
+            )
     return [*found, together]
 
 
-def sound(variants: Sequence[Variant], documents: Mapping[str, Document]) -> tuple[list[Variant], list[str]]:
-    """Return the variants whose text is Python, and in words the others: two fixes may empty one block together."""
+def sound(
+    variants: Sequence[Variant], documents: Mapping[str, Document]
+) -> tuple[list[Variant], list[str]]:
+    """Return the variants whose text is Python, and in words the others: two fixes may empty one
+    block together."""
     kept, notes = [], []
     for variant in variants:
         try:
@@ -94,5 +100,7 @@ def groups(units: Sequence[FixUnit]) -> list[Variant]:
             found.append(single(together[0]))
         else:
             name = f"group:{'+'.join(codes)}"
-            found.append(Variant(name, "group", joined(together, name), tuple(unit.id for unit in together)))
+            found.append(
+                Variant(name, "group", joined(together, name), tuple(unit.id for unit in together))
+            )
     return found

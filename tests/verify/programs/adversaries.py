@@ -1,4 +1,5 @@
-"""Two optimizers that take turns, as in a GAN; the second steps twice as often, so its steps are the program's."""
+"""Two optimizers that take turns, as in a GAN; the second steps twice as often, so its steps are
+the program's."""
 
 import torch
 from pkg.model import Net

@@ -1,4 +1,5 @@
-"""A compiled ``optimizer.step``: its hooks are compiled away, so calls of ``backward`` are the steps."""
+"""A compiled ``optimizer.step``: its hooks are compiled away, so calls of ``backward`` are the
+steps."""
 
 import torch
 from pkg.model import Net

@@ -1,4 +1,5 @@
-"""Two independent trainers, started by ``torch.multiprocessing.spawn``: the launcher itself does no step."""
+"""Two independent trainers, started by ``torch.multiprocessing.spawn``: the launcher itself does no
+step."""
 
 import torch
 import torch.multiprocessing as mp

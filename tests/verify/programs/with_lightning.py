@@ -22,6 +22,11 @@ class Module(lightning.LightningModule):
 
 data = TensorDataset(torch.randn(20_000, 32), torch.randint(10, (20_000,)))
 trainer = lightning.Trainer(
-    max_epochs=50, accelerator="cpu", devices=1, logger=False, enable_checkpointing=False, enable_progress_bar=False
+    max_epochs=50,
+    accelerator="cpu",
+    devices=1,
+    logger=False,
+    enable_checkpointing=False,
+    enable_progress_bar=False,
 )
 trainer.fit(Module(), DataLoader(data, batch_size=16, shuffle=True))

@@ -26,6 +26,11 @@ class Classifier(nn.Module):
 
 
 arguments = TrainingArguments(
-    "out", per_device_train_batch_size=16, num_train_epochs=50, use_cpu=True, save_strategy="no", report_to="none"
+    "out",
+    per_device_train_batch_size=16,
+    num_train_epochs=50,
+    use_cpu=True,
+    save_strategy="no",
+    report_to="none",
 )
 Trainer(Classifier(), arguments, train_dataset=Rows()).train()

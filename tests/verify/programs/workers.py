@@ -1,4 +1,5 @@
-"""A DataLoader with two worker processes (``fork`` or ``spawn``), a gradient scaler and a learning-rate schedule."""
+"""A DataLoader with two worker processes (``fork`` or ``spawn``), a gradient scaler and a
+learning-rate schedule."""
 
 import sys
 
@@ -12,7 +13,12 @@ def main() -> None:
     start = sys.argv[1] if len(sys.argv) > 1 else "fork"
     data = TensorDataset(torch.randn(20_000, 32), torch.randint(10, (20_000,)))
     loader = DataLoader(
-        data, batch_size=16, shuffle=True, num_workers=2, persistent_workers=True, multiprocessing_context=start
+        data,
+        batch_size=16,
+        shuffle=True,
+        num_workers=2,
+        persistent_workers=True,
+        multiprocessing_context=start,
     )
     model = Net()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)

@@ -1,7 +1,7 @@
 """The `html` format: the findings on one page, with or without its script.
 
-The page's policy lets nothing run but its own script, which it names by digest, so not even markup that got past the
-escaping could.
+The page's policy lets nothing run but its own script, which it names by digest, so not even markup
+that got past the escaping could.
 """
 
 from __future__ import annotations
@@ -18,5 +18,7 @@ def render(run: RunReport) -> str:
     """
     from torchlint.report.html.page import page
 
-    text = html.rendered(__package__, "report.html.jinja", style="report.css", script="report.js", page=page(run))
+    text = html.rendered(
+        __package__, "report.html.jinja", style="report.css", script="report.js", page=page(run)
+    )
     return text.encode("ascii", "xmlcharrefreplace").decode("ascii")

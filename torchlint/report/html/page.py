@@ -13,7 +13,15 @@ from torchlint.report.kit.markdown import blocks
 from torchlint.report.kit.terminal import clip
 from torchlint.report.kit.words import location, pluralise
 from torchlint.report.patch import MOST_ROWS, changes
-from torchlint.report.run_report import ENGINE, UNANALYSED, RuleMeta, RunReport, applicable, fixable, report_order
+from torchlint.report.run_report import (
+    ENGINE,
+    UNANALYSED,
+    RuleMeta,
+    RunReport,
+    applicable,
+    fixable,
+    report_order,
+)
 from torchlint.report.text import in_file
 
 OPEN = 60
@@ -82,15 +90,23 @@ def _fixable(finding: Finding) -> str:
     return "none" if safety is None else _FIXES[safety]
 
 
-def _shares(findings: Sequence[Finding], key: Callable[[Finding], tuple[str, str]]) -> list[dict[str, Any]]:
-    """Return how the findings are shared out by `key`, a name and a title, the largest share first."""
+def _shares(
+    findings: Sequence[Finding], key: Callable[[Finding], tuple[str, str]]
+) -> list[dict[str, Any]]:
+    """Return how the findings are shared out by `key`, a name and a title, the largest share
+    first."""
     groups: dict[tuple[str, str], Counter[Severity]] = {}
     for finding in findings:
         groups.setdefault(key(finding), Counter())[finding.severity] += 1
     ordered = sorted(groups.items(), key=lambda group: (-sum(group[1].values()), group[0]))
     most = sum(ordered[0][1].values()) if ordered else 1
     return [
-        {"name": name, "title": title, "count": sum(grades.values()), "bars": list(_bars(grades, most))}
+        {
+            "name": name,
+            "title": title,
+            "count": sum(grades.values()),
+            "bars": list(_bars(grades, most)),
+        }
         for (name, title), grades in ordered
     ]
 
@@ -100,7 +116,11 @@ def _bars(grades: Counter[Severity], most: int) -> Iterator[dict[str, Any]]:
     start = 0
     for grade in GRADES:
         if grades[grade]:
-            yield {"grade": grade.value, "x": f"{100 * start / most:.2f}", "width": f"{100 * grades[grade] / most:.2f}"}
+            yield {
+                "grade": grade.value,
+                "x": f"{100 * start / most:.2f}",
+                "width": f"{100 * grades[grade] / most:.2f}",
+            }
             start += grades[grade]
 
 
@@ -114,12 +134,20 @@ def _rules(run: RunReport) -> Iterator[dict[str, Any]]:
             "name": meta.name,
             "title": meta.title,
             "family": meta.family,
-            "grade": max((finding.severity for finding in found), key=lambda grade: grade.rank).value,
+            "grade": max(
+                (finding.severity for finding in found), key=lambda grade: grade.rank
+            ).value,
             "count": len(found),
-            "fixes": " and ".join(pluralise(count, f"{kind} fix") for kind, count in kinds if count),
+            "fixes": " and ".join(
+                pluralise(count, f"{kind} fix") for kind, count in kinds if count
+            ),
             "cost": meta.cost,
             "url": meta.url if meta.url.startswith("https://") else "",
-            "manual": [block for block in blocks(meta.help_markdown) if block.lines != (((False, meta.title),),)],
+            "manual": [
+                block
+                for block in blocks(meta.help_markdown)
+                if block.lines != (((False, meta.title),),)
+            ],
         }
 
 
@@ -146,7 +174,9 @@ def _finding(run: RunReport, finding: Finding, rows: Mapping[int | None, Rows]) 
         "row": finding.start.row,
         "where": in_file(finding),
         "excerpt": list(_excerpt(finding, rows.get(finding.cell, {}))),
-        "why": [{"text": each.text, "where": _reason_place(each, finding)} for each in finding.why_hot],
+        "why": [
+            {"text": each.text, "where": _reason_place(each, finding)} for each in finding.why_hot
+        ],
         "help": finding.help,
         "fix": None if finding.fix is None else _fix(finding.fix, rows),
     }
@@ -173,7 +203,10 @@ def _fix(fix: TextFix, rows: Mapping[int | None, Rows]) -> dict[str, Any]:
     hunks = []
     for cell, here in by_cell(fix):
         for column, changed in changes(here, rows.get(cell, {})):
-            lines = [{"sign": sign, "row": row or "", "text": clip(text, column)[0]} for sign, row, text in changed]
+            lines = [
+                {"sign": sign, "row": row or "", "text": clip(text, column)[0]}
+                for sign, row, text in changed
+            ]
             more = len(lines) - MOST_ROWS
             hunks.append(
                 {

@@ -83,10 +83,18 @@ from torchlint.rule import Fix, Hit, Module, Remove, Replace, Rule, Safety
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.time.upkeep import on_demand, runs_training
 
-_SWITCH = frozenset(("torch.autograd.set_detect_anomaly", "torch.autograd.anomaly_mode.set_detect_anomaly"))
-_CONTEXT = frozenset(("torch.autograd.detect_anomaly", "torch.autograd.anomaly_mode.detect_anomaly"))
+_SWITCH = frozenset(
+    ("torch.autograd.set_detect_anomaly", "torch.autograd.anomaly_mode.set_detect_anomaly")
+)
+_CONTEXT = frozenset(
+    ("torch.autograd.detect_anomaly", "torch.autograd.anomaly_mode.detect_anomaly")
+)
 _MARKERS = frozenset(
-    ("torch.autograd.profiler.emit_nvtx", "torch.autograd.profiler.emit_itt", "torch.cuda.profiler.profile")
+    (
+        "torch.autograd.profiler.emit_nvtx",
+        "torch.autograd.profiler.emit_itt",
+        "torch.cuda.profiler.profile",
+    )
 )
 _GRADCHECK = frozenset(
     (
@@ -95,8 +103,14 @@ _GRADCHECK = frozenset(
     ).split()
 )
 _NOTE = "A NaN in a gradient no longer raises a RuntimeError."
-_MARKED = "{name} marks every operation of normal training for an external profiler; switch it on by a flag."
-_CHECKED = "{name} in the training loop compares gradients with finite differences every step; check them once, before."
+_MARKED = (
+    "{name} marks every operation of normal training for an external profiler; switch it "
+    "on by a flag."
+)
+_CHECKED = (
+    "{name} in the training loop compares gradients with finite differences every step; "
+    "check them once, before."
+)
 
 rule = Rule(
     __name__,
@@ -105,7 +119,14 @@ rule = Rule(
     message="autograd anomaly detection is on for normal training.",
     severity="warning",
     default=True,
-    triggers=(b"detect_anomaly", b"gradcheck", b"gradgradcheck", b"emit_nvtx", b"emit_itt", b"torch.cuda.profiler"),
+    triggers=(
+        b"detect_anomaly",
+        b"gradcheck",
+        b"gradgradcheck",
+        b"emit_nvtx",
+        b"emit_itt",
+        b"torch.cuda.profiler",
+    ),
     equivalence="bitwise",
 )
 
@@ -113,7 +134,9 @@ rule = Rule(
 @rule.call(*_GRADCHECK, runs="train")
 def check_gradcheck(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not on_demand(module, node):
-        yield Hit(node, {"name": (module.name(node.func) or "").rpartition(".")[2]}, message=_CHECKED)
+        yield Hit(
+            node, {"name": (module.name(node.func) or "").rpartition(".")[2]}, message=_CHECKED
+        )
 
 
 @rule.call(*_SWITCH)
@@ -147,7 +170,9 @@ def _with(module: Module, node: cst.Call) -> cst.With | None:
     return around if isinstance(around, cst.With) else None
 
 
-def _held(module: Module, node: cst.Call, around: cst.With, marker: str | None = None) -> Iterator[Hit]:
+def _held(
+    module: Module, node: cst.Call, around: cst.With, marker: str | None = None
+) -> Iterator[Hit]:
     trains = runs_training(module, around.body)
     if trains and not on_demand(module, node):
         if marker is None:
@@ -160,7 +185,10 @@ def _off_again(module: Module, node: cst.Call) -> bool:
     """Say whether the same function sets anomaly detection to something else, later."""
     home = module.function(node) or module.root
     calls = [c for c in module.within(home, cst.Call) if module.before(node, c)]
-    return any(module.name(c.func) in _SWITCH and not _asks(module, c) and _with(module, c) is None for c in calls)
+    return any(
+        module.name(c.func) in _SWITCH and not _asks(module, c) and _with(module, c) is None
+        for c in calls
+    )
 
 
 def _removal(module: Module, node: cst.Call) -> Fix | None:

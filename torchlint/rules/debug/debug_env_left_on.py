@@ -85,13 +85,17 @@ _SWITCHES = {
     "NCCL_BLOCKING_WAIT": _ON,
     "TORCH_NCCL_BLOCKING_WAIT": _ON,
 }
-_NOTE = "Errors of kernels are reported later, and a machine that needs the work-around fails again."
+_NOTE = (
+    "Errors of kernels are reported later, and a machine that needs the work-around fails again."
+)
 
 rule = Rule(
     __name__,
     __doc__,
     code="TL803",
-    message='os.environ["{var}"]="{val}" serialises or slows execution; remove it outside debugging.',
+    message=(
+        'os.environ["{var}"]="{val}" serialises or slows execution; remove it outside debugging.'
+    ),
     severity="warning",
     default=True,
     triggers=(
@@ -115,7 +119,9 @@ def check_assignment(node: cst.Assign, module: Module) -> Iterator[Hit]:
             index = place.slice[0].slice
             if isinstance(index, cst.Index):
                 alone = len(node.targets) == 1
-                yield from _switched(module, place, index.value, node.value, node if alone else None)
+                yield from _switched(
+                    module, place, index.value, node.value, node if alone else None
+                )
 
 
 @rule.call("os.environ.setdefault", "os.putenv")
@@ -123,7 +129,9 @@ def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
     if len(node.args) == 2:
         home = module.small_statement(node)
         alone = isinstance(home, cst.Expr) and home.value is node
-        yield from _switched(module, node, node.args[0].value, node.args[1].value, home if alone else None)
+        yield from _switched(
+            module, node, node.args[0].value, node.args[1].value, home if alone else None
+        )
 
 
 @rule.call("os.environ.update")
@@ -144,21 +152,33 @@ def _switched(
     value: cst.BaseExpression,
     home: cst.CSTNode | None = None,
 ) -> Iterator[Hit]:
-    """Yield a hit where `key` and `value` spell a switch that is on; `home` is a statement that does nothing else."""
+    """Yield a hit where `key` and `value` spell a switch that is on; `home` is a statement that
+    does nothing else."""
     var, val = _text(key), _text(value)
-    if val.lower() not in _SWITCHES.get(var, ()) or on_demand(module, node) or _restored(module, node, var):
+    if (
+        val.lower() not in _SWITCHES.get(var, ())
+        or on_demand(module, node)
+        or _restored(module, node, var)
+    ):
         return
-    fix = Fix((Remove(home),), Safety.UNSAFE, "Delete the assignment", _NOTE) if home is not None else None
+    fix = (
+        Fix((Remove(home),), Safety.UNSAFE, "Delete the assignment", _NOTE)
+        if home is not None
+        else None
+    )
     severity = Severity.INFO if _explained(module, node) else None
     yield Hit(node, {"var": var, "val": val}, fix=fix, severity=severity)
 
 
 def _restored(module: Module, node: cst.CSTNode, var: str) -> bool:
-    """Say whether the function that sets the variable also takes it back: it removes it, or gives it another value."""
+    """Say whether the function that sets the variable also takes it back: it removes it, or gives
+    it another value."""
     home = module.function(node)
     for other in module.within(home, cst.Call, cst.Subscript) if home is not None else ():
         if isinstance(other, cst.Call):
-            taken = module.name(other.func) in ("os.environ.pop", "os.unsetenv") and bool(other.args)
+            taken = module.name(other.func) in ("os.environ.pop", "os.unsetenv") and bool(
+                other.args
+            )
             if taken and _text(other.args[0].value) == var:
                 return True
         elif isinstance(other, cst.Subscript) and module.name(other.value) == "os.environ":
@@ -171,8 +191,11 @@ def _restored(module: Module, node: cst.CSTNode, var: str) -> bool:
 
 
 def _given_back(statement: cst.CSTNode | None, place: cst.Subscript) -> bool:
-    """Say whether a statement gives the variable a value that was kept under a name: the one it had."""
-    if not isinstance(statement, cst.Assign) or not isinstance(statement.value, (cst.Name, cst.Attribute)):
+    """Say whether a statement gives the variable a value that was kept under a name: the one it
+    had."""
+    if not isinstance(statement, cst.Assign) or not isinstance(
+        statement.value, (cst.Name, cst.Attribute)
+    ):
         return False
     return any(target.target is place for target in statement.targets)
 
@@ -188,4 +211,6 @@ def _explained(module: Module, node: cst.CSTNode) -> bool:
     if not isinstance(line, cst.SimpleStatementLine):
         return False
     above = line.leading_lines[-1:]
-    return line.trailing_whitespace.comment is not None or any(empty.comment is not None for empty in above)
+    return line.trailing_whitespace.comment is not None or any(
+        empty.comment is not None for empty in above
+    )

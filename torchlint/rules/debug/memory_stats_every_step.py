@@ -98,7 +98,8 @@ _HEAVY = re.compile(
 )
 _PROCESSES = frozenset(
     (
-        "subprocess.run subprocess.call subprocess.check_output subprocess.check_call subprocess.Popen subprocess.getoutput "
+        "subprocess.run subprocess.call subprocess.check_output subprocess.check_call "
+        "subprocess.Popen subprocess.getoutput "
         "os.system os.popen"
     ).split()
 )
@@ -111,7 +112,16 @@ rule = Rule(
     message="{name} runs every step; collect memory statistics per epoch or every N steps.",
     severity="info",
     default=False,
-    triggers=(b"memory_", b"mem_get_info", b"_memory", b"utilization", b"_snapshot", b"nvidia-smi", b"nvml", b"psutil"),
+    triggers=(
+        b"memory_",
+        b"mem_get_info",
+        b"_memory",
+        b"utilization",
+        b"_snapshot",
+        b"nvidia-smi",
+        b"nvml",
+        b"psutil",
+    ),
     equivalence="bitwise",
     runs="train",
 )
@@ -120,7 +130,11 @@ rule = Rule(
 def _severity(module: Module, node: cst.Call) -> Severity | None:
     """Return how much a call costs that asks for memory or processes; None for any other call."""
     name = module.name(node.func) or ""
-    if _HEAVY.match(name) or (name in _PROCESSES and _asks_the_driver(module, node)) or _sleeps(node, name):
+    if (
+        _HEAVY.match(name)
+        or (name in _PROCESSES and _asks_the_driver(module, node))
+        or _sleeps(node, name)
+    ):
         return Severity.WARNING
     return Severity.INFO if _STATISTICS.match(name) else None
 
@@ -141,12 +155,18 @@ def _asks_the_driver(module: Module, node: cst.Call) -> bool:
 def _sleeps(node: cst.Call, name: str) -> bool:
     """Say whether ``psutil.cpu_percent`` gets an interval to wait."""
     match node.args:
-        case [cst.Arg(keyword=None | cst.Name(value="interval"), value=value), *_] if name == "psutil.cpu_percent":
+        case [cst.Arg(keyword=None | cst.Name(value="interval"), value=value), *_] if (
+            name == "psutil.cpu_percent"
+        ):
             return getattr(value, "value", "") not in ("None", "0", "0.0")
     return False
 
 
 def _on_a_setting(module: Module, node: cst.Call) -> bool:
     """Say whether a condition around the call speaks of memory, debugging or statistics."""
-    tests = [t for t, needed in conditions_around(module, node) if needed and not isinstance(t, cst.UnaryOperation)]
+    tests = [
+        t
+        for t, needed in conditions_around(module, node)
+        if needed and not isinstance(t, cst.UnaryOperation)
+    ]
     return any(_SETTING.search(word) for test in tests for word in module.names_in(test))

@@ -109,18 +109,32 @@ _TORCH = frozenset(("torch.profiler.profile", "torch.profiler.profiler.profile")
 _AUTOGRAD = frozenset(("torch.autograd.profiler.profile", "torch.autograd.profiler_legacy.profile"))
 _OTHERS = frozenset(("cProfile.Profile", "profile.Profile", "tracemalloc.start"))
 _ENDS = frozenset(("stop", "disable", "__exit__"))
-_EXTRAS = {"with_stack": "stacks", "record_shapes": "shapes", "profile_memory": "memory", "with_flops": "flops"}
+_EXTRAS = {
+    "with_stack": "stacks",
+    "record_shapes": "shapes",
+    "profile_memory": "memory",
+    "with_flops": "flops",
+}
 _FOREIGN = ("activities", "on_trace_ready", "schedule")
 _OTHER = "{name} watches the whole training run; switch it on by a flag, for a few steps."
-_NEVER = "the profiler has a schedule, but step() is never called: it records nothing of what was planned."
-_ERROR = "torch.autograd.profiler.profile takes no {name}=, which raises a TypeError; use torch.profiler.profile."
+_NEVER = (
+    "the profiler has a schedule, but step() is never called: it records nothing of what "
+    "was planned."
+)
+_ERROR = (
+    "torch.autograd.profiler.profile takes no {name}=, which raises a TypeError; use "
+    "torch.profiler.profile."
+)
 _DEPRECATED = 'use_cuda=True is deprecated; pass use_device="cuda".'
 
 rule = Rule(
     __name__,
     __doc__,
     code="TL802",
-    message="the whole training run is profiled{extras}; use schedule(...) and step(), or switch it off.",
+    message=(
+        "the whole training run is profiled{extras}; use schedule(...) and step(), or switch "
+        "it off."
+    ),
     severity="warning",
     default=True,
     triggers=(b"profiler", b"cProfile", b"tracemalloc"),
@@ -135,7 +149,14 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 @rule.call(*_AUTOGRAD)
 def check_autograd(node: cst.Call, module: Module) -> Iterator[Hit]:
-    foreign = next((a.keyword.value for a in node.args if a.keyword is not None and a.keyword.value in _FOREIGN), "")
+    foreign = next(
+        (
+            a.keyword.value
+            for a in node.args
+            if a.keyword is not None and a.keyword.value in _FOREIGN
+        ),
+        "",
+    )
     if foreign:
         yield Hit(node, {"name": foreign}, message=_ERROR, severity=Severity.ERROR)
     else:
@@ -194,7 +215,10 @@ def _watched(module: Module, node: cst.Call) -> bool:
     """Say whether what is made here is on for a training loop, or for every step of one."""
     repeated = any(isinstance(why.node, LOOPS) for why in heat_of(module, node).why)
     every = repeated and all(iteration_count(module, loop) is None for loop in module.loops(node))
-    return any(has_training_loop(module, p) or (every and runs_training(module, p)) for p in _regions(module, node))
+    return any(
+        has_training_loop(module, p) or (every and runs_training(module, p))
+        for p in _regions(module, node)
+    )
 
 
 def _regions(module: Module, node: cst.Call) -> Iterator[cst.CSTNode]:
@@ -205,14 +229,22 @@ def _regions(module: Module, node: cst.Call) -> Iterator[cst.CSTNode]:
         yield around.body
     elif isinstance(home, cst.Expr) and home.value is node:
         yield from _behind(module, node, "")
-    elif isinstance(home, cst.Assign) and home.value is node and isinstance(home.targets[0].target, cst.Name):
+    elif (
+        isinstance(home, cst.Assign)
+        and home.value is node
+        and isinstance(home.targets[0].target, cst.Name)
+    ):
         name = home.targets[0].target.value
         for read in reads_of(module, module.function(node) or module.root, name):
             item, attribute = module.parent(read), module.parent(read)
             around = module.parent(item) if isinstance(item, cst.WithItem) else None
             if isinstance(around, cst.With):
                 yield around.body
-            elif isinstance(attribute, cst.Attribute) and attribute.attr.value in ("start", "enable", "__enter__"):
+            elif isinstance(attribute, cst.Attribute) and attribute.attr.value in (
+                "start",
+                "enable",
+                "__enter__",
+            ):
                 yield from _behind(module, read, name)
 
 
@@ -231,12 +263,15 @@ def _behind(module: Module, node: cst.CSTNode, name: str) -> Iterator[cst.CSTNod
 
 
 def _never_steps(module: Module, node: cst.Call) -> bool:
-    """Say whether a profiler is the context of a ``with`` that nothing else sees, and in which no ``step()`` stands."""
+    """Say whether a profiler is the context of a ``with`` that nothing else sees, and in which no
+    ``step()`` stands."""
     item = module.parent(node)
     match item, module.parent(item) if item is not None else None:
         case cst.WithItem(asname=None), _:
             return True
         case cst.WithItem(asname=cst.AsName(name=cst.Name(value=name))), cst.With() as around:
             users = [module.parent(read) for read in reads_of(module, around, name)]
-            return all(isinstance(user, cst.Attribute) and user.attr.value != "step" for user in users)
+            return all(
+                isinstance(user, cst.Attribute) and user.attr.value != "step" for user in users
+            )
     return False

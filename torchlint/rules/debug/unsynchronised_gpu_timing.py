@@ -96,17 +96,26 @@ from torchlint.semantic.values.place import on_device
 
 _CLOCKS = frozenset(
     (
-        "time.time time.perf_counter time.monotonic time.time_ns time.perf_counter_ns time.monotonic_ns "
+        "time.time time.perf_counter time.monotonic time.time_ns time.perf_counter_ns "
+        "time.monotonic_ns "
         "timeit.default_timer"
     ).split()
 )
-_HARMLESS = (ops.SAME_VALUES | ops.having("cast") | ops.having("move") | ops.HOST_METHODS | ops.having("module")) | {
+_HARMLESS = (
+    ops.SAME_VALUES
+    | ops.having("cast")
+    | ops.having("move")
+    | ops.HOST_METHODS
+    | ops.having("module")
+) | {
     "sum",
     "mean",
     "append",
 }
 _WAITING = ops.having("waits") | {"numpy", "synchronize"}
-_BUILTINS = frozenset("builtins." + name for name in ("range", "len", "enumerate", "zip", "list", "tuple", "dict"))
+_BUILTINS = frozenset(
+    "builtins." + name for name in ("range", "len", "enumerate", "zip", "list", "tuple", "dict")
+)
 _DEVICE = re.compile(r"cuda|\.to\([^)\n]*device|accelerat", re.IGNORECASE)
 
 rule = Rule(
@@ -114,7 +123,8 @@ rule = Rule(
     __doc__,
     code="TL805",
     message=(
-        "host timer around asynchronous GPU work measures launch time only; synchronise or use cuda.Event / "
+        "host timer around asynchronous GPU work measures launch time only; synchronise or use "
+        "cuda.Event / "
         "torch.utils.benchmark."
     ),
     severity="info",
@@ -147,7 +157,11 @@ def _is_clock(module: Module, node: cst.BaseExpression | None) -> bool:
 def _metered(module: Module, node: cst.BinaryOperation) -> bool:
     arg = module.parent(node)
     call = module.parent(arg) if isinstance(arg, cst.Arg) else None
-    return isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "update"
+    return (
+        isinstance(call, cst.Call)
+        and isinstance(call.func, cst.Attribute)
+        and call.func.attr.value == "update"
+    )
 
 
 def _assigned(module: Module, statement: cst.CSTNode, name: str) -> bool:
@@ -166,8 +180,11 @@ def _earlier(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
     return [s for s in reversed(body) if module.before(s, line)]
 
 
-def _last_reading(module: Module, left: cst.BaseExpression, node: cst.CSTNode) -> cst.CSTNode | None:
-    """Return the statement of the same block in which the end of a difference was read from a clock."""
+def _last_reading(
+    module: Module, left: cst.BaseExpression, node: cst.CSTNode
+) -> cst.CSTNode | None:
+    """Return the statement of the same block in which the end of a difference was read from a
+    clock."""
     if not isinstance(left, cst.Name):
         return None
     for statement in _earlier(module, node):
@@ -177,7 +194,8 @@ def _last_reading(module: Module, left: cst.BaseExpression, node: cst.CSTNode) -
 
 
 def _between(module: Module, start: str, end: cst.CSTNode) -> list[cst.CSTNode]:
-    """Return the statements since the clock was read into `start`; none where that was not in this block."""
+    """Return the statements since the clock was read into `start`; none where that was not in this
+    block."""
     out: list[cst.CSTNode] = []
     for statement in _earlier(module, end):
         if writes_of(module, statement, start):
@@ -189,12 +207,18 @@ def _between(module: Module, start: str, end: cst.CSTNode) -> list[cst.CSTNode]:
 def _runs_device(module: Module, between: list[cst.CSTNode]) -> bool:
     calls = [c for part in between for c in module.within(part, cst.Call)]
     # A copy from pageable memory waits by itself.
-    return any((on_device(module, c) and transfer_of(module, c) is None) or is_step(module, c) for c in calls)
+    return any(
+        (on_device(module, c) and transfer_of(module, c) is None) or is_step(module, c)
+        for c in calls
+    )
 
 
 def _may_wait(module: Module, statement: cst.CSTNode) -> bool:
-    """Say whether code may wait for the device: it reads from there, or calls something that is not known."""
-    for node in module.within(statement, cst.Call, cst.If, cst.While, cst.For, cst.Subscript, cst.FormattedString):
+    """Say whether code may wait for the device: it reads from there, or calls something that is not
+    known."""
+    for node in module.within(
+        statement, cst.Call, cst.If, cst.While, cst.For, cst.Subscript, cst.FormattedString
+    ):
         if isinstance(node, LOOPS) and loop_kind(module, node) is not LoopKind.OTHER:
             return True
         if isinstance(node, (cst.If, cst.While)):

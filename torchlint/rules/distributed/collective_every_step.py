@@ -104,7 +104,10 @@ _RESULTS = ops.values("fills")
 _METER = re.compile(r"meter|metric|loss|acc|avg|log|stat", re.IGNORECASE)
 _ONE_RANK = re.compile(r"rank|main_process|master", re.IGNORECASE)
 _SEVERAL = re.compile(r"rank|main_process|master|world|distributed", re.IGNORECASE)
-_WAIT = "{collective}() on every step makes all ranks wait for the slowest; backward() lets them meet already."
+_WAIT = (
+    "{collective}() on every step makes all ranks wait for the slowest; backward() lets them "
+    "meet already."
+)
 
 rule = Rule(
     __name__,
@@ -143,7 +146,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _needed(module: Module, node: cst.Call) -> bool:
-    """Say whether a barrier waits for what one rank does for all, or stands behind a condition of its own."""
+    """Say whether a barrier waits for what one rank does for all, or stands behind a condition of
+    its own."""
     if any(
         isinstance(test, cst.Comparison) and not _speaks(module, test, _SEVERAL)
         for test, _ in conditions_around(module, node)
@@ -152,7 +156,10 @@ def _needed(module: Module, node: cst.Call) -> bool:
     line = module.statement(node)
     block = module.parent(line)
     others = block.body if isinstance(block, cst.IndentedBlock) else ()
-    return any(isinstance(o, cst.If) and module.before(o, line) and _speaks(module, o.test, _ONE_RANK) for o in others)
+    return any(
+        isinstance(o, cst.If) and module.before(o, line) and _speaks(module, o.test, _ONE_RANK)
+        for o in others
+    )
 
 
 def _speaks(module: Module, test: cst.CSTNode, words: re.Pattern[str]) -> bool:
@@ -163,23 +170,33 @@ def _only_logged(module: Module, node: cst.Call, collective: str) -> bool:
     """Say whether all that becomes of a collective's result is a line in a log."""
     position, _, keyword = _RESULTS[collective].partition(":")
     given = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
-    result = given[int(position)] if len(given) > int(position) else keyword_argument(module, node, keyword)
+    result = (
+        given[int(position)]
+        if len(given) > int(position)
+        else keyword_argument(module, node, keyword)
+    )
     if not isinstance(result, cst.Name):
         return False
     scope = module.function(node) or module.root
     reads = [read for read in reads_of(module, scope, result.value) if module.before(node, read)]
     uses = [_use(module, read) for read in reads]
-    return max(uses, default=None) is Use.SHOWN and not any(_decides(module, read) for read in reads)
+    return max(uses, default=None) is Use.SHOWN and not any(
+        _decides(module, read) for read in reads
+    )
 
 
 def _use(module: Module, read: cst.CSTNode) -> Use:
-    """Return how far a result gets; ``.item()`` is looked through, and an average for display counts as shown."""
+    """Return how far a result gets; ``.item()`` is looked through, and an average for display
+    counts as shown."""
     match module.parent(read):
         case cst.Attribute(attr=cst.Name(value="item")) as attribute:
             call = module.parent(attribute)
             read = call if isinstance(call, cst.Call) else read
     found, place = furthest_use(module, read)
-    outer = next((a for a in module.ancestors(place) if isinstance(a, (cst.Call, cst.BaseSmallStatement))), None)
+    outer = next(
+        (a for a in module.ancestors(place) if isinstance(a, (cst.Call, cst.BaseSmallStatement))),
+        None,
+    )
     return Use.SHOWN if isinstance(outer, cst.Call) and _meters(module, outer) else found
 
 

@@ -99,14 +99,22 @@ _TRAINERS = ("lightning.pytorch.Trainer", "lightning.Trainer", "lightning.pytorc
 _INFERENCE = re.compile(
     r"(^|_)(eval\w*|valid\w*|val|tests?|testing|predict\w*|infer\w*|embed\w*|encode|generate|score|interact)(_|$)"
 )
-_ONE_DEVICE = "nn.DataParallel on one device adds a wrapper and parallelises nothing; call the model itself."
-_STRATEGY = 'strategy="dp" re-replicates the model every forward and gathers on one GPU; use strategy="ddp".'
+_ONE_DEVICE = (
+    "nn.DataParallel on one device adds a wrapper and parallelises nothing; call the model itself."
+)
+_STRATEGY = (
+    'strategy="dp" re-replicates the model every forward and gathers on one GPU; use '
+    'strategy="ddp".'
+)
 
 rule = Rule(
     __name__,
     __doc__,
     code="TL301",
-    message="{name} re-replicates the model every forward and gathers on one GPU; use DistributedDataParallel.",
+    message=(
+        "{name} re-replicates the model every forward and gathers on one GPU; use "
+        "DistributedDataParallel."
+    ),
     severity="warning",
     default=True,
     triggers=(b"DataParallel", b"data_parallel", b"dp"),
@@ -118,7 +126,9 @@ def check_strategy(node: cst.Call, module: Module) -> Iterator[Hit]:
     strategy = keyword_argument(module, node, "strategy")
     if isinstance(strategy, cst.SimpleString) and strategy.raw_value == "dp":
         edit = Replace(strategy, cst.SimpleString('"ddp"'))
-        yield Hit(strategy, message=_STRATEGY, fix=Fix((edit,), Safety.SUGGESTION, "Train with DDP"))
+        yield Hit(
+            strategy, message=_STRATEGY, fix=Fix((edit,), Safety.SUGGESTION, "Train with DDP")
+        )
 
 
 @rule.on(cst.Call)
@@ -146,15 +156,22 @@ def _one_device(module: Module, node: cst.Call) -> bool:
 
 
 def _unwrapped(module: Module, node: cst.Call) -> bool:
-    """Say whether the wrapper is taken off again (``model = model.module``) in a scope that trains nothing."""
+    """Say whether the wrapper is taken off again (``model = model.module``) in a scope that trains
+    nothing."""
     home = module.small_statement(node)
     if not isinstance(home, cst.Assign):
         return False
     place, scope = home.targets[0].target, module.function(node) or module.root
     for later in module.within(scope, cst.Assign):
         match later:
-            case cst.Assign(value=cst.Attribute(value=value, attr=cst.Name(value="module")), targets=[target]):
-                if value.deep_equals(place) and target.target.deep_equals(place) and module.before(node, later):
+            case cst.Assign(
+                value=cst.Attribute(value=value, attr=cst.Name(value="module")), targets=[target]
+            ):
+                if (
+                    value.deep_equals(place)
+                    and target.target.deep_equals(place)
+                    and module.before(node, later)
+                ):
                     return not _trains(module, scope)
     return False
 
@@ -164,9 +181,14 @@ def _trains(module: Module, scope: cst.CSTNode) -> bool:
 
 
 def _inference(module: Module, node: cst.Call) -> bool:
-    """Say whether the wrapped model only splits batches for inference: by the function's name, without any step."""
+    """Say whether the wrapped model only splits batches for inference: by the function's name,
+    without any step."""
     function = module.function(node)
-    return function is not None and bool(_INFERENCE.search(function.name.value)) and not _trains(module, function)
+    return (
+        function is not None
+        and bool(_INFERENCE.search(function.name.value))
+        and not _trains(module, function)
+    )
 
 
 def _fix(node: cst.Call) -> Fix | None:
@@ -179,4 +201,8 @@ def _fix(node: cst.Call) -> Fix | None:
     args = (first.with_changes(comma=comma), cst.Arg(ranks, cst.Name("device_ids"), equal))
     new = cst.Call(cst.parse_expression(_DDP), args)
     edits = (Replace(node, new), NeedImport("torch"), NeedImport("os"))
-    return Fix(edits, Safety.SUGGESTION, "Wrap with DistributedDataParallel, one process per GPU (torchrun)")
+    return Fix(
+        edits,
+        Safety.SUGGESTION,
+        "Wrap with DistributedDataParallel, one process per GPU (torchrun)",
+    )

@@ -103,14 +103,16 @@ from torchlint.semantic.values.inferred import framework_moves_batches
 
 _BACKWARD = frozenset(("backward", "scale", "mean", "sum"))
 _ONLY_BACKWARD = (
-    "no_sync() without the forward pass inside changes nothing: DDP decides in forward() whether backward() reduces."
+    "no_sync() without the forward pass inside changes nothing: DDP decides in "
+    "forward() whether backward() reduces."
 )
 
 rule = Rule(
     __name__,
     __doc__,
     code="TL302",
-    message="gradient accumulation all-reduces on every micro-batch; wrap all but the last in model.no_sync() "
+    message="gradient accumulation all-reduces on every micro-batch; wrap all but the last in "
+    "model.no_sync() "
     "(forward included).",
     severity="warning",
     default=True,
@@ -120,12 +122,20 @@ rule = Rule(
 
 @rule.on(cst.For, cst.While, runs="once")
 def check(node: cst.For | cst.While, module: Module) -> Iterator[Hit]:
-    if "no_sync" in module.text or "require_backward_grad_sync" in module.text or framework_moves_batches(module):
+    if (
+        "no_sync" in module.text
+        or "require_backward_grad_sync" in module.text
+        or framework_moves_batches(module)
+    ):
         return
     found = accumulation_in(module, node)
     if found is None or _one(module, found.period) or not runs_replica(module, node):
         return
-    if not any(_accumulates(call) for backward in found.backwards for call in contexts_around(module, backward)):
+    if not any(
+        _accumulates(call)
+        for backward in found.backwards
+        for call in contexts_around(module, backward)
+    ):
         yield Hit(found.backwards[0])
 
 
@@ -139,7 +149,9 @@ def check_context(node: cst.With, module: Module) -> Iterator[Hit]:
     if backward is None or any(_method(c) not in _BACKWARD for c in calls):
         return
     scope = next(iter(module.loops(node)), None) or module.function(node) or module.root
-    if any(c.func.deep_equals(model) and module.before(c, node) for c in module.within(scope, cst.Call)):
+    if any(
+        c.func.deep_equals(model) and module.before(c, node) for c in module.within(scope, cst.Call)
+    ):
         yield Hit(backward, message=_ONLY_BACKWARD)
 
 

@@ -115,7 +115,8 @@ rule = Rule(
     __name__,
     __doc__,
     code="TL306",
-    message="find_unused_parameters=True walks the autograd graph every iteration; drop it if the reducer warns that none "
+    message="find_unused_parameters=True walks the autograd graph every iteration; drop it if "
+    "the reducer warns that none "
     "are unused.",
     severity="info",
     default=False,
@@ -126,7 +127,11 @@ rule = Rule(
 @rule.call(*_TRAINERS)
 def check_strategy(node: cst.Call, module: Module) -> Iterator[Hit]:
     strategy = keyword_argument(module, node, "strategy")
-    if isinstance(strategy, cst.SimpleString) and strategy.raw_value == _STRATEGY and _trained(module):
+    if (
+        isinstance(strategy, cst.SimpleString)
+        and strategy.raw_value == _STRATEGY
+        and _trained(module)
+    ):
         edit = Replace(strategy, cst.SimpleString('"ddp"'))
         yield Hit(strategy, fix=Fix((edit,), Safety.SUGGESTION, "Use the plain ddp strategy"))
 
@@ -141,7 +146,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if (module.name(node.func) in _STRATEGIES and _trained(module)) or _wraps(module, node):
         kept = [arg for arg in node.args if arg.value is not search]
-        args = [*kept[:-1], *(arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in kept[-1:])]
+        args = [
+            *kept[:-1],
+            *(arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in kept[-1:]),
+        ]
         edit = Replace(node, node.with_changes(args=args))
         yield Hit(node, fix=Fix((edit,), Safety.SUGGESTION, "Drop find_unused_parameters"))
 
@@ -152,13 +160,16 @@ def _is_true(node: cst.BaseExpression | None) -> bool:
 
 def _wraps(module: Module, node: cst.Call) -> bool:
     """Say whether a call wraps a model of this file that uses all its parameters."""
-    model = arguments_of(module, node, _DDP).value("module") if node in replica_wraps(module) else None
+    model = (
+        arguments_of(module, node, _DDP).value("module") if node in replica_wraps(module) else None
+    )
     cls = inferred(module, model).node if model is not None else None
     return isinstance(cls, cst.ClassDef) and _uses_all(module, cls, ()) and not _partial(module)
 
 
 def _trained(module: Module) -> bool:
-    """Say whether what a trainer can train here, the Lightning modules of the file, uses all parameters."""
+    """Say whether what a trainer can train here, the Lightning modules of the file, uses all
+    parameters."""
     classes = module.nodes(cst.ClassDef)
     found = [c for c in classes if method_of(module, c, "training_step") is not None]
     return bool(found) and all(_uses_all(module, cls, ()) for cls in found) and not _partial(module)
@@ -172,7 +183,8 @@ def _partial(module: Module) -> bool:
 
 
 def _uses_all(module: Module, cls: cst.ClassDef, seen: tuple[cst.ClassDef, ...]) -> bool:
-    """Say whether each pass through a module reads all that its constructor builds, on its only path."""
+    """Say whether each pass through a module reads all that its constructor builds, on its only
+    path."""
     start = method_of(module, cls, "training_step") or method_of(module, cls, "forward")
     setup = method_of(module, cls, "__init__")
     if start is None or setup is None or cls in seen:
@@ -181,12 +193,17 @@ def _uses_all(module: Module, cls: cst.ClassDef, seen: tuple[cst.ClassDef, ...])
     if any(True for method in passes for _ in module.within(method.body, *_BRANCHES)):
         return False
     reads = {n.attr.value for m in passes for n in module.within(m.body, cst.Attribute)}
-    built = [node for method in _reached(module, setup, []) for node in module.within(method.body, cst.Assign)]
+    built = [
+        node
+        for method in _reached(module, setup, [])
+        for node in module.within(method.body, cst.Assign)
+    ]
     return all(_used(module, node, reads, (*seen, cls)) for node in built)
 
 
 def _reached(module: Module, method: Function, found: list[Function]) -> list[Function]:
-    """Return a method and those of the file that it calls, directly or not, added to those that are found already."""
+    """Return a method and those of the file that it calls, directly or not, added to those that are
+    found already."""
     if method in found:
         return found
     found.append(method)
@@ -196,8 +213,11 @@ def _reached(module: Module, method: Function, found: list[Function]) -> list[Fu
     return found
 
 
-def _used(module: Module, part: cst.Assign, reads: set[str], seen: tuple[cst.ClassDef, ...]) -> bool:
-    """Say whether what a constructor stores has no parameters, or is read, and lets none of its own parts out."""
+def _used(
+    module: Module, part: cst.Assign, reads: set[str], seen: tuple[cst.ClassDef, ...]
+) -> bool:
+    """Say whether what a constructor stores has no parameters, or is read, and lets none of its own
+    parts out."""
     target = part.targets[0].target
     called = list(module.within(part.value, cst.Call))
     if not called:

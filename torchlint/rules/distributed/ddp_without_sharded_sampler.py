@@ -116,18 +116,27 @@ _PLAIN = (
     "torch.utils.data.sampler.RandomSampler",
     "torch.utils.data.sampler.SequentialSampler",
 )
-_RANK = re.compile(r"(^|_)(local_?)?(rank|world|world_?size|shards?|num_?replicas|nproc\w*|node)(_|$)", re.IGNORECASE)
+_RANK = re.compile(
+    r"(^|_)(local_?)?(rank|world|world_?size|shards?|num_?replicas|nproc\w*|node)(_|$)",
+    re.IGNORECASE,
+)
 _PROCESSES = re.compile(
-    r"distributed|(^|_)(ddp|rank|world|world_?size|n?gpus?|num_?replicas|parallel)(_|$)", re.IGNORECASE
+    r"distributed|(^|_)(ddp|rank|world|world_?size|n?gpus?|num_?replicas|parallel)(_|$)",
+    re.IGNORECASE,
 )
 _SEED = re.compile(r"seed", re.IGNORECASE)
-_EPOCH = "set_epoch() is never called on this DistributedSampler: every epoch uses the order of the first one."
+_EPOCH = (
+    "set_epoch() is never called on this DistributedSampler: every epoch uses the order of "
+    "the first one."
+)
 
 rule = Rule(
     __name__,
     __doc__,
     code="TL303",
-    message="DDP training loader has no DistributedSampler: every rank processes the whole dataset.",
+    message=(
+        "DDP training loader has no DistributedSampler: every rank processes the whole dataset."
+    ),
     severity="error",
     default=True,
     triggers=(b"DistributedDataParallel",),
@@ -143,13 +152,21 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         if _same_order(module, node):
             yield Hit(node, severity=Severity.INFO, message=_EPOCH)
         return
-    loops = [loop for loop in loader_loops(module, node) if isinstance(loop, cst.For) and _trains(module, loop)]
+    loops = [
+        loop
+        for loop in loader_loops(module, node)
+        if isinstance(loop, cst.For) and _trains(module, loop)
+    ]
     if loops and _whole(module, node) and not _own_part(module, node, loops):
         yield Hit(node)
 
 
 def _trains(module: Module, loop: cst.For) -> bool:
-    return loop_kind(module, loop) is LoopKind.TRAIN and not is_benchmark(module, loop) and runs_replica(module, loop)
+    return (
+        loop_kind(module, loop) is LoopKind.TRAIN
+        and not is_benchmark(module, loop)
+        and runs_replica(module, loop)
+    )
 
 
 def _whole(module: Module, node: cst.Call) -> bool:
@@ -157,8 +174,14 @@ def _whole(module: Module, node: cst.Call) -> bool:
     bound = arguments_of(module, node, _LOADER)
     sampler, shuffle = bound.value("sampler"), bound.value("shuffle")
     made = [] if sampler is None else assigned_to(module, sampler) or [sampler]
-    plain = bool(made) and all(isinstance(each, cst.Call) and module.name(each.func) in _PLAIN for each in made)
-    if bound.open or bound.value("batch_sampler") is not None or bound.value("generator") is not None:
+    plain = bool(made) and all(
+        isinstance(each, cst.Call) and module.name(each.func) in _PLAIN for each in made
+    )
+    if (
+        bound.open
+        or bound.value("batch_sampler") is not None
+        or bound.value("generator") is not None
+    ):
         return False
     if not (plain or sampler is None or _is(sampler, "None")):
         return False
@@ -184,7 +207,8 @@ def _map_style(module: Module, dataset: cst.BaseExpression) -> bool:
 
 
 def _own_part(module: Module, node: cst.Call, loops: list[cst.For]) -> bool:
-    """Say whether each process may get a part of its own: of the dataset, by its seed, in a branch, of the batches."""
+    """Say whether each process may get a part of its own: of the dataset, by its seed, in a branch,
+    of the batches."""
     dataset = arguments_of(module, node, _LOADER).value("dataset")
     cls = inferred(module, dataset).node if dataset is not None else None
     places = [p for p in (dataset, _made(module, dataset), cls) if p is not None]
@@ -194,7 +218,11 @@ def _own_part(module: Module, node: cst.Call, loops: list[cst.For]) -> bool:
         return True
     if any(_seeds(module, call) for call in module.nodes(cst.Call)):
         return True
-    parts = [part for loop in loops for part in module.within(loop.body, cst.Subscript, cst.BinaryOperation)]
+    parts = [
+        part
+        for loop in loops
+        for part in module.within(loop.body, cst.Subscript, cst.BinaryOperation)
+    ]
     return any(_speaks(module, p, _RANK) for p in parts if not _divides(p))
 
 
@@ -208,20 +236,25 @@ def _speaks(module: Module, node: cst.CSTNode, words: re.Pattern[str]) -> bool:
 
 def _seeds(module: Module, call: cst.CSTNode) -> bool:
     """Say whether a call seeds a random number generator differently on each process."""
-    if not isinstance(call, cst.Call) or not any(_SEED.search(name) for name in module.names_in(call.func)):
+    if not isinstance(call, cst.Call) or not any(
+        _SEED.search(name) for name in module.names_in(call.func)
+    ):
         return False
     return any(_speaks(module, arg.value, _RANK) for arg in call.args)
 
 
 def _same_order(module: Module, node: cst.Call) -> bool:
-    """Say whether a shuffling sampler feeds a training loop of several epochs, and nothing ever calls set_epoch."""
+    """Say whether a shuffling sampler feeds a training loop of several epochs, and nothing ever
+    calls set_epoch."""
     if "set_epoch" in module.text or _is(keyword_argument(module, node, "shuffle"), "False"):
         return False
     for loader in module.nodes(cst.Call):
         if module.name(loader.func) != _LOADER:
             continue
         sampler = arguments_of(module, loader, _LOADER).value("sampler")
-        if sampler is not None and any(module.is_within(node, p) for p in (sampler, *assigned_to(module, sampler))):
+        if sampler is not None and any(
+            module.is_within(node, p) for p in (sampler, *assigned_to(module, sampler))
+        ):
             loops = [loop for loop in loader_loops(module, loader) if isinstance(loop, cst.For)]
             return any(_trains(module, loop) and _epochs(module, loop) for loop in loops)
     return False
@@ -230,4 +263,8 @@ def _same_order(module: Module, node: cst.Call) -> bool:
 def _epochs(module: Module, loop: cst.For) -> bool:
     function = module.function(loop)
     places = [loop, *(call_sites(module, function) if function is not None else ())]
-    return any(loop_kind(module, outer) is LoopKind.EPOCH for place in places for outer in module.loops(place))
+    return any(
+        loop_kind(module, outer) is LoopKind.EPOCH
+        for place in places
+        for outer in module.loops(place)
+    )

@@ -88,7 +88,9 @@ _INIT = (
     "torch.distributed.distributed_c10d.init_process_group",
 )
 _DDP = "torch.nn.parallel.DistributedDataParallel"
-_CHOICE = re.compile(r"cuda|nccl|gloo|backend|gpus?|device|platform|win|cpu|available|['\"]nt['\"]", re.IGNORECASE)
+_CHOICE = re.compile(
+    r"cuda|nccl|gloo|backend|gpus?|device|platform|win|cpu|available|['\"]nt['\"]", re.IGNORECASE
+)
 _NOTE = "Needs NCCL and one GPU per process; sums are taken in another order."
 
 rule = Rule(
@@ -109,7 +111,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if _chosen(module, node) or not any(_on_cuda(module, wrap) for wrap in replica_wraps(module)):
         return
-    new = backend.with_changes(value=f"{backend.prefix}{backend.quote}cpu:gloo,cuda:nccl{backend.quote}")
+    new = backend.with_changes(
+        value=f"{backend.prefix}{backend.quote}cpu:gloo,cuda:nccl{backend.quote}"
+    )
     fix = Fix((Replace(backend, new),), Safety.UNSAFE, "Use NCCL for CUDA tensors", _NOTE)
     yield Hit(backend, fix=fix)
 
@@ -118,7 +122,9 @@ def _chosen(module: Module, node: cst.Call) -> bool:
     """Say whether a condition on the machine, or on a setting, decides that gloo is used."""
     for test, _ in conditions_around(module, node):
         words = module.within(test, cst.Name, cst.SimpleString)
-        if any(_CHOICE.search(n.value) for n in words if isinstance(n, (cst.Name, cst.SimpleString))):
+        if any(
+            _CHOICE.search(n.value) for n in words if isinstance(n, (cst.Name, cst.SimpleString))
+        ):
             return True
     return False
 

@@ -1,4 +1,5 @@
-"""Calls of ``map`` on a dataset of the datasets library, and the tokenizer calls in the functions they are given."""
+"""Calls of ``map`` on a dataset of the datasets library, and the tokenizer calls in the functions
+they are given."""
 
 from __future__ import annotations
 
@@ -22,12 +23,15 @@ _MAKERS = re.compile(
 )
 _SAME = frozenset(
     (
-        "map filter shuffle select train_test_split shard sort rename_column rename_columns remove_columns "
+        "map filter shuffle select train_test_split shard sort rename_column rename_columns "
+        "remove_columns "
         "select_columns with_format cast_column add_column flatten_indices take skip"
     ).split()
 )
 _TYPES = frozenset(("datasets.Dataset", "datasets.DatasetDict", "datasets.arrow_dataset.Dataset"))
-_ONLY_THERE = frozenset(("remove_columns", "load_from_cache_file", "writer_batch_size", "keep_in_memory"))
+_ONLY_THERE = frozenset(
+    ("remove_columns", "load_from_cache_file", "writer_batch_size", "keep_in_memory")
+)
 _TOKENIZER = re.compile(r"(^|_)(tok|tokeni[sz]er|tokenizer_\w+)$", re.IGNORECASE)
 
 
@@ -49,7 +53,9 @@ class TokenMap:
 def hf_dataset(module: Module, node: cst.CSTNode | None, depth: int = _DEPTH) -> bool:
     """Say whether an expression is a dataset, or a dict of datasets, of the datasets library."""
     match node:
-        case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value=method))) if method in _SAME and depth:
+        case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value=method))) if (
+            method in _SAME and depth
+        ):
             return hf_dataset(module, receiver, depth - 1)
         case cst.Call(func=func):
             streams = keyword_argument(module, node, "streaming")
@@ -91,16 +97,32 @@ def _rebinds(value: cst.BaseExpression, name: cst.Name) -> bool:
     return isinstance(at, cst.Name) and at.value == name.value
 
 
-@question(yes="the map hands rows to a tokenizer", no="`{0}` is no map that hands rows to a tokenizer")
+@question(
+    yes="the map hands rows to a tokenizer", no="`{0}` is no map that hands rows to a tokenizer"
+)
 def token_map_of(module: Module, call: cst.Call) -> TokenMap | None:
-    """Return what is known of a call of ``map`` that hands rows of a dataset to a tokenizer, or None."""
-    func, given = call.func, {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
-    if not isinstance(func, cst.Attribute) or func.attr.value != "map" or any(arg.star for arg in call.args):
+    """Return what is known of a call of ``map`` that hands rows of a dataset to a tokenizer, or
+    None."""
+    func, given = (
+        call.func,
+        {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None},
+    )
+    if (
+        not isinstance(func, cst.Attribute)
+        or func.attr.value != "map"
+        or any(arg.star for arg in call.args)
+    ):
         return None
-    first = given.get("function") or (call.args[0].value if call.args and call.args[0].keyword is None else None)
-    if first is None or not (hf_dataset(module, func.value) or (_imported(module) and _ONLY_THERE & given.keys())):
+    first = given.get("function") or (
+        call.args[0].value if call.args and call.args[0].keyword is None else None
+    )
+    if first is None or not (
+        hf_dataset(module, func.value) or (_imported(module) and _ONLY_THERE & given.keys())
+    ):
         return None
-    function: cst.CSTNode | None = first if isinstance(first, cst.Lambda) else inferred(module, first).node
+    function: cst.CSTNode | None = (
+        first if isinstance(first, cst.Lambda) else inferred(module, first).node
+    )
     if not isinstance(function, (cst.FunctionDef, cst.Lambda)) or not function.params.params:
         return None
     return _in_function(module, call, function)
@@ -110,23 +132,30 @@ def _imported(module: Module) -> bool:
     return re.search(r"^[^\S\n]*(import|from) datasets\b", module.text, re.MULTILINE) is not None
 
 
-def _in_function(module: Module, call: cst.Call, function: cst.FunctionDef | cst.Lambda) -> TokenMap | None:
+def _in_function(
+    module: Module, call: cst.Call, function: cst.FunctionDef | cst.Lambda
+) -> TokenMap | None:
     row = function.params.params[0].name.value
     for each in module.within(function.body, cst.Call):
         if not _tokenizes(module, each):
             continue
-        texts = [arg.value for arg in each.args if not arg.star and row in module.names_in(arg.value)]
+        texts = [
+            arg.value for arg in each.args if not arg.star and row in module.names_in(arg.value)
+        ]
         if not texts:
             continue
         columns = all(_column(text, row) for text in texts)
-        return TokenMap(call, each, columns and _returned(function) is each and len(function.params.params) == 1)
+        return TokenMap(
+            call, each, columns and _returned(function) is each and len(function.params.params) == 1
+        )
     return None
 
 
 def _column(text: cst.BaseExpression, row: str) -> bool:
     match text:
         case cst.Subscript(
-            value=cst.Name(value=name), slice=[cst.SubscriptElement(slice=cst.Index(cst.SimpleString()))]
+            value=cst.Name(value=name),
+            slice=[cst.SubscriptElement(slice=cst.Index(cst.SimpleString()))],
         ):
             return name == row
     return False

@@ -94,7 +94,7 @@ its own.
 ## Measure
 Not timed: the example needs transformers, image files and a model. A gain is expected where reading
 the samples takes long and cores are idle, most of all beside a GPU.
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -111,13 +111,19 @@ from torchlint.semantic.question import question
 from torchlint.semantic.values.inferred import inferred
 
 _SMOKE = 100
-_NOTE = "Random augmentation draws from the workers' generators, and each worker needs memory of its own."
+_NOTE = (
+    "Random augmentation draws from the workers' generators, and each worker needs memory of "
+    "its own."
+)
 
 rule = Rule(
     __name__,
     __doc__,
     code="TL907",
-    message="TrainingArguments.dataloader_num_workers is 0: samples are prepared in the training process.",
+    message=(
+        "TrainingArguments.dataloader_num_workers is 0: samples are prepared in the training "
+        "process."
+    ),
     severity="info",
     default=False,
     triggers=(b"TrainingArguments",),
@@ -133,7 +139,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         keyword_argument(module, node, "dataloader_num_workers"),
         keyword_argument(module, node, "max_steps"),
     )
-    if workers is not None and not (isinstance(workers, cst.Integer) and workers.evaluated_value == 0):
+    if workers is not None and not (
+        isinstance(workers, cst.Integer) and workers.evaluated_value == 0
+    ):
         return
     if isinstance(steps, cst.Integer) and steps.evaluated_value <= _SMOKE:
         return
@@ -142,7 +150,12 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     new = with_keyword(node, "dataloader_num_workers", cst.Integer("4"))
     if keyword_argument(module, node, "dataloader_persistent_workers") is None:
         new = with_keyword(new, "dataloader_persistent_workers", cst.Name("True"))
-    yield Hit(node, fix=Fix((Replace(node, new),), Safety.UNSAFE, "Load with workers; tune their number", _NOTE))
+    yield Hit(
+        node,
+        fix=Fix(
+            (Replace(node, new),), Safety.UNSAFE, "Load with workers; tune their number", _NOTE
+        ),
+    )
 
 
 @question(yes="the file streams its dataset", no="the file does not stream its dataset")
@@ -153,13 +166,22 @@ def streams_rows(module: Module) -> bool:
     return any(isinstance(value, cst.Name) and value.value == "True" for value in given)
 
 
-@question(yes="what the Trainer loads is costly", no="nothing in the file shows that what the Trainer loads is costly")
+@question(
+    yes="what the Trainer loads is costly",
+    no="nothing in the file shows that what the Trainer loads is costly",
+)
 def costly_for_trainer(module: Module) -> bool:
-    """Say whether what this file gives a transformers ``Trainer`` to load reads, decodes, tokenises or augments."""
+    """Say whether what this file gives a transformers ``Trainer`` to load reads, decodes, tokenises
+    or augments."""
     for call in module.nodes(cst.Call):
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("set_transform", "with_transform"):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in (
+            "set_transform",
+            "with_transform",
+        ):
             return True
-        dataset, collate = (keyword_argument(module, call, name) for name in ("train_dataset", "data_collator"))
+        dataset, collate = (
+            keyword_argument(module, call, name) for name in ("train_dataset", "data_collator")
+        )
         if dataset is not None and datasets.dataset_cost(module, dataset) is True:
             return True
         made = inferred(module, collate).node if collate is not None else None

@@ -98,14 +98,25 @@ rule = Rule(
 
 @rule.on(cst.Call, about=makes_training_arguments)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    steps, strategy = keyword_argument(module, node, "max_steps"), keyword_argument(module, node, "logging_strategy")
+    steps, strategy = (
+        keyword_argument(module, node, "max_steps"),
+        keyword_argument(module, node, "logging_strategy"),
+    )
     if isinstance(steps, cst.Integer) and steps.evaluated_value <= _SMOKE:
         return
     for field, better in _BETTER.items():
         value = keyword_argument(module, node, field)
         if not isinstance(value, cst.Integer) or value.evaluated_value != 1:
             continue
-        if field == "logging_steps" and isinstance(strategy, cst.SimpleString) and strategy.raw_value != "steps":
+        if (
+            field == "logging_steps"
+            and isinstance(strategy, cst.SimpleString)
+            and strategy.raw_value != "steps"
+        ):
             continue
         edits = (Replace(value, cst.Integer(better)),)
-        yield Hit(value, {"field": field}, Fix(edits, Safety.UNSAFE, "Take a larger interval", _NOTES[field]))
+        yield Hit(
+            value,
+            {"field": field},
+            Fix(edits, Safety.UNSAFE, "Take a larger interval", _NOTES[field]),
+        )

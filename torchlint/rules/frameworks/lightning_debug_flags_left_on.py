@@ -66,7 +66,7 @@ Unsafe: what the flag checked or reported is gone, and with the limits gone a ru
 ## Measure
 Not timed: the example needs Lightning and a Trainer that runs it. A gain is expected on a CPU and
 on a GPU from anomaly detection and from profilers; the other flags change what is run.
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ _FLAGS = frozenset(("detect_anomaly", "fast_dev_run"))
 _PROFILERS = frozenset(("advanced", "pytorch", "AdvancedProfiler", "PyTorchProfiler"))
 _FEW = 10
 _SMALL_SHARE = 0.1
-_DEBUG = re.compile(r"(^|[_/\W])(debug\w*|smoke\w*|sanity\w*|dry_?run|quick\w*|overfit\w*|profil\w*)", re.IGNORECASE)
+_DEBUG = re.compile(
+    r"(^|[_/\W])(debug\w*|smoke\w*|sanity\w*|dry_?run|quick\w*|overfit\w*|profil\w*)", re.IGNORECASE
+)
 _SLOWER = "Trainer({flag}) takes slower kernels; keep it only where the result must be repeatable."
 _NOTE = "What the flag checked or reported is gone; without a limit, the run takes all batches."
 
@@ -111,13 +113,18 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         if name == "deterministic" and _number(arg.value) is True:
             yield Hit(arg.value, words, severity=Severity.INFO, message=_SLOWER)
         elif _left_on(module, name, arg.value):
-            fix = Fix((Replace(node, _without(node, arg)),), Safety.UNSAFE, "Take the flag away", _NOTE)
+            fix = Fix(
+                (Replace(node, _without(node, arg)),), Safety.UNSAFE, "Take the flag away", _NOTE
+            )
             yield Hit(arg.value, words, fix)
 
 
 def _for_debugging(module: Module, node: cst.Call) -> bool:
-    """Say whether the call stands in a file, function or branch that is there for debugging or profiling."""
-    functions = [above.name.value for above in module.ancestors(node) if isinstance(above, cst.FunctionDef)]
+    """Say whether the call stands in a file, function or branch that is there for debugging or
+    profiling."""
+    functions = [
+        above.name.value for above in module.ancestors(node) if isinstance(above, cst.FunctionDef)
+    ]
     tests = [module.code(test, 200) for test, needed in conditions_around(module, node) if needed]
     return any(_DEBUG.search(text) for text in (module.filename, *functions, *tests))
 
@@ -129,11 +136,15 @@ def _left_on(module: Module, name: str, value: cst.BaseExpression) -> bool:
     if name == "profiler":
         text = str(value.raw_value) if isinstance(value, cst.SimpleString) else ""
         made = module.name(value.func) or "" if isinstance(value, cst.Call) else ""
-        return text in _PROFILERS or (made.startswith("lightning.") and made.rpartition(".")[2] in _PROFILERS)
+        return text in _PROFILERS or (
+            made.startswith("lightning.") and made.rpartition(".")[2] in _PROFILERS
+        )
     if name == "overfit_batches":
         return number is not None and number > 0
     if name == "limit_train_batches":
-        return number is not None and 0 < number <= (_SMALL_SHARE if isinstance(number, float) else _FEW)
+        return number is not None and 0 < number <= (
+            _SMALL_SHARE if isinstance(number, float) else _FEW
+        )
     return name == "num_sanity_val_steps" and number == -1
 
 
@@ -153,5 +164,7 @@ def _without(call: cst.Call, arg: cst.Arg) -> cst.Call:
     args = [each for each in call.args if each is not arg]
     if args and call.args[-1] is arg:
         # What stands behind the last argument, a trailing comma or a line break, stays there.
-        args[-1] = args[-1].with_changes(comma=arg.comma, whitespace_after_arg=arg.whitespace_after_arg)
+        args[-1] = args[-1].with_changes(
+            comma=arg.comma, whitespace_after_arg=arg.whitespace_after_arg
+        )
     return call.with_changes(args=args)

@@ -95,15 +95,22 @@ from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred
 
-_BEFORE = frozenset("__init__ configure_model setup transfer_batch_to_device on_before_batch_transfer".split())
+_BEFORE = frozenset(
+    "__init__ configure_model setup transfer_batch_to_device on_before_batch_transfer".split()
+)
 _MOVED = "`{expr}` in a LightningModule: the Trainer has moved the batch to self.device already."
-_NOTE = "The tensor lies on the module's device, and random numbers come from that device's generator."
+_NOTE = (
+    "The tensor lies on the module's device, and random numbers come from that device's generator."
+)
 
 rule = Rule(
     __name__,
     __doc__,
     code="TL902",
-    message="`{expr}` in a LightningModule names a device; create the tensor on self.device (or register a buffer).",
+    message=(
+        "`{expr}` in a LightningModule names a device; create the tensor on self.device (or "
+        "register a buffer)."
+    ),
     severity="warning",
     default=True,
     triggers=(b"cuda",),
@@ -119,7 +126,11 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = transfer_of(module, node)
     if transfer is None:
         device = keyword_argument(module, node, "device")
-        if device is not None and _literal(module, device) and factories_of(module, node)[:1] == [node]:
+        if (
+            device is not None
+            and _literal(module, device)
+            and factories_of(module, node)[:1] == [node]
+        ):
             yield Hit(node, words, _fix(node, with_keyword(node, "device", _own_device())))
         return
     value = inferred(module, transfer.source)
@@ -132,7 +143,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _has_self(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether `node` is in a method with ``self.device`` at hand, other than those that run before it is set."""
+    """Say whether `node` is in a method with ``self.device`` at hand, other than those that run
+    before it is set."""
     methods = [above for above in module.ancestors(node) if isinstance(above, cst.FunctionDef)]
     inside = [f for f in methods if module.class_of(f) is module.class_of(node)]
     first = inside[-1].params.params[:1] if inside else ()
@@ -140,7 +152,8 @@ def _has_self(module: Module, node: cst.CSTNode) -> bool:
 
 
 def _literal(module: Module, device: cst.BaseExpression) -> bool:
-    """Say whether an expression names a GPU in the source: ``"cuda:0"``, an index, ``torch.device("cuda")``."""
+    """Say whether an expression names a GPU in the source: ``"cuda:0"``, an index,
+    ``torch.device("cuda")``."""
     match device:
         case cst.SimpleString():
             return str(device.raw_value).startswith("cuda")

@@ -106,8 +106,14 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.values.classes import in_lightning
 
-_LOGGED = "`{expr}` in {step}() waits for the GPU and is copied back to it; pass the tensor (self.log detaches it)."
-_NOTE = "A double stays one, an integer is converted with a warning, and an own log() is given a tensor."
+_LOGGED = (
+    "`{expr}` in {step}() waits for the GPU and is copied back to it; pass the tensor "
+    "(self.log detaches it)."
+)
+_NOTE = (
+    "A double stays one, an integer is converted with a warning, and an own log() is given a "
+    "tensor."
+)
 _LOGS = {"log": ("name", "value"), "log_dict": ("dictionary",)}
 _READS = frozenset(("item", "float", "int"))
 
@@ -115,7 +121,10 @@ rule = Rule(
     __name__,
     __doc__,
     code="TL901",
-    message="`{expr}` in {step}() waits for the GPU on every batch; keep the tensor (detached) on the device.",
+    message=(
+        "`{expr}` in {step}() waits for the GPU on every batch; keep the tensor (detached) "
+        "on the device."
+    ),
     severity="warning",
     default=True,
     triggers=(b"ightning",),
@@ -136,14 +145,17 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _tensor(module: Module, node: cst.Call) -> cst.BaseExpression | None:
-    """Return the tensor on the device that a call reads as a number, or copies to the host in training."""
+    """Return the tensor on the device that a call reads as a number, or copies to the host in
+    training."""
     for read in scalar_reads(module, node):
         return read.tensor if read.how in _READS else None
     copy, above = host_copy(module, node), module.parent(node)
     if copy is None or heat_of(module, node).grade is Grade.EVAL or read_as_number(module, node):
         return None
     taker = module.parent(above) if isinstance(above, cst.Arg) else None
-    if isinstance(taker, cst.Call) and (module.name(taker.func) or "").endswith("pack_padded_sequence"):
+    if isinstance(taker, cst.Call) and (module.name(taker.func) or "").endswith(
+        "pack_padded_sequence"
+    ):
         return None
     return copy.tensor
 
@@ -168,12 +180,15 @@ def _kept(module: Module, node: cst.Call, tensor: cst.BaseExpression) -> Fix | N
             new = cst.Call(cst.Attribute(tensor, cst.Name("detach")))
         case _:
             return None
-    return Fix((Replace(node, new),), Safety.SUGGESTION, "Keep the detached tensor, read it once per epoch")
+    return Fix(
+        (Replace(node, new),), Safety.SUGGESTION, "Keep the detached tensor, read it once per epoch"
+    )
 
 
 @question(yes="`{answer}` logs the value", no="self.log is not handed the value")
 def logged_by(module: Module, value: cst.BaseExpression) -> cst.Call | None:
-    """Return the ``self.log(name, value)`` or ``self.log_dict({name: value})`` that is handed `value`, or None."""
+    """Return the ``self.log(name, value)`` or ``self.log_dict({name: value})`` that is handed
+    `value`, or None."""
     above = module.parent(value)
     if isinstance(above, cst.DictElement) and above.value is value:
         holder = module.parent(above)
@@ -183,29 +198,46 @@ def logged_by(module: Module, value: cst.BaseExpression) -> cst.Call | None:
         expected = "log"
     call = module.parent(above) if isinstance(above, cst.Arg) else None
     match call:
-        case cst.Call(func=cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name))) if name == expected:
+        case cst.Call(func=cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name))) if (
+            name == expected
+        ):
             params = _LOGS[name]
-            given = above.keyword.value if isinstance(above, cst.Arg) and above.keyword is not None else None
-            place = params.index(given) if given in params else call.args.index(above) if given is None else -1
+            given = (
+                above.keyword.value
+                if isinstance(above, cst.Arg) and above.keyword is not None
+                else None
+            )
+            place = (
+                params.index(given)
+                if given in params
+                else call.args.index(above)
+                if given is None
+                else -1
+            )
             return call if place == len(params) - 1 and in_lightning(module, call) else None
     return None
 
 
 @question(yes="the value chooses what the host does", no="no condition reads the value")
 def steers(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether a condition reads an expression, itself or by its name: the value chooses what the host does."""
+    """Say whether a condition reads an expression, itself or by its name: the value chooses what
+    the host does."""
     if _in_test(module, node):
         return True
     bound = module.small_statement(node)
     target = bound.targets[0].target if isinstance(bound, cst.Assign) else None
     if not isinstance(target, cst.Name):
         return False
-    return any(_in_test(module, read) for read in reads_of(module, module.function(node) or module.root, target.value))
+    return any(
+        _in_test(module, read)
+        for read in reads_of(module, module.function(node) or module.root, target.value)
+    )
 
 
 @question(yes="the copy only serves a scalar read", no="the copy is not for a scalar read")
 def read_as_number(module: Module, copy: cst.Call) -> bool:
-    """Say whether a copy to the host only serves a scalar read: ``t.cpu().item()``, ``float(t.cpu())``."""
+    """Say whether a copy to the host only serves a scalar read: ``t.cpu().item()``,
+    ``float(t.cpu())``."""
     for above in module.ancestors(copy):
         if isinstance(above, cst.Call) and scalar_reads(module, above):
             return True

@@ -98,13 +98,19 @@ from torchlint.semantic.data.frameworks import lightning_step
 from torchlint.semantic.time.iterations import number_of
 from torchlint.semantic.values.accelerator import makes_lightning_trainer
 
-_SYNC = "sync_dist=True makes every training step wait for all processes; log per epoch (on_step=False), or without it."
+_SYNC = (
+    "sync_dist=True makes every training step wait for all processes; log per epoch "
+    "(on_step=False), or without it."
+)
 
 rule = Rule(
     __name__,
     __doc__,
     code="TL905",
-    message="prog_bar=True makes every training step wait for the GPU; drop it, or use TQDMProgressBar(refresh_rate=20).",
+    message=(
+        "prog_bar=True makes every training step wait for the GPU; drop it, or use "
+        "TQDMProgressBar(refresh_rate=20)."
+    ),
     severity="info",
     default=False,
     triggers=(b"sync_dist", b"prog_bar"),
@@ -117,12 +123,24 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     own = isinstance(node.func, cst.Attribute) and _is(node.func.value, "self")
     step = keyword_argument(module, node, "on_step")
-    if not own or lightning_step(module, node) != "training_step" or (step is not None and not _is(step, "True")):
+    if (
+        not own
+        or lightning_step(module, node) != "training_step"
+        or (step is not None and not _is(step, "True"))
+    ):
         return
-    bar, sync = keyword_argument(module, node, "prog_bar"), keyword_argument(module, node, "sync_dist")
+    bar, sync = (
+        keyword_argument(module, node, "prog_bar"),
+        keyword_argument(module, node, "sync_dist"),
+    )
     if bar is not None and _is(bar, "True") and not _calm_bar(module):
         yield Hit(bar, fix=_off(bar, "Leave the progress bar alone"))
-    if sync is not None and _is(sync, "True") and not _alone(module) and not _monitored(module, node):
+    if (
+        sync is not None
+        and _is(sync, "True")
+        and not _alone(module)
+        and not _monitored(module, node)
+    ):
         yield Hit(sync, fix=_off(sync, "Reduce once per epoch"), message=_SYNC)
 
 
@@ -138,7 +156,9 @@ def _calm_bar(module: Module) -> bool:
     """Say whether the file switches the progress bar off, or gives it a refresh rate."""
     calls = module.nodes(cst.Call)
     off = (_is(keyword_argument(module, call, "enable_progress_bar"), "False") for call in calls)
-    return any(off) or any(keyword_argument(module, call, "refresh_rate") is not None for call in calls)
+    return any(off) or any(
+        keyword_argument(module, call, "refresh_rate") is not None for call in calls
+    )
 
 
 def _alone(module: Module) -> bool:

@@ -145,9 +145,16 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     for arg in node.args:
         name = arg.keyword.value if arg.keyword is not None else ""
-        dp = name in ("strategy", "distributed_backend", "accelerator") and _text(arg.value) in ("dp", "ddp", "ddp2")
+        dp = name in ("strategy", "distributed_backend", "accelerator") and _text(arg.value) in (
+            "dp",
+            "ddp",
+            "ddp2",
+        )
         severity = Severity.WARNING if "pytorch_lightning" in module.text else None
-        fix, words = _fix(module, node, arg, name), {"arg": f"{name}=", "new": _REMOVED.get(name, "")}
+        fix, words = (
+            _fix(module, node, arg, name),
+            {"arg": f"{name}=", "new": _REMOVED.get(name, "")},
+        )
         if name in _REMOVED:
             yield Hit(arg.value, words, fix, severity)
         elif dp and (name, _text(arg.value)) != ("strategy", "ddp"):
@@ -159,7 +166,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _for_a_version(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a condition on Lightning's version, chooses this call."""
-    around = (_VERSION.search(module.code(test, 200)) for test, _ in conditions_around(module, node))
+    around = (
+        _VERSION.search(module.code(test, 200)) for test, _ in conditions_around(module, node)
+    )
     return any(around) or version_guarded(module, node)
 
 
@@ -170,20 +179,30 @@ def _text(node: cst.CSTNode | None) -> str:
 def _fix(module: Module, node: cst.Call, arg: cst.Arg, name: str) -> Fix | None:
     value, had = arg.value, keyword_argument(module, node, "accelerator")
     new: list[tuple[str, cst.BaseExpression]] = []
-    if name == "gpus" and isinstance(value, (cst.Integer, cst.List)) and module.code(value) not in ("0", "[]"):
+    if (
+        name == "gpus"
+        and isinstance(value, (cst.Integer, cst.List))
+        and module.code(value) not in ("0", "[]")
+    ):
         if had is not None and _text(had) not in ("gpu", "cuda"):
             return None
         new = [("accelerator", cst.SimpleString('"gpu"'))] if had is None else []
         new.append(("devices", value))
     elif name in ("strategy", "distributed_backend") and _text(value) in ("dp", "ddp"):
         new = [("strategy", cst.SimpleString('"ddp"'))]
-    elif name in ("replace_sampler_ddp", "checkpoint_callback") and module.code(value) in ("True", "False"):
+    elif name in ("replace_sampler_ddp", "checkpoint_callback") and module.code(value) in (
+        "True",
+        "False",
+    ):
         new = [(_RENAMED[name], value)]
     elif name == "profile" and isinstance(value, cst.Name) and value.value == "True":
         new = [("profiler", cst.SimpleString('"simple"'))]
     elif name == "precision":
         new = [("precision", cst.SimpleString('"16-mixed"'))]
-    if not new or (name not in ("strategy", "precision") and any(keyword_argument(module, node, n) for n, _ in new)):
+    if not new or (
+        name not in ("strategy", "precision")
+        and any(keyword_argument(module, node, n) for n, _ in new)
+    ):
         return None
     first = arg.with_changes(keyword=cst.Name(new[0][0]), value=new[0][1])
     between = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
@@ -197,4 +216,9 @@ def _fix(module: Module, node: cst.Call, arg: cst.Arg, name: str) -> Fix | None:
     )
     args = [each for old in node.args for each in (made if old is arg else [old])]
     note = _NOTE if new[0][0] == "strategy" else _NEWER
-    return Fix((Replace(node, node.with_changes(args=args)),), Safety.UNSAFE, "Use the argument of Lightning 2", note)
+    return Fix(
+        (Replace(node, node.with_changes(args=args)),),
+        Safety.UNSAFE,
+        "Use the argument of Lightning 2",
+        note,
+    )

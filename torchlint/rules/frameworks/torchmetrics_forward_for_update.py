@@ -87,15 +87,21 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.values import params
 
-# Metrics that end in another state when they are updated instead of called (torchmetrics 1.9, all wrappers tried).
+# Metrics that end in another state when they are updated instead of called (torchmetrics 1.9, all
+# wrappers tried).
 _OTHER_FORWARD = frozenset(("MinMaxMetric", "BootStrapper"))
-_NOTE = "The value of the last batch is no longer kept in the metric, which Lightning's on_step logging reads."
+_NOTE = (
+    "The value of the last batch is no longer kept in the metric, which Lightning's on_step "
+    "logging reads."
+)
 
 rule = Rule(
     __name__,
     __doc__,
     code="TL906",
-    message="`{metric}(…)` also computes the batch's value, which is unused; call {metric}.update(…).",
+    message=(
+        "`{metric}(…)` also computes the batch's value, which is unused; call {metric}.update(…)."
+    ),
     severity="info",
     default=True,
     triggers=(b"torchmetrics",),
@@ -109,7 +115,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     made = metric_of(module, node.func)
     if made is None or (module.name(made.func) or "").rpartition(".")[2] in _OTHER_FORWARD:
         return
-    if keyword_argument(module, made, "dist_sync_on_step") is not None or _logged(module, node.func):
+    if keyword_argument(module, made, "dist_sync_on_step") is not None or _logged(
+        module, node.func
+    ):
         return
     fix = Fix((Append(node.func, ".update"),), Safety.UNSAFE, "Call update()", _NOTE)
     yield Hit(node, {"metric": module.code(node.func)}, fix)
@@ -120,14 +128,21 @@ def _unused(module: Module, node: cst.Call) -> bool:
     match module.parent(node):
         case cst.Expr():
             return True
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value) if value is node:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value) if (
+            value is node
+        ):
             scope = module.function(node)
-            return scope is not None and not reads_of(module, scope, name) and not binds_globally(module, scope, name)
+            return (
+                scope is not None
+                and not reads_of(module, scope, name)
+                and not binds_globally(module, scope, name)
+            )
     return False
 
 
 def _logged(module: Module, metric: cst.BaseExpression) -> bool:
-    """Say whether the file hands the metric object on with ``on_step``: then the batch's value is read out of it."""
+    """Say whether the file hands the metric object on with ``on_step``: then the batch's value is
+    read out of it."""
     scope = module.class_of(metric) or module.root
     for same in module.within(scope, type(metric), nested=True):
         arg = module.parent(same)
@@ -146,17 +161,26 @@ def _logged(module: Module, metric: cst.BaseExpression) -> bool:
 
 @question(yes="`{0}` is a torchmetrics metric", no="`{0}` is not known to be a torchmetrics metric")
 def metric_of(module: Module, node: cst.BaseExpression) -> cst.Call | None:
-    """Return the one call of a torchmetrics class that makes what a name or ``self.name`` holds, or None."""
+    """Return the one call of a torchmetrics class that makes what a name or ``self.name`` holds, or
+    None."""
     made: list[cst.CSTNode] = []
     if isinstance(node, cst.Name):
         definition = sole_definition(module, node)
         made = [definition] if definition is not None else []
-    elif isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == "self":
+    elif (
+        isinstance(node, cst.Attribute)
+        and isinstance(node.value, cst.Name)
+        and node.value.value == "self"
+    ):
         cls = module.class_of(node)
         found = params.self_assignments(module.tree, cls) if cls is not None else {}
         made = found.get(node.attr.value, [])
     call = made[0] if len(made) == 1 else None
-    if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "clone":
+    if (
+        isinstance(call, cst.Call)
+        and isinstance(call.func, cst.Attribute)
+        and call.func.attr.value == "clone"
+    ):
         return metric_of(module, call.func.value)
     name = (module.name(call.func) or "") if isinstance(call, cst.Call) else ""
     is_class = name.startswith("torchmetrics.") and name.rpartition(".")[2][:1].isupper()

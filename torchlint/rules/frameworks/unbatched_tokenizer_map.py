@@ -79,7 +79,8 @@ from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
 from torchlint.rules.frameworks._token_maps import token_map_of
 from torchlint.semantic.code.calls import keyword_argument
 
-# With these, a batch has other values, other columns or another number of rows than its rows have one by one.
+# With these, a batch has other values, other columns or another number of rows than its rows have
+# one by one.
 _SHAPED = frozenset(("padding", "return_tensors", "return_overflowing_tokens", "return_length"))
 _NOTE = "The function gets a dict of lists instead of one row."
 
@@ -87,7 +88,10 @@ rule = Rule(
     __name__,
     __doc__,
     code="TL909",
-    message="`{tokenizer}(…)` gets one row at a time; with map(…, batched=True) a fast tokenizer works on many at once.",
+    message=(
+        "`{tokenizer}(…)` gets one row at a time; with map(…, batched=True) a fast tokenizer "
+        "works on many at once."
+    ),
     severity="warning",
     default=True,
     triggers=(b".map",),

@@ -1,4 +1,5 @@
-"""NumPy arrays: what certainly is one of one or more dimensions, of which dtype, and what a list of them holds."""
+"""NumPy arrays: what certainly is one of one or more dimensions, of which dtype, and what a list of
+them holds."""
 
 from __future__ import annotations
 
@@ -19,8 +20,10 @@ from torchlint.semantic.values.inferred import inferred
 _DEPTH = 8
 _ALWAYS = frozenset(
     (
-        "stack vstack hstack dstack column_stack concatenate arange linspace logspace eye identity tile repeat "
-        "atleast_1d atleast_2d loadtxt genfromtxt fromfile frombuffer fromiter expand_dims pad flatnonzero argwhere "
+        "stack vstack hstack dstack column_stack concatenate arange linspace logspace eye "
+        "identity tile repeat "
+        "atleast_1d atleast_2d loadtxt genfromtxt fromfile frombuffer fromiter expand_dims pad "
+        "flatnonzero argwhere "
         "random.permutation"
     ).split()
 )
@@ -28,26 +31,45 @@ _SHAPED = frozenset("zeros ones empty full".split())
 _FROM_DATA = frozenset("array asarray ascontiguousarray asfortranarray copy".split())
 _ELEMENTWISE = frozenset(
     (
-        "log log1p log2 log10 exp expm1 sqrt abs absolute clip square sign floor ceil sin cos tanh flip transpose sort "
-        "argsort cumsum nan_to_num moveaxis swapaxes roll rot90 maximum minimum float32 float64 ones_like zeros_like "
+        "log log1p log2 log10 exp expm1 sqrt abs absolute clip square sign floor ceil sin cos "
+        "tanh flip transpose sort "
+        "argsort cumsum nan_to_num moveaxis swapaxes roll rot90 maximum minimum float32 float64 "
+        "ones_like zeros_like "
         "empty_like full_like"
     ).split()
 )
-_SIZED = {"normal": 2, "uniform": 2, "randint": 2, "choice": 1, "random": 0, "standard_normal": 0, "random_sample": 0}
+_SIZED = {
+    "normal": 2,
+    "uniform": 2,
+    "randint": 2,
+    "choice": 1,
+    "random": 0,
+    "standard_normal": 0,
+    "random_sample": 0,
+}
 _READERS = frozenset(
-    "cv2.imread cv2.cvtColor cv2.resize imageio.imread imageio.v2.imread imageio.v3.imread skimage.io.imread".split()
+    (
+        "cv2.imread cv2.cvtColor cv2.resize imageio.imread imageio.v2.imread imageio.v3.imread "
+        "skimage.io.imread"
+    ).split()
 )
-_METHODS = frozenset("astype copy reshape transpose flatten ravel repeat clip swapaxes to_numpy".split())
+_METHODS = frozenset(
+    "astype copy reshape transpose flatten ravel repeat clip swapaxes to_numpy".split()
+)
 _FRESH = frozenset("stack vstack hstack dstack column_stack concatenate".split())
 _FLOAT64 = frozenset(
-    "zeros ones empty eye identity linspace random.rand random.randn random.normal random.uniform".split()
+    (
+        "zeros ones empty eye identity linspace random.rand random.randn random.normal "
+        "random.uniform"
+    ).split()
 )
 _DTYPES = frozenset("float16 float32 float64 int8 int16 int32 int64 uint8".split())
 
 
 @question(yes="`{0}` is an array", no="`{0}` is not known to be an array")
 def is_array(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
-    """Say whether an expression is an ndarray of one or more dimensions; scalars and unknowns are not."""
+    """Say whether an expression is an ndarray of one or more dimensions; scalars and unknowns are
+    not."""
     if depth == 0:
         return False
     match node:
@@ -61,7 +83,9 @@ def is_array(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
             plain = [inferred(module, s).kind in ("number", "bool") for s in (left, right)]
             return any(sides) and all(a or b for a, b in zip(sides, plain, strict=True))
         case cst.Subscript(value=value, slice=parts):
-            return all(isinstance(p.slice, cst.Slice) for p in parts) and is_array(module, value, depth - 1)
+            return all(isinstance(p.slice, cst.Slice) for p in parts) and is_array(
+                module, value, depth - 1
+            )
         case cst.IfExp(body=body, orelse=orelse):
             return is_array(module, body, depth - 1) and is_array(module, orelse, depth - 1)
         case cst.Name():
@@ -80,16 +104,21 @@ def _numpy_call(module: Module, call: cst.Call, name: str, depth: int) -> bool:
     if name.startswith("random.") and name[len("random.") :] in _SIZED:
         size = keyword_argument(module, call, "size")
         after = _SIZED[name[len("random.") :]]
-        size = size if size is not None else call.args[after].value if len(call.args) > after else None
+        size = (
+            size if size is not None else call.args[after].value if len(call.args) > after else None
+        )
         return size is not None and _is_shape(size)
     if first is None:
         return False
     if name in _SHAPED:
         return _is_shape(first)
     if name in _FROM_DATA:
-        return inferred(module, first).kind not in ("number", "bool", "str", "none") and not _scalar_tensor(
-            module, first
-        )
+        return inferred(module, first).kind not in (
+            "number",
+            "bool",
+            "str",
+            "none",
+        ) and not _scalar_tensor(module, first)
     if name == "load":
         return isinstance(first, cst.Call) or _npy(module, first)
     return name in _ELEMENTWISE and is_array(module, first, depth - 1)
@@ -108,7 +137,11 @@ def _npy(module: Module, node: cst.BaseExpression) -> bool:
 
 def _object_dtype(module: Module, call: cst.Call) -> bool:
     dtype = keyword_argument(module, call, "dtype")
-    return dtype is not None and (module.name(dtype) or "").rpartition(".")[2] in ("object", "object_", "str")
+    return dtype is not None and (module.name(dtype) or "").rpartition(".")[2] in (
+        "object",
+        "object_",
+        "str",
+    )
 
 
 def _scalar_tensor(module: Module, node: cst.BaseExpression) -> bool:
@@ -131,7 +164,11 @@ def _method(module: Module, call: cst.Call, depth: int) -> bool:
 def _named(module: Module, node: cst.Name, depth: int) -> bool:
     found = definitions_of(module, node)
     if found and all(isinstance(each, cst.Assign) and _binds_alone(each) for each in found):
-        return all(is_array(module, each.value, depth - 1) for each in found if isinstance(each, cst.Assign))
+        return all(
+            is_array(module, each.value, depth - 1)
+            for each in found
+            if isinstance(each, cst.Assign)
+        )
     if len(found) == 1 and isinstance(found[0], cst.FunctionDef):
         for param in module.within(found[0], cst.Param):
             if param.name.value == node.value and param.annotation is not None:
@@ -153,12 +190,13 @@ def _element(module: Module, node: cst.Name, depth: int) -> bool:
     return False
 
 
-# -- lists of arrays ------------------------------------------------------------------------------------------------
+# -- lists of arrays -------------------------------------------------------------------------------
 
 
 @question(yes="all elements are arrays", no="not all elements of `{0}` are known to be arrays")
 def arrays_in(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> list[cst.BaseExpression]:
-    """Return the expressions that give the elements of a list, where all are arrays; else nothing."""
+    """Return the expressions that give the elements of a list, where all are arrays; else
+    nothing."""
     found = _elements(module, node)
     return found if found and all(is_array(module, each, depth - 1) for each in found) else []
 
@@ -166,12 +204,18 @@ def arrays_in(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> list[cs
 def _elements(module: Module, node: cst.CSTNode) -> list[cst.BaseExpression]:
     match node:
         case cst.List(elements=elements) | cst.Tuple(elements=elements):
-            return [] if any(isinstance(e, cst.StarredElement) for e in elements) else [e.value for e in elements]
+            return (
+                []
+                if any(isinstance(e, cst.StarredElement) for e in elements)
+                else [e.value for e in elements]
+            )
         case cst.ListComp(elt=elt):
             return [elt]
         case cst.Name():
             definition = sole_definition(module, node)
-            if isinstance(definition, cst.ListComp) or (isinstance(definition, cst.List) and definition.elements):
+            if isinstance(definition, cst.ListComp) or (
+                isinstance(definition, cst.List) and definition.elements
+            ):
                 # More may be appended to a list that starts with something.
                 return _elements(module, definition) if not _filled(module, node) else []
             return _filled(module, node) or [] if isinstance(definition, cst.List) else []
@@ -179,7 +223,8 @@ def _elements(module: Module, node: cst.CSTNode) -> list[cst.BaseExpression]:
 
 
 def _filled(module: Module, name: cst.Name) -> list[cst.BaseExpression] | None:
-    """Return what a function appends to a named list; nothing where it also changes it in another way."""
+    """Return what a function appends to a named list; nothing where it also changes it in another
+    way."""
     out = []
     for read in reads_of(module, module.function(name) or module.root, name.value):
         above = module.parent(read)
@@ -194,7 +239,8 @@ def _filled(module: Module, name: cst.Name) -> list[cst.BaseExpression] | None:
 
 @question(yes="the array is of dtype {answer}", no="the dtype of the array is not known")
 def array_dtype(module: Module, node: cst.BaseExpression) -> str | None:
-    """Return the dtype of a new array where its call names it, or NumPy's default of float64 holds."""
+    """Return the dtype of a new array where its call names it, or NumPy's default of float64
+    holds."""
     if not isinstance(node, cst.Call):
         definition = sole_definition(module, node)
         return array_dtype(module, definition) if definition is not None else None
@@ -203,15 +249,27 @@ def array_dtype(module: Module, node: cst.BaseExpression) -> str | None:
     if given is not None:
         last = (module.name(given) or "").rpartition(".")
         return last[2] if last[0] == "numpy" and last[2] in _DTYPES else None
-    return "float64" if name.removeprefix("numpy.") in _FLOAT64 and name.startswith("numpy.") else None
+    return (
+        "float64" if name.removeprefix("numpy.") in _FLOAT64 and name.startswith("numpy.") else None
+    )
 
 
-_DTYPE_PLACES = {"zeros": 1, "ones": 1, "empty": 1, "full": 2, "eye": 3, "identity": 1, "linspace": 5, "array": 1}
+_DTYPE_PLACES = {
+    "zeros": 1,
+    "ones": 1,
+    "empty": 1,
+    "full": 2,
+    "eye": 3,
+    "identity": 1,
+    "linspace": 5,
+    "array": 1,
+}
 """The position of ``dtype`` in the signatures of NumPy's functions."""
 
 
 def given_dtype(module: Module, call: cst.Call) -> cst.BaseExpression | None:
-    """Return the expression that gives the dtype of a new array: by keyword, by position, or to ``astype``."""
+    """Return the expression that gives the dtype of a new array: by keyword, by position, or to
+    ``astype``."""
     given = keyword_argument(module, call, "dtype")
     if given is not None:
         return given
@@ -224,15 +282,18 @@ def given_dtype(module: Module, call: cst.Call) -> cst.BaseExpression | None:
 
 _ROWS = ("eye", "identity")
 _MAKERS = ("zeros", "ones", "full", "eye", "identity", "linspace", "random.rand", "random.randn")
-_OPTIONS = frozenset(("dtype", "shape", "fill_value", "num", "N", "n", "start", "stop", "endpoint", "k", "M"))
+_OPTIONS = frozenset(
+    ("dtype", "shape", "fill_value", "num", "N", "n", "start", "stop", "endpoint", "k", "M")
+)
 
 
 @question(remember=False)
 def stackable(module: Module, elements: Sequence[cst.BaseExpression]) -> str | None:
-    """Return the dtype of arrays that ``np.stack`` certainly joins to what torch makes of their list, or None.
+    """Return the dtype of arrays that ``np.stack`` certainly joins to what torch makes of their
+    list, or None.
 
-    That are new arrays in NumPy's own order of memory, of one dtype, and of one shape with a dimension: then neither
-    raises, and nothing is converted.
+    That are new arrays in NumPy's own order of memory, of one dtype, and of one shape with a
+    dimension: then neither raises, and nothing is converted.
     """
     dtypes = {array_dtype(module, each) for each in elements}
     shapes = {_shape(module, each) for each in elements}
@@ -242,16 +303,20 @@ def stackable(module: Module, elements: Sequence[cst.BaseExpression]) -> str | N
 
 @question(remember=False)
 def made_with(module: Module, elements: Sequence[cst.BaseExpression]) -> frozenset[str]:
-    """Return the last parts of all names of NumPy by which arrays are made: ``zeros``, ``float32``."""
+    """Return the last parts of all names of NumPy by which arrays are made: ``zeros``,
+    ``float32``."""
     made = [sole_definition(module, each) or each for each in elements]
     names = {
-        module.name(part) or "" for each in made for part in module.within(each, cst.Attribute, cst.Name, nested=True)
+        module.name(part) or ""
+        for each in made
+        for part in module.within(each, cst.Attribute, cst.Name, nested=True)
     }
     return frozenset(name.rpartition(".")[2] for name in names if name.startswith("numpy."))
 
 
 def _shape(module: Module, node: cst.BaseExpression) -> str | None:
-    """Return the shape of a new array as text that is equal for equal shapes; None where it may have no dimension."""
+    """Return the shape of a new array as text that is equal for equal shapes; None where it may
+    have no dimension."""
     if isinstance(node, cst.Name):
         if rebound_elsewhere(module, node.value):
             return None
@@ -263,7 +328,11 @@ def _shape(module: Module, node: cst.BaseExpression) -> str | None:
         return None
     name = (module.name(node.func) or "").removeprefix("numpy.")
     named = {arg.keyword.value for arg in node.args if arg.keyword is not None}
-    if name not in _MAKERS or named - _OPTIONS or not (module.name(node.func) or "").startswith("numpy."):
+    if (
+        name not in _MAKERS
+        or named - _OPTIONS
+        or not (module.name(node.func) or "").startswith("numpy.")
+    ):
         return None
     return _made_shape(module, node, name)
 
@@ -281,7 +350,11 @@ def _made_shape(module: Module, call: cst.Call, name: str) -> str | None:
         return None
     if name in _ROWS:
         square = len(plain) < 2 or name == "identity" or _is_none(plain[1])
-        return _sizes(module, [size, size]) if square and not keyword_argument(module, call, "M") else None
+        return (
+            _sizes(module, [size, size])
+            if square and not keyword_argument(module, call, "M")
+            else None
+        )
     return _sizes(module, [size])
 
 
@@ -290,17 +363,22 @@ def _is_none(node: cst.BaseExpression) -> bool:
 
 
 def _sizes(module: Module, sizes: Sequence[cst.BaseExpression]) -> str | None:
-    """Return the text of sizes, at least one, each a number or a tuple of numbers by what the code says."""
+    """Return the text of sizes, at least one, each a number or a tuple of numbers by what the code
+    says."""
     parts: list[str] = []
     for size in sizes:
         known: cst.CSTNode | None = size
         if isinstance(size, cst.Name):
-            known = sole_definition(module, size) if not rebound_elsewhere(module, size.value) else None
+            known = (
+                sole_definition(module, size) if not rebound_elsewhere(module, size.value) else None
+            )
         match known:
             case cst.Integer(value=number) if known.evaluated_value:
                 parts.append(number)
             case cst.Tuple(elements=elements) | cst.List(elements=elements) if elements:
-                if not all(isinstance(e.value, cst.Integer) and e.value.evaluated_value for e in elements):
+                if not all(
+                    isinstance(e.value, cst.Integer) and e.value.evaluated_value for e in elements
+                ):
                     return None
                 parts += [e.value.value for e in elements if isinstance(e.value, cst.Integer)]
             case _:

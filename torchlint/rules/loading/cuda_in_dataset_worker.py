@@ -99,7 +99,11 @@ from torchlint.semantic.values.place import named_device
 from torchlint.semantic.values.value import ACCEL, CUDA
 
 _LOADER = "torch.utils.data.DataLoader"
-_PLACES = {"sample": "a dataset's __getitem__", "stream": "a dataset's __iter__", "batch": "collate code"}
+_PLACES = {
+    "sample": "a dataset's __getitem__",
+    "stream": "a dataset's __iter__",
+    "batch": "collate code",
+}
 _IN_WORKERS = " that runs in worker processes"
 _NO_WORKERS = ", which rules out workers and pinning"
 
@@ -107,7 +111,9 @@ rule = Rule(
     __name__,
     __doc__,
     code="TL206",
-    message="CUDA is used in {place}{consequence}; return CPU tensors and move the batch in the loop.",
+    message=(
+        "CUDA is used in {place}{consequence}; return CPU tensors and move the batch in the loop."
+    ),
     severity="warning",
     default=True,
     triggers=(b"Dataset", b"__getitem__", b"ollat"),
@@ -142,7 +148,8 @@ def _on_device(module: Module, node: cst.Call) -> bool:
 
 
 def _cuda(module: Module, device: str | None, target: cst.BaseExpression | None) -> bool:
-    """Say whether a device is CUDA: by itself, or as the class or else the file that chooses it names CUDA."""
+    """Say whether a device is CUDA: by itself, or as the class or else the file that chooses it
+    names CUDA."""
     if device != ACCEL:
         return device == CUDA
     chooser: cst.CSTNode | None = None
@@ -155,7 +162,8 @@ def _cuda(module: Module, device: str | None, target: cst.BaseExpression | None)
 
 
 def _resident(module: Module, loader: cst.Call) -> bool:
-    """Say whether a loader fetches whole batches in the main process, as from data that live on the GPU."""
+    """Say whether a loader fetches whole batches in the main process, as from data that live on the
+    GPU."""
     match arguments_of(module, loader, _LOADER).value("batch_size"):
         case cst.Name(value="None"):
             return worker_count(module, loader) == 0

@@ -125,9 +125,13 @@ _READERS = re.compile(
 )
 _WRAPS = ops.dotted("from-data", "own-dtype") | {"numpy.array", "numpy.asarray"}
 _SHAPING = ops.SAME_VALUES | ops.having("repeats") | {"copy", "astype", "to", "type"}
-_WIDE_DTYPES = tuple(dtype for dtype in dtypes.FULL if dtype.kind in ("float", "double") or dtype.name == "int64")
+_WIDE_DTYPES = tuple(
+    dtype for dtype in dtypes.FULL if dtype.kind in ("float", "double") or dtype.name == "int64"
+)
 _WIDE = re.compile(rf"\b({'|'.join(dtypes.spelled(_WIDE_DTYPES))})$")
-_CASTS = {method: name for method, name in dtypes.CASTS.items() if name in dtypes.spelled(_WIDE_DTYPES)}
+_CASTS = {
+    method: name for method, name in dtypes.CASTS.items() if name in dtypes.spelled(_WIDE_DTYPES)
+}
 _COMPOSE = re.compile(r"^torchvision\.transforms\.(v2\.)?Compose$")
 _TO_FLOAT = re.compile(r"^torchvision\.transforms\.(v2\.)?(ToTensor|ConvertImageDtype)$")
 _NORMALIZE = re.compile(r"^torchvision\.transforms\.(v2\.)?Normalize$")
@@ -136,10 +140,21 @@ rule = Rule(
     __name__,
     __doc__,
     code="TL209",
-    message="the dataset converts uint8 data to {dtype}; keep it narrow and cast/normalise on the GPU.",
+    message=(
+        "the dataset converts uint8 data to {dtype}; keep it narrow and cast/normalise on the GPU."
+    ),
     severity="info",
     default=False,
-    triggers=(b"uint8", b"read_image", b"decode_", b"imread", b"imdecode", b"PIL", b"ToTensor", b"ConvertImageDtype"),
+    triggers=(
+        b"uint8",
+        b"read_image",
+        b"decode_",
+        b"imread",
+        b"imdecode",
+        b"PIL",
+        b"ToTensor",
+        b"ConvertImageDtype",
+    ),
 )
 
 
@@ -158,7 +173,11 @@ def check_sample(node: cst.Return, module: Module) -> Iterator[Hit]:
 
 @rule.on(cst.Call)
 def check_pipeline(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not on_accelerator(module) or not _COMPOSE.match(module.name(node.func) or "") or not node.args:
+    if (
+        not on_accelerator(module)
+        or not _COMPOSE.match(module.name(node.func) or "")
+        or not node.args
+    ):
         return
     steps = node.args[0].value
     if not isinstance(steps, cst.List) or not _transforms_dataset(module, node):
@@ -175,10 +194,13 @@ def _made_by(module: Module, node: cst.BaseExpression) -> str:
 
 
 def _transforms_dataset(module: Module, node: cst.Call) -> bool:
-    """Say whether a pipeline is given to a dataset as its ``transform``, by itself or by its name."""
+    """Say whether a pipeline is given to a dataset as its ``transform``, by itself or by its
+    name."""
     places: list[cst.CSTNode] = [node]
     match module.small_statement(node):
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value) if value is node:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value) if (
+            value is node
+        ):
             places += reads_of(module, module.function(node) or module.root, name)
     for place in places:
         arg = module.parent(place)
@@ -191,7 +213,9 @@ def _transforms_dataset(module: Module, node: cst.Call) -> bool:
     return False
 
 
-def _widened(module: Module, node: cst.BaseExpression, depth: int) -> tuple[cst.BaseExpression, str] | None:
+def _widened(
+    module: Module, node: cst.BaseExpression, depth: int
+) -> tuple[cst.BaseExpression, str] | None:
     """Return the operation that makes returned uint8 data wide, with the dtype it gives."""
     match node:
         case cst.Name() if depth:
@@ -201,7 +225,13 @@ def _widened(module: Module, node: cst.BaseExpression, depth: int) -> tuple[cst.
             if module.code(right) not in ("255", "255.0", "255."):
                 return None
             found = _widened(module, left, depth)
-            return found if found is not None else (node, "float32") if _narrow(module, left, depth) else None
+            return (
+                found
+                if found is not None
+                else (node, "float32")
+                if _narrow(module, left, depth)
+                else None
+            )
         case cst.Call(func=cst.Attribute(value=source, attr=cst.Name(value=method))):
             wide = _CASTS.get(method)
             if method in ("to", "type", "astype") and node.args:
@@ -211,7 +241,11 @@ def _widened(module: Module, node: cst.BaseExpression, depth: int) -> tuple[cst.
                 return node, wide
             if method in _SHAPING:
                 return _widened(module, source, depth)
-            return _widened(module, node.args[0].value, depth) if module.name(node.func) in _WRAPS else None
+            return (
+                _widened(module, node.args[0].value, depth)
+                if module.name(node.func) in _WRAPS
+                else None
+            )
     return None
 
 
@@ -227,8 +261,14 @@ def _narrow(module: Module, node: cst.BaseExpression, depth: int) -> bool:
             if _READERS.match(name) or dtype in ("torch.uint8", "numpy.uint8"):
                 return True
             if name in _WRAPS and len(args) == 1:
-                return _picture(module, args[0].value, depth) or _narrow(module, args[0].value, depth)
-            if isinstance(func, cst.Attribute) and func.attr.value in _SHAPING - {"to", "type", "astype"}:
+                return _picture(module, args[0].value, depth) or _narrow(
+                    module, args[0].value, depth
+                )
+            if isinstance(func, cst.Attribute) and func.attr.value in _SHAPING - {
+                "to",
+                "type",
+                "astype",
+            }:
                 return _narrow(module, func.value, depth)
     return False
 
@@ -239,7 +279,9 @@ def _picture(module: Module, node: cst.BaseExpression, depth: int) -> bool:
         case cst.Name() if depth:
             values = _values(module, node)
             return bool(values) and all(_picture(module, value, depth - 1) for value in values)
-        case cst.Call(func=cst.Attribute(value=source, attr=cst.Name(value="convert" | "resize" | "crop"))):
+        case cst.Call(
+            func=cst.Attribute(value=source, attr=cst.Name(value="convert" | "resize" | "crop"))
+        ):
             return _picture(module, source, depth)
         case cst.Call(func=func):
             return module.name(func) == "PIL.Image.open"

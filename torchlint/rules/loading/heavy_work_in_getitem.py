@@ -125,12 +125,17 @@ _READS = re.compile(
     r"^(pandas\.read_\w+|numpy\.(load|loadtxt|genfromtxt|fromfile)|torch\.load|joblib\.load|scipy\.io\.loadmat|"
     r"(json|pickle|yaml|dill|marshal)\.(safe_)?load|pyarrow\.parquet\.read_\w+|polars\.read_\w+)$"
 )
-_HANDLES = re.compile(r"^(h5py\.File|lmdb\.open|zipfile\.ZipFile|tarfile\.open|sqlite3\.connect|netCDF4\.Dataset)$")
-_MODELS = re.compile(r"(^torch\.hub\.load|\.from_pretrained|^transformers\.pipeline|^torchvision\.models\.[a-z]\w+)$")
+_HANDLES = re.compile(
+    r"^(h5py\.File|lmdb\.open|zipfile\.ZipFile|tarfile\.open|sqlite3\.connect|netCDF4\.Dataset)$"
+)
+_MODELS = re.compile(
+    r"(^torch\.hub\.load|\.from_pretrained|^transformers\.pipeline|^torchvision\.models\.[a-z]\w+)$"
+)
 _COMPOSE = re.compile(r"^torchvision\.transforms\.(v2\.)?Compose$")
 _TRANSFORM = re.compile(r"^torchvision\.transforms\.(v2\.)?[A-Z]\w+$")
 _FRAME = re.compile(
-    r"(df|data|frame|table|csv|annot\w*|labels?|samples|records|landmarks\w*|index|meta\w*)$", re.IGNORECASE
+    r"(df|data|frame|table|csv|annot\w*|labels?|samples|records|landmarks\w*|index|meta\w*)$",
+    re.IGNORECASE,
 )
 _KEEP = "{what} is opened again for every {unit}; open it once per worker and keep it on self."
 
@@ -148,15 +153,23 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
-    name = module.name(node.func) or (f".{node.func.attr.value}" if isinstance(node.func, cst.Attribute) else "")
+    name = module.name(node.func) or (
+        f".{node.func.attr.value}" if isinstance(node.func, cst.Attribute) else ""
+    )
     reads, handle, compose = _READS.match(name), _HANDLES.match(name), _COMPOSE.match(name)
     if not (reads or handle or compose or _MODELS.search(name)):
         return
     role = sample_role(module, node)
     function = module.function(node)
-    if role in (None, "stream") or function is None or keyword_argument(module, node, "mmap_mode") is not None:
+    if (
+        role in (None, "stream")
+        or function is None
+        or keyword_argument(module, node, "mmap_mode") is not None
+    ):
         return
-    if _kept(module, node, function) or not all(_same(module, arg.value, function) for arg in node.args):
+    if _kept(module, node, function) or not all(
+        _same(module, arg.value, function) for arg in node.args
+    ):
         return
     what = f"{module.code(node.func)}(…)"
     words = {"what": what, "unit": f"{role}"}
@@ -170,11 +183,17 @@ def check_row(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     if not isinstance(frame, cst.Attribute) or frame.attr.value not in ("iloc", "loc"):
         return
     function = module.function(node)
-    if function is None or sample_role(module, node) != "sample" or does_work(module, function) is True:
+    if (
+        function is None
+        or sample_role(module, node) != "sample"
+        or does_work(module, function) is True
+    ):
         return
     if frame.attr.value == "loc" and not _FRAME.search(module.code(frame.value)):
         return
-    if all(is_fixed(module, part, function) for part in node.slice) or not _first(module, node, function):
+    if all(is_fixed(module, part, function) for part in node.slice) or not _first(
+        module, node, function
+    ):
         return
     yield Hit(node, {"what": f"row access by {module.code(frame)}[…]", "unit": "sample"})
 
@@ -200,7 +219,14 @@ def _opened(module: Module, file: cst.Name, function: cst.FunctionDef) -> list[c
     """Return the calls whose results ``with`` binds to a name in a function."""
     found = []
     for write in writes_of(module, function, file.value):
-        item = next((a for a in module.ancestors(write) if isinstance(a, (cst.WithItem, cst.BaseStatement))), None)
+        item = next(
+            (
+                a
+                for a in module.ancestors(write)
+                if isinstance(a, (cst.WithItem, cst.BaseStatement))
+            ),
+            None,
+        )
         if isinstance(item, cst.WithItem) and isinstance(item.item, cst.Call):
             found.append(item.item)
     return found

@@ -96,12 +96,14 @@ from torchlint.semantic.values.inferred import inferred
 _LOADER = "torch.utils.data.DataLoader"
 _BASES = ("torch.utils.data.IterableDataset", "torch.utils.data.dataset.IterableDataset")
 _SHARES = re.compile(
-    r"worker|rank|shard|world|split_by|split_dataset|WebDataset|webdataset|wds|datapipe|load_dataset|num_parts|"
+    r"worker|rank|shard|world|split_by|split_dataset|WebDataset|webdataset|wds|datapipe"
+    r"|load_dataset|num_parts|"
     r"process_index|num_processes|Queue|queue",
     re.IGNORECASE,
 )
 _RANDOM = re.compile(
-    rf"\b(rand\w*|random\.\w+|choice|sample|uniform|{'|'.join(sorted(ops.having('random')))})\(|\bwhile\s+(True|1)\s*:"
+    rf"\b(rand\w*|random\.\w+|choice|sample|uniform|{'|'.join(sorted(ops.having('random')))})\("
+    r"|\bwhile\s+(True|1)\s*:"
 )
 
 rule = Rule(
@@ -121,7 +123,9 @@ def check(node: cst.FunctionDef, module: Module) -> Iterator[Hit]:
     if node.name.value != "__iter__":
         return
     classes = [cls for cls in _streams(module, node) if not _shares(module, cls)]
-    starting = [loader for cls in classes for loader in loaders_of(module, cls) if _starts(module, loader)]
+    starting = [
+        loader for cls in classes for loader in loaders_of(module, cls) if _starts(module, loader)
+    ]
     counts = {worker_count(module, loader) for loader in starting}
     known = [count for count in counts if count]
     if known:
@@ -133,16 +137,19 @@ def check(node: cst.FunctionDef, module: Module) -> Iterator[Hit]:
 
 
 def _streams(module: Module, method: cst.FunctionDef) -> list[cst.ClassDef]:
-    """Return the iterable datasets of the file that a method iterates: its class, and those that inherit it."""
+    """Return the iterable datasets of the file that a method iterates: its class, and those that
+    inherit it."""
     return [
         cls
         for cls in module.nodes(cst.ClassDef)
-        if method_of(module, cls, "__iter__") is method and any(name in _BASES for name in base_names(module, cls))
+        if method_of(module, cls, "__iter__") is method
+        and any(name in _BASES for name in base_names(module, cls))
     ]
 
 
 def _shares(module: Module, node: cst.ClassDef) -> bool:
-    """Say whether a class or its bases in this file know of workers or shards, or yield random samples."""
+    """Say whether a class or its bases in this file know of workers or shards, or yield random
+    samples."""
     for each in family_of(module, node):
         text = "\n".join(module.source(part) for part in each.body.body)
         if _SHARES.search(text) or _RANDOM.search(text):
@@ -151,7 +158,8 @@ def _shares(module: Module, node: cst.ClassDef) -> bool:
 
 
 def _starts(module: Module, loader: cst.Call) -> bool:
-    """Say whether a loader has workers, or may have, which no ``worker_init_fn`` gives their parts."""
+    """Say whether a loader has workers, or may have, which no ``worker_init_fn`` gives their
+    parts."""
     bound = arguments_of(module, loader, _LOADER)
     if bound.open:
         return False

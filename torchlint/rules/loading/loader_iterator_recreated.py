@@ -100,7 +100,9 @@ rule = Rule(
     __name__,
     __doc__,
     code="TL203",
-    message="a new DataLoader iterator{workers} is started {when}, for one batch; keep one iterator.",
+    message=(
+        "a new DataLoader iterator{workers} is started {when}, for one batch; keep one iterator."
+    ),
     severity="warning",
     default=True,
     triggers=(b"iter(", b"DataLoader"),
@@ -117,7 +119,9 @@ def check_iterated(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not _takes_one(module, node) or (not loops and not heat_of(module, node).hot):
         return
     if loops and (
-        not is_fixed(module, loader, loops[0]) or throttled(module, node, loops[0]) or _ends(module, node, loops[0])
+        not is_fixed(module, loader, loops[0])
+        or throttled(module, node, loops[0])
+        or _ends(module, node, loops[0])
     ):
         return
     made = inferred(module, loader).node
@@ -131,20 +135,27 @@ def check_iterated(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _takes_one(module: Module, node: cst.Call) -> bool:
-    """Say whether one batch is all that is taken from an iterator: ``next(iter(l))``, or by its name in this pass."""
+    """Say whether one batch is all that is taken from an iterator: ``next(iter(l))``, or by its
+    name in this pass."""
     arg = module.parent(node)
     outer = module.parent(arg) if isinstance(arg, cst.Arg) else None
     if isinstance(outer, cst.Call):
         return module.name(outer.func) == "builtins.next" and outer.args[0] is arg
     statement, loops = module.small_statement(node), module.loops(node)
-    if not isinstance(statement, cst.Assign) or statement.value is not node or len(statement.targets) > 1:
+    if (
+        not isinstance(statement, cst.Assign)
+        or statement.value is not node
+        or len(statement.targets) > 1
+    ):
         return False
     target = statement.targets[0].target
     scope: cst.CSTNode = module.function(node) or module.root
     if not isinstance(target, cst.Name) or len(writes_of(module, scope, target.value)) > 1:
         return False
     reads = reads_of(module, scope, target.value)
-    return len(reads) == 1 and module.loops(reads[0])[:1] == loops[:1] and _is_next(module, reads[0])
+    return (
+        len(reads) == 1 and module.loops(reads[0])[:1] == loops[:1] and _is_next(module, reads[0])
+    )
 
 
 def _is_next(module: Module, read: cst.Name) -> bool:
@@ -183,26 +194,42 @@ def check_built(node: cst.Call, module: Module) -> Iterator[Hit]:
     if loop is None or heat_of(module, node).hot or loop_kind(module, loop) is not LoopKind.EPOCH:
         return
     if any(module.is_within(each, loop) for each in loader_loops(module, node)):
-        yield Hit(node, {"when": "in every epoch", "workers": ", with persistent_workers=True"}, message=_BUILT)
+        yield Hit(
+            node,
+            {"when": "in every epoch", "workers": ", with persistent_workers=True"},
+            message=_BUILT,
+        )
 
 
 def _in_forward(module: Module, node: cst.Call) -> bool:
     function = module.function(node)
-    return function is not None and function.name.value.endswith("forward") and module.class_of(function) is not None
+    return (
+        function is not None
+        and function.name.value.endswith("forward")
+        and module.class_of(function) is not None
+    )
 
 
 def _repeating(module: Module, node: cst.Call) -> cst.CSTNode | None:
     """Return the loop around a loader with workers that builds the same one again in each pass."""
     loop = next(iter(module.loops(node)), None)
-    if loop is None or throttled(module, node, loop) or _ends(module, node, loop) or not worker_count(module, node):
+    if (
+        loop is None
+        or throttled(module, node, loop)
+        or _ends(module, node, loop)
+        or not worker_count(module, node)
+    ):
         return None
-    same = all(is_fixed(module, arg.value, loop) for arg in node.args) and not any(arg.star for arg in node.args)
+    same = all(is_fixed(module, arg.value, loop) for arg in node.args) and not any(
+        arg.star for arg in node.args
+    )
     return None if not same or _in_forward(module, node) or _new_run(module, loop) else loop
 
 
 def _new_run(module: Module, loop: cst.CSTNode) -> bool:
     """Say whether each pass of a loop makes a model or an optimizer: it is a run, not an epoch."""
     return any(
-        isinstance(assign.value, cst.Call) and inferred(module, assign.value).kind in ("module", "optimizer")
+        isinstance(assign.value, cst.Call)
+        and inferred(module, assign.value).kind in ("module", "optimizer")
         for assign in module.within(loop, cst.Assign)
     )

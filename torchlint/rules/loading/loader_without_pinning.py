@@ -83,7 +83,7 @@ model = nn.Linear(1024, 2).to(device)
 ```python
 train(loader)
 ```
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -112,7 +112,9 @@ rule = Rule(
     __name__,
     __doc__,
     code="TL202",
-    message="batches are copied to CUDA from pageable memory; set pin_memory=True (with num_workers>0).",
+    message=(
+        "batches are copied to CUDA from pageable memory; set pin_memory=True (with num_workers>0)."
+    ),
     severity="info",
     default=True,
     triggers=(b"DataLoader", b"utils.data"),
@@ -137,16 +139,23 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 def _feeds_device(module: Module, node: cst.Call) -> bool:
     """Say whether a model's loop over the loader moves its batches to the accelerator.
 
-    Of a loader that leaves this file, costly samples and a file that moves other batches say that it feeds a GPU.
+    Of a loader that leaves this file, costly samples and a file that moves other batches say that
+    it feeds a GPU.
     """
     role = loader_role(module, node)
     if role in ("train", "eval"):
         return any(moves_batches(module, loop) is not None for loop in loader_loops(module, node))
-    return role == "unseen" and sample_cost(module, node) is True and batches_go_to(module) is not None
+    return (
+        role == "unseen" and sample_cost(module, node) is True and batches_go_to(module) is not None
+    )
 
 
 def _fix(module: Module, node: cst.Call, pin: cst.BaseExpression | None) -> Fix:
     torch = name_for_module(module, "torch", "torch")
     value = cst.parse_expression(f"{torch}.cuda.is_available()")
-    edit = Replace(pin, value) if pin is not None else Replace(node, with_keyword(node, "pin_memory", value))
+    edit = (
+        Replace(pin, value)
+        if pin is not None
+        else Replace(node, with_keyword(node, "pin_memory", value))
+    )
     return Fix((edit, NeedImport("torch", torch)), Safety.UNSAFE, "Pin the batches' memory", _NOTE)

@@ -104,20 +104,35 @@ from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.guards import conditions_around, is_debug
 from torchlint.semantic.code.text import has_main_guard
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost, streams_samples
-from torchlint.semantic.data.loaders import loader_loops, loader_role, makes_loader, moves_batches, pins_memory
+from torchlint.semantic.data.loaders import (
+    loader_loops,
+    loader_role,
+    makes_loader,
+    moves_batches,
+    pins_memory,
+)
 from torchlint.semantic.values.classes import in_lightning
 
 _LOADER = "torch.utils.data.DataLoader"
 _TRYOUT = re.compile(r"overfit|debug|sanity|smoke|TYPE_CHECKING", re.IGNORECASE)
 _PIN = " It does not pin memory either: with workers, set pin_memory=True too."
-_PER_GPU = "workers per GPU is folklore: what helps depends on CPU cores and the cost of a sample, so measure."
-_NOTE = "Random transforms draw from the workers' seeds, each worker takes memory, and 4 is only a start to tune from."
+_PER_GPU = (
+    "workers per GPU is folklore: what helps depends on CPU cores and the cost of a "
+    "sample, so measure."
+)
+_NOTE = (
+    "Random transforms draw from the workers' seeds, each worker takes memory, and 4 is only "
+    "a start to tune from."
+)
 
 rule = Rule(
     __name__,
     __doc__,
     code="TL201",
-    message="{role} loads in the main process (num_workers=0); batches are prepared while the GPU waits.{pin}",
+    message=(
+        "{role} loads in the main process (num_workers=0); batches are prepared while the "
+        "GPU waits.{pin}"
+    ),
     severity="warning",
     default=True,
     triggers=(b"DataLoader", b"utils.data"),
@@ -143,7 +158,11 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         "pin": _PIN if pins_memory(module, node) is False else "",
     }
     four = cst.Integer("4")
-    edit = Replace(workers, four) if workers is not None else Replace(node, with_keyword(node, "num_workers", four))
+    edit = (
+        Replace(workers, four)
+        if workers is not None
+        else Replace(node, with_keyword(node, "num_workers", four))
+    )
     safety = Safety.UNSAFE if has_main_guard(module) else Safety.SUGGESTION
     yield Hit(node, words, Fix((edit,), safety, "Load with worker processes", _NOTE), severity)
 
@@ -153,7 +172,11 @@ def _per_gpu(module: Module, workers: cst.BaseExpression | None) -> bool:
     match workers:
         case cst.BinaryOperation(left=left, operator=cst.Multiply(), right=right):
             sides = (left, right)
-            counts = [s for s in sides if isinstance(s, cst.Call) and module.name(s.func) == "torch.cuda.device_count"]
+            counts = [
+                s
+                for s in sides
+                if isinstance(s, cst.Call) and module.name(s.func) == "torch.cuda.device_count"
+            ]
             return bool(counts) and any(isinstance(s, cst.Integer) for s in sides)
     return False
 
@@ -163,12 +186,15 @@ def _is_zero(node: cst.BaseExpression) -> bool:
 
 
 def _severity(module: Module, node: cst.Call) -> Severity | None:
-    """Return how sure it is that workers help: costly samples in training, elsewhere, or samples of unknown cost."""
+    """Return how sure it is that workers help: costly samples in training, elsewhere, or samples of
+    unknown cost."""
     cost, role = sample_cost(module, node), loader_role(module, node)
     if cost is False or role == "other":
         return None
     shuffled = arguments_of(module, node, _LOADER).value("shuffle")
-    trains = role == "train" or (role == "unseen" and isinstance(shuffled, cst.Name) and shuffled.value == "True")
+    trains = role == "train" or (
+        role == "unseen" and isinstance(shuffled, cst.Name) and shuffled.value == "True"
+    )
     if cost:
         return Severity.WARNING if trains else Severity.INFO
     moved = any(moves_batches(module, loop) for loop in loader_loops(module, node))
@@ -176,7 +202,8 @@ def _severity(module: Module, node: cst.Call) -> Severity | None:
 
 
 def _chosen(module: Module, node: cst.Call, workers: cst.BaseExpression | None) -> bool:
-    """Say whether the main process is chosen on purpose: for a try-out, or as one branch of a condition."""
+    """Say whether the main process is chosen on purpose: for a try-out, or as one branch of a
+    condition."""
     tests = [test for test, _ in conditions_around(module, node)]
     if any(is_debug(module, test) or _TRYOUT.search(module.code(test)) for test in tests):
         return True
@@ -187,5 +214,6 @@ def _chosen(module: Module, node: cst.Call, workers: cst.BaseExpression | None) 
 
 
 def _unsharded(module: Module, dataset: cst.BaseExpression | None) -> bool:
-    """Say whether a dataset of the project is iterable: workers would repeat it unless it shards itself."""
+    """Say whether a dataset of the project is iterable: workers would repeat it unless it shards
+    itself."""
     return dataset is not None and streams_samples(module, dataset)

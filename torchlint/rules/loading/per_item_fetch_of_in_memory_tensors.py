@@ -65,7 +65,7 @@ total = torch.zeros(())
 for rows, values in loader:
     total += values.sum()
 ```
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -91,7 +91,10 @@ rule = Rule(
     __name__,
     __doc__,
     code="TL210",
-    message="in-memory tensors are fetched one by one and re-collated; fetch a batch of indices at once.",
+    message=(
+        "in-memory tensors are fetched one by one and re-collated; fetch a batch of indices "
+        "at once."
+    ),
     severity="info",
     default=False,
     triggers=(b"DataLoader",),
@@ -132,11 +135,14 @@ def _little(module: Module, data: cst.BaseExpression) -> bool:
 
 
 def _only_indexes(module: Module, cls: cst.ClassDef) -> bool:
-    """Say whether a dataset's ``__getitem__`` only subscripts attributes of ``self`` that hold tensors."""
+    """Say whether a dataset's ``__getitem__`` only subscripts attributes of ``self`` that hold
+    tensors."""
     method = method_of(module, cls, "__getitem__")
     if method is None or method_of(module, cls, "__getitems__") is not None:
         return False
-    if any(True for _ in module.within(method.body, cst.Call, cst.For, cst.If, cst.BinaryOperation)):
+    if any(
+        True for _ in module.within(method.body, cst.Call, cst.For, cst.If, cst.BinaryOperation)
+    ):
         return False
     taken = list(module.within(method.body, cst.Subscript))
     return bool(taken) and all(_holds_tensor(module, each.value, cls) for each in taken)

@@ -73,7 +73,18 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity, one_sentence, with_keyword
+from torchlint.rule import (
+    Fix,
+    Hit,
+    Module,
+    NeedImport,
+    Replace,
+    Rule,
+    Safety,
+    Severity,
+    one_sentence,
+    with_keyword,
+)
 from torchlint.rules.loading._arrays import arrays_in, is_array, joined_afresh, made_with, stackable
 from torchlint.semantic.code.bindings import meaning_of
 from torchlint.semantic.code.calls import keyword_argument
@@ -83,14 +94,24 @@ from torchlint.semantic.torch import dtypes
 from torchlint.semantic.uses.observers import hooks_operations, minds_warnings, replaced
 
 _FLOATS = frozenset(dtype.name for dtype in dtypes.of_kind("float", "double"))
-_NARROW = frozenset(dtype.name for dtype in dtypes.FULL if dtype.kind == "int" and dtype.nbytes <= 4)
+_NARROW = frozenset(
+    dtype.name for dtype in dtypes.FULL if dtype.kind == "int" and dtype.nbytes <= 4
+)
 _DTYPES = {legacy: dtype for legacy, dtype in dtypes.LEGACY.items() if dtype != "bfloat16"}
 _EMPTY = "np.stack raises for an empty list, where torch gives an empty tensor."
-_MIXED = "np.stack raises where the shapes differ or have no dimension, and joins different dtypes in their common one."
+_MIXED = (
+    "np.stack raises where the shapes differ or have no dimension, and joins different "
+    "dtypes in their common one."
+)
 _CAST = "NumPy's own conversion to the dtype takes the place of Python's, which raises on overflow."
 _RESIZED = "The tensor takes over the memory of the joined array, which torch cannot resize."
-_SEEN = "The code replaces np.stack, or minds torch's warning that a list of arrays is slow, which is no longer given."
-_KINDS = "A list of Python floats becomes float32, an array of float64 stays float64: give the dtype."
+_SEEN = (
+    "The code replaces np.stack, or minds torch's warning that a list of arrays is slow, "
+    "which is no longer given."
+)
+_KINDS = (
+    "A list of Python floats becomes float32, an array of float64 stays float64: give the dtype."
+)
 _SHARED = "The tensor shares the array's memory, so a later change of one shows in the other."
 _MESSAGE = "torch.tensor copies the joined array once more; torch.from_numpy takes it as it is."
 
@@ -126,7 +147,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 def check_joined(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Find arrays that were just joined, which a tensor may take as they are."""
     match node:
-        case cst.Call(func=cst.Attribute(), args=[cst.Arg(star="", value=data)]) if joined_afresh(module, data):
+        case cst.Call(func=cst.Attribute(), args=[cst.Arg(star="", value=data)]) if joined_afresh(
+            module, data
+        ):
             new = node.with_changes(func=cst.Attribute(_torch(node), cst.Name("from_numpy")))
             fix = Fix((Replace(node, new),), Safety.UNSAFE, "Share the array's memory", _SHARED)
             yield Hit(node, fix=fix, severity=Severity.INFO, message=_MESSAGE)
@@ -151,15 +174,20 @@ def _torch(node: cst.Call) -> cst.BaseExpression:
 
 
 def _tensor(node: cst.Call, data: cst.BaseExpression, legacy: str | None) -> cst.Call:
-    """Return the call over other data; an old constructor becomes ``torch.tensor`` with its dtype."""
+    """Return the call over other data; an old constructor becomes ``torch.tensor`` with its
+    dtype."""
     new = node.with_changes(args=[node.args[0].with_changes(value=data), *node.args[1:]])
     if legacy is None:
         return new
     dtype = cst.Attribute(_torch(node), cst.Name(legacy))
-    return with_keyword(new.with_changes(func=cst.Attribute(_torch(node), cst.Name("tensor"))), "dtype", dtype)
+    return with_keyword(
+        new.with_changes(func=cst.Attribute(_torch(node), cst.Name("tensor"))), "dtype", dtype
+    )
 
 
-def _fix_listed(module: Module, node: cst.Call, array: cst.BaseExpression, legacy: str | None) -> Fix:
+def _fix_listed(
+    module: Module, node: cst.Call, array: cst.BaseExpression, legacy: str | None
+) -> Fix:
     new = _tensor(node, array, legacy)
     title = "Pass the array"
     if legacy is not None or keyword_argument(module, node, "dtype") is not None:
@@ -177,9 +205,15 @@ def _fix_stack(module: Module, node: cst.Call, legacy: str | None) -> Fix:
     return Fix(edits, Safety.UNSAFE if note else Safety.SAFE, "Join the arrays first", note)
 
 
-def _changed(module: Module, node: cst.Call, data: cst.BaseExpression, legacy: str | None) -> Iterator[str]:
+def _changed(
+    module: Module, node: cst.Call, data: cst.BaseExpression, legacy: str | None
+) -> Iterator[str]:
     """Yield in words what joining the arrays first may change."""
-    dtype = stackable(module, [element.value for element in data.elements]) if isinstance(data, cst.List) else None
+    dtype = (
+        stackable(module, [element.value for element in data.elements])
+        if isinstance(data, cst.List)
+        else None
+    )
     if not isinstance(data, cst.List):
         yield _EMPTY
     if dtype is None:
@@ -188,14 +222,20 @@ def _changed(module: Module, node: cst.Call, data: cst.BaseExpression, legacy: s
         yield _RESIZED
     given = keyword_argument(module, node, "dtype")
     target = named_dtype(module, given) or "" if given is not None else dtype
-    # From a list, what does not fit an integer raises; into floats of 32 and 64 bits both convert alike.
+    # From a list, what does not fit an integer raises; into floats of 32 and 64 bits both convert
+    # alike.
     small = dtype in _FLOATS | _NARROW
     if legacy is not None or not (target == dtype or (small and target in _FLOATS)):
         yield _CAST
 
 
 def _is_told(module: Module, data: cst.BaseExpression) -> bool:
-    """Say whether code replaces NumPy's or torch's functions, or minds the warning that a list of arrays is slow."""
-    made = made_with(module, [element.value for element in data.elements]) if isinstance(data, cst.List) else ()
+    """Say whether code replaces NumPy's or torch's functions, or minds the warning that a list of
+    arrays is slow."""
+    made = (
+        made_with(module, [element.value for element in data.elements])
+        if isinstance(data, cst.List)
+        else ()
+    )
     functions = replaced(module, "stack", "tensor", "concatenate", *sorted(made))
     return functions or hooks_operations(module) or minds_warnings(module)

@@ -106,7 +106,10 @@ from torchlint.semantic.values.inferred import framework_moves_batches, inferred
 
 _LOADER = "torch.utils.data.DataLoader"
 _HOOKS = ("train_dataloader", "val_dataloader")
-_NOTE = "Workers draw other random numbers from the second epoch on, and keep their memory between epochs."
+_NOTE = (
+    "Workers draw other random numbers from the second epoch on, and keep their memory "
+    "between epochs."
+)
 
 rule = Rule(
     __name__,
@@ -125,9 +128,17 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not worker_count(module, node):
         return
     bound = arguments_of(module, node, _LOADER)
-    if bound.open or bound.value("persistent_workers") is not None or "reload_dataloaders_every" in module.text:
+    if (
+        bound.open
+        or bound.value("persistent_workers") is not None
+        or "reload_dataloaders_every" in module.text
+    ):
         return
-    if _many(module, node) or not _repeated(module, node) or _mutable(module, node, bound.value("dataset")):
+    if (
+        _many(module, node)
+        or not _repeated(module, node)
+        or _mutable(module, node, bound.value("dataset"))
+    ):
         return
     true = cst.Name("True")
     edit = Replace(node, with_keyword(node, "persistent_workers", true))
@@ -136,21 +147,28 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _many(module: Module, node: cst.Call) -> bool:
     """Say whether a loader is one of many: a loop or a comprehension makes it."""
-    return bool(module.loops(node)) or any(isinstance(above, COMPREHENSIONS) for above in module.ancestors(node))
+    return bool(module.loops(node)) or any(
+        isinstance(above, COMPREHENSIONS) for above in module.ancestors(node)
+    )
 
 
 def _repeated(module: Module, node: cst.Call) -> bool:
-    """Say whether the loader is iterated once per epoch: by loops in this file, or by a framework."""
+    """Say whether the loader is iterated once per epoch: by loops in this file, or by a
+    framework."""
     if any(_again(module, loop, node, 2) for loop in loader_loops(module, node)):
         return True
     function, cls = module.function(node), module.class_of(node)
     if function is not None and cls is not None and function.name.value in _HOOKS:
-        return any(base.endswith(("LightningModule", "LightningDataModule")) for base in base_names(module, cls))
+        return any(
+            base.endswith(("LightningModule", "LightningDataModule"))
+            for base in base_names(module, cls)
+        )
     return any(_is_fit(module, call, node) for call in module.nodes(cst.Call))
 
 
 def _again(module: Module, place: cst.CSTNode, node: cst.Call, depth: int) -> bool:
-    """Say whether a loop that does not make the loader too repeats a place, here or around a call of its function."""
+    """Say whether a loop that does not make the loader too repeats a place, here or around a call
+    of its function."""
     for above in module.ancestors(place):
         if isinstance(above, cst.FunctionDef):
             break
@@ -160,8 +178,16 @@ def _again(module: Module, place: cst.CSTNode, node: cst.Call, depth: int) -> bo
     if function is None or depth == 0 or module.is_within(node, function):
         return False
     sites = call_sites(module, function)
-    passed = [site for site in sites if any(inferred(module, arg.value).kind == "loader" for arg in site.args)]
-    own = [site for site in passed if any(inferred(module, arg.value).node is node for arg in site.args)]
+    passed = [
+        site
+        for site in sites
+        if any(inferred(module, arg.value).kind == "loader" for arg in site.args)
+    ]
+    own = [
+        site
+        for site in passed
+        if any(inferred(module, arg.value).node is node for arg in site.args)
+    ]
     return any(_again(module, site, node, depth - 1) for site in (own or ([] if passed else sites)))
 
 
@@ -179,11 +205,14 @@ def _is_fit(module: Module, call: cst.CSTNode, node: cst.Call) -> bool:
 
 
 def _mutable(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> bool:
-    """Say whether code may change the dataset between epochs: its attributes, or by a method made for that."""
+    """Say whether code may change the dataset between epochs: its attributes, or by a method made
+    for that."""
     held = inferred(module, dataset).node if dataset is not None else None
     if isinstance(held, cst.ClassDef) and method_of(module, held, "set_epoch") is not None:
         return True
-    places: list[cst.CSTNode] = [each for each in module.nodes(cst.Attribute) if each.attr.value == "dataset"]
+    places: list[cst.CSTNode] = [
+        each for each in module.nodes(cst.Attribute) if each.attr.value == "dataset"
+    ]
     if isinstance(dataset, cst.Name):
         places += reads_of(module, module.function(node) or module.root, dataset.value)
     return any(_touched(module, place) for place in places if module.loops(place))
@@ -193,4 +222,6 @@ def _touched(module: Module, place: cst.CSTNode) -> bool:
     """Say whether code assigns an attribute or an item of an object, or calls a method of it."""
     part = module.parent(place)
     above = module.parent(part) if part is not None else None
-    return isinstance(above, (cst.AssignTarget, cst.AugAssign)) or (isinstance(above, cst.Call) and above.func is part)
+    return isinstance(above, (cst.AssignTarget, cst.AugAssign)) or (
+        isinstance(above, cst.Call) and above.func is part
+    )

@@ -93,15 +93,22 @@ _CALLS = ops.dotted("empties") | {
     "accelerate.utils.clear_device_cache",
     "accelerate.utils.memory.clear_device_cache",
 }
-_NOTE = "The peak of reserved memory can rise; where memory is short, call it every N steps instead."
+_NOTE = (
+    "The peak of reserved memory can rise; where memory is short, call it every N steps instead."
+)
 _EPOCH = "{name}() every epoch gives cached blocks back; the next epoch has to allocate them anew."
-_SETTING = "torch_empty_cache_steps=1 empties the cache every step, which waits for the device; use a larger interval."
+_SETTING = (
+    "torch_empty_cache_steps=1 empties the cache every step, which waits for the device; "
+    "use a larger interval."
+)
 
 rule = Rule(
     __name__,
     __doc__,
     code="TL701",
-    message="{name}() in the loop gives cached blocks back and forces cudaMalloc (and syncs) again.",
+    message=(
+        "{name}() in the loop gives cached blocks back and forces cudaMalloc (and syncs) again."
+    ),
     severity="warning",
     default=True,
     triggers=(b"empty_cache", b"clear_device_cache"),
@@ -130,7 +137,12 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _whole_training(module: Module, node: cst.Call) -> bool:
-    """Say whether the function of `node` runs all epochs itself: a loop around it is over trainings, not epochs."""
+    """Say whether the function of `node` runs all epochs itself: a loop around it is over
+    trainings, not epochs."""
     function = module.function(node)
-    loops = module.within(function, cst.For, cst.While) if function is not None and not module.loops(node) else ()
+    loops = (
+        module.within(function, cst.For, cst.While)
+        if function is not None and not module.loops(node)
+        else ()
+    )
     return any(loop_kind(module, loop) is LoopKind.EPOCH for loop in loops)

@@ -83,13 +83,18 @@ from torchlint.rule import Hit, Module, Rule, Safety, deletion
 from torchlint.semantic.data.replicas import saves_memory
 
 _CYCLES = re.compile(r"cycl|circular|\bleak", re.IGNORECASE)
-_NOTE = "Objects in reference cycles live until Python's next collection; `del` what should go at once."
+_NOTE = (
+    "Objects in reference cycles live until Python's next collection; `del` what should go at once."
+)
 
 rule = Rule(
     __name__,
     __doc__,
     code="TL702",
-    message="gc.collect() every step walks all Python objects; tensors are freed by reference counting already.",
+    message=(
+        "gc.collect() every step walks all Python objects; tensors are freed by reference "
+        "counting already."
+    ),
     severity="warning",
     default=True,
     triggers=(b"collect",),
@@ -100,18 +105,26 @@ rule = Rule(
 
 @rule.call("gc.collect")
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not (_young(node) or saves_memory(module, node) or _scheduled(module) or _cycles(module, node)):
+    if not (
+        _young(node) or saves_memory(module, node) or _scheduled(module) or _cycles(module, node)
+    ):
         yield Hit(node, fix=deletion(module, node, Safety.UNSAFE, _NOTE))
 
 
 def _young(node: cst.Call) -> bool:
     """Say whether a call collects only a young generation."""
-    return bool(node.args) and isinstance(node.args[0].value, cst.Integer) and node.args[0].value.value in ("0", "1")
+    return (
+        bool(node.args)
+        and isinstance(node.args[0].value, cst.Integer)
+        and node.args[0].value.value in ("0", "1")
+    )
 
 
 def _scheduled(module: Module) -> bool:
     """Say whether the file runs the garbage collector by a schedule of its own."""
-    return any(module.name(call.func) in ("gc.disable", "gc.freeze") for call in module.nodes(cst.Call))
+    return any(
+        module.name(call.func) in ("gc.disable", "gc.freeze") for call in module.nodes(cst.Call)
+    )
 
 
 def _cycles(module: Module, node: cst.Call) -> bool:

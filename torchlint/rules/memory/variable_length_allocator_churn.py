@@ -101,7 +101,8 @@ from torchlint.semantic.values.value import ACCEL, CUDA
 _PAD = "torch.nn.utils.rnn.pad_sequence"
 _COLLATE = re.compile(r"collat", re.IGNORECASE)
 _HANDLED = re.compile(
-    r"PYTORCH_(CUDA_)?ALLOC_CONF|bucket|group_by_length|length_group|grouped_by|pack_padded|pack_sequence|varlen|cu_seqlens|"
+    r"PYTORCH_(CUDA_)?ALLOC_CONF|bucket|group_by_length|length_group|grouped_by|pack_padded"
+    r"|pack_sequence|varlen|cu_seqlens|"
     r"flash_attn|pad_to_multiple|dynamic\s*=\s*False",
     re.IGNORECASE,
 )
@@ -110,7 +111,10 @@ rule = Rule(
     __name__,
     __doc__,
     code="TL703",
-    message="batches are padded to a varying length; bucket lengths, pad to a multiple, or set expandable_segments:True.",
+    message=(
+        "batches are padded to a varying length; bucket lengths, pad to a multiple, or set "
+        "expandable_segments:True."
+    ),
     severity="info",
     default=False,
     triggers=(b"pad_sequence", b"padding"),
@@ -136,28 +140,42 @@ def _longest(module: Module, node: cst.Call) -> bool:
 
 
 def _collates(module: Module, node: cst.Call) -> bool:
-    """Say whether a call stands in a collate function: by its name, its class's, or because a loader is given it."""
+    """Say whether a call stands in a collate function: by its name, its class's, or because a
+    loader is given it."""
     function, cls = module.function(node), module.class_of(node)
     if function is None:
         return False
-    if _COLLATE.search(function.name.value) or (cls is not None and _COLLATE.search(cls.name.value)):
+    if _COLLATE.search(function.name.value) or (
+        cls is not None and _COLLATE.search(cls.name.value)
+    ):
         return True
     return bool(_given(module, function))
 
 
 def _given(module: Module, function: cst.FunctionDef) -> list[cst.Call]:
     """Return the calls, of loaders as a rule, that take a function as ``collate_fn=``."""
-    calls = [(call, keyword_argument(module, call, "collate_fn")) for call in module.nodes(cst.Call)]
-    return [call for call, given in calls if given is not None and inferred(module, given).node is function]
+    calls = [
+        (call, keyword_argument(module, call, "collate_fn")) for call in module.nodes(cst.Call)
+    ]
+    return [
+        call
+        for call, given in calls
+        if given is not None and inferred(module, given).node is function
+    ]
 
 
 def _only_evaluates(module: Module, node: cst.Call) -> bool:
     """Say whether all loaders that pad their batches here feed an evaluation."""
     function = module.function(node)
-    roles = {loader_role(module, loader) for loader in (_given(module, function) if function is not None else ())}
+    roles = {
+        loader_role(module, loader)
+        for loader in (_given(module, function) if function is not None else ())
+    }
     return roles == {"eval"}
 
 
 def _trains_on_cuda(module: Module) -> bool:
     loops = module.nodes(cst.For, cst.While)
-    return batches_go_to(module) in (CUDA, ACCEL) and any(loop_kind(module, loop) is LoopKind.TRAIN for loop in loops)
+    return batches_go_to(module) in (CUDA, ACCEL) and any(
+        loop_kind(module, loop) is LoopKind.TRAIN for loop in loops
+    )

@@ -1,4 +1,5 @@
-"""Attention written out: a softmax over products of queries and keys that weighs values and does nothing else."""
+"""Attention written out: a softmax over products of queries and keys that weighs values and does
+nothing else."""
 
 from __future__ import annotations
 
@@ -17,10 +18,13 @@ from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.operations import Operation, operation_of
 
 _PRODUCTS = ops.having("product", "batched")
-# What may stand between the product and the softmax: masks, scale, casts, and views that keep the last axis.
+# What may stand between the product and the softmax: masks, scale, casts, and views that keep the
+# last axis.
 _MASKS = ops.having("mask")
 _SCALES = frozenset(("mul", "div"))
-_SAME = ops.having("keeps-last") | ops.having("cast") - ops.having("gives-int") - ops.having("gives-bool")
+_SAME = ops.having("keeps-last") | ops.having("cast") - ops.having("gives-int") - ops.having(
+    "gives-bool"
+)
 _TURNS = ops.having("turns") | {"rearrange"}
 _DROPOUT = re.compile(r"drop", re.IGNORECASE)
 _LAST = frozenset(("-1", "2", "3"))
@@ -38,9 +42,13 @@ class _Chain:
     scaled: bool = False
 
 
-@question(yes="the softmax is the middle of written-out attention", no="the softmax is not part of attention")
+@question(
+    yes="the softmax is the middle of written-out attention",
+    no="the softmax is not part of attention",
+)
 def written_attention(module: Module, softmax: cst.Call) -> cst.BaseExpression | None:
-    """Return the product of queries and keys, where `softmax` is the middle of a scaled dot-product attention."""
+    """Return the product of queries and keys, where `softmax` is the middle of a scaled dot-product
+    attention."""
     found = operation_of(module, softmax)
     if found is None or not found.operands or not _over_last(module, found):
         return None
@@ -49,7 +57,11 @@ def written_attention(module: Module, softmax: cst.Call) -> cst.BaseExpression |
         return None
     product = next(iter(chain.products))
     ends = _weighted(module, softmax)
-    if not ends or not _queries_and_keys(module, product, chain) or not _unread(module, chain, softmax):
+    if (
+        not ends
+        or not _queries_and_keys(module, product, chain)
+        or not _unread(module, chain, softmax)
+    ):
         return None
     return product
 
@@ -63,7 +75,7 @@ def _over_last(module: Module, softmax: Operation) -> bool:
     return dim is not None and module.code(dim) in _LAST
 
 
-# -- back to the product ------------------------------------------------------------------------------------------
+# -- back to the product ---------------------------------------------------------------------------
 
 
 def _trace(module: Module, node: cst.BaseExpression, chain: _Chain, depth: int) -> bool:
@@ -73,7 +85,9 @@ def _trace(module: Module, node: cst.BaseExpression, chain: _Chain, depth: int) 
     if isinstance(node, cst.Name):
         return _trace_name(module, node, chain, depth)
     if isinstance(node, cst.IfExp):
-        return _trace(module, node.body, chain, depth - 1) and _trace(module, node.orelse, chain, depth - 1)
+        return _trace(module, node.body, chain, depth - 1) and _trace(
+            module, node.orelse, chain, depth - 1
+        )
     found = operation_of(module, node)
     return found is not None and _trace_operation(module, node, found, chain, depth)
 
@@ -98,7 +112,9 @@ def _trace_name(module: Module, read: cst.Name, chain: _Chain, depth: int) -> bo
     return bool(definitions)
 
 
-def _trace_operation(module: Module, node: cst.CSTNode, found: Operation, chain: _Chain, depth: int) -> bool:
+def _trace_operation(
+    module: Module, node: cst.CSTNode, found: Operation, chain: _Chain, depth: int
+) -> bool:
     if found.name in _PRODUCTS and isinstance(node, cst.BaseExpression):
         chain.products.add(node)
         return True
@@ -114,7 +130,9 @@ def _trace_operation(module: Module, node: cst.CSTNode, found: Operation, chain:
             continue
         others = [o for o in found.operands if o is not operand]
         if found.name in _SCALES:
-            if (found.name == "div" and index != 0) or not all(_is_scale(module, o) for o in others):
+            if (found.name == "div" and index != 0) or not all(
+                _is_scale(module, o) for o in others
+            ):
                 return False
             chain.scaled = True
         chain.products |= trial.products
@@ -126,15 +144,18 @@ def _trace_operation(module: Module, node: cst.CSTNode, found: Operation, chain:
 
 
 def _is_scale(module: Module, node: cst.BaseExpression) -> bool:
-    """Say whether a factor is a number: known as one, or spelled like ``1 / sqrt(d)`` and no parameter."""
+    """Say whether a factor is a number: known as one, or spelled like ``1 / sqrt(d)`` and no
+    parameter."""
     value = inferred(module, node)
     if value.kind == "number" or isinstance(node, (cst.Integer, cst.Float)):
         return True
     unknown = value.kind == "?" or (value.tensor and value.rank == 0)
-    return unknown and value.origin != "param" and _SCALE_WORDS.search(module.code(node)) is not None
+    return (
+        unknown and value.origin != "param" and _SCALE_WORDS.search(module.code(node)) is not None
+    )
 
 
-# -- the product --------------------------------------------------------------------------------------------------
+# -- the product -----------------------------------------------------------------------------------
 
 
 def _queries_and_keys(module: Module, product: cst.BaseExpression, chain: _Chain) -> bool:
@@ -163,7 +184,8 @@ def _own_attribute(node: cst.BaseExpression) -> bool:
 
 
 def _contracts_last(equation: cst.BaseExpression) -> bool:
-    """Say whether an einsum equation is a batched ``queries @ keys.T``: ``b h i d, b h j d -> b h i j``."""
+    """Say whether an einsum equation is a batched ``queries @ keys.T``: ``b h i d, b h j d -> b h i
+    j``."""
     text = equation.evaluated_value if isinstance(equation, cst.SimpleString) else None
     if not isinstance(text, str) or text.count("->") != 1 or text.count(",") != 1:
         return False
@@ -172,7 +194,12 @@ def _contracts_last(equation: cst.BaseExpression) -> bool:
     if min(len(left), len(right)) < 3 or len(result) < 3:
         return False
     gone = set(left) & set(right) - set(result)
-    return len(gone) == 1 and result[-1] in right and result[-1] not in left and len(set(left) - set(right)) == 1
+    return (
+        len(gone) == 1
+        and result[-1] in right
+        and result[-1] not in left
+        and len(set(left) - set(right)) == 1
+    )
 
 
 def _axes(part: str) -> list[str]:
@@ -192,7 +219,11 @@ def _turned(module: Module, node: cst.BaseExpression, depth: int) -> bool:
         if isinstance(value, cst.Attribute) and value.attr.value in ("mT", "T"):
             return True
         found = operation_of(module, value)
-        if found is None and isinstance(value, cst.Call) and (dotted_text(value.func) or "").endswith("rearrange"):
+        if (
+            found is None
+            and isinstance(value, cst.Call)
+            and (dotted_text(value.func) or "").endswith("rearrange")
+        ):
             return True
         if found is None or not found.operands:
             continue
@@ -203,7 +234,9 @@ def _turned(module: Module, node: cst.BaseExpression, depth: int) -> bool:
 
 def _scaled(module: Module, node: cst.BaseExpression, depth: int) -> bool:
     """Say whether a tensor has been multiplied by a number on its way."""
-    if isinstance(node, cst.Name) and any(_scaled_in_place(module, read) for read in _siblings(module, node)):
+    if isinstance(node, cst.Name) and any(
+        _scaled_in_place(module, read) for read in _siblings(module, node)
+    ):
         return True
     for source in _sources(module, node) if depth else ():
         value = (
@@ -218,20 +251,32 @@ def _scaled(module: Module, node: cst.BaseExpression, depth: int) -> bool:
             continue
         if found.name in _SCALES and any(_is_scale(module, o) for o in found.operands):
             return True
-        if any(_scaled(module, o, depth - 1) for o in found.operands[:2] if found.name not in _PRODUCTS):
+        if any(
+            _scaled(module, o, depth - 1) for o in found.operands[:2] if found.name not in _PRODUCTS
+        ):
             return True
     return False
 
 
 def _siblings(module: Module, node: cst.Name) -> list[cst.Name]:
     """Return the other reads of what a name holds."""
-    return [read for made in definitions_of(module, node) for read in readers_of(module, made, node.value)]
+    return [
+        read
+        for made in definitions_of(module, node)
+        for read in readers_of(module, made, node.value)
+    ]
 
 
 def _scaled_in_place(module: Module, read: cst.Name) -> bool:
     above = module.parent(read)
-    call = module.parent(above) if isinstance(above, cst.Attribute) and above.attr.value in ("mul_", "div_") else None
-    return isinstance(call, cst.Call) and len(call.args) == 1 and _is_scale(module, call.args[0].value)
+    call = (
+        module.parent(above)
+        if isinstance(above, cst.Attribute) and above.attr.value in ("mul_", "div_")
+        else None
+    )
+    return (
+        isinstance(call, cst.Call) and len(call.args) == 1 and _is_scale(module, call.args[0].value)
+    )
 
 
 def _unread(module: Module, chain: _Chain, softmax: cst.Call) -> bool:
@@ -240,17 +285,20 @@ def _unread(module: Module, chain: _Chain, softmax: cst.Call) -> bool:
         for read in readers_of(module, made, name):
             above = module.parent(read)
             fact = isinstance(above, cst.Attribute) and above.attr.value in ops.HOST_ATTRIBUTES
-            inside = module.is_within(read, softmax) or module.small_statement(read) in chain.statements
+            inside = (
+                module.is_within(read, softmax) or module.small_statement(read) in chain.statements
+            )
             if not fact and not inside:
                 return False
     return True
 
 
-# -- on to the values ---------------------------------------------------------------------------------------------
+# -- on to the values ------------------------------------------------------------------------------
 
 
 def _weighted(module: Module, softmax: cst.Call) -> list[cst.CSTNode]:
-    """Return the products in which the weights end; nothing where something else sees the weights."""
+    """Return the products in which the weights end; nothing where something else sees the
+    weights."""
     ends: list[cst.CSTNode] = []
     todo: list[cst.CSTNode] = [softmax]
     seen: set[cst.CSTNode] = set()
@@ -268,7 +316,10 @@ def _weighted(module: Module, softmax: cst.Call) -> list[cst.CSTNode]:
             if user is None:
                 return []
             if found is not None and found.name in _PRODUCTS:
-                if any(inferred(module, o).origin == "param" or _own_attribute(o) for o in found.operands):
+                if any(
+                    inferred(module, o).origin == "param" or _own_attribute(o)
+                    for o in found.operands
+                ):
                     return []
                 ends.append(user)
             elif _passes(module, user, found):
@@ -288,7 +339,15 @@ def _user(module: Module, read: cst.CSTNode, above: cst.CSTNode | None) -> cst.C
 
 def _passes(module: Module, user: cst.CSTNode, found: Operation | None) -> bool:
     """Say whether a call hands the weights on, dropped out, cast, or seen with other axes."""
-    if found is not None and (found.name in _SAME | _TURNS or found.name in ("nan_to_num", "masked_fill")):
+    if found is not None and (
+        found.name in _SAME | _TURNS or found.name in ("nan_to_num", "masked_fill")
+    ):
         return True
-    name = found.name if found is not None else dotted_text(user.func) if isinstance(user, cst.Call) else ""
+    name = (
+        found.name
+        if found is not None
+        else dotted_text(user.func)
+        if isinstance(user, cst.Call)
+        else ""
+    )
     return bool(_DROPOUT.search(name or ""))

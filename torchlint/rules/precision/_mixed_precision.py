@@ -1,8 +1,10 @@
-"""Who would notice that ``torch.cuda.amp`` became ``torch.amp``: the old classes, their defaults and their warnings.
+"""Who would notice that ``torch.cuda.amp`` became ``torch.amp``: the old classes, their defaults
+and their warnings.
 
-Given the same arguments, ``torch.cuda.amp.autocast`` and ``torch.amp.autocast("cuda")`` do the same (torch 2.13:
-``torch/cuda/amp/autocast_mode.py``). They differ in the defaults: the old class has ``dtype=torch.float16`` and
-``cache_enabled=True``, the new one takes over what an outer autocast or ``torch.set_autocast_dtype`` has set.
+Given the same arguments, ``torch.cuda.amp.autocast`` and ``torch.amp.autocast("cuda")`` do the same
+(torch 2.13: ``torch/cuda/amp/autocast_mode.py``). They differ in the defaults: the old class has
+``dtype=torch.float16`` and ``cache_enabled=True``, the new one takes over what an outer autocast or
+``torch.set_autocast_dtype`` has set.
 """
 
 from __future__ import annotations
@@ -41,15 +43,19 @@ _TYPED = re.compile(
 """Uses of autocast that say nothing of the cache."""
 _CALLS_US = re.compile(
     r"^[^\S\n]*(?:import|from)\s+(?:lightning|pytorch_lightning|accelerate|transformers|ignite|fastai|deepspeed|composer"
-    r"|catalyst|apex|mmengine|mmcv|fairseq|detectron2|diffusers|peft|trl|torchtnt|monai|ultralytics)\b"
+    r"|catalyst|apex|mmengine|mmcv|fairseq|detectron2|diffusers|peft|trl|torchtnt|monai"
+    r"|ultralytics)\b"
     r"|\bgetattr\(\s*torch|\battrgetter\b|\bimport_module\b|__import__|\bexec\(|(?<![.\w])eval\(",
     re.MULTILINE,
 )
 _KNOWN = sys.stdlib_module_names | frozenset(
     (
-        "torch torchvision torchaudio torchmetrics torchinfo torchsummary torchlint numpy scipy pandas sklearn "
-        "matplotlib seaborn tqdm PIL cv2 skimage imageio yaml omegaconf hydra wandb tensorboard tensorboardX einops "
-        "nltk h5py nibabel psutil requests rich click fire typer termcolor tabulate torch_scatter albumentations"
+        "torch torchvision torchaudio torchmetrics torchinfo torchsummary torchlint numpy scipy "
+        "pandas sklearn "
+        "matplotlib seaborn tqdm PIL cv2 skimage imageio yaml omegaconf hydra wandb tensorboard "
+        "tensorboardX einops "
+        "nltk h5py nibabel psutil requests rich click fire typer termcolor tabulate "
+        "torch_scatter albumentations"
     ).split()
 )
 """Packages that call no function of a training program inside an autocast of their own."""
@@ -59,12 +65,17 @@ _REPLACED = re.compile(
     r"|\b(?:torch|cuda|cpu)\.amp\s*=(?!=)"
 )
 _ASKED = re.compile(r"\b(?:has|get)attr\([^()]*\)")
-_TAKES_SCALER = re.compile(r"_step_supports_amp_scaling|\bdef\s+step\([^)]*\b(?:grad_scaler|kwargs)\b")
+_TAKES_SCALER = re.compile(
+    r"_step_supports_amp_scaling|\bdef\s+step\([^)]*\b(?:grad_scaler|kwargs)\b"
+)
 
 
 def overrides_dtype(text: str) -> bool:
-    """Say whether a file may give an autocast another dtype or cache than the old defaults; only plain uses do not."""
-    return _CALLS_US.search(text) is not None or "autocast" in _PLAIN.sub("", _without_imports(text))
+    """Say whether a file may give an autocast another dtype or cache than the old defaults; only
+    plain uses do not."""
+    return _CALLS_US.search(text) is not None or "autocast" in _PLAIN.sub(
+        "", _without_imports(text)
+    )
 
 
 def overrides_cache(text: str) -> bool:
@@ -74,7 +85,8 @@ def overrides_cache(text: str) -> bool:
 
 
 def replaces_names(text: str) -> bool:
-    """Say whether a file may put something else in the place of an old name; asking for one replaces nothing."""
+    """Say whether a file may put something else in the place of an old name; asking for one
+    replaces nothing."""
     return _REPLACED.search(_ASKED.sub("", text)) is not None
 
 
@@ -89,7 +101,8 @@ def _without_imports(text: str) -> str:
 
 @question(ground=True)
 def only_known_callers(module: Module) -> bool:
-    """Say whether all that the file imports is its own project's, or calls no code of ours inside an autocast."""
+    """Say whether all that the file imports is its own project's, or calls no code of ours inside
+    an autocast."""
     for node in module.nodes(cst.Import, cst.ImportFrom):
         if isinstance(node, cst.ImportFrom):
             names = ["." * len(node.relative) + (dotted_text(node.module) or "")]
@@ -103,7 +116,8 @@ def only_known_callers(module: Module) -> bool:
 
 
 def only_entered(module: Module, use: cst.BaseExpression) -> bool:
-    """Say whether nothing sees a new context but who enters it: ``with`` without ``as``, a decorator, an ExitStack."""
+    """Say whether nothing sees a new context but who enters it: ``with`` without ``as``, a
+    decorator, an ExitStack."""
     node: cst.CSTNode = use
     above = module.parent(node)
     while isinstance(above, cst.IfExp) and above.test is not node:
@@ -134,13 +148,16 @@ def _entered_by_name(module: Module, home: cst.Assign) -> bool:
         return False
     reads = reads_of(module, function, target.value)
     return all(
-        isinstance(item := module.parent(read), cst.WithItem) and item.item is read and item.asname is None
+        isinstance(item := module.parent(read), cst.WithItem)
+        and item.item is read
+        and item.asname is None
         for read in reads
     )
 
 
 def private(module: Module, home: cst.CSTNode, names: Iterable[str]) -> bool:
-    """Say whether no other file can see or bind names that a statement binds, and this one reads them by name only."""
+    """Say whether no other file can see or bind names that a statement binds, and this one reads
+    them by name only."""
     names = list(names)
     if sees_itself(module) or starred_over(module, home, names):
         return False
@@ -153,11 +170,14 @@ def private(module: Module, home: cst.CSTNode, names: Iterable[str]) -> bool:
 
 
 def annotates(module: Module, home: cst.Import | cst.ImportFrom) -> bool:
-    """Say whether an annotation names what an import binds: it may be read when the program runs."""
+    """Say whether an annotation names what an import binds: it may be read when the program
+    runs."""
     names = () if isinstance(home.names, cst.ImportStar) else home.names
     for item in names:
         name = dotted_text(item.asname.name if item.asname is not None else item.name) or ""
         for read in reads_of(module, module.root, name.partition(".")[0]):
-            if import_of(module, read) is home and any(isinstance(a, cst.Annotation) for a in module.ancestors(read)):
+            if import_of(module, read) is home and any(
+                isinstance(a, cst.Annotation) for a in module.ancestors(read)
+            ):
                 return True
     return False

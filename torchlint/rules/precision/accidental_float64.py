@@ -89,22 +89,38 @@ from torchlint.semantic.values.place import named_device, on_device
 
 _MAKERS = ops.dotted("from-data", "own-dtype")
 _RANDOM = (
-    "numpy.random.rand numpy.random.randn numpy.random.uniform numpy.random.normal numpy.random.random "
+    "numpy.random.rand numpy.random.randn numpy.random.uniform numpy.random.normal "
+    "numpy.random.random "
     "numpy.random.random_sample numpy.random.standard_normal numpy.random.beta numpy.random.gamma "
     "numpy.random.exponential numpy.random.laplace numpy.random.dirichlet"
 )
-_FLOATS = frozenset((_RANDOM + " numpy.linspace numpy.logspace numpy.zeros numpy.ones numpy.empty numpy.eye").split())
+_FLOATS = frozenset(
+    (
+        _RANDOM + " numpy.linspace numpy.logspace numpy.zeros numpy.ones numpy.empty numpy.eye"
+    ).split()
+)
 _BY_VALUE = ("numpy.arange", "numpy.full")
-_DTYPE_POSITION = {"numpy.zeros": 1, "numpy.ones": 1, "numpy.empty": 1, "numpy.full": 2, "numpy.eye": 3}
+_DTYPE_POSITION = {
+    "numpy.zeros": 1,
+    "numpy.ones": 1,
+    "numpy.empty": 1,
+    "numpy.full": 2,
+    "numpy.eye": 3,
+}
 _CASTS = ops.having("cast") - {"double"}
 _DOUBLES = dtypes.dotted(dtypes.of_kind("double"))
 _POLICY = re.compile(r"set_default_dtype|set_default_tensor_type|gradcheck")
-_EXACT = re.compile(rf"linalg|cholesky|\b({'|'.join(sorted(ops.having('precise')))}|u_solve|fft)\b|\bfft\.")
+_EXACT = re.compile(
+    rf"linalg|cholesky|\b({'|'.join(sorted(ops.having('precise')))}|u_solve|fft)\b|\bfft\."
+)
 _BACK = re.compile(rf"\.float\(\)|\.(to|type)\((?!(dtype=)?({'|'.join(_DOUBLES)}))|\.type_as\(")
 _LOSS = re.compile(r"loss|criterion|metric|scaler|normaliz|standardiz|statistic", re.IGNORECASE)
 _DEPTH = 4
 _NOTE = "Values are rounded to float32, and what is computed from them has another dtype."
-_EXPLICIT = "{expr} computes in float64 in forward; on a GPU that costs twice the bytes and most of the speed."
+_EXPLICIT = (
+    "{expr} computes in float64 in forward; on a GPU that costs twice the bytes and most "
+    "of the speed."
+)
 
 rule = Rule(
     __name__,
@@ -120,10 +136,16 @@ rule = Rule(
 
 @rule.call(*_MAKERS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not node.args or not _is_float64(module, node.args[0].value, _DEPTH) or mentions(module, _POLICY):
+    if (
+        not node.args
+        or not _is_float64(module, node.args[0].value, _DEPTH)
+        or mentions(module, _POLICY)
+    ):
         return
     if keyword_argument(module, node, "dtype") is None and _goes_to_device(module, node, _DEPTH):
-        fix = Fix((Append(node, ".float()"),), Safety.UNSAFE, "Cast to float32 before the copy", _NOTE)
+        fix = Fix(
+            (Append(node, ".float()"),), Safety.UNSAFE, "Cast to float32 before the copy", _NOTE
+        )
         direct = isinstance(module.parent(node), cst.Attribute)
         yield Hit(node, {"expr": module.code(node)}, fix=fix if direct else None)
 
@@ -134,7 +156,7 @@ def check_explicit(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(node, {"expr": module.code(node)}, severity=Severity.INFO, message=_EXPLICIT)
 
 
-# -- from NumPy ---------------------------------------------------------------------------------------------------
+# -- from NumPy ------------------------------------------------------------------------------------
 
 
 def _is_float64(module: Module, node: cst.BaseExpression, depth: int) -> bool:
@@ -144,11 +166,17 @@ def _is_float64(module: Module, node: cst.BaseExpression, depth: int) -> bool:
     if isinstance(node, cst.Name):
         made = definitions_of(module, node)
         values = [m.value for m in made if isinstance(m, cst.Assign)]
-        return bool(made) and len(values) == len(made) and all(_is_float64(module, v, depth - 1) for v in values)
+        return (
+            bool(made)
+            and len(values) == len(made)
+            and all(_is_float64(module, v, depth - 1) for v in values)
+        )
     if isinstance(node, cst.BinaryOperation):
         parts = (node.left, node.right)
         numbers = [p for p in parts if inferred(module, p).kind == "number"]
-        return len(numbers) < 2 and all(p in numbers or _is_float64(module, p, depth - 1) for p in parts)
+        return len(numbers) < 2 and all(
+            p in numbers or _is_float64(module, p, depth - 1) for p in parts
+        )
     if (
         not isinstance(node, cst.Call)
         or keyword_argument(module, node, "dtype") is not None
@@ -170,7 +198,8 @@ def _sized(module: Module, node: cst.Call) -> bool:
 
 
 def _goes_to_device(module: Module, node: cst.Call, depth: int) -> bool:
-    """Say whether a tensor is brought to the accelerator, and nothing casts it on the way or right after."""
+    """Say whether a tensor is brought to the accelerator, and nothing casts it on the way or right
+    after."""
     if named_device(module, keyword_argument(module, node, "device")) in ("cuda", "accel"):
         return not _cast(module, node)
     use = sole_use(module, node) if depth else None
@@ -185,7 +214,8 @@ def _goes_to_device(module: Module, node: cst.Call, depth: int) -> bool:
 
 
 def _on_mps(module: Module, target: cst.BaseExpression | None) -> bool:
-    """Say whether the device is Apple's and no other: there float64 is an error, so it cannot pass unseen."""
+    """Say whether the device is Apple's and no other: there float64 is an error, so it cannot pass
+    unseen."""
     text = module.code(sole_definition(module, target) or target) if target is not None else ""
     return "mps" in text and "cuda" not in text
 
@@ -197,7 +227,7 @@ def _cast(module: Module, node: cst.Call) -> bool:
     )
 
 
-# -- by hand ------------------------------------------------------------------------------------------------------
+# -- by hand ---------------------------------------------------------------------------------------
 
 
 def _to_double(module: Module, node: cst.Call) -> bool:
@@ -206,9 +236,15 @@ def _to_double(module: Module, node: cst.Call) -> bool:
 
 
 def _in_forward(module: Module, node: cst.Call) -> bool:
-    """Say whether a network's forward goes on in float64: no loss, no linear algebra, not cast back at once."""
+    """Say whether a network's forward goes on in float64: no loss, no linear algebra, not cast back
+    at once."""
     function, cls = module.function(node), module.class_of(node)
-    if function is None or cls is None or function.name.value != "forward" or not is_network(module, cls):
+    if (
+        function is None
+        or cls is None
+        or function.name.value != "forward"
+        or not is_network(module, cls)
+    ):
         return False
     names = [*(kin.name.value for kin in family_of(module, cls)), *base_names(module, cls)]
     if any(_LOSS.search(name) for name in names):

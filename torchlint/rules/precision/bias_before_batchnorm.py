@@ -62,7 +62,7 @@ x = torch.randn(8, 3, 32, 32, device=device)
 out = net.to(device)(x)
 out.sum().backward()
 ```
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -82,18 +82,27 @@ _BIAS = ops.values("bias", "layer")
 _NORMS = ops.dotted("layer", "batch-norm")
 _STATISTICS = ("track_running_stats", "momentum")
 _FROZEN = re.compile(
-    r"(freeze|frozen|fix)\w*_(bn|batch_?norm)|(bn|norm)_?(eval|frozen)\b|BatchNorm\w*[\])]*:?\s*\w+\.eval\(\)",
+    (
+        r"(freeze|frozen|fix)\w*_(bn|batch_?norm)|(bn|norm)_?(eval|frozen)\b"
+        r"|BatchNorm\w*[\])]*:?\s*\w+\.eval\(\)"
+    ),
     re.IGNORECASE,
 )
 _LOADS = re.compile(r"load_state_dict|load_url|torch\.load\(")
 _PUBLISHED = re.compile(r"pretrain|checkpoint|load_state_dict|load_url|model_zoo", re.IGNORECASE)
-_NOTE = "Checkpoints saved with this bias no longer load strictly, and the layers behind it draw other initial weights."
+_NOTE = (
+    "Checkpoints saved with this bias no longer load strictly, and the layers behind it draw "
+    "other initial weights."
+)
 
 rule = Rule(
     __name__,
     __doc__,
     code="TL409",
-    message="{layer} bias before {norm} is cancelled by the mean; bias=False saves a parameter and an add.",
+    message=(
+        "{layer} bias before {norm} is cancelled by the mean; bias=False saves a parameter "
+        "and an add."
+    ),
     severity="info",
     default=True,
     triggers=(b"BatchNorm",),
@@ -106,7 +115,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     name, norm = module.name(node.func) or "", next_layer(module, node)
     if _decided(node, name) or norm is None or module.name(norm.func) not in _NORMS:
         return
-    if any(keyword_argument(module, norm, k) is not None for k in _STATISTICS) or mentions(module, _FROZEN):
+    if any(keyword_argument(module, norm, k) is not None for k in _STATISTICS) or mentions(
+        module, _FROZEN
+    ):
         return
     if not _same_channels(module, node, norm, name) or _loads_weights(module, node):
         return
@@ -115,22 +126,30 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _decided(layer: cst.Call, name: str) -> bool:
-    """Say whether the call says something about the bias, or may say it in ``*args`` or ``**options``."""
+    """Say whether the call says something about the bias, or may say it in ``*args`` or
+    ``**options``."""
     positional = [a for a in layer.args if a.keyword is None]
     named = any(a.star or (a.keyword is not None and a.keyword.value == "bias") for a in layer.args)
     return named or len(positional) >= int(_BIAS[name.rpartition(".")[2]])
 
 
 def _same_channels(module: Module, layer: cst.Call, norm: cst.Call, name: str) -> bool:
-    """Say whether the norm's channels are the layer's: not disproven for a convolution, spelled alike for Linear."""
-    if "Lazy" in name or not norm.args or (module.name(norm.func) or "").startswith("torch.nn.Lazy"):
+    """Say whether the norm's channels are the layer's: not disproven for a convolution, spelled
+    alike for Linear."""
+    if (
+        "Lazy" in name
+        or not norm.args
+        or (module.name(norm.func) or "").startswith("torch.nn.Lazy")
+    ):
         return True
     linear = "Linear" in name
     out = keyword_argument(module, layer, "out_features" if linear else "out_channels")
     if out is None:
         out = layer.args[1].value if len(layer.args) > 1 else None
     channels = norm.args[0].value
-    if out is None or not (linear or (isinstance(out, cst.Integer) and isinstance(channels, cst.Integer))):
+    if out is None or not (
+        linear or (isinstance(out, cst.Integer) and isinstance(channels, cst.Integer))
+    ):
         return not linear
     return module.code(out) == module.code(channels)
 
@@ -143,5 +162,7 @@ def _loads_weights(module: Module, node: cst.Call) -> bool:
 def _fix(module: Module, node: cst.Call) -> Fix:
     edit = Replace(node, with_keyword(node, "bias", cst.Name("False")))
     if mentions(module, _PUBLISHED):
-        return Fix((edit,), Safety.SUGGESTION, "Pass bias=False, unless saved weights hold this bias")
+        return Fix(
+            (edit,), Safety.SUGGESTION, "Pass bias=False, unless saved weights hold this bias"
+        )
     return Fix((edit,), Safety.UNSAFE, "Pass bias=False", _NOTE)

@@ -81,7 +81,8 @@ from torchlint.semantic.code.guards import conditions_around
 
 _FLAGS = "torch.backends.cudnn."
 _BOTH = (
-    "cudnn.benchmark defeats itself beside cudnn.deterministic: it times algorithms, and may not take the fast ones."
+    "cudnn.benchmark defeats itself beside cudnn.deterministic: it times algorithms, and may "
+    "not take the fast ones."
 )
 _NOTE = "Results differ by rounding, and some of cuDNN's kernels are not deterministic."
 
@@ -101,7 +102,9 @@ def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
     flag = _flag(module, node)
     value = node.value.value if isinstance(node.value, cst.Name) else ""
     if flag == "enabled" and value == "False":
-        if len(_settings(module, "enabled")) == 1 and not any(True for _ in conditions_around(module, node)):
+        if len(_settings(module, "enabled")) == 1 and not any(
+            True for _ in conditions_around(module, node)
+        ):
             fix = Fix((Remove(node),), Safety.UNSAFE, "Delete the line", _NOTE)
             yield Hit(node, {"flag": module.code(node.targets[0].target)}, fix=fix)
     elif flag == "benchmark" and value == "True" and _beside(module, node):
@@ -110,7 +113,11 @@ def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
 
 def _flag(module: Module, node: cst.Assign) -> str:
     """Return the flag of cuDNN that a statement sets, or an empty string."""
-    return (module.name(node.targets[0].target) or "").removeprefix(_FLAGS) if len(node.targets) == 1 else ""
+    return (
+        (module.name(node.targets[0].target) or "").removeprefix(_FLAGS)
+        if len(node.targets) == 1
+        else ""
+    )
 
 
 def _settings(module: Module, flag: str) -> list[cst.Assign]:

@@ -73,7 +73,17 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, NeedImport, NodeEdit, Replace, Rule, Safety, one_sentence
+from torchlint.rule import (
+    Fix,
+    Hit,
+    Module,
+    NeedImport,
+    NodeEdit,
+    Replace,
+    Rule,
+    Safety,
+    one_sentence,
+)
 from torchlint.rules.precision import _mixed_precision as amp
 from torchlint.semantic.code.imports import import_of, import_reads, is_exported, use_of
 from torchlint.semantic.code.versions import version_guarded
@@ -89,13 +99,30 @@ _PARAMETERS = {
 }
 _POSITIONAL = {"autocast": 3, "GradScaler": 5, "custom_fwd": 1, "custom_bwd": 1}
 _DTYPES = {"cuda": "torch.float16", "cpu": "torch.bfloat16"}
-_SCALER = "The scaler is no longer an instance of the old class, should code elsewhere test for that."
-_CONTEXT = "The context is no longer an instance of the old class, should code elsewhere test for that."
-_IMPORT = "Other code may use this file's import or bind its names anew; what is imported takes other arguments now."
-_ANNOTATION = "An annotation names another class afterwards, should code read it when the program runs."
-_REPLACED = "Code of the project may put something else in the place of the old name, which is not called any more."
-_WARNING = "Code of the project collects warnings, or makes errors of them; that of the old name is gone."
-_STEPPED = "An optimizer of the project is handed the scaler, which is no longer an instance of the old class."
+_SCALER = (
+    "The scaler is no longer an instance of the old class, should code elsewhere test for that."
+)
+_CONTEXT = (
+    "The context is no longer an instance of the old class, should code elsewhere test for that."
+)
+_IMPORT = (
+    "Other code may use this file's import or bind its names anew; what is imported takes "
+    "other arguments now."
+)
+_ANNOTATION = (
+    "An annotation names another class afterwards, should code read it when the program runs."
+)
+_REPLACED = (
+    "Code of the project may put something else in the place of the old name, which is "
+    "not called any more."
+)
+_WARNING = (
+    "Code of the project collects warnings, or makes errors of them; that of the old name is gone."
+)
+_STEPPED = (
+    "An optimizer of the project is handed the scaler, which is no longer an instance of "
+    "the old class."
+)
 _NEW = {
     "autocast": 'autocast("{device}", ...)',
     "GradScaler": 'GradScaler("{device}", ...)',
@@ -120,10 +147,18 @@ rule = Rule(
 def check(node: cst.Call | cst.Decorator, module: Module) -> Iterator[Hit]:
     use = node.decorator if isinstance(node, cst.Decorator) else node
     found = _old(module, use)
-    if found is None or (use is not node and isinstance(use, cst.Call)) or version_guarded(module, node):
+    if (
+        found is None
+        or (use is not node and isinstance(use, cst.Call))
+        or version_guarded(module, node)
+    ):
         return
     device, name = found.groups()
-    yield Hit(use, {"device": device, "name": name, "new": _NEW[name].format(device=device)}, fix=_fix(module, use))
+    yield Hit(
+        use,
+        {"device": device, "name": name, "new": _NEW[name].format(device=device)},
+        fix=_fix(module, use),
+    )
 
 
 def _callee(use: cst.BaseExpression) -> cst.BaseExpression:
@@ -147,7 +182,10 @@ def _fix(module: Module, use: cst.BaseExpression) -> Fix | None:
     elif start in ("torch.cuda", "torch.cpu"):
         edits = [NeedImport("torch")]
     elif home is not None and not version_guarded(module, home):
-        changed, found = _import(home, start), [use_of(module, read) for read in import_reads(module, home)]
+        changed, found = (
+            _import(home, start),
+            [use_of(module, read) for read in import_reads(module, home)],
+        )
         uses, new = [u for u in found if u is not None], ""
         if changed is None or len(uses) < len(found) or is_exported(module, home):
             return None
@@ -167,19 +205,29 @@ def _fix(module: Module, use: cst.BaseExpression) -> Fix | None:
 def _import(home: cst.Import | cst.ImportFrom, start: str) -> NodeEdit | None:
     """Return the change of an import, where it binds the old modules' names only."""
     whole = start.endswith(".amp")
-    if isinstance(home.names, cst.ImportStar) or (isinstance(home, cst.Import) and len(home.names) > 1):
+    if isinstance(home.names, cst.ImportStar) or (
+        isinstance(home, cst.Import) and len(home.names) > 1
+    ):
         return None
-    new = cst.parse_expression("torch" if whole and isinstance(home, cst.ImportFrom) else "torch.amp")
+    new = cst.parse_expression(
+        "torch" if whole and isinstance(home, cst.ImportFrom) else "torch.amp"
+    )
     if isinstance(home, cst.Import):
         return Replace(home.names[0].name, new)
     names = {alias.evaluated_name for alias in home.names}
-    return Replace(home.module, new) if home.module and names <= ({"amp"} if whole else set(_NEW)) else None
+    return (
+        Replace(home.module, new)
+        if home.module and names <= ({"amp"} if whole else set(_NEW))
+        else None
+    )
 
 
 def _doubts_of_import(module: Module, home: cst.Import | cst.ImportFrom) -> Iterator[str]:
     """Yield why the change of an import may be seen by code that does not change with it."""
     names = (
-        [] if isinstance(home.names, cst.ImportStar) else [a.evaluated_alias or a.evaluated_name for a in home.names]
+        []
+        if isinstance(home.names, cst.ImportStar)
+        else [a.evaluated_alias or a.evaluated_name for a in home.names]
     )
     if not amp.private(module, home, names):
         yield _IMPORT
@@ -220,9 +268,13 @@ def _change(module: Module, use: cst.BaseExpression, new: str) -> list[NodeEdit]
     if name == "autocast":
         more = _inherited(module, given, device)
         names = zip(plain, _PARAMETERS[name], strict=False)
-        given = [a.with_changes(keyword=cst.Name(n), equal=_EQUAL) for a, n in names] + given[len(plain) :]
+        given = [a.with_changes(keyword=cst.Name(n), equal=_EQUAL) for a, n in names] + given[
+            len(plain) :
+        ]
     place = len(plain) if name.startswith("custom") else 0
-    given.insert(place, _argument("device_type" if name.startswith("custom") else "", f'"{device}"'))
+    given.insert(
+        place, _argument("device_type" if name.startswith("custom") else "", f'"{device}"')
+    )
     given += [_argument(key, value) for key, value in more.items()]
     func = cst.parse_expression(f"{new}.{name}") if new else _callee(use)
     call = use if isinstance(use, cst.Call) else cst.Call(func)
@@ -231,13 +283,20 @@ def _change(module: Module, use: cst.BaseExpression, new: str) -> list[NodeEdit]
 
 
 def _understood(use: cst.BaseExpression, name: str) -> bool:
-    """Say whether the old callable accepts the arguments, and each is one that the new one knows."""
+    """Say whether the old callable accepts the arguments, and each is one that the new one
+    knows."""
     if not isinstance(use, cst.Call):
-        return name.startswith("custom")  # A bare ``@autocast`` takes the function for its argument `enabled`.
+        return name.startswith(
+            "custom"
+        )  # A bare ``@autocast`` takes the function for its argument `enabled`.
     plain = [arg for arg in use.args if arg.keyword is None]
     words = [arg.keyword.value for arg in use.args if arg.keyword is not None]
     taken = _PARAMETERS[name][: len(plain)]
-    if any(arg.star for arg in use.args) or len(plain) > _POSITIONAL[name] or (name == "custom_bwd" and not use.args):
+    if (
+        any(arg.star for arg in use.args)
+        or len(plain) > _POSITIONAL[name]
+        or (name == "custom_bwd" and not use.args)
+    ):
         return False
     return len({*taken, *words}) == len(use.args) and set(words) <= set(_PARAMETERS[name])
 
@@ -253,18 +312,24 @@ def _inherited(module: Module, given: list[cst.Arg], device: str) -> dict[str, s
     Also where it is switched off: an autocast inside of it would take them over in turn.
     """
     plain = sum(arg.keyword is None for arg in given)
-    words = {*_PARAMETERS["autocast"][:plain], *(arg.keyword.value for arg in given if arg.keyword is not None)}
+    words = {
+        *_PARAMETERS["autocast"][:plain],
+        *(arg.keyword.value for arg in given if arg.keyword is not None),
+    }
     known = amp.only_known_callers(module)
     out = {}
     if "dtype" not in words and not (known and not said_somewhere(module, amp.overrides_dtype)):
         out["dtype"] = _DTYPES[device]
-    if "cache_enabled" not in words and not (known and not said_somewhere(module, amp.overrides_cache)):
+    if "cache_enabled" not in words and not (
+        known and not said_somewhere(module, amp.overrides_cache)
+    ):
         out["cache_enabled"] = "True"
     return out
 
 
 def _tested(module: Module) -> bool:
-    """Say whether the file names an old class other than to call it: in ``isinstance``, as a base class, an alias."""
+    """Say whether the file names an old class other than to call it: in ``isinstance``, as a base
+    class, an alias."""
     for node in module.nodes(cst.Attribute):
         if _OLD.match(module.name(node) or "") and use_of(module, node) is None:
             return not any(isinstance(above, cst.Annotation) for above in module.ancestors(node))

@@ -97,7 +97,8 @@ from torchlint.semantic.values.inferred import framework_moves_batches
 
 _NARROW_OR_WIDE = "|".join(dtype.name for dtype in dtypes.of_kind("half", "double"))
 _PRECISION = re.compile(
-    rf"autocast|GradScaler|{_NARROW_OR_WIDE}|bf16|fp16|fp32|\bhalf\(|precision|tf32|\bdouble\(|\b(use_)?amp\b|apex|"
+    rf"autocast|GradScaler|{_NARROW_OR_WIDE}|bf16|fp16|fp32|\bhalf\(|precision|tf32|\bdouble\("
+    r"|\b(use_)?amp\b|apex|"
     r"deepspeed|fsdp|quantiz",
     re.IGNORECASE,
 )

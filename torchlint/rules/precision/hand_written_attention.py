@@ -83,7 +83,10 @@ import libcst as cst
 from torchlint.rule import Hit, Module, Rule
 from torchlint.rules.precision._attention import written_attention
 
-_FUSED = re.compile(r"scaled_dot_product|sdpa|flash|xformers|memory_efficient_attention|flex_attention", re.IGNORECASE)
+_FUSED = re.compile(
+    r"scaled_dot_product|sdpa|flash|xformers|memory_efficient_attention|flex_attention",
+    re.IGNORECASE,
+)
 _WINDOW = re.compile(r"[Ww]indow|Win(?=[A-Z])")
 _SINCE = (2, 0)
 

@@ -103,7 +103,9 @@ _CLASS = "torch.nn.MultiheadAttention"
 _POSITION = 4
 _SAYS = ("need_weights", "average_attn_weights")
 _SINCE = (2, 0)
-_NOTE = "Results differ by rounding, and a fused CUDA kernel may draw other random numbers for dropout."
+_NOTE = (
+    "Results differ by rounding, and a fused CUDA kernel may draw other random numbers for dropout."
+)
 
 rule = Rule(
     __name__,
@@ -144,7 +146,11 @@ def _discarded(module: Module, node: cst.Call) -> bool:
     match module.parent(node):
         case (
             cst.Assign(
-                targets=[cst.AssignTarget(target=cst.Tuple(elements=[_, cst.Element(value=cst.Name(value=second))]))]
+                targets=[
+                    cst.AssignTarget(
+                        target=cst.Tuple(elements=[_, cst.Element(value=cst.Name(value=second))])
+                    )
+                ]
             ) as statement
         ):
             return not readers_of(module, statement, second)
@@ -155,6 +161,8 @@ def _discarded(module: Module, node: cst.Call) -> bool:
 def _first(above: cst.CSTNode | None, value: cst.CSTNode) -> bool:
     """Say whether `above` is ``value[0]``."""
     match above:
-        case cst.Subscript(value=taken, slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="0")))]):
+        case cst.Subscript(
+            value=taken, slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="0")))]
+        ):
             return taken is value
     return False

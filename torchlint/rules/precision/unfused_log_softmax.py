@@ -100,7 +100,10 @@ _CROSS = ("cross_entropy", "CrossEntropyLoss")
 _NOTE = "Results differ by rounding, and are finite where a probability underflows to zero."
 _EPSILON = "log({kind} + number) → {fused}: one kernel, and stable without the added number."
 _TWICE = "cross_entropy takes logits; with a softmax in front it is applied twice."
-_LAYER = "{loss} behind a model that ends in Sigmoid → BCEWithLogitsLoss on its logits: one kernel, no -inf."
+_LAYER = (
+    "{loss} behind a model that ends in Sigmoid → BCEWithLogitsLoss on its logits: one "
+    "kernel, no -inf."
+)
 
 rule = Rule(
     __name__,
@@ -128,10 +131,18 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     kind, inner = _probabilities(module, source)
     if found.name in _CROSS:
         if kind == "softmax" or _last_layer(module, source) == "softmax":
-            yield Hit(node, message=_TWICE, severity=Severity.ERROR, fix=_direct(module, node, inner))
+            yield Hit(
+                node, message=_TWICE, severity=Severity.ERROR, fix=_direct(module, node, inner)
+            )
     elif kind == "sigmoid" and inner is not None:
-        remedy = "BCEWithLogitsLoss" if found.name == "BCELoss" else "binary_cross_entropy_with_logits"
-        yield Hit(node, {"form": f"{found.name}(sigmoid)", "remedy": remedy}, fix=_with_logits(module, node, inner))
+        remedy = (
+            "BCEWithLogitsLoss" if found.name == "BCELoss" else "binary_cross_entropy_with_logits"
+        )
+        yield Hit(
+            node,
+            {"form": f"{found.name}(sigmoid)", "remedy": remedy},
+            fix=_with_logits(module, node, inner),
+        )
     elif _last_layer(module, source) == "sigmoid":
         yield Hit(node, {"loss": found.name}, message=_LAYER)
 
@@ -140,7 +151,9 @@ def _logarithm(module: Module, node: cst.Call, source: cst.BaseExpression) -> It
     kind, inner = _probabilities(module, source)
     if kind and inner is not None:
         fused = _FUSED[kind]
-        yield Hit(node, {"form": f"log({kind})", "remedy": fused}, fix=_fuse(module, node, inner, kind))
+        yield Hit(
+            node, {"form": f"log({kind})", "remedy": fused}, fix=_fuse(module, node, inner, kind)
+        )
         return
     found = operation_of(module, source)
     if found is None or found.name != "add" or len(found.operands) != 2:
@@ -148,7 +161,12 @@ def _logarithm(module: Module, node: cst.Call, source: cst.BaseExpression) -> It
     for part, number in (found.operands, found.operands[::-1]):
         kind, _ = _probabilities(module, _origin(module, part))
         if kind and _small(module, number):
-            yield Hit(node, {"kind": kind, "fused": _FUSED[kind]}, message=_EPSILON, severity=Severity.INFO)
+            yield Hit(
+                node,
+                {"kind": kind, "fused": _FUSED[kind]},
+                message=_EPSILON,
+                severity=Severity.INFO,
+            )
 
 
 def _small(module: Module, node: cst.BaseExpression) -> bool:
@@ -160,7 +178,11 @@ def _small(module: Module, node: cst.BaseExpression) -> bool:
 def _origin(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
     """Return the expression that made a name's value, where this is the value's only read."""
     made = definitions_of(module, node) if isinstance(node, cst.Name) else []
-    if len(made) == 1 and isinstance(made[0], cst.Assign) and sole_use(module, made[0].value) is node:
+    if (
+        len(made) == 1
+        and isinstance(made[0], cst.Assign)
+        and sole_use(module, made[0].value) is node
+    ):
         return made[0].value
     return node
 
@@ -174,9 +196,14 @@ def _probabilities(module: Module, node: cst.BaseExpression) -> tuple[str, cst.C
 
 
 def _last_layer(module: Module, node: cst.BaseExpression) -> str:
-    """Return ``softmax`` or ``sigmoid``, where a Sequential of this file that ends in it gives the value."""
+    """Return ``softmax`` or ``sigmoid``, where a Sequential of this file that ends in it gives the
+    value."""
     made = inferred(module, node.func).node if isinstance(node, cst.Call) else None
-    if not isinstance(made, cst.Call) or module.name(made.func) != "torch.nn.Sequential" or not made.args:
+    if (
+        not isinstance(made, cst.Call)
+        or module.name(made.func) != "torch.nn.Sequential"
+        or not made.args
+    ):
         return ""
     last = made.args[-1].value
     name = module.name(last.func) if isinstance(last, cst.Call) else None
@@ -186,7 +213,11 @@ def _last_layer(module: Module, node: cst.BaseExpression) -> str:
 def _renamed(call: cst.Call, name: str) -> cst.Call | None:
     """Return the call with the last part of its function's name replaced."""
     func = call.func
-    return call.with_changes(func=func.with_changes(attr=cst.Name(name))) if isinstance(func, cst.Attribute) else None
+    return (
+        call.with_changes(func=func.with_changes(attr=cst.Name(name)))
+        if isinstance(func, cst.Attribute)
+        else None
+    )
 
 
 def _fuse(module: Module, node: cst.Call, inner: cst.Call, kind: str) -> Fix | None:
@@ -208,9 +239,18 @@ def _logits(module: Module, inner: cst.Call) -> cst.BaseExpression | None:
 
 
 def _with_logits(module: Module, node: cst.Call, inner: cst.Call) -> Fix | None:
-    new = _renamed(node, "binary_cross_entropy_with_logits") if module.is_within(inner, node) else None
+    new = (
+        _renamed(node, "binary_cross_entropy_with_logits")
+        if module.is_within(inner, node)
+        else None
+    )
     logits = _logits(module, inner)
-    if new is None or logits is None or "functional" not in (module.name(node.func) or "") or node.args[0].keyword:
+    if (
+        new is None
+        or logits is None
+        or "functional" not in (module.name(node.func) or "")
+        or node.args[0].keyword
+    ):
         return None
     new = new.with_changes(args=[node.args[0].with_changes(value=logits), *node.args[1:]])
     return Fix((Replace(node, new),), Safety.UNSAFE, "Call binary_cross_entropy_with_logits", _NOTE)

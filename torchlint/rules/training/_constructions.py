@@ -15,7 +15,8 @@ _CHAIN = ops.having("module", "chains")
 
 @question(yes="the new module is called at once", no="the new module is kept, or goes elsewhere")
 def called_at_once(module: Module, made: cst.Call) -> bool:
-    """Say whether a new module is called on the spot, or under the name it is given, and goes nowhere else."""
+    """Say whether a new module is called on the spot, or under the name it is given, and goes
+    nowhere else."""
     node: cst.CSTNode = made
     above = module.parent(node)
     while isinstance(above, cst.Attribute) and above.attr.value in _CHAIN:
@@ -28,7 +29,10 @@ def called_at_once(module: Module, made: cst.Call) -> bool:
     match above:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
             users = [
-                (read, module.parent(read)) for read in reads_of(module, module.function(made) or module.root, name)
+                (read, module.parent(read))
+                for read in reads_of(module, module.function(made) or module.root, name)
             ]
-            return bool(users) and all(isinstance(user, cst.Call) and user.func is read for read, user in users)
+            return bool(users) and all(
+                isinstance(user, cst.Call) and user.func is read for read, user in users
+            )
     return False

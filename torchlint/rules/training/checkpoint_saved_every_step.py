@@ -75,7 +75,7 @@ model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1)).to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 loader = [(torch.randn(16, 64, device=device), torch.randn(16, 1, device=device)) for _ in range(20)]
 ```
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -95,15 +95,19 @@ from torchlint.semantic.time.heat import heat_of
 
 _CALLS = frozenset(
     (
-        "torch.save torch.distributed.checkpoint.save torch.distributed.checkpoint.state_dict_saver.save pickle.dump "
-        "cloudpickle.dump dill.dump joblib.dump numpy.save numpy.savez numpy.savez_compressed numpy.savetxt "
+        "torch.save torch.distributed.checkpoint.save "
+        "torch.distributed.checkpoint.state_dict_saver.save pickle.dump "
+        "cloudpickle.dump dill.dump joblib.dump numpy.save numpy.savez numpy.savez_compressed "
+        "numpy.savetxt "
         "matplotlib.pyplot.savefig safetensors.torch.save_file"
     ).split()
 )
 _METHODS = frozenset(("save_pretrained", "save_checkpoint", "savefig"))
 _SCORE = re.compile(r"loss|best|acc|score|metric|error|reward|psnr|fid|auc|improv", re.IGNORECASE)
 _RANK = re.compile(r"rank|main_process|master|distributed|world|local", re.IGNORECASE)
-_SAVE = re.compile(r"save|ckpt|checkpoint|dump|snapshot|write|store|plot|vis|draw|log|debug", re.IGNORECASE)
+_SAVE = re.compile(
+    r"save|ckpt|checkpoint|dump|snapshot|write|store|plot|vis|draw|log|debug", re.IGNORECASE
+)
 _BUFFER = re.compile(r"buf|stream|bytes", re.IGNORECASE)
 
 rule = Rule(
@@ -137,7 +141,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not all(any(_SCORE.search(n) for n in module.names_in(test)) for test in decided):
         return
     guarded = any(_RANK.search(n) for test in tests for n in module.names_in(test))
-    together = (module.name(node.func) or "").startswith("torch.distributed.")  # All ranks have to join.
+    together = (module.name(node.func) or "").startswith(
+        "torch.distributed."
+    )  # All ranks have to join.
     ranks = ", on every rank" if replica_wraps(module) and not guarded and not together else ""
     severity = Severity.INFO if decided else None
     yield Hit(node, {"name": module.code(node.func), "ranks": ranks}, severity=severity)
@@ -155,17 +161,24 @@ def _into_memory(module: Module, node: cst.Call) -> bool:
 
 def _leaves(module: Module, places: Sequence[cst.CSTNode], loop: cst.CSTNode | None) -> bool:
     """Say whether the block of one of the places ends the loop: then it is the last save."""
-    around = [above for place in places for above in takewhile(lambda a: a is not loop, module.ancestors(place))]
+    around = [
+        above
+        for place in places
+        for above in takewhile(lambda a: a is not loop, module.ancestors(place))
+    ]
     for block in (above for above in around if isinstance(above, cst.IndentedBlock)):
         holder, last = module.parent(block), block.body[-1] if block.body else None
         small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else None
-        if isinstance(holder, (cst.If, cst.Else)) and isinstance(small, (cst.Break, cst.Return, cst.Raise)):
+        if isinstance(holder, (cst.If, cst.Else)) and isinstance(
+            small, (cst.Break, cst.Return, cst.Raise)
+        ):
             return True
     return False
 
 
 def _decides(module: Module, test: cst.BaseExpression) -> bool:
-    """Say whether a condition picks the steps that save; a rank or a plain flag about other things does not."""
+    """Say whether a condition picks the steps that save; a rank or a plain flag about other things
+    does not."""
     names = module.names_in(test)
     if any(_RANK.search(name) for name in names):
         return False

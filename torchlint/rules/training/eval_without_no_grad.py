@@ -87,7 +87,7 @@ layers = [layer for _ in range(6) for layer in (nn.Linear(64, 64), nn.LayerNorm(
 model = nn.Sequential(*layers, nn.Linear(64, 1)).to(device)
 loader = [(torch.randn(16, 64, device=device), torch.randn(16, 1, device=device)) for _ in range(8)]
 ```
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -105,12 +105,18 @@ from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.heat import Grade, Heat, heat_of
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.gradients import detached_for_nothing, differentiates, is_frozen, proves_no_grad
+from torchlint.semantic.uses.gradients import (
+    detached_for_nothing,
+    differentiates,
+    is_frozen,
+    proves_no_grad,
+)
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred, is_model_call
 
 _EVALUATION = re.compile(
-    r"(^|_)(val|valid\w*|eval\w*|tests?|testing|infer\w*|predict\w*)(_|$)|[a-z](Eval|Valid|Test|Predict)"
+    r"(^|_)(val|valid\w*|eval\w*|tests?|testing|infer\w*|predict\w*)(_|$)"
+    r"|[a-z](Eval|Valid|Test|Predict)"
 )
 _GRADIENTS = re.compile(
     r"(^|_)(attack\w*|adv\w*|saliency|grad_?cam|cam|attribut\w*|langevin|inver(t|sion)|perturb\w*|optimi\w+|calibrat\w*|"
@@ -120,7 +126,10 @@ _GRADIENTS = re.compile(
 _WITHOUT_PARAMETERS = ops.dotted("layer", "stateless")
 _NOTE = "The outputs lose their grad_fn, so code that back-propagates them would fail."
 _SINGLE = "inference builds an autograd graph; run it under torch.no_grad()."
-_DETACHED = "only the detached result is used, so the graph is recorded in vain; run it under torch.no_grad()."
+_DETACHED = (
+    "only the detached result is used, so the graph is recorded in vain; run it under "
+    "torch.no_grad()."
+)
 
 rule = Rule(
     __name__,
@@ -141,25 +150,37 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if not _trainable(module, node) or in_lightning(module, node):
         return
-    loop, around = _loop(module, heat, home), {home, *(module.function(w.node) or module.root for w in heat.why)}
+    loop, around = (
+        _loop(module, heat, home),
+        {home, *(module.function(w.node) or module.root for w in heat.why)},
+    )
     if heat.grade is Grade.EVAL and loop is not None:
         around.add(module.function(loop) or module.root)
-        wanted = _held_out(module, loop) or any(_named(place) or _eval_call(module, place) for place in around)
+        wanted = _held_out(module, loop) or any(
+            _named(place) or _eval_call(module, place) for place in around
+        )
         places = [loop, *(place for place in around if not module.is_within(loop, place))]
     else:
         wanted = heat.grade <= Grade.EPOCH and _named(home) and _eval_call(module, home)
         around, places = {home}, [home]
-    if not wanted or no_grad(module, node) is not False or any(differentiates(module, p) for p in places):
+    if (
+        not wanted
+        or no_grad(module, node) is not False
+        or any(differentiates(module, p) for p in places)
+    ):
         return
     if is_frozen(module, node.func) or any(proves_no_grad(module, place) for place in around):
         return
     if _first(module, node):
-        yield Hit(node, fix=_fix(module, node, heat), message=None if heat.loop is not None else _SINGLE)
+        yield Hit(
+            node, fix=_fix(module, node, heat), message=None if heat.loop is not None else _SINGLE
+        )
 
 
 @rule.on(cst.Call, runs="train")
 def check_detached(node: cst.Call, module: Module) -> Iterator[Hit]:
-    """Find a model that records a graph in a training step, of which nothing is used: a GAN's generator, a target."""
+    """Find a model that records a graph in a training step, of which nothing is used: a GAN's
+    generator, a target."""
     if not _trainable(module, node) or no_grad(module, node) is not False:
         return
     if detached_for_nothing(module, node) and not is_frozen(module, node.func):
@@ -167,24 +188,31 @@ def check_detached(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _trainable(module: Module, node: cst.Call) -> bool:
-    """Say whether the call runs a model that may have parameters, and that does not switch autograd off itself."""
-    if not is_model_call(module, node) or (isinstance(node.func, cst.Attribute) and node.func.attr.value == "generate"):
+    """Say whether the call runs a model that may have parameters, and that does not switch autograd
+    off itself."""
+    if not is_model_call(module, node) or (
+        isinstance(node.func, cst.Attribute) and node.func.attr.value == "generate"
+    ):
         return False
     model = inferred(module, node.func)
-    forward = method_of(module, model.node, "forward") if isinstance(model.node, cst.ClassDef) else None
+    forward = (
+        method_of(module, model.node, "forward") if isinstance(model.node, cst.ClassDef) else None
+    )
     silent = forward is not None and no_grad(module, forward.body.body[0]) is True
     return not silent and model.name not in _WITHOUT_PARAMETERS
 
 
 def _loop(module: Module, heat: Heat, home: cst.CSTNode) -> cst.CSTNode | None:
-    """Return the loop over batches that makes a place hot: by the evidence, or because it calls the function."""
+    """Return the loop over batches that makes a place hot: by the evidence, or because it calls the
+    function."""
     sites = [loop for site in call_sites(module, home) for loop in module.loops(site)]
     found = [w.node for w in heat.why if isinstance(w.node, LOOPS)]
     return next(iter((*found, *sites)), None)
 
 
 def _named(place: cst.CSTNode) -> bool:
-    """Say whether a function's name speaks of evaluation, and not of attacks, saliency or training."""
+    """Say whether a function's name speaks of evaluation, and not of attacks, saliency or
+    training."""
     name = place.name.value if isinstance(place, cst.FunctionDef) else ""
     return bool(_EVALUATION.search(name)) and not _GRADIENTS.search(name)
 
@@ -201,7 +229,8 @@ def _held_out(module: Module, loop: cst.CSTNode) -> bool:
 
 
 def _first(module: Module, node: cst.Call) -> bool:
-    """Say whether this is the first model call of its innermost loop, or of its function outside of loops."""
+    """Say whether this is the first model call of its innermost loop, or of its function outside of
+    loops."""
     loops = module.loops(node)
     place: cst.CSTNode = loops[0] if loops else module.function(node) or module.root
     for call in module.within(place, cst.Call):
@@ -216,11 +245,21 @@ def _fix(module: Module, node: cst.Call, heat: Heat) -> Fix | None:
     need, function = NeedImport("torch", torch), module.function(node)
     loops = module.within(function or module.root, cst.For, cst.While)
     trains = any(loop_kind(module, loop) in (LoopKind.TRAIN, LoopKind.EPOCH) for loop in loops)
-    if function is not None and not trains and not function.decorators and function.asynchronous is None:
+    if (
+        function is not None
+        and not trains
+        and not function.decorators
+        and function.asynchronous is None
+    ):
         edits = (Prepend(function, f"@{torch}.no_grad()\n"), need)
         return Fix(edits, Safety.UNSAFE, "Decorate the function with torch.no_grad()", _NOTE)
     if not isinstance(heat.loop, LOOPS):
         return None
     item = cst.WithItem(cst.parse_expression(f"{torch}.no_grad()"))
     wrapped = cst.With([item], cst.IndentedBlock([heat.loop.with_changes(leading_lines=[])]))
-    return Fix((Replace(heat.loop, wrapped), need), Safety.UNSAFE, "Wrap the loop in torch.no_grad()", _NOTE)
+    return Fix(
+        (Replace(heat.loop, wrapped), need),
+        Safety.UNSAFE,
+        "Wrap the loop in torch.no_grad()",
+        _NOTE,
+    )

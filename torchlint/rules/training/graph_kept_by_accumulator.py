@@ -115,7 +115,10 @@ from torchlint.semantic.time.loops import steps_of
 from torchlint.semantic.uses.gradients import detaching_unnoticed
 from torchlint.semantic.values.inferred import inferred
 
-_NOTE = "The collected values no longer require gradients, which code that back-propagates them would miss."
+_NOTE = (
+    "The collected values no longer require gradients, which code that back-propagates them "
+    "would miss."
+)
 
 rule = Rule(
     __name__,
@@ -160,17 +163,26 @@ def _growth(module: Module, node: cst.AugAssign | cst.Assign | cst.Call) -> _Gro
         case cst.AugAssign(target=place, operator=cst.AddAssign(), value=value):
             return _Growth(place, value, node)
         case cst.Assign(
-            targets=[cst.AssignTarget(target=place)], value=cst.BinaryOperation(operator=cst.Add()) as both
+            targets=[cst.AssignTarget(target=place)],
+            value=cst.BinaryOperation(operator=cst.Add()) as both,
         ):
             if both.left.deep_equals(place):
                 return _Growth(place, both.right, node)
             return _Growth(place, both.left, node) if both.right.deep_equals(place) else None
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript(value=place, slice=[index]))], value=value):
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Subscript(value=place, slice=[index]))],
+            value=value,
+        ):
             key = index.slice.value if isinstance(index.slice, cst.Index) else None
             varies = key is not None and not isinstance(key, (cst.BaseString, cst.BaseNumber))
-            return _Growth(place, value, node) if varies and inferred(module, place).kind == "dict" else None
+            return (
+                _Growth(place, value, node)
+                if varies and inferred(module, place).kind == "dict"
+                else None
+            )
         case cst.Call(
-            func=cst.Attribute(value=place, attr=cst.Name(value="append")), args=[cst.Arg(star="", value=value)]
+            func=cst.Attribute(value=place, attr=cst.Name(value="append")),
+            args=[cst.Arg(star="", value=value)],
         ):
             return _Growth(place, value, node)
     return None
@@ -189,8 +201,13 @@ def _outlives(module: Module, place: cst.BaseExpression, node: cst.CSTNode, heat
         return False
     if isinstance(loop, (cst.For, cst.While)):
         known = any(not module.is_within(write, loop) for write in writes_of(module, scope, name))
-        return known and not is_reset(module, loop, place, node) and not _emptied(module, place, loop)
-    written = any(isinstance(module.parent(same), cst.AssignTarget) for same in spelled_alike(module, scope, place))
+        return (
+            known and not is_reset(module, loop, place, node) and not _emptied(module, place, loop)
+        )
+    written = any(
+        isinstance(module.parent(same), cst.AssignTarget)
+        for same in spelled_alike(module, scope, place)
+    )
     return name == "self" and not written
 
 
@@ -211,8 +228,14 @@ def _use(module: Module, place: cst.BaseExpression, node: cst.CSTNode, heat: Hea
         places: list[cst.CSTNode] = list(reads_of(module, function, place.value))
     else:
         around = module.class_of(node) or function
-        places = [n for n in module.within(around, type(place), nested=True) if n.deep_equals(place)]
-    reads = [p for p in places if not module.is_within(p, node) and not isinstance(module.parent(p), cst.AssignTarget)]
+        places = [
+            n for n in module.within(around, type(place), nested=True) if n.deep_equals(place)
+        ]
+    reads = [
+        p
+        for p in places
+        if not module.is_within(p, node) and not isinstance(module.parent(p), cst.AssignTarget)
+    ]
     worst = Use.READ
     for read in reads:
         use, where = furthest_use(module, read)
@@ -224,14 +247,16 @@ def _use(module: Module, place: cst.BaseExpression, node: cst.CSTNode, heat: Hea
 
 
 def _report(module: Module, place: cst.BaseExpression, heat: Heat) -> bool:
-    """Say whether what leaves the function is a report: each step has been finished by the optimizer before."""
+    """Say whether what leaves the function is a report: each step has been finished by the
+    optimizer before."""
     steps = steps_of(module, heat.loop) if heat.loop is not None else []
     finished = any(isinstance(s.func, cst.Attribute) and s.func.attr.value == "step" for s in steps)
     return finished and isinstance(place, cst.Name)
 
 
 def _fix(module: Module, growth: _Growth, use: Use) -> Fix:
-    """Return the fix; safe where a local sum or list has started empty, and only the host reads it."""
+    """Return the fix; safe where a local sum or list has started empty, and only the host reads
+    it."""
     place, edits = growth.place, (Append(growth.value, ".detach()"),)
     if (
         use is Use.READ

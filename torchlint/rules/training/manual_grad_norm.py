@@ -93,17 +93,27 @@ _NORMS = ops.having("norm")
 _SQUARES = ops.having("square")
 _CHECKS = ops.having("finite")
 _ELSEWHERE = ops.having("collective") | frozenset(
-    "is_sparse coalesce sparse_mask DTensor FSDP FullyShardedDataParallel fully_shard to_local full_tensor".split()
+    (
+        "is_sparse coalesce sparse_mask DTensor FSDP FullyShardedDataParallel fully_shard to_local "
+        "full_tensor"
+    ).split()
 )
-_KERNELS = "hand-written gradient norm runs several kernels per parameter; use torch.nn.utils.clip_grad_norm_."
-_FINITE = "testing every gradient for NaN reads from the device once per parameter; test the total norm once."
+_KERNELS = (
+    "hand-written gradient norm runs several kernels per parameter; use "
+    "torch.nn.utils.clip_grad_norm_."
+)
+_FINITE = (
+    "testing every gradient for NaN reads from the device once per parameter; test the "
+    "total norm once."
+)
 
 rule = Rule(
     __name__,
     __doc__,
     code="TL505",
     message=(
-        "hand-written gradient norm reads one scalar per parameter; use torch.nn.utils.clip_grad_norm_ / get_total_norm."
+        "hand-written gradient norm reads one scalar per parameter; use "
+        "torch.nn.utils.clip_grad_norm_ / get_total_norm."
     ),
     severity="warning",
     default=True,
@@ -135,7 +145,9 @@ def _norm(
         return
     body = loop.body if isinstance(loop, cst.For) else None
     parts = [term, *_behind(module, term, body)]
-    if not any(_is_grad(module, part, name) for part in parts) or not any(_squared(module, part) for part in parts):
+    if not any(_is_grad(module, part, name) for part in parts) or not any(
+        _squared(module, part) for part in parts
+    ):
         return
     if _elsewhere(module, node):
         return
@@ -146,7 +158,9 @@ def _norm(
         yield Hit(node, message=_KERNELS, severity=Severity.INFO)
 
 
-def _behind(module: Module, term: cst.BaseExpression, body: cst.BaseSuite | None) -> Iterator[cst.BaseExpression]:
+def _behind(
+    module: Module, term: cst.BaseExpression, body: cst.BaseSuite | None
+) -> Iterator[cst.BaseExpression]:
     """Yield what the loop's body assigns to the names in a term, and to the names in that."""
     names = set(module.names_in(term))
     assigns = list(module.within(body, cst.Assign)) if body is not None else []
@@ -189,7 +203,9 @@ def check_finite(node: cst.Call, module: Module) -> Iterator[Hit]:
     if name is None or not isinstance(home, cst.If):
         return
     calls = module.within(node, cst.Call)
-    checks = [c for c in calls if isinstance(c.func, cst.Attribute) and c.func.attr.value in _CHECKS]
+    checks = [
+        c for c in calls if isinstance(c.func, cst.Attribute) and c.func.attr.value in _CHECKS
+    ]
     if any(_is_grad(module, c, name) for c in checks):
         top = module.parent(node)
         yield Hit(top if isinstance(top, cst.UnaryOperation) else node, message=_FINITE)

@@ -100,23 +100,35 @@ _CLASSES = ops.dotted("optimizer", "foreach")
 _FUSED = ops.dotted("optimizer", "fused")
 _FUSED_SINCE = (2, 8)
 _CHOICES = ("fused", "foreach", "capturable", "differentiable")
-_OWN = re.compile(rf"^_*(plain|my|custom|simple|naive)?_?({'|'.join(_BUILT_IN)})_?(legacy|optimizer)?$", re.IGNORECASE)
+_OWN = re.compile(
+    rf"^_*(plain|my|custom|simple|naive)?_?({'|'.join(_BUILT_IN)})_?(legacy|optimizer)?$",
+    re.IGNORECASE,
+)
 _OPTIMIZERS = frozenset(("torch.optim.Optimizer", "torch.optim.optimizer.Optimizer"))
 _UPDATES = ops.having("in-place", "arithmetic")
 _LEAST = 3
 _SPARSE = re.compile(r"sparse\s*=\s*True|SparseAdam|register_step_(pre|post)_hook")
-_FOREACH = "foreach=False updates one tensor after the other; the default does all tensors at once on CUDA."
-_LOOP = (
-    "a hand-written {name} runs many small kernels for every tensor; torch.optim.{name} updates all tensors at once."
+_FOREACH = (
+    "foreach=False updates one tensor after the other; the default does all tensors at "
+    "once on CUDA."
 )
-_NOTE_FUSED = "Rounding differs, and parameters that are sparse, complex or on an unsupported device raise."
+_LOOP = (
+    "a hand-written {name} runs many small kernels for every tensor; torch.optim.{name} "
+    "updates all tensors at once."
+)
+_NOTE_FUSED = (
+    "Rounding differs, and parameters that are sparse, complex or on an unsupported device raise."
+)
 _NOTE_FOREACH = "Rounding may differ, and foreach needs memory for intermediate values."
 
 rule = Rule(
     __name__,
     __doc__,
     code="TL506",
-    message="{name}: fused=True runs the update in one kernel, and spares GradScaler its host read each step.",
+    message=(
+        "{name}: fused=True runs the update in one kernel, and spares GradScaler its host "
+        "read each step."
+    ),
     severity="info",
     default=True,
     triggers=(b"optim", b"Optimizer"),
@@ -144,10 +156,19 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 @rule.on(cst.For)
 def check_loop(node: cst.For, module: Module) -> Iterator[Hit]:
     cls, function = module.class_of(node), module.function(node)
-    if cls is None or function is None or function.name.value != "step" or over_parameters(module, node) is None:
+    if (
+        cls is None
+        or function is None
+        or function.name.value != "step"
+        or over_parameters(module, node) is None
+    ):
         return
     own = _OWN.match(cls.name.value)
-    if own is None or not _OPTIMIZERS.intersection(base_names(module, cls)) or _foreach(module, cls):
+    if (
+        own is None
+        or not _OPTIMIZERS.intersection(base_names(module, cls))
+        or _foreach(module, cls)
+    ):
         return
     calls = (c.func for c in module.within(node.body, cst.Call))
     count = sum(isinstance(func, cst.Attribute) and func.attr.value in _UPDATES for func in calls)
@@ -162,11 +183,19 @@ def _foreach(module: Module, cls: cst.ClassDef) -> bool:
 
 
 def _on_device(module: Module, node: cst.Call) -> bool:
-    """Say whether the optimizer gets the parameters of one model that is on the accelerator by then."""
+    """Say whether the optimizer gets the parameters of one model that is on the accelerator by
+    then."""
     first = node.args[0].value if node.args else None
-    if not isinstance(first, cst.Call) or not isinstance(first.func, cst.Attribute) or mentions(module, _SPARSE):
+    if (
+        not isinstance(first, cst.Call)
+        or not isinstance(first.func, cst.Attribute)
+        or mentions(module, _SPARSE)
+    ):
         return False
-    return first.func.attr.value == "parameters" and inferred(module, first.func.value).device in (CUDA, ACCEL)
+    return first.func.attr.value == "parameters" and inferred(module, first.func.value).device in (
+        CUDA,
+        ACCEL,
+    )
 
 
 def _scaled(module: Module, node: cst.Call) -> bool:
@@ -175,11 +204,17 @@ def _scaled(module: Module, node: cst.Call) -> bool:
     if not isinstance(home, cst.Assign) or home.value is not node:
         return False
     name = dotted_text(home.targets[0].target)
-    scope = (module.function(node) if name is not None and "." not in name else module.class_of(node)) or module.root
+    scope = (
+        module.function(node) if name is not None and "." not in name else module.class_of(node)
+    ) or module.root
     for call in module.within(scope, cst.Call, nested=True):
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "step":
             passed = dotted_text(call.args[0].value) if call.args else None
-            if name is not None and passed == name and inferred(module, call.func.value).kind == "scaler":
+            if (
+                name is not None
+                and passed == name
+                and inferred(module, call.func.value).kind == "scaler"
+            ):
                 return True
     return False
 
@@ -187,6 +222,8 @@ def _scaled(module: Module, node: cst.Call) -> bool:
 def _without(node: cst.Call, arg: cst.Arg) -> Fix:
     args = [a for a in node.args if a is not arg]
     if args and node.args[-1] is arg:
-        args[-1] = args[-1].with_changes(comma=arg.comma, whitespace_after_arg=arg.whitespace_after_arg)
+        args[-1] = args[-1].with_changes(
+            comma=arg.comma, whitespace_after_arg=arg.whitespace_after_arg
+        )
     edit = Replace(node, node.with_changes(args=args))
     return Fix((edit,), Safety.UNSAFE, "Leave the choice to the optimizer", _NOTE_FOREACH)

@@ -88,9 +88,14 @@ from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import carried_reads
 from torchlint.semantic.values.inferred import inferred
 
-_DIFFERENTIATE = frozenset("backward manual_backward grad jvp vjp hvp vhp jacobian hessian functional_call".split())
+_DIFFERENTIATE = frozenset(
+    "backward manual_backward grad jvp vjp hvp vhp jacobian hessian functional_call".split()
+)
 _WITHOUT_GRAPH = frozenset(
-    "module optimizer scheduler scaler loader number str bool none function class device dtype ndarray shape".split()
+    (
+        "module optimizer scheduler scaler loader number str bool none function class device dtype "
+        "ndarray shape"
+    ).split()
 )
 _NOTE = "Where something does use the graph once more, that backward pass raises."
 
@@ -98,7 +103,9 @@ rule = Rule(
     __name__,
     __doc__,
     code="TL507",
-    message="retain_graph=True on the only backward of the step keeps saved tensors alive for nothing.",
+    message=(
+        "retain_graph=True on the only backward of the step keeps saved tensors alive for nothing."
+    ),
     severity="warning",
     default=True,
     triggers=(b"retain_graph",),
@@ -109,7 +116,9 @@ rule = Rule(
 
 @rule.method("backward", "manual_backward")
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    asked = next((a for a in node.args if a.keyword is not None and a.keyword.value == "retain_graph"), None)
+    asked = next(
+        (a for a in node.args if a.keyword is not None and a.keyword.value == "retain_graph"), None
+    )
     if asked is None or not isinstance(asked.value, cst.Name) or asked.value.value != "True":
         return
     loop = heat_of(module, node).loop
@@ -132,11 +141,15 @@ def _differentiated(module: Module, node: cst.Call) -> bool:
 
 
 def _fresh(module: Module, node: cst.Call, loop: cst.For | cst.While) -> bool:
-    """Say whether the graph of `node` is made anew in every round: nothing that may have one comes from outside."""
+    """Say whether the graph of `node` is made anew in every round: nothing that may have one comes
+    from outside."""
     bound = {w.value for name in _names(module, loop) for w in writes_of(module, loop, name)}
     carried = {read.value for read in carried_reads(module, loop)}
     reads = [
-        r for name in _names(module, loop) if name not in bound - carried for r in reads_of(module, loop.body, name)
+        r
+        for name in _names(module, loop)
+        if name not in bound - carried
+        for r in reads_of(module, loop.body, name)
     ]
     return all(_without_graph(module, read) for read in reads) and not any(
         _keeps_state(module, call) for call in module.within(loop.body, cst.Call)
@@ -148,7 +161,8 @@ def _names(module: Module, loop: cst.For | cst.While) -> frozenset[str]:
 
 
 def _without_graph(module: Module, read: cst.Name) -> bool:
-    """Say whether a read from outside of the loop is called, or is of a kind that carries no graph."""
+    """Say whether a read from outside of the loop is called, or is of a kind that carries no
+    graph."""
     top: cst.CSTNode = read
     above = module.parent(top)
     while isinstance(above, cst.Attribute):
@@ -166,7 +180,10 @@ def _keeps_state(module: Module, call: cst.Call) -> bool:
     """Say whether a model of this file writes to itself in its forward pass."""
     made = inferred(module, call.func).node
     forward = method_of(module, made, "forward") if isinstance(made, cst.ClassDef) else None
-    targets = module.within(forward.body, cst.AssignTarget, cst.AugAssign) if forward is not None else ()
+    targets = (
+        module.within(forward.body, cst.AssignTarget, cst.AugAssign) if forward is not None else ()
+    )
     return any(
-        isinstance(t, (cst.AssignTarget, cst.AugAssign)) and isinstance(t.target, cst.Attribute) for t in targets
+        isinstance(t, (cst.AssignTarget, cst.AugAssign)) and isinstance(t.target, cst.Attribute)
+        for t in targets
     )

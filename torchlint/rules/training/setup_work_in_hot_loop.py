@@ -100,8 +100,13 @@ _PARAMETERISED = ops.dotted("layer", "parameters")
 _SWITCHES = re.compile(r"eval|valid|test|sample|generat|infer|predict|freez|mode$", re.IGNORECASE)
 _DEVICE = re.compile(r"device|is_cuda|cuda", re.IGNORECASE)
 _SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.amp.grad_scaler.GradScaler")
-_NEVER = "{construct} is built anew for every batch: new random weights each time, which are never trained."
-_LOST = "{construct} is built anew for every batch and loses its state; build it once, before the loop."
+_NEVER = (
+    "{construct} is built anew for every batch: new random weights each time, which are "
+    "never trained."
+)
+_LOST = (
+    "{construct} is built anew for every batch and loses its state; build it once, before the loop."
+)
 
 rule = Rule(
     __name__,
@@ -117,18 +122,25 @@ rule = Rule(
 
 
 def _construct(module: Module, node: cst.Call) -> tuple[Severity, str | None, bool] | None:
-    """Return what a call sets up: its severity, its message, and whether only a loop around it counts; or None."""
+    """Return what a call sets up: its severity, its message, and whether only a loop around it
+    counts; or None."""
     name = module.name(node.func) or ""
     if name == "torch.compile":
         return Severity.WARNING, None, False
-    if name in _SCALERS or (name.startswith("torch.optim.") and inferred(module, node).kind == "optimizer"):
+    if name in _SCALERS or (
+        name.startswith("torch.optim.") and inferred(module, node).kind == "optimizer"
+    ):
         return Severity.ERROR, _LOST, True
     if name in _PARAMETERISED and called_at_once(module, node) and not _plain(module, node):
         return Severity.ERROR, _NEVER, False  # One without parameters costs next to nothing.
     match node.func:
-        case cst.Attribute(value=place, attr=cst.Name(value="to" | "cuda")) if _is_module(module, place):
+        case cst.Attribute(value=place, attr=cst.Name(value="to" | "cuda")) if _is_module(
+            module, place
+        ):
             return None if _offloads(module, node, place) else (Severity.WARNING, None, False)
-        case cst.Attribute(value=place, attr=cst.Name(value="train" | "eval")) if _is_module(module, place):
+        case cst.Attribute(value=place, attr=cst.Name(value="train" | "eval")) if _is_module(
+            module, place
+        ):
             return None if _switched(module, node) else (Severity.INFO, None, True)
     return None
 
@@ -154,13 +166,22 @@ def _is_module(module: Module, place: cst.BaseExpression) -> bool:
 
 
 def _invariant(module: Module, node: cst.Call, heat: Heat) -> bool:
-    """Say whether a call needs nothing that the step binds: the loop's names, or a hot function's own."""
+    """Say whether a call needs nothing that the step binds: the loop's names, or a hot function's
+    own."""
     receiver = node.func.value if isinstance(node.func, cst.Attribute) else None
-    used = module.names_in(receiver if receiver is not None and _is_module(module, receiver) else node)
+    used = module.names_in(
+        receiver if receiver is not None and _is_module(module, receiver) else node
+    )
     scope = heat.loop or module.function(node)
     used -= {"self", "cls"} if heat.loop is None else set()
-    writes = [write for name in used for write in (writes_of(module, scope, name) if scope is not None else ())]
-    return scope is not None and all(_renames(write, module.small_statement(write)) for write in writes)
+    writes = [
+        write
+        for name in used
+        for write in (writes_of(module, scope, name) if scope is not None else ())
+    ]
+    return scope is not None and all(
+        _renames(write, module.small_statement(write)) for write in writes
+    )
 
 
 def _renames(write: cst.Name, statement: cst.CSTNode | None) -> bool:
@@ -179,11 +200,18 @@ def _plain(module: Module, node: cst.Call) -> bool:
 
 def _offloads(module: Module, node: cst.Call, place: cst.BaseExpression) -> bool:
     """Say whether a module is moved only sometimes, or goes back to the CPU elsewhere."""
-    if any(_DEVICE.search(name) for test, _ in conditions_around(module, node) for name in module.names_in(test)):
+    if any(
+        _DEVICE.search(name)
+        for test, _ in conditions_around(module, node)
+        for name in module.names_in(test)
+    ):
         return True
     for call in module.nodes(cst.Call):
         match call:
-            case cst.Call(func=cst.Attribute(value=other, attr=cst.Name(value="cpu" | "to" as attr)), args=args):
+            case cst.Call(
+                func=cst.Attribute(value=other, attr=cst.Name(value="cpu" | "to" as attr)),
+                args=args,
+            ):
                 back = attr == "cpu" or (bool(args) and named_device(module, args[0].value) == CPU)
                 if back and other.deep_equals(place):
                     return True
@@ -207,7 +235,12 @@ def _switched(module: Module, node: cst.Call) -> bool:
 def _fix(module: Module, node: cst.Call) -> Fix | None:
     statement, loop = module.small_statement(node), _loop(module, node)
     whole = isinstance(statement, cst.Expr) and statement.value is node
-    if statement is None or not whole or loop is None or module.parent(module.statement(node)) is not loop.body:
+    if (
+        statement is None
+        or not whole
+        or loop is None
+        or module.parent(module.statement(node)) is not loop.body
+    ):
         return None
     edits = (InsertBefore(loop, module.code(node, 500)), Remove(statement))
     return Fix(edits, Safety.SUGGESTION, "Do it once, before the loop")

@@ -78,20 +78,35 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Append, Fix, Hit, InsertAfter, InsertBefore, Module, NodeEdit, Remove, Rule, Safety
+from torchlint.rule import (
+    Append,
+    Fix,
+    Hit,
+    InsertAfter,
+    InsertBefore,
+    Module,
+    NodeEdit,
+    Remove,
+    Rule,
+    Safety,
+)
 from torchlint.semantic.code.calls import contexts_around
 from torchlint.semantic.code.guards import conditions_around, is_interval
 from torchlint.semantic.time.loops import is_step
 from torchlint.semantic.values.inferred import is_model_call
 
 _ACCUMULATION = re.compile(r"accum", re.IGNORECASE)
-_NOTE = "Gradients of all micro-batches count from now on, so training changes; check the learning rate."
+_NOTE = (
+    "Gradients of all micro-batches count from now on, so training changes; check the "
+    "learning rate."
+)
 
 rule = Rule(
     __name__,
     __doc__,
     code="TL503",
-    message="zero_grad() runs every micro-batch but step() only {k}: all but the last micro-batch's gradients are "
+    message="zero_grad() runs every micro-batch but step() only {k}: all but the last "
+    "micro-batch's gradients are "
     "discarded.",
     severity="error",
     default=True,
@@ -106,12 +121,19 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     loop = next(iter(module.loops(node)), None)
     if not isinstance(node.func, cst.Attribute) or loop is None:
         return
-    if any(needed or is_interval(module, test) for test, needed in conditions_around(module, node, loop)):
+    if any(
+        needed or is_interval(module, test)
+        for test, needed in conditions_around(module, node, loop)
+    ):
         return
     calls = list(module.within(loop.body, cst.Call))
     steps = [c for c in calls if _is_call(c, "step") and is_step(module, c)]
     optimizers = {_code(_optimizer(c)) for c in steps}
-    if len(optimizers) != 1 or _accelerate(module, node) or not _clears(module, node.func.value, optimizers, calls):
+    if (
+        len(optimizers) != 1
+        or _accelerate(module, node)
+        or not _clears(module, node.func.value, optimizers, calls)
+    ):
         return
     tests = [_counter(module, c, loop) for c in steps]
     backwards = [c for c in calls if _is_call(c, "backward")]
@@ -138,8 +160,11 @@ def _optimizer(step: cst.Call) -> cst.CSTNode:
     return step.args[0].value if step.args and "scaler" in _code(receiver).lower() else receiver
 
 
-def _clears(module: Module, place: cst.BaseExpression, optimizers: set[str], calls: list[cst.Call]) -> bool:
-    """Say whether clearing `place` clears the one optimizer: it is that, or the only model that runs in the loop."""
+def _clears(
+    module: Module, place: cst.BaseExpression, optimizers: set[str], calls: list[cst.Call]
+) -> bool:
+    """Say whether clearing `place` clears the one optimizer: it is that, or the only model that
+    runs in the loop."""
     if _code(place) in optimizers:
         return True
     models = {_code(c.func) for c in calls if is_model_call(module, c)}
@@ -151,7 +176,8 @@ def _accelerate(module: Module, node: cst.Call) -> bool:
 
 
 def _counter(module: Module, call: cst.Call, loop: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the condition that lets `call` run only for every k-th or the last micro-batch, if there is one."""
+    """Return the condition that lets `call` run only for every k-th or the last micro-batch, if
+    there is one."""
     for test, _ in conditions_around(module, call, loop):
         counts = any(True for _ in module.within(test, cst.BinaryOperation, cst.Comparison))
         if counts and (is_interval(module, test) or _ACCUMULATION.search(_code(test))):
@@ -176,6 +202,8 @@ def _fix(module: Module, node: cst.Call, step: cst.Call, loop: cst.For | cst.Whi
         return None
     code, line = _code(node), module.parent(done)
     one_line = isinstance(line, cst.SimpleStatementSuite)
-    after: NodeEdit = Append(step, f"; {code}") if one_line else InsertAfter(module.statement(step), code)
+    after: NodeEdit = (
+        Append(step, f"; {code}") if one_line else InsertAfter(module.statement(step), code)
+    )
     edits = (InsertBefore(loop, code), Remove(clear), after)
     return Fix(edits, Safety.UNSAFE, "Clear the gradients after the step instead", _NOTE)

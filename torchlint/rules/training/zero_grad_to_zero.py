@@ -84,7 +84,9 @@ from torchlint.semantic.time.upkeep import over_parameters
 from torchlint.semantic.torch import ops
 
 _RESETS = ops.having("sets") | {"detach_", "requires_grad_"}
-_FIXED = re.compile(r"CUDAGraph|cuda\.graph\b|make_graphed_callables|gradient_as_bucket_view\s*=\s*True")
+_FIXED = re.compile(
+    r"CUDAGraph|cuda\.graph\b|make_graphed_callables|gradient_as_bucket_view\s*=\s*True"
+)
 _NOTE = "Unused parameters are skipped instead of decayed, and code that reads .grad finds None."
 
 rule = Rule(
@@ -122,11 +124,15 @@ def check_loop(node: cst.For, module: Module) -> Iterator[Hit]:
 
 
 def _zeroing(module: Module, loop: cst.For, name: str) -> cst.Call | None:
-    """Return the call by which a loop fills the gradient of every parameter with zeros, whatever else it does."""
+    """Return the call by which a loop fills the gradient of every parameter with zeros, whatever
+    else it does."""
     for call in module.within(loop.body, cst.Call):
         if not isinstance(call.func, cst.Attribute) or not _of_gradient(call.func.value, name):
             continue
-        method, zero = call.func.attr.value, call.args and isinstance(call.args[0].value, (cst.Integer, cst.Float))
+        method, zero = (
+            call.func.attr.value,
+            call.args and isinstance(call.args[0].value, (cst.Integer, cst.Float)),
+        )
         filled = method == "fill_" and zero and float(call.args[0].value.value) == 0  # type: ignore[attr-defined]
         if (method == "zero_" or filled) and all(
             _asks_for_gradient(t, name) for t, _ in conditions_around(module, call, loop)
@@ -152,10 +158,16 @@ def _asks_for_gradient(test: cst.BaseExpression, name: str) -> bool:
 
 
 def _call(module: Module, loop: cst.For) -> Fix | None:
-    """Return the fix that writes ``model.zero_grad()`` for a loop over ``model.parameters()`` that does nothing else."""
+    """Return the fix that writes ``model.zero_grad()`` for a loop over ``model.parameters()`` that
+    does nothing else."""
     over = loop.iter
     only = list(module.within(loop.body, cst.Expr, cst.Assign, cst.AugAssign))
-    if len(only) != 1 or not isinstance(over, cst.Call) or over.args or not isinstance(over.func, cst.Attribute):
+    if (
+        len(only) != 1
+        or not isinstance(over, cst.Call)
+        or over.args
+        or not isinstance(over.func, cst.Attribute)
+    ):
         return None
     if loop.orelse is not None:
         return None
@@ -165,7 +177,8 @@ def _call(module: Module, loop: cst.For) -> Fix | None:
 
 
 def _needed(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether something may need the gradients to stay: fixed addresses, or code that reads them unasked."""
+    """Say whether something may need the gradients to stay: fixed addresses, or code that reads
+    them unasked."""
     if mentions(module, _FIXED):
         return True
     home = module.class_of(node) or module.function(node) or module.root
@@ -173,7 +186,8 @@ def _needed(module: Module, node: cst.CSTNode) -> bool:
 
 
 def _read(module: Module, node: cst.Attribute) -> bool:
-    """Say whether ``p.grad`` is used here as a tensor, with no condition in its function that asks for None."""
+    """Say whether ``p.grad`` is used here as a tensor, with no condition in its function that asks
+    for None."""
     above = module.parent(node)
     if node.attr.value != "grad" or isinstance(above, (cst.Comparison, cst.AssignTarget, cst.If)):
         return False

@@ -1,9 +1,11 @@
-"""What is certainly a plain tensor of a known kind, proven by the calls that made it and not by its name or use.
+"""What is certainly a plain tensor of a known kind, proven by the calls that made it and not by its
+name or use.
 
-`inferred` says what a thing most likely is, which is right for a finding. A safe rewrite needs more: a parameter
-may be given anything, an object called ``criterion`` may return anything, and ``a == b`` of unknown things is whatever
-their classes say. Here only torch's own functions and methods count, on what is itself certain. A tensor is also
-certain where the code has handed it to a loss of torch before, which raises for everything else.
+`inferred` says what a thing most likely is, which is right for a finding. A safe rewrite needs
+more: a parameter may be given anything, an object called ``criterion`` may return anything, and ``a
+== b`` of unknown things is whatever their classes say. Here only torch's own functions and methods
+count, on what is itself certain. A tensor is also certain where the code has handed it to a loss of
+torch before, which raises for everything else.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.uses.tensor_origins import rebound_elsewhere
 
 FLOAT, BOOL, COUNT, INDEX = "float", "bool", "count", "index"
-"""Kinds of elements: real floating numbers; truth values; sums of truth values; positions in a tensor.
+"""Kinds of elements: real floating numbers; truth values; sums of truth values; positions in a
+tensor.
 
 The last two are integers that stay far below what 64 bits hold, however many of them are added.
 """
@@ -54,15 +57,24 @@ _TO_FLOAT = frozenset(method for method, kind in dtypes.CASTS.items() if "float"
 _TO_INT = ops.having("cast", "gives-int")
 _POINTWISE = ops.having("method", "pointwise") - ops.having("several")
 _OF_ALL = ops.REDUCTIONS - ops.BOOL_METHODS - ops.INT_METHODS - ops.having("several")
-_COMPARED = (cst.Equal, cst.NotEqual, cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
+_COMPARED = (
+    cst.Equal,
+    cst.NotEqual,
+    cst.LessThan,
+    cst.LessThanEqual,
+    cst.GreaterThan,
+    cst.GreaterThanEqual,
+)
 _HARMLESS = frozenset(
-    f"builtins.{name}" for name in "print float int bool len str repr format isinstance type round".split()
+    f"builtins.{name}"
+    for name in "print float int bool len str repr format isinstance type round".split()
 )
 
 
 @question(remember=False)
 def certain(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> Certain | None:
-    """Return what is certain of an expression that is a plain tensor, or None where it may be something else."""
+    """Return what is certain of an expression that is a plain tensor, or None where it may be
+    something else."""
     if depth == 0:
         return None
     match node:
@@ -70,15 +82,23 @@ def certain(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> Certain |
             return _named(module, node, depth)
         case cst.Call():
             return _called(module, node, depth)
-        case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator=operator, comparator=right)]):
+        case cst.Comparison(
+            left=left, comparisons=[cst.ComparisonTarget(operator=operator, comparator=right)]
+        ):
             if not isinstance(operator, _COMPARED):
                 return None
             operands = _operands(module, left, right, depth)
             return Certain(BOOL, all(each.scalar for each in operands)) if operands else None
-        case cst.BinaryOperation(left=left, operator=cst.Add() | cst.Subtract() | cst.Multiply() | cst.Divide()):
+        case cst.BinaryOperation(
+            left=left, operator=cst.Add() | cst.Subtract() | cst.Multiply() | cst.Divide()
+        ):
             operands = _operands(module, left, node.right, depth)
             floating = bool(operands) and all(each.kind == FLOAT for each in operands)
-            return Certain(FLOAT if floating else None, all(each.scalar for each in operands)) if operands else None
+            return (
+                Certain(FLOAT if floating else None, all(each.scalar for each in operands))
+                if operands
+                else None
+            )
         case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
             found = certain(module, inner, depth - 1)
             return found if found is not None and found.kind == FLOAT else None
@@ -86,7 +106,8 @@ def certain(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> Certain |
 
 
 def _operands(module: Module, left: cst.CSTNode, right: cst.CSTNode, depth: int) -> list[Certain]:
-    """Return the tensors among two operands, at least one; nothing where one is neither a tensor nor a number."""
+    """Return the tensors among two operands, at least one; nothing where one is neither a tensor
+    nor a number."""
     found = [certain(module, side, depth - 1) for side in (left, right)]
     sides = zip((left, right), found, strict=True)
     if not any(found) or any(each is None and not _number(module, side) for side, each in sides):
@@ -109,7 +130,7 @@ def _number(module: Module, node: cst.CSTNode) -> bool:
     return False
 
 
-# -- calls ----------------------------------------------------------------------------------------------------------
+# -- calls -----------------------------------------------------------------------------------------
 
 
 def _called(module: Module, call: cst.Call, depth: int) -> Certain | None:
@@ -131,12 +152,15 @@ def _called(module: Module, call: cst.Call, depth: int) -> Certain | None:
 
 
 def is_loss(module: Module, call: cst.Call) -> bool:
-    """Say whether a call is one of a loss of torch that gives one floating number, and takes nothing but tensors."""
+    """Say whether a call is one of a loss of torch that gives one floating number, and takes
+    nothing but tensors."""
     if len(call.args) < 2 or any(arg.star for arg in call.args):
         return False
     if module.name(call.func) in _LOSS_FUNCTIONS:
         plain = sum(arg.keyword is None for arg in call.args) <= 2
-        return plain and not any(arg.keyword is not None and arg.keyword.value in _REDUCTIONS for arg in call.args)
+        return plain and not any(
+            arg.keyword is not None and arg.keyword.value in _REDUCTIONS for arg in call.args
+        )
     return _made_by(module, call.func, _LOSS_CLASSES) and len(call.args) == 2
 
 
@@ -145,11 +169,16 @@ def _is_layer(module: Module, call: cst.Call) -> bool:
 
 
 def _made_by(module: Module, func: cst.BaseExpression, classes: frozenset[str]) -> bool:
-    """Say whether what is called is the instance of one of torch's classes, which nothing has altered."""
+    """Say whether what is called is the instance of one of torch's classes, which nothing has
+    altered."""
     if not isinstance(func, cst.Name) or rebound_elsewhere(module, func.value):
         return False
     made = sole_definition(module, func)
-    while isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute) and made.func.attr.value in _CHAINS:
+    while (
+        isinstance(made, cst.Call)
+        and isinstance(made.func, cst.Attribute)
+        and made.func.attr.value in _CHAINS
+    ):
         if module.name(made.func) in classes:
             break
         made = made.func.value
@@ -165,7 +194,8 @@ _ASKED = ops.having("module", "plain")
 
 
 def _leaves_alone(module: Module, read: cst.Name) -> bool:
-    """Say whether a use of a module of torch cannot change what calling it gives: a call of it or of known methods."""
+    """Say whether a use of a module of torch cannot change what calling it gives: a call of it or
+    of known methods."""
     above = module.parent(read)
     if isinstance(above, cst.Call):
         return above.func is read
@@ -204,10 +234,16 @@ def _of_whole(tensor: Certain, name: str, args: Sequence[cst.Arg]) -> Certain | 
         return Certain(BOOL if tensor.kind == BOOL else COUNT, tensor.scalar)
     if tensor.kind != BOOL or args:
         return None
-    return Certain(COUNT, True) if name == "sum" else Certain(BOOL, True) if name in ("any", "all") else None
+    return (
+        Certain(COUNT, True)
+        if name == "sum"
+        else Certain(BOOL, True)
+        if name in ("any", "all")
+        else None
+    )
 
 
-# -- names ----------------------------------------------------------------------------------------------------------
+# -- names -----------------------------------------------------------------------------------------
 
 
 def _named(module: Module, name: cst.Name, depth: int) -> Certain | None:
@@ -225,10 +261,12 @@ def _binds_alone(assign: cst.Assign) -> bool:
 
 
 def _altered(module: Module, name: cst.Name) -> bool:
-    """Say whether the function may change the named tensor in place: ``x.fill_(…)``, ``x.data = …``, ``x[0] = …``."""
+    """Say whether the function may change the named tensor in place: ``x.fill_(…)``, ``x.data =
+    …``, ``x[0] = …``."""
     scope: cst.CSTNode = module.function(name) or module.root
     return any(_alters(module, read) for read in reads_of(module, scope, name.value)) or any(
-        isinstance(module.parent(write), (cst.AugAssign, cst.Del)) for write in writes_of(module, scope, name.value)
+        isinstance(module.parent(write), (cst.AugAssign, cst.Del))
+        for write in writes_of(module, scope, name.value)
     )
 
 
@@ -251,24 +289,32 @@ def _alters(module: Module, read: cst.Name) -> bool:
 
 
 def _may_write(module: Module, call: cst.Call, arg: cst.Arg) -> bool:
-    """Say whether a call may change an argument: a function of the user's, or ``out=`` of torch's."""
+    """Say whether a call may change an argument: a function of the user's, or ``out=`` of
+    torch's."""
     if arg.keyword is not None and arg.keyword.value == "out":
         return True
     name = module.name(call.func)
     if name is not None and (name.startswith("torch.") or name in _HARMLESS):
         return name.endswith("_") or name.startswith(("torch.nn.init.", "torch.utils."))
-    return isinstance(call.func, cst.Name) and not _made_by(module, call.func, _LOSS_CLASSES | _LAYERS)
+    return isinstance(call.func, cst.Name) and not _made_by(
+        module, call.func, _LOSS_CLASSES | _LAYERS
+    )
 
 
 def _taken_by_loss(module: Module, name: cst.Name) -> bool:
-    """Say whether, on every way to here, a loss of torch has taken this very value as one of its two tensors."""
+    """Say whether, on every way to here, a loss of torch has taken this very value as one of its
+    two tensors."""
     child: cst.CSTNode = name
     for above in module.ancestors(name):
         if isinstance(above, FUNCTIONS):
             return False
         if isinstance(above, (cst.IndentedBlock, cst.Module)):
-            for line in reversed([part for part in above.body if module.before(part, child) and part is not child]):
-                if any(_same_value(module, given, name) for given in _given_to_losses(module, line)):
+            for line in reversed(
+                [part for part in above.body if module.before(part, child) and part is not child]
+            ):
+                if any(
+                    _same_value(module, given, name) for given in _given_to_losses(module, line)
+                ):
                     return True
         child = above
     return False
@@ -307,5 +353,6 @@ def _same_value(module: Module, given: cst.Name, name: cst.Name) -> bool:
         if between or any(module.is_within(write, loop) for loop in inside):
             return False
     return not any(
-        module.tree.owners[write] is not module.tree.owners[name] for write in writes_of(module, scope, name.value)
+        module.tree.owners[write] is not module.tree.owners[name]
+        for write in writes_of(module, scope, name.value)
     )

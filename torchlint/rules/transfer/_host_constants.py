@@ -1,4 +1,5 @@
-"""Tensors that are built once on the host, or from constants, and moved to the device again and again."""
+"""Tensors that are built once on the host, or from constants, and moved to the device again and
+again."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from torchlint.semantic.values.inferred import class_attribute, inferred
 from torchlint.semantic.values.value import CPU
 
 _VIEWS = ops.SAME_VALUES | ops.having("repeats") | ops.having("cast") - ops.having("move")
-_MUTATORS = frozenset("append extend insert pop remove clear update sort reverse setdefault add".split())
+_MUTATORS = frozenset(
+    "append extend insert pop remove clear update sort reverse setdefault add".split()
+)
 _DEPTH = 3
 
 
@@ -24,9 +27,11 @@ class HostConstant:
     """A constant that lives on the host.
 
     Args:
-        kind: ``attribute`` of a module, ``global`` of the file, or ``literal`` that is built anew each time.
+        kind: ``attribute`` of a module, ``global`` of the file, or ``literal`` that is built anew
+            each time.
         name: the attribute's or the variable's name, or the factory's.
-        made: the one plain statement that assigns the attribute or the global alone; None for others and literals.
+        made: the one plain statement that assigns the attribute or the global alone; None for
+            others and literals.
     """
 
     kind: str
@@ -34,7 +39,9 @@ class HostConstant:
     made: cst.Assign | None
 
 
-@question(yes="`{0}` is a constant on the host", no="`{0}` is not known to be a constant on the host")
+@question(
+    yes="`{0}` is a constant on the host", no="`{0}` is not known to be a constant on the host"
+)
 def host_constant_of(module: Module, source: cst.BaseExpression) -> HostConstant | None:
     """Return the constant on the host of which an expression is a view or a cast, or None.
 
@@ -45,8 +52,8 @@ def host_constant_of(module: Module, source: cst.BaseExpression) -> HostConstant
         match at:
             case cst.Subscript(value=value) if all(_plain_index(module, part) for part in at.slice):
                 at = value
-            case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(value=method))) if method in _VIEWS and (
-                module.name(at.func) is None
+            case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(value=method))) if (
+                method in _VIEWS and (module.name(at.func) is None)
             ):
                 at = value
             case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)):
@@ -80,19 +87,24 @@ def _attribute(module: Module, node: cst.Attribute, name: str) -> HostConstant |
     if made is None or _trained(module, made):
         return None
     match made:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Attribute())]) if not _in_class_body(module, cls, name):
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Attribute())]) if not _in_class_body(
+            module, cls, name
+        ):
             return HostConstant("attribute", name, made)
     return HostConstant("attribute", name, None)
 
 
 def _in_class_body(module: Module, cls: cst.ClassDef, name: str) -> bool:
-    """Say whether a class or a relative binds the name itself; no buffer can be registered under such a name."""
+    """Say whether a class or a relative binds the name itself; no buffer can be registered under
+    such a name."""
     for member in family_of(module, cls):
         for line in member.body.body:
             if isinstance(line, cst.FunctionDef) and line.name.value == name:
                 return True
             for small in line.body if isinstance(line, cst.SimpleStatementLine) else ():
-                targets: list[cst.CSTNode] = [t.target for t in small.targets] if isinstance(small, cst.Assign) else []
+                targets: list[cst.CSTNode] = (
+                    [t.target for t in small.targets] if isinstance(small, cst.Assign) else []
+                )
                 if isinstance(small, cst.AnnAssign) and small.value is not None:
                     targets.append(small.target)
                 if any(isinstance(target, cst.Name) and target.value == name for target in targets):
@@ -102,14 +114,19 @@ def _in_class_body(module: Module, cls: cst.ClassDef, name: str) -> bool:
 
 def _trained(module: Module, made: cst.CSTNode) -> bool:
     """Say whether a statement makes a leaf that gets gradients."""
-    return any(name.value in ("requires_grad", "requires_grad_") for name in module.within(made, cst.Name))
+    return any(
+        name.value in ("requires_grad", "requires_grad_") for name in module.within(made, cst.Name)
+    )
 
 
 def _made_once(module: Module, cls: cst.ClassDef, name: str) -> cst.Assign | cst.AnnAssign | None:
-    """Return the statement in ``__init__`` that alone assigns ``self.name`` in a class and its relatives."""
+    """Return the statement in ``__init__`` that alone assigns ``self.name`` in a class and its
+    relatives."""
     found: list[cst.Assign | cst.AnnAssign] = []
     for member in family_of(module, cls):
-        for node in module.within(member.body, cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.Del, nested=True):
+        for node in module.within(
+            member.body, cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.Del, nested=True
+        ):
             for each in module.within(getattr(node, "target", node), cst.Attribute):
                 if _is_self(each, name) and not _inside(module, each):
                     statement = node if isinstance(node, cst.AnnAssign) else module.parent(node)
@@ -121,18 +138,26 @@ def _made_once(module: Module, cls: cst.ClassDef, name: str) -> cst.Assign | cst
 
 
 def _is_self(node: cst.Attribute, name: str) -> bool:
-    return node.attr.value == name and isinstance(node.value, cst.Name) and node.value.value == "self"
+    return (
+        node.attr.value == name and isinstance(node.value, cst.Name) and node.value.value == "self"
+    )
 
 
 def _inside(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether a target writes into what ``self.name`` holds: ``self.name[i] = …``, ``self.name.x = …``."""
+    """Say whether a target writes into what ``self.name`` holds: ``self.name[i] = …``,
+    ``self.name.x = …``."""
     return isinstance(module.parent(node), (cst.Subscript, cst.Attribute))
 
 
 def _global(module: Module, node: cst.Name, name: str) -> HostConstant | None:
     definition = sole_definition(module, node)
     made = module.parent(definition) if definition is not None else None
-    if not isinstance(made, cst.Assign) or definition is None or module.function(made) or module.class_of(made):
+    if (
+        not isinstance(made, cst.Assign)
+        or definition is None
+        or module.function(made)
+        or module.class_of(made)
+    ):
         return None
     # A loop at module level is a program's own; what is bound inside of it is no constant.
     if module.function(node) is None or module.loops(made):
@@ -144,25 +169,41 @@ def _global(module: Module, node: cst.Name, name: str) -> HostConstant | None:
 def _literal(module: Module, call: cst.Call) -> HostConstant | None:
     name = module.name(call.func) or ""
     first = call.args[0] if call.args else None
-    if name not in ops.DATA_FACTORIES or first is None or first.star or inferred(module, call).device != CPU:
+    if (
+        name not in ops.DATA_FACTORIES
+        or first is None
+        or first.star
+        or inferred(module, call).device != CPU
+    ):
         return None
     shown = _resolved(module, first.value)
-    if not isinstance(shown, (cst.List, cst.Tuple)) or not shown.elements or not _same(module, first.value, _DEPTH):
+    if (
+        not isinstance(shown, (cst.List, cst.Tuple))
+        or not shown.elements
+        or not _same(module, first.value, _DEPTH)
+    ):
         return None
     return HostConstant("literal", module.code(call.func), None)
 
 
 def _resolved(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Return the display that a name of the file, or an attribute that only ``__init__`` assigns, stands for."""
+    """Return the display that a name of the file, or an attribute that only ``__init__`` assigns,
+    stands for."""
     match node:
         case cst.Name():
             definition = sole_definition(module, node)
-            return definition if definition is not None and module.function(definition) is None else None
+            return (
+                definition
+                if definition is not None and module.function(definition) is None
+                else None
+            )
         case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)):
             cls = module.class_of(node)
             made = _made_once(module, cls, name) if cls is not None else None
             kept = made is not None and cls is not None and not _changed(module, cls, name)
-            plain = isinstance(made, cst.Assign) and isinstance(made.targets[0].target, cst.Attribute)
+            plain = isinstance(made, cst.Assign) and isinstance(
+                made.targets[0].target, cst.Attribute
+            )
             return made.value if made is not None and plain and kept else None
     return node
 
@@ -173,13 +214,16 @@ def _changed(module: Module, cls: cst.ClassDef, name: str) -> bool:
             above = module.parent(node)
             if isinstance(above, cst.Attribute) and above.attr.value in _MUTATORS:
                 return True
-            if isinstance(above, cst.Subscript) and isinstance(module.parent(above), (cst.AssignTarget, cst.AugAssign)):
+            if isinstance(above, cst.Subscript) and isinstance(
+                module.parent(above), (cst.AssignTarget, cst.AugAssign)
+            ):
                 return True
     return False
 
 
 def _same(module: Module, node: cst.BaseExpression, depth: int) -> bool:
-    """Say whether an expression is made of number literals alone, also through names that hold such."""
+    """Say whether an expression is made of number literals alone, also through names that hold
+    such."""
     match node:
         case cst.Integer() | cst.Float():
             return True
@@ -188,7 +232,9 @@ def _same(module: Module, node: cst.BaseExpression, depth: int) -> bool:
         case cst.BinaryOperation(left=left, right=right):
             return _same(module, left, depth) and _same(module, right, depth)
         case cst.List(elements=elements) | cst.Tuple(elements=elements):
-            return all(isinstance(e, cst.Element) and _same(module, e.value, depth) for e in elements)
+            return all(
+                isinstance(e, cst.Element) and _same(module, e.value, depth) for e in elements
+            )
         case cst.Name() | cst.Attribute() if depth:
             held = _resolved(module, node)
             return held is not None and _same(module, held, depth - 1)

@@ -1,4 +1,5 @@
-"""What a batch is, by the way it is used: a mapping of tensors, which has none of a tensor's methods."""
+"""What a batch is, by the way it is used: a mapping of tensors, which has none of a tensor's
+methods."""
 
 from __future__ import annotations
 
@@ -17,7 +18,11 @@ def used_as_mapping(module: Module, node: cst.BaseExpression) -> bool:
     That is ``**x``, ``x["key"]``, ``"key" in x``, ``x.items()``: an encoding of a tokenizer, say.
     """
     scope = module.function(node) or module.root
-    return any(_as_mapping(module, each) for each in module.within(scope, type(node)) if each.deep_equals(node))
+    return any(
+        _as_mapping(module, each)
+        for each in module.within(scope, type(node))
+        if each.deep_equals(node)
+    )
 
 
 def _as_mapping(module: Module, node: cst.CSTNode) -> bool:
@@ -25,7 +30,9 @@ def _as_mapping(module: Module, node: cst.CSTNode) -> bool:
     match above:
         case cst.Arg(star="**") | cst.StarredDictElement():
             return True
-        case cst.Subscript(value=value, slice=[cst.SubscriptElement(slice=cst.Index(value=index))]) if value is node:
+        case cst.Subscript(
+            value=value, slice=[cst.SubscriptElement(slice=cst.Index(value=index))]
+        ) if value is node:
             return isinstance(index, cst.BaseString)
         case cst.Attribute(value=value, attr=cst.Name(value=attr)) if value is node:
             return attr in _MAPPING_METHODS

@@ -1,4 +1,5 @@
-"""Values that leave the device, are worked on by the host, and go back to a device in the same function."""
+"""Values that leave the device, are worked on by the host, and go back to a device in the same
+function."""
 
 from __future__ import annotations
 
@@ -39,9 +40,12 @@ class RoundTrip:
     through: tuple[str, ...]
 
 
-@question(yes="the data went to the host and comes back", no="`{0}` is not the end of a trip to the host")
+@question(
+    yes="the data went to the host and comes back", no="`{0}` is not the end of a trip to the host"
+)
 def round_trip(module: Module, back: cst.Call) -> RoundTrip | None:
-    """Return the trip that ends in `back`: a tensor made of host data and moved, or made with ``device=``."""
+    """Return the trip that ends in `back`: a tensor made of host data and moved, or made with
+    ``device=``."""
     maker = _maker(module, back)
     if maker is None or not maker.args:
         return None
@@ -57,10 +61,13 @@ def round_trip(module: Module, back: cst.Call) -> RoundTrip | None:
 
 
 def _maker(module: Module, back: cst.Call) -> cst.Call | None:
-    """Return the call that makes a tensor of host data, where `back` brings that tensor to a device."""
+    """Return the call that makes a tensor of host data, where `back` brings that tensor to a
+    device."""
     if module.name(back.func) in ops.DATA_FACTORIES:
         device = keyword_argument(module, back, "device")
-        return back if device is not None and named_device(module, device) in (CUDA, ACCEL) else None
+        return (
+            back if device is not None and named_device(module, device) in (CUDA, ACCEL) else None
+        )
     if not isinstance(back.func, cst.Attribute) or back.func.attr.value not in ("to", "cuda"):
         return None
     if inferred(module, back).device not in (CUDA, ACCEL):
@@ -74,9 +81,14 @@ def _maker(module: Module, back: cst.Call) -> cst.Call | None:
 
 
 def _sources(
-    module: Module, expr: cst.BaseExpression, before: cst.CSTNode, depth: int, seen: set[cst.CSTNode]
+    module: Module,
+    expr: cst.BaseExpression,
+    before: cst.CSTNode,
+    depth: int,
+    seen: set[cst.CSTNode],
 ) -> Iterator[cst.BaseExpression]:
-    """Yield an expression, then the expressions from which the names in it got their values, nearest first."""
+    """Yield an expression, then the expressions from which the names in it got their values,
+    nearest first."""
     yield expr
     if depth == 0:
         return
@@ -95,7 +107,9 @@ def _sources(
 def _origin(module: Module, name: str, before: cst.CSTNode) -> cst.BaseExpression | None:
     scope_node: cst.CSTNode = module.function(before) or module.root
     own = module.small_statement(before)
-    for write in reversed([w for w in writes_of(module, scope_node, name) if module.before(w, before)]):
+    for write in reversed(
+        [w for w in writes_of(module, scope_node, name) if module.before(w, before)]
+    ):
         at = module.small_statement(write)
         if at is not None and at is own:
             continue

@@ -97,7 +97,14 @@ _WAITS = ops.having("waits") | {
 }
 _ASKS = ops.dotted("fact")
 _NOTE = "An object with a `to` of its own may do something else without that argument."
-_READERS = ("builtins.float", "builtins.int", "builtins.bool", "builtins.print", "builtins.str", "builtins.list")
+_READERS = (
+    "builtins.float",
+    "builtins.int",
+    "builtins.bool",
+    "builtins.print",
+    "builtins.str",
+    "builtins.list",
+)
 
 rule = Rule(
     __name__,
@@ -117,10 +124,19 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     keyword = keyword_argument(module, node, "non_blocking")
     target = arguments_of(module, node, "Tensor.to").value("device")
-    if not isinstance(keyword, cst.Name) or keyword.value != "True" or named_device(module, target) != CPU:
+    if (
+        not isinstance(keyword, cst.Name)
+        or keyword.value != "True"
+        or named_device(module, target) != CPU
+    ):
         return
     source = inferred(module, node.func.value)
-    if source.host or source.kind not in ("?", "tensor") or not on_accelerator(module) or not _race(module, node):
+    if (
+        source.host
+        or source.kind not in ("?", "tensor")
+        or not on_accelerator(module)
+        or not _race(module, node)
+    ):
         return
     kept = [arg for arg in node.args if arg.value is not keyword]
     if kept:
@@ -168,7 +184,12 @@ def _read(module: Module, node: cst.CSTNode) -> bool:
     match module.parent(node):
         case cst.Attribute(value=value, attr=cst.Name(attr)) if value is node:
             return attr not in _KNOWN
-        case cst.BinaryOperation() | cst.Comparison() | cst.ComparisonTarget() | cst.FormattedStringExpression():
+        case (
+            cst.BinaryOperation()
+            | cst.Comparison()
+            | cst.ComparisonTarget()
+            | cst.FormattedStringExpression()
+        ):
             return True
         case cst.Arg() as arg:
             call = module.parent(arg)
@@ -178,7 +199,8 @@ def _read(module: Module, node: cst.CSTNode) -> bool:
 
 
 def _waits(module: Module, copy: cst.Call, read: cst.CSTNode) -> bool:
-    """Say whether something between the copy and the end of the statement that reads it waits for the device."""
+    """Say whether something between the copy and the end of the statement that reads it waits for
+    the device."""
     last = module.statement(read)
     scope = module.function(copy) or module.root
     return any(

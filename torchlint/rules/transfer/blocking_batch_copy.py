@@ -133,7 +133,10 @@ rule = Rule(
     __name__,
     __doc__,
     code="TL103",
-    message="blocking host-to-device copy of a batch; pass non_blocking=True (and pin_memory=True in the DataLoader).",
+    message=(
+        "blocking host-to-device copy of a batch; pass non_blocking=True (and "
+        "pin_memory=True in the DataLoader)."
+    ),
     severity="warning",
     default=True,
     triggers=(b".to", b".cuda"),
@@ -146,7 +149,12 @@ rule = Rule(
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = transfer_of(module, node)
-    if transfer is None or "non_blocking" in transfer.given or transfer.like or not _from_loader(module, transfer):
+    if (
+        transfer is None
+        or "non_blocking" in transfer.given
+        or transfer.like
+        or not _from_loader(module, transfer)
+    ):
         return
     if changed_later(module, transfer.source):
         return
@@ -158,7 +166,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _from_loader(module: Module, transfer: Transfer) -> bool:
-    """Say whether what is moved is a batch that a loader or a caller hands to this step, or a part of one."""
+    """Say whether what is moved is a batch that a loader or a caller hands to this step, or a part
+    of one."""
     value = inferred(module, transfer.source)
     if value.device not in (None, "cpu") or in_lightning(module, transfer.call):
         return False
@@ -166,22 +175,31 @@ def _from_loader(module: Module, transfer: Transfer) -> bool:
         return value.kind in ("tensor", "batch")
     if value.origin is not None or value.kind not in ("?", "tensor"):
         return False
-    # A loss gets what the model made, which is on the device; ``.to(other.device)`` lines two tensors up.
+    # A loss gets what the model made, which is on the device; ``.to(other.device)`` lines two
+    # tensors up.
     function = module.function(transfer.call)
-    aligned = isinstance(transfer.target, cst.Attribute) and inferred(module, transfer.target.value).tensor
+    aligned = (
+        isinstance(transfer.target, cst.Attribute)
+        and inferred(module, transfer.target.value).tensor
+    )
     if aligned or (function is not None and "loss" in function.name.value):
         return False
     return _handed_in(module, transfer.source)
 
 
 def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
-    """Say whether a name of unknown origin, or what it is made from, is a parameter or a loop's target."""
+    """Say whether a name of unknown origin, or what it is made from, is a parameter or a loop's
+    target."""
     while isinstance(source, cst.Subscript):
         source = source.value
     function = module.function(source)
     if not isinstance(source, cst.Name):
         return False
-    given = {p.name.value for p in function.params.params if p.name.value != "self"} if function is not None else set()
+    given = (
+        {p.name.value for p in function.params.params if p.name.value != "self"}
+        if function is not None
+        else set()
+    )
     for loop in module.loops(source):
         if isinstance(loop, cst.For):
             given.update(n.value for n in module.within(loop.target, cst.Name))
@@ -189,7 +207,11 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
         return True
     for write in writes_of(module, function or module.root, source.value):
         made = module.small_statement(write)
-        match made.value if isinstance(made, cst.Assign) and not module.is_within(source, made) else None:
+        match (
+            made.value
+            if isinstance(made, cst.Assign) and not module.is_within(source, made)
+            else None
+        ):
             case cst.Call(args=args):
                 parts: list[cst.CSTNode] = list(args)
             case cst.Subscript(value=holder):

@@ -87,7 +87,7 @@ images = torch.rand(8, 3, 224, 224, device=device)
 ```python
 out = normalize(images)
 ```
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -99,15 +99,27 @@ from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
 from torchlint.rules.transfer._host_constants import HostConstant, host_constant_of
 from torchlint.semantic.device.transfers import is_cached, transfer_of
 
-_GLOBAL = "`{name}` is a constant on the CPU that is copied to the device in every step; keep a copy on the device."
-_LITERAL = "`{expr}` is built from constants and copied in every step; fill it on the device, or keep a copy there."
-_NOTE = "A buffer follows .half() and .to(dtype), is copied with the module, and DDP broadcasts it at each forward."
+_GLOBAL = (
+    "`{name}` is a constant on the CPU that is copied to the device in every step; keep a "
+    "copy on the device."
+)
+_LITERAL = (
+    "`{expr}` is built from constants and copied in every step; fill it on the device, or "
+    "keep a copy there."
+)
+_NOTE = (
+    "A buffer follows .half() and .to(dtype), is copied with the module, and DDP broadcasts "
+    "it at each forward."
+)
 
 rule = Rule(
     __name__,
     __doc__,
     code="TL106",
-    message="self.{name} is a plain tensor copied to the device in every forward; register it as a buffer.",
+    message=(
+        "self.{name} is a plain tensor copied to the device in every forward; register it as "
+        "a buffer."
+    ),
     severity="warning",
     default=True,
     triggers=(b".to", b".cuda", b".type_as"),
@@ -127,14 +139,22 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _fix(module: Module, constant: HostConstant) -> Fix | None:
-    """Register the attribute as a buffer in the place of its assignment, which comes after ``super().__init__()``."""
+    """Register the attribute as a buffer in the place of its assignment, which comes after
+    ``super().__init__()``."""
     made = constant.made
     function = module.function(made) if made is not None else None
-    if constant.kind != "attribute" or made is None or function is None or not _after_super(module, made, function):
+    if (
+        constant.kind != "attribute"
+        or made is None
+        or function is None
+        or not _after_super(module, made, function)
+    ):
         return None
     call = cst.parse_expression(f'self.register_buffer("{constant.name}", 0, persistent=False)')
     assert isinstance(call, cst.Call)
-    new = call.with_changes(args=[call.args[0], call.args[1].with_changes(value=made.value), call.args[2]])
+    new = call.with_changes(
+        args=[call.args[0], call.args[1].with_changes(value=made.value), call.args[2]]
+    )
     return Fix((Replace(made, cst.Expr(new)),), Safety.UNSAFE, "Register it as a buffer", _NOTE)
 
 

@@ -88,19 +88,37 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity, Transfer, one_sentence, with_keyword
+from torchlint.rule import (
+    Fix,
+    Hit,
+    Module,
+    Replace,
+    Rule,
+    Safety,
+    Severity,
+    Transfer,
+    one_sentence,
+    with_keyword,
+)
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.device.factories import any_dtype, device_effect, factories_of, takes_device
 from torchlint.semantic.device.transfers import certainly_tensor, is_cached, transfer_of
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.torch import dtypes, ops
-from torchlint.semantic.uses.observers import defaults_to_meta, free_of_effects, hooks_operations, replaced
+from torchlint.semantic.uses.observers import (
+    defaults_to_meta,
+    free_of_effects,
+    hooks_operations,
+    replaced,
+)
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
 _CASTS = frozenset(("long", "float", "bool"))
-_STEPS = _CASTS | {"repeat"} | ops.having("method", "view") - ops.having("part") - ops.having("spreads")
+_STEPS = (
+    _CASTS | {"repeat"} | ops.having("method", "view") - ops.having("part") - ops.having("spreads")
+)
 _REAL_DTYPES = dtypes.spelled(dtypes.FULL)
 _EYE_DTYPES = _REAL_DTYPES | dtypes.spelled(dtypes.of_kind("complex"))
 """Dtypes for which every factory of zeros and ones exists; torch.eye has no others."""
@@ -108,17 +126,31 @@ _FILLED_DTYPES = dtypes.spelled(dtypes.DTYPES)
 _STRANGE = frozenset("layout memory_format names".split())
 _COPIES = "`{expr}` was built on the CPU by {factory} and is copied; build it with device={dev}."
 _HOIST = "`{expr}` is the same in every step and copied in each; move it to the device once."
-_MIXED = "{factory} builds on the CPU, and a tensor on the device is indexed with it or exchanges values with it."
+_MIXED = (
+    "{factory} builds on the CPU, and a tensor on the device is indexed with it or "
+    "exchanges values with it."
+)
 _NOTES = {
-    "random": "The CPU generator is no longer advanced: the numbers, later CPU draws and the next shuffle change.",
+    "random": (
+        "The CPU generator is no longer advanced: the numbers, later CPU draws and the "
+        "next shuffle change."
+    ),
     "range": "The values may differ in the last place from those that the CPU computes.",
     "fill": "The fill value is not known to be a plain number.",
     "grad": "The tensor on the device becomes the leaf that gets .grad.",
-    "cuda": "Where the argument is None, .cuda(None) means the current GPU, but device=None the CPU.",
+    "cuda": (
+        "Where the argument is None, .cuda(None) means the current GPU, but device=None the CPU."
+    ),
     "other": "What gives the device may be no tensor, or is evaluated twice.",
     "cast": "The values are made in the other dtype at once instead of being converted to it.",
-    "dtype": "Where the dtype given to .to is None, the tensor keeps its own, and gets the default one from the factory.",
-    "order": "The expression that gives the device is evaluated before the tensor is made, not behind it.",
+    "dtype": (
+        "Where the dtype given to .to is None, the tensor keeps its own, and gets the "
+        "default one from the factory."
+    ),
+    "order": (
+        "The expression that gives the device is evaluated before the tensor is made, not "
+        "behind it."
+    ),
     "lost": "What the factory was given for this is no longer evaluated.",
     "meta": 'Where the default device is "meta", on which tensors have no data, the copy raised.',
     "patched": "The code replaces functions of torch, or looks at each of its operations.",
@@ -149,7 +181,11 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not made:
         return
     heat, device = heat_of(module, node), _device(module, transfer)
-    words = {"expr": module.code(transfer.source), "factory": module.code(made[0].func), "dev": device}
+    words = {
+        "expr": module.code(transfer.source),
+        "factory": module.code(made[0].func),
+        "dev": device,
+    }
     if module.is_within(made[0], transfer.source):
         function = module.function(node)
         if heat.hot or function is None or function.name.value != "__init__":
@@ -167,15 +203,20 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 @rule.on(cst.Subscript, runs="hot")
 def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
-    """Find CPU tensors that index a tensor on the device, are filled from one, or are written into one."""
+    """Find CPU tensors that index a tensor on the device, are filled from one, or are written into
+    one."""
     above = module.small_statement(node)
     if isinstance(module.parent(node), cst.AssignTarget) and isinstance(above, cst.Assign):
         pairs = [(node.value, above.value), (above.value, node.value)]
     else:
         # An index of booleans is turned into positions on the CPU, and makes nothing wait.
         plain = [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]
-        indices = [index for index in plain if not isinstance(index, (cst.BaseNumber, cst.BaseString))]
-        pairs = [(index, node.value) for index in indices if inferred(module, index).dtype != "bool"]
+        indices = [
+            index for index in plain if not isinstance(index, (cst.BaseNumber, cst.BaseString))
+        ]
+        pairs = [
+            (index, node.value) for index in indices if inferred(module, index).dtype != "bool"
+        ]
     for host, there in pairs:
         value = inferred(module, host)
         if value.device != "cpu" or value.rank == 0 or on_device(module, there) is not True:
@@ -192,21 +233,38 @@ def _device(module: Module, transfer: Transfer) -> str:
 
 
 def _fix(module: Module, transfer: Transfer, factory: cst.Call) -> Fix | None:
-    """Return the fix that passes ``device=`` to a factory at the start of the moved chain of calls."""
+    """Return the fix that passes ``device=`` to a factory at the start of the moved chain of
+    calls."""
     given = {arg.keyword.value for arg in factory.args if arg.keyword is not None}
     direct = transfer.source is factory or not (transfer.like or transfer.dtype)
-    if transfer.given & {"copy", "memory_format"} or given & _STRANGE or not direct or not _chain(transfer, factory):
+    if (
+        transfer.given & {"copy", "memory_format"}
+        or given & _STRANGE
+        or not direct
+        or not _chain(transfer, factory)
+    ):
         return None
-    options: dict[str, cst.BaseExpression] = {"device": transfer.target or cst.SimpleString('"cuda"')}
+    options: dict[str, cst.BaseExpression] = {
+        "device": transfer.target or cst.SimpleString('"cuda"')
+    }
     if transfer.like and transfer.target is not None:
-        options = {name: cst.Attribute(transfer.target, cst.Name(name)) for name in ("device", "dtype")}
+        options = {
+            name: cst.Attribute(transfer.target, cst.Name(name)) for name in ("device", "dtype")
+        }
     elif transfer.dtype is not None:
         options["dtype"] = transfer.dtype
     new = factory
     for name, value in options.items():
         new = with_keyword(new, name, value)
-    edit = Replace(transfer.call, new if transfer.source is factory else transfer.source.deep_replace(factory, new))
-    whys = [*_factory_effects(module, factory), *_effects(module, transfer, factory), *_seen(module, transfer, factory)]
+    edit = Replace(
+        transfer.call,
+        new if transfer.source is factory else transfer.source.deep_replace(factory, new),
+    )
+    whys = [
+        *_factory_effects(module, factory),
+        *_effects(module, transfer, factory),
+        *_seen(module, transfer, factory),
+    ]
     note = one_sentence(_NOTES[why] for why in whys)
     return Fix((edit,), Safety.UNSAFE if note else Safety.SAFE, "Pass device= to the factory", note)
 
@@ -221,7 +279,9 @@ def _chain(transfer: Transfer, factory: cst.Call) -> bool:
     source = transfer.source
     while source is not factory:
         match source:
-            case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=step))) if step in _STEPS:
+            case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=step))) if (
+                step in _STEPS
+            ):
                 source = inner
             case _:
                 return False
@@ -245,7 +305,9 @@ def _effects(module: Module, transfer: Transfer, factory: cst.Call) -> Iterator[
         )
         if not plain:
             yield "other"
-    literal = transfer.target is None or isinstance(transfer.target, (cst.Integer, cst.SimpleString))
+    literal = transfer.target is None or isinstance(
+        transfer.target, (cst.Integer, cst.SimpleString)
+    )
     if method == "cuda" and not literal:
         yield "cuda"
 
@@ -261,7 +323,8 @@ def _casts(transfer: Transfer) -> bool:
 
 
 def _is_dtype(module: Module, node: cst.BaseExpression, factory: cst.Call) -> bool:
-    """Say whether an expression is certainly a dtype that the factory can fill: one of torch's, or a tensor's own."""
+    """Say whether an expression is certainly a dtype that the factory can fill: one of torch's, or
+    a tensor's own."""
     name = module.name(node) or ""
     if name.startswith("torch."):
         kinds = _EYE_DTYPES if module.name(factory.func) == "torch.eye" else _FILLED_DTYPES
@@ -275,10 +338,15 @@ def _is_dtype(module: Module, node: cst.BaseExpression, factory: cst.Call) -> bo
 
 
 def _has_sizes(module: Module, tensor: cst.Name) -> bool:
-    """Say whether the function asks a named object for ``.size(…)``, which of all things with a dtype tensors have."""
+    """Say whether the function asks a named object for ``.size(…)``, which of all things with a
+    dtype tensors have."""
     for read in reads_of(module, module.function(tensor) or module.root, tensor.value):
         above = module.parent(read)
-        if isinstance(above, cst.Attribute) and above.attr.value == "size" and inferred(module, read).tensor:
+        if (
+            isinstance(above, cst.Attribute)
+            and above.attr.value == "size"
+            and inferred(module, read).tensor
+        ):
             return isinstance(module.parent(above), cst.Call)
     return False
 
@@ -292,7 +360,8 @@ def _may_be_complex(module: Module, factory: cst.Call) -> bool:
 
 
 def _seen(module: Module, transfer: Transfer, factory: cst.Call) -> Iterator[str]:
-    """Yield the keys of the notes on what code could tell from the order of evaluation, or from torch's functions."""
+    """Yield the keys of the notes on what code could tell from the order of evaluation, or from
+    torch's functions."""
     moved = [each for each in (transfer.target, transfer.dtype) if each is not None]
     if not all(free_of_effects(module, each) for each in moved):
         yield "order"

@@ -115,7 +115,10 @@ _OWN_ORDER = re.compile(
     r"\.(wait_stream|wait_event|record_stream|replay)$"
 )
 _NEAR = 2
-_NOTE = "An error of a kernel is raised at a later line; code that uses streams of its own may rely on the wait."
+_NOTE = (
+    "An error of a kernel is raised at a later line; code that uses streams of its own may "
+    "rely on the wait."
+)
 
 rule = Rule(
     __name__,
@@ -133,7 +136,9 @@ rule = Rule(
 def _name(module: Module, node: cst.Call) -> str | None:
     """Return how a call that waits for the device is spelled in full, or None."""
     match node.func:
-        case cst.Attribute(value=cst.Call(func=func), attr=cst.Name("synchronize")) if module.name(func) in _CURRENT:
+        case cst.Attribute(value=cst.Call(func=func), attr=cst.Name("synchronize")) if (
+            module.name(func) in _CURRENT
+        ):
             return f"{module.name(func)}().synchronize"
     name = module.name(node.func)
     return name if name in _WAITS else None
@@ -141,7 +146,11 @@ def _name(module: Module, node: cst.Call) -> str | None:
 
 @rule.on(cst.Call, about=_name)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if any(_clock(module, call) for call in _near(module, node)) or _ordered(module, node) or _asked(module, node):
+    if (
+        any(_clock(module, call) for call in _near(module, node))
+        or _ordered(module, node)
+        or _asked(module, node)
+    ):
         return
     name = _name(module, node) or ""
     yield Hit(node, {"name": name}, fix=deletion(module, node, Safety.UNSAFE, _NOTE))
@@ -172,14 +181,21 @@ def _spelled(module: Module, call: cst.Call) -> str:
 
 
 def _ordered(module: Module, node: cst.Call) -> bool:
-    """Say whether the function orders work itself: streams, graphs, collectives in flight, copies that do not wait."""
+    """Say whether the function orders work itself: streams, graphs, collectives in flight, copies
+    that do not wait."""
     for call in module.within(module.function(node) or module.root, cst.Call):
-        if _OWN_ORDER.search(_spelled(module, call)) or keyword_argument(module, call, "async_op") is not None:
+        if (
+            _OWN_ORDER.search(_spelled(module, call))
+            or keyword_argument(module, call, "async_op") is not None
+        ):
             return True
         method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
         if method == "copy_" and len(call.args) > 1:
             return True
-        if keyword_argument(module, call, "non_blocking") is not None and inferred(module, call).device == "cpu":
+        if (
+            keyword_argument(module, call, "non_blocking") is not None
+            and inferred(module, call).device == "cpu"
+        ):
             return True
     return False
 

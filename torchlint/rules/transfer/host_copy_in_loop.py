@@ -91,7 +91,7 @@ model = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 3)).to(devi
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 loader = [(torch.randn(64, 256, device=device), torch.randint(3, (64,), device=device)) for _ in range(16)]
 ```
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -112,20 +112,31 @@ rule = Rule(
     __name__,
     __doc__,
     code="TL113",
-    message="`{expr}` copies a GPU tensor to the host every step; collect on the device and copy once after the loop.",
+    message=(
+        "`{expr}` copies a GPU tensor to the host every step; collect on the device and copy "
+        "once after the loop."
+    ),
     severity="warning",
     default=True,
     triggers=(b".cpu", b".to", b".tolist"),
     yields_to=("TL104", "TL105", "TL109", "TL505", "TL604", "TL607", "TL901"),
     runs="hot",
 )
-ONLY_THE_GRAPH = "`{expr}` waits for the GPU and keeps the graph; `.detach()` drops the graph without a copy."
+ONLY_THE_GRAPH = (
+    "`{expr}` waits for the GPU and keeps the graph; `.detach()` drops the graph without a copy."
+)
 HOST_ONLY = frozenset(
-    "scipy sklearn faiss cv2 PIL matplotlib lap pycocotools skimage pandas seaborn onnxruntime nltk soundfile".split()
+    (
+        "scipy sklearn faiss cv2 PIL matplotlib lap pycocotools skimage pandas seaborn onnxruntime "
+        "nltk soundfile"
+    ).split()
 )
 PACKERS = frozenset(("torch.nn.utils.rnn.pack_padded_sequence",))
 JOINERS = frozenset(("torch.stack", "torch.cat"))
-NOTE = "The values stay on the device: GPU memory grows with the loop, and what reads them later sees device tensors."
+NOTE = (
+    "The values stay on the device: GPU memory grows with the loop, and what reads them later "
+    "sees device tensors."
+)
 
 
 @rule.on(cst.Call)
@@ -138,11 +149,19 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     consumers = _consumers(module, whole)
     if any(module.name(call.func) in PACKERS for call in consumers) or _scalar_read(module, whole):
         return
-    forced = any((module.name(call.func) or "").partition(".")[0] in HOST_ONLY for call in consumers)
+    forced = any(
+        (module.name(call.func) or "").partition(".")[0] in HOST_ONLY for call in consumers
+    )
     number = _is_number(module, copy)
-    batchwise = heat_of(module, node).grade is Grade.EVAL and inner_loop(module, node) is None and not number
+    batchwise = (
+        heat_of(module, node).grade is Grade.EVAL
+        and inner_loop(module, node) is None
+        and not number
+    )
     forced = forced or (not number and _leaves_torch(module, whole))
-    guessed = on_device(module, copy.tensor) is not True  # Only the author's own ``.cpu()`` says where it lives.
+    guessed = (
+        on_device(module, copy.tensor) is not True
+    )  # Only the author's own ``.cpu()`` says where it lives.
     fix = _fix(module, copy, whole)
     graph = fix is not None and inferred(module, copy.tensor).grad is True
     yield Hit(
@@ -163,12 +182,17 @@ def _chain(module: Module, node: cst.CSTNode) -> cst.CSTNode:
 
 
 def _leaves_torch(module: Module, whole: cst.CSTNode) -> bool:
-    """Say whether other code than torch's works with the copy, an array or a list, at once: it is not collected."""
+    """Say whether other code than torch's works with the copy, an array or a list, at once: it is
+    not collected."""
     above = module.parent(whole)
     outer = module.parent(above) if isinstance(above, cst.Arg) else None
-    collected = isinstance(outer, cst.Call) and module.code(outer.func).endswith(("append", "extend"))
+    collected = isinstance(outer, cst.Call) and module.code(outer.func).endswith(
+        ("append", "extend")
+    )
     return (
-        inferred(module, whole).kind in ("ndarray", "list") and not collected and not isinstance(above, cst.AugAssign)
+        inferred(module, whole).kind in ("ndarray", "list")
+        and not collected
+        and not isinstance(above, cst.AugAssign)
     )
 
 
@@ -189,7 +213,9 @@ def _consumers(module: Module, whole: cst.CSTNode) -> list[cst.Call]:
         return []
     scope = module.function(whole) or module.root
     reads = reads_of(module, scope, above.targets[0].target.value)
-    holders = [module.parent(arg) for read in reads if isinstance(arg := module.parent(read), cst.Arg)]
+    holders = [
+        module.parent(arg) for read in reads if isinstance(arg := module.parent(read), cst.Arg)
+    ]
     return [call for call in holders if isinstance(call, cst.Call)]
 
 
@@ -203,16 +229,28 @@ def _fix(module: Module, copy: HostRead, whole: cst.CSTNode) -> Fix | None:
     outer = module.parent(above) if isinstance(above, cst.Arg) else None
     if whole is not copy.node or not _only_moves(copy) or used_as_mapping(module, copy.tensor):
         return None
-    kept = copy.tensor if _detached(copy) else cst.Call(cst.Attribute(copy.tensor, cst.Name("detach")))
+    kept = (
+        copy.tensor if _detached(copy) else cst.Call(cst.Attribute(copy.tensor, cst.Name("detach")))
+    )
     if isinstance(above, cst.AugAssign):
         return Fix((Replace(copy.node, kept),), Safety.UNSAFE, "Add up on the device", NOTE)
     match outer:
         case cst.Call(func=cst.Attribute(value=cst.Name(), attr=cst.Name("append"))):
-            joins = _joins(module, outer) if _detached(copy) and keeps_its_values(module, copy.tensor, outer) else []
+            joins = (
+                _joins(module, outer)
+                if _detached(copy) and keeps_its_values(module, copy.tensor, outer)
+                else []
+            )
             if not joins:
-                return Fix((Replace(copy.node, kept),), Safety.UNSAFE, "Collect on the device", NOTE)
+                return Fix(
+                    (Replace(copy.node, kept),), Safety.UNSAFE, "Collect on the device", NOTE
+                )
             whole_stack = [Append(join, ".cpu()") for join in joins]
-            return Fix((Replace(copy.node, kept), *whole_stack), Safety.SAFE, "Collect on the device, copy the stack")
+            return Fix(
+                (Replace(copy.node, kept), *whole_stack),
+                Safety.SAFE,
+                "Collect on the device, copy the stack",
+            )
     return None
 
 
@@ -237,7 +275,11 @@ def _joins(module: Module, append: cst.Call) -> list[cst.Call]:
     for read in gathered_reads(module, append) or ():
         arg = module.parent(read)
         call = module.parent(arg) if isinstance(arg, cst.Arg) else None
-        if not isinstance(call, cst.Call) or module.name(call.func) not in JOINERS or not _plain_join(call):
+        if (
+            not isinstance(call, cst.Call)
+            or module.name(call.func) not in JOINERS
+            or not _plain_join(call)
+        ):
             return []
         found.append(call)
     return found
@@ -245,4 +287,7 @@ def _joins(module: Module, append: cst.Call) -> list[cst.Call]:
 
 def _plain_join(call: cst.Call) -> bool:
     """Say whether a join makes a new tensor: ``out=`` would write into one that is on the host."""
-    return all(not arg.star and (arg.keyword is None or arg.keyword.value in ("tensors", "dim")) for arg in call.args)
+    return all(
+        not arg.star and (arg.keyword is None or arg.keyword.value in ("tensors", "dim"))
+        for arg in call.args
+    )

@@ -100,17 +100,25 @@ rule = Rule(
     __name__,
     __doc__,
     code="TL104",
-    message="`{expr}` leaves the GPU for the host and comes back through `{back}`; use {equivalent} on the device.",
+    message=(
+        "`{expr}` leaves the GPU for the host and comes back through `{back}`; use "
+        "{equivalent} on the device."
+    ),
     severity="warning",
     default=True,
     triggers=(b"from_numpy", b"tensor", b"Tensor", b"asarray"),
     runs="step",
 )
-EQUIVALENTS = {array: name for name, arrays in ops.values("numpy").items() for array in arrays.split("/")}
+EQUIVALENTS = {
+    array: name for name, arrays in ops.values("numpy").items() for array in arrays.split("/")
+}
 ARGUMENTS = {"where": 3, "clip": 3}
 HOST_ONLY = frozenset(("scipy", "sklearn", "faiss", "lap", "cv2", "pycocotools", "skimage"))
 HOST_KINDS = ("ndarray", "list", "tuple", "tensor")
-NOTE = "Results may round differently, order NaN and ties differently, and be float32 where NumPy gives float64."
+NOTE = (
+    "Results may round differently, order NaN and ties differently, and be float32 where "
+    "NumPy gives float64."
+)
 
 
 @rule.on(cst.Call)
@@ -124,20 +132,29 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     equivalent = f"torch.{EQUIVALENTS[function]}" if function in EQUIVALENTS else "torch operations"
     yield Hit(
         node if trip.direct else trip.copy.node,
-        {"expr": module.code(trip.copy.node), "back": module.code(trip.maker.func), "equivalent": equivalent},
+        {
+            "expr": module.code(trip.copy.node),
+            "back": module.code(trip.maker.func),
+            "equivalent": equivalent,
+        },
         fix=_fix(module, trip) if trip.direct else None,
         severity=Severity.INFO if forced or is_compiled(module, node) else None,
     )
 
 
 def _fix(module: Module, trip: RoundTrip) -> Fix | None:
-    """Return the same call in torch where one NumPy function is called on the copy, and on numbers else."""
+    """Return the same call in torch where one NumPy function is called on the copy, and on numbers
+    else."""
     inner = trip.maker.args[0].value
     if not isinstance(inner, cst.Call) or not _same_device(module, trip):
         return None
     name = module.name(inner.func) or ""
     function = name.rpartition(".")[2]
-    if name != f"numpy.{function}" or function not in EQUIVALENTS or len(inner.args) != ARGUMENTS.get(function, 1):
+    if (
+        name != f"numpy.{function}"
+        or function not in EQUIVALENTS
+        or len(inner.args) != ARGUMENTS.get(function, 1)
+    ):
         return None
     if any(arg.keyword is not None or arg.star for arg in inner.args):
         return None
@@ -151,13 +168,22 @@ def _fix(module: Module, trip: RoundTrip) -> Fix | None:
         return None
     args = [arg.with_changes(value=_on_device(module, arg.value)) for arg in inner.args]
     made = cst.Call(cst.Attribute(maker.value, cst.Name(EQUIVALENTS[function])), args)
-    return Fix((Replace(trip.back, made),), Safety.UNSAFE, f"Use torch.{EQUIVALENTS[function]} on the device", NOTE)
+    return Fix(
+        (Replace(trip.back, made),),
+        Safety.UNSAFE,
+        f"Use torch.{EQUIVALENTS[function]} on the device",
+        NOTE,
+    )
 
 
 def _same_device(module: Module, trip: RoundTrip) -> bool:
-    """Say whether the result goes to the tensor's own device: ``.to(x.device)`` of a trip that left from `x`."""
+    """Say whether the result goes to the tensor's own device: ``.to(x.device)`` of a trip that left
+    from `x`."""
     match trip.back:
-        case cst.Call(func=cst.Attribute(value=made, attr=cst.Name("to")), args=[cst.Arg(keyword=None, value=target)]):
+        case cst.Call(
+            func=cst.Attribute(value=made, attr=cst.Name("to")),
+            args=[cst.Arg(keyword=None, value=target)],
+        ):
             match target:
                 case cst.Attribute(value=holder, attr=cst.Name("device")):
                     return made is trip.maker and holder.deep_equals(trip.copy.tensor)

@@ -88,7 +88,7 @@ x = torch.rand(4, 8, device=device)
 for _ in range(100):
     y = margin(x)
 ```
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -101,7 +101,13 @@ from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, one_sentence
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.device.transfers import is_cached, transfer_of
 from torchlint.semantic.torch import dtypes
-from torchlint.semantic.uses.observers import defaults_to_meta, free_of_effects, hooks_operations, replaced, scripted
+from torchlint.semantic.uses.observers import (
+    defaults_to_meta,
+    free_of_effects,
+    hooks_operations,
+    replaced,
+    scripted,
+)
 from torchlint.semantic.values.place import named_device
 from torchlint.semantic.values.value import ACCEL, CUDA
 
@@ -119,7 +125,8 @@ _FLOATING = dtypes.spelled(dtypes.of_kind("half", "float", "double", "complex"))
 
 
 def _range(dtype: dtypes.Dtype) -> tuple[int, int]:
-    """Return the least and the largest whole number of a dtype; of int64, those that a float holds as well."""
+    """Return the least and the largest whole number of a dtype; of int64, those that a float holds
+    as well."""
     if dtype.kind == "bool" or dtype.name.startswith("u"):
         return 0, 1 if dtype.kind == "bool" else 2 ** (8 * dtype.nbytes) - 1
     bits = min(8 * dtype.nbytes - 1, 53)
@@ -127,18 +134,33 @@ def _range(dtype: dtypes.Dtype) -> tuple[int, int]:
 
 
 _RANGES = {
-    name: _range(dtype) for dtype in dtypes.FULL if dtype.kind in ("int", "bool") for name in dtypes.spelled((dtype,))
+    name: _range(dtype)
+    for dtype in dtypes.FULL
+    if dtype.kind in ("int", "bool")
+    for name in dtypes.spelled((dtype,))
 }
-_ODD = "The code replaces functions of torch, watches or compiles its operations, or computes the device while moving."
-_NOTE = "Where the number does not fit the dtype, torch.full raises another error, or one where torch.tensor gives infinity."
-_LIST = "`{expr}` copies the same numbers from the host in every step; make it once, and register it as a buffer."
+_ODD = (
+    "The code replaces functions of torch, watches or compiles its operations, or computes "
+    "the device while moving."
+)
+_NOTE = (
+    "Where the number does not fit the dtype, torch.full raises another error, or one where "
+    "torch.tensor gives infinity."
+)
+_LIST = (
+    "`{expr}` copies the same numbers from the host in every step; make it once, and "
+    "register it as a buffer."
+)
 _KEPT = frozenset(("device", "dtype"))
 
 rule = Rule(
     __name__,
     __doc__,
     code="TL112",
-    message="`{expr}` copies a number from the host in every step; fill it on the device with torch.full((), ...).",
+    message=(
+        "`{expr}` copies a number from the host in every step; fill it on the device with "
+        "torch.full((), ...)."
+    ),
     severity="info",
     default=True,
     triggers=(b"tensor(",),
@@ -187,7 +209,9 @@ def _numbers(module: Module, node: cst.BaseExpression) -> Iterator[float | None]
             yield from (number if number is None else -number for number in _numbers(module, inner))
         case cst.Name(value="True" | "False"):
             yield float(node.value == "True")
-        case cst.Call(args=[cst.Arg(value=cst.SimpleString() as text)]) if module.name(node.func) == "builtins.float":
+        case cst.Call(args=[cst.Arg(value=cst.SimpleString() as text)]) if (
+            module.name(node.func) == "builtins.float"
+        ):
             yield _spelled(text)
         case cst.Attribute() | cst.Name() if module.name(node) in _CONSTANTS:
             yield _CONSTANTS[module.name(node) or ""]
@@ -204,7 +228,8 @@ def _as_float(number: float) -> float:
 
 
 def _spelled(text: cst.SimpleString) -> float:
-    """Return the number in a string that is given to ``float``; a NaN where there is none, as it is a finding still."""
+    """Return the number in a string that is given to ``float``; a NaN where there is none, as it is
+    a finding still."""
     try:
         return float(str(text.evaluated_value))
     except ValueError:
@@ -212,7 +237,8 @@ def _spelled(text: cst.SimpleString) -> float:
 
 
 def _fits(module: Module, data: cst.BaseExpression, dtype: cst.BaseExpression | None) -> bool:
-    """Say whether a number is in the range of its dtype: then torch.tensor and torch.full give the same."""
+    """Say whether a number is in the range of its dtype: then torch.tensor and torch.full give the
+    same."""
     number = next(_numbers(module, data))
     if number is None:
         return False
@@ -222,13 +248,15 @@ def _fits(module: Module, data: cst.BaseExpression, dtype: cst.BaseExpression | 
     name = (module.name(dtype) or "").removeprefix("torch.")
     if name in _FLOATING:
         return in_floats
-    # A dtype that is not known has to hold it whatever it is; torch.tensor makes no uint64 of a float.
+    # A dtype that is not known has to hold it whatever it is; torch.tensor makes no uint64 of a
+    # float.
     low, high = _RANGES.get(name, (0, 127))
     return low <= number <= high and (name in _RANGES or isinstance(data, (cst.Integer, cst.Name)))
 
 
 def _place(module: Module, node: cst.Call) -> tuple[cst.Call | None, cst.BaseExpression | None]:
-    """Return the call that brings the number to the device, the factory's own or the move of it, and the device."""
+    """Return the call that brings the number to the device, the factory's own or the move of it,
+    and the device."""
     given = keyword_argument(module, node, "device")
     if given is not None:
         return (node, given) if named_device(module, given) in (CUDA, ACCEL) else (None, None)
@@ -240,17 +268,24 @@ def _place(module: Module, node: cst.Call) -> tuple[cst.Call | None, cst.BaseExp
     if found is None:
         return None, None
     # ``.cuda(None)`` means the current GPU, ``device=None`` the CPU.
-    sure = found.target is None or isinstance(found.target, cst.Integer) or method.attr.value == "to"
+    sure = (
+        found.target is None or isinstance(found.target, cst.Integer) or method.attr.value == "to"
+    )
     plain = sure and found.given <= {"device"}
     named = found.target or (cst.SimpleString('"cuda"') if not found.given else None)
     return found.call, named if plain else None
 
 
-def _fix(module: Module, node: cst.Call, place: cst.Call, target: cst.BaseExpression | None) -> Fix | None:
+def _fix(
+    module: Module, node: cst.Call, place: cst.Call, target: cst.BaseExpression | None
+) -> Fix | None:
     given = {arg.keyword.value if arg.keyword is not None else arg.star for arg in node.args[1:]}
     if target is None or not isinstance(node.func, cst.Attribute) or given - _KEPT:
         return None
-    args = [cst.Arg(cst.Tuple([]), comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))), *node.args]
+    args = [
+        cst.Arg(cst.Tuple([]), comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))),
+        *node.args,
+    ]
     new = node.with_changes(func=node.func.with_changes(attr=cst.Name("full")), args=args)
     if place is not node:
         new = with_keyword(new, "device", target)
@@ -261,8 +296,12 @@ def _fix(module: Module, node: cst.Call, place: cst.Call, target: cst.BaseExpres
 
 
 def _may_differ(module: Module, place: cst.Call, target: cst.BaseExpression) -> bool:
-    """Say whether code replaces or watches torch's functions, compiles them, or could tell when the device is asked."""
-    if not free_of_effects(module, target) and keyword_argument(module, place, "device") is not target:
+    """Say whether code replaces or watches torch's functions, compiles them, or could tell when the
+    device is asked."""
+    if (
+        not free_of_effects(module, target)
+        and keyword_argument(module, place, "device") is not target
+    ):
         return True
     if hooks_operations(module) or scripted(module) or defaults_to_meta(module):
         return True

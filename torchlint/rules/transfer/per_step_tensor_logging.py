@@ -82,7 +82,7 @@ model = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 3)).to(devi
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 loader = [(torch.randn(16, 256, device=device), torch.randint(3, (16,), device=device)) for _ in range(50)]
 ```
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -91,15 +91,26 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Prepend, Replace, Rule, Safety, Severity
-from torchlint.semantic.data.per_step_use import Sink, logged_in, logging_call, read_before, shown_tensors, step_counter
+from torchlint.semantic.data.per_step_use import (
+    Sink,
+    logged_in,
+    logging_call,
+    read_before,
+    shown_tensors,
+    step_counter,
+)
 from torchlint.semantic.device.host_reads import HostRead, scalar_reads
 from torchlint.semantic.time.heat import heat_of
 
 _READ = "`{expr}` reads a GPU value every step for {sink}; log every N steps."
 _METER = (
-    "`{expr}` reads a GPU value every step for {sink}; pass the detached tensor, and read the average every N steps."
+    "`{expr}` reads a GPU value every step for {sink}; pass the detached tensor, and read "
+    "the average every N steps."
 )
-_LATER = "`{expr}` reads a GPU value every step that is logged only now and then; read it where it is logged."
+_LATER = (
+    "`{expr}` reads a GPU value every step that is logged only now and then; read it where "
+    "it is logged."
+)
 _EVERY = 50
 
 rule = Rule(
@@ -131,7 +142,8 @@ rule = Rule(
 
 @rule.on(cst.Call, cst.FormattedString, cst.BinaryOperation)
 def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
-    """Yield a hit for a scalar read that only serves a logging call, at the place where TL101 would see it."""
+    """Yield a hit for a scalar read that only serves a logging call, at the place where TL101 would
+    see it."""
     for read in scalar_reads(module, node):
         sinks = logged_in(module, read.node)
         if sinks and not read_before(module, read):
@@ -140,7 +152,8 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
 
 @rule.on(cst.Call)
 def check_tensors(node: cst.Call, module: Module) -> Iterator[Hit]:
-    """Yield a hit for each tensor that a logging call is handed and reads by itself; print is a read already."""
+    """Yield a hit for each tensor that a logging call is handed and reads by itself; print is a
+    read already."""
     sink = logging_call(module, node)
     if sink is None or module.name(node.func) == "builtins.print":
         return
@@ -169,13 +182,18 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
 
 
 def _throttled(module: Module, call: cst.Call) -> Fix | None:
-    """Suggest to log only every N steps, where the loop counts them and the call is a statement of its own."""
+    """Suggest to log only every N steps, where the loop counts them and the call is a statement of
+    its own."""
     counter = step_counter(module, heat_of(module, call).loop)
     line = module.statement(call)
     match line:
-        case cst.SimpleStatementLine(body=[cst.Expr(value=value)]) if value is call and counter is not None:
+        case cst.SimpleStatementLine(body=[cst.Expr(value=value)]) if (
+            value is call and counter is not None
+        ):
             title = f"Log every {_EVERY} steps"
-            return Fix((Prepend(call, f"if {counter} % {_EVERY} == 0: "),), Safety.SUGGESTION, title)
+            return Fix(
+                (Prepend(call, f"if {counter} % {_EVERY} == 0: "),), Safety.SUGGESTION, title
+            )
     return None
 
 

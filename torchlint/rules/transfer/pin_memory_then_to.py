@@ -93,17 +93,24 @@ from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.torch import ops
 
 _STREAMS = ops.dotted("on-stream")
-_FAILS = "A `pin_memory` of the object's own is no longer called, and without a GPU another exception is raised."
+_FAILS = (
+    "A `pin_memory` of the object's own is no longer called, and without a GPU another "
+    "exception is raised."
+)
 _NOTE = (
     "Where the device is the CPU, the tensor was pinned and is no longer; "
-    "a `pin_memory` of the object's own is not called, and another exception is raised without a GPU."
+    "a `pin_memory` of the object's own is not called, and another exception is raised without a "
+    "GPU."
 )
 
 rule = Rule(
     __name__,
     __doc__,
     code="TL108",
-    message="`{expr}` pins on the calling thread and copies once more; drop .pin_memory() or let the DataLoader pin.",
+    message=(
+        "`{expr}` pins on the calling thread and copies once more; drop .pin_memory() or let "
+        "the DataLoader pin."
+    ),
     severity="warning",
     default=True,
     triggers=(b"pin_memory",),
@@ -149,7 +156,11 @@ def _beside(module: Module, node: cst.Call) -> bool:
 
 
 def _submits(call: cst.CSTNode) -> bool:
-    return isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "submit"
+    return (
+        isinstance(call, cst.Call)
+        and isinstance(call.func, cst.Attribute)
+        and call.func.attr.value == "submit"
+    )
 
 
 def _fix(transfer: Transfer, pinned: cst.Call) -> Fix | None:
@@ -159,5 +170,7 @@ def _fix(transfer: Transfer, pinned: cst.Call) -> Fix | None:
     edits = (Replace(pinned, pinned.func.value),)
     if transfer.source is not pinned:
         return Fix(edits, Safety.SUGGESTION, title)
-    literal = transfer.target is None or isinstance(transfer.target, (cst.SimpleString, cst.Integer))
+    literal = transfer.target is None or isinstance(
+        transfer.target, (cst.SimpleString, cst.Integer)
+    )
     return Fix(edits, Safety.UNSAFE, title, _FAILS if literal else _NOTE)

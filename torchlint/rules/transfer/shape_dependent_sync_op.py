@@ -100,14 +100,19 @@ from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
-_INDEX = "the index `{index}` is on the host and is copied to the device, which synchronises; {alternative}."
+_INDEX = (
+    "the index `{index}` is on the host and is copied to the device, which synchronises; "
+    "{alternative}."
+)
 _ONE_HOT = "torch.nn.functional.one_hot"
 
 rule = Rule(
     __name__,
     __doc__,
     code="TL107",
-    message="{op} must know values on the host to size its result, so it synchronises; {alternative}.",
+    message=(
+        "{op} must know values on the host to size its result, so it synchronises; {alternative}."
+    ),
     severity="info",
     default=True,
     triggers=(b"one_hot", b"repeat_interleave", b"["),
@@ -123,7 +128,9 @@ def _repeats(module: Module, node: cst.Call) -> str | None:
         # With one argument alone, that is the tensor of repeats.
         return "Tensor.repeat_interleave" if len(node.args) == 1 else "torch.repeat_interleave"
     match node.func:
-        case cst.Attribute(value=value, attr=cst.Name("repeat_interleave")) if inferred(module, value).tensor:
+        case cst.Attribute(value=value, attr=cst.Name("repeat_interleave")) if inferred(
+            module, value
+        ).tensor:
             return "Tensor.repeat_interleave"
     return None
 
@@ -143,7 +150,8 @@ def check_repeats(node: cst.Call, module: Module) -> Iterator[Hit]:
 def _unsized(
     module: Module, node: cst.Call, bound: Arguments, values: cst.BaseExpression | None, size: str
 ) -> Iterator[Hit]:
-    """Find a call that is not told the size of its result, which depends on values on the device."""
+    """Find a call that is not told the size of its result, which depends on values on the
+    device."""
     if bound.named.get(size) is not None or bound.open or values is None:
         return
     if on_device(module, values) is not True:
@@ -155,24 +163,33 @@ def _unsized(
 
 @rule.on(cst.Subscript)
 def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
-    """Find a tensor on the device that is indexed by a list of numbers, or by integers on the CPU."""
+    """Find a tensor on the device that is indexed by a list of numbers, or by integers on the
+    CPU."""
     indices = [part.slice.value for part in node.slice if isinstance(part.slice, cst.Index)]
     for index in indices:
         alternative = _alternative(module, index)
         if alternative is not None and on_device(module, node.value) is True:
-            yield Hit(node, {"index": module.code(index), "alternative": alternative}, message=_INDEX)
+            yield Hit(
+                node, {"index": module.code(index), "alternative": alternative}, message=_INDEX
+            )
 
 
 def _alternative(module: Module, index: cst.BaseExpression) -> str | None:
-    """Return what to do instead where an index lives on the host; None where it does not, or is not known to."""
+    """Return what to do instead where an index lives on the host; None where it does not, or is not
+    known to."""
     if isinstance(index, cst.List):
         values = [inferred(module, each.value) for each in index.elements]
-        numbers = bool(values) and all(value.kind == "number" and value.dtype == "int" for value in values)
+        numbers = bool(values) and all(
+            value.kind == "number" and value.dtype == "int" for value in values
+        )
         return "use a slice, flip or an index kept on the device" if numbers else None
     value = inferred(module, index)
     if value.device != "cpu" or value.rank == 0 or value.dtype != "int":
         return None
-    if isinstance(index, cst.Name) and not all(isinstance(d, cst.Assign) for d in definitions_of(module, index)):
-        return None  # An element of a tensor that a loop goes over is one number, and is read on the host.
+    if isinstance(index, cst.Name) and not all(
+        isinstance(d, cst.Assign) for d in definitions_of(module, index)
+    ):
+        # An element of a tensor that a loop goes over is one number, and is read on the host.
+        return None
     # A factory's tensor is found where it is built.
     return None if factories_of(module, index, filled=True) else "build the index on the device"

@@ -107,7 +107,7 @@ model = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 3)).to(devi
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 loader = [(torch.randn(64, 256, device=device), torch.randint(3, (64,), device=device)) for _ in range(16)]
 ```
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -129,7 +129,10 @@ rule = Rule(
     __name__,
     __doc__,
     code="TL101",
-    message="`{expr}` reads a GPU value on the host every step; keep it on the device and read it once after the loop.",
+    message=(
+        "`{expr}` reads a GPU value on the host every step; keep it on the device and read "
+        "it once after the loop."
+    ),
     severity="warning",
     default=True,
     triggers=(b"torch", b"lightning", b"accelerate"),
@@ -140,7 +143,17 @@ KIND_OF_DTYPE = {"float": "float", "double": "float", "half": "float", "int": "i
 """What must be torch's own for the sums to be equal."""
 METHOD_OF_KIND = {"float": "double", "int": "long"}
 _RELIED_ON = (
-    *("item", "detach", "sum", "forward", "__call__", "__add__", "__radd__", "__iadd__", "__float__"),
+    *(
+        "item",
+        "detach",
+        "sum",
+        "forward",
+        "__call__",
+        "__add__",
+        "__radd__",
+        "__iadd__",
+        "__float__",
+    ),
     *METHOD_OF_KIND.values(),
     *LOSS_NAMES,
 )
@@ -193,17 +206,29 @@ def _accumulated(module: Module, read: HostRead, step: cst.AugAssign) -> Fix | N
     kind = "float" if read.how == "float" else KIND_OF_DTYPE.get(value.dtype or "")
     proven = found.unseen and value.device == CUDA and _is_exact(module, read, found.start, step)
     if value.grad and kind is None:
-        kind = "float"  # nearly always: a complex value has a gradient graph too, so it proves nothing
+        kind = (
+            "float"  # nearly always: a complex value has a gradient graph too, so it proves nothing
+        )
     total = kind or found.start
     if kind is None and total == "int":
-        return None  # `total = 0` says nothing of what is added: an integer sum would cut off a loss
+        return (
+            None  # `total = 0` says nothing of what is added: an integer sum would cut off a loss
+        )
     device_sum = _method(_method(read.tensor, "detach"), METHOD_OF_KIND[total])
-    edits = (Replace(read.node, device_sum), InsertAfter(found.loop, f"{found.name} = {total}({found.name})"))
-    return Fix(edits, Safety.SAFE if proven else Safety.SUGGESTION, "Sum on the device and read once after the loop")
+    edits = (
+        Replace(read.node, device_sum),
+        InsertAfter(found.loop, f"{found.name} = {total}({found.name})"),
+    )
+    return Fix(
+        edits,
+        Safety.SAFE if proven else Safety.SUGGESTION,
+        "Sum on the device and read once after the loop",
+    )
 
 
 def _is_exact(module: Module, read: HostRead, start: str, step: cst.AugAssign) -> bool:
-    """Say whether the device's sum is certainly the one that Python would have computed, of the same type."""
+    """Say whether the device's sum is certainly the one that Python would have computed, of the
+    same type."""
     tensor = certain(module, read.tensor)
     if tensor is None or tensor.kind is None or not tensor.scalar:
         return False
@@ -220,9 +245,17 @@ def _method(receiver: cst.BaseExpression, name: str) -> cst.Call:
             return receiver
         case cst.Name() | cst.Attribute() | cst.Call() | cst.Subscript():
             return cst.Call(cst.Attribute(receiver, cst.Name(name)))
-    held = receiver if receiver.lpar else receiver.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    held = (
+        receiver
+        if receiver.lpar
+        else receiver.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    )
     return cst.Call(cst.Attribute(held, cst.Name(name)))
 
 
 def _is_append(node: cst.CSTNode | None) -> bool:
-    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "append"
+    return (
+        isinstance(node, cst.Call)
+        and isinstance(node.func, cst.Attribute)
+        and node.func.attr.value == "append"
+    )

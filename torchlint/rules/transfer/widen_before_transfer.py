@@ -89,14 +89,20 @@ from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.values.inferred import inferred
 
-_BACK = "casting to {narrow} behind the copy to the CPU sends {k} times the bytes; cast on the device, then copy."
+_BACK = (
+    "casting to {narrow} behind the copy to the CPU sends {k} times the bytes; cast on the "
+    "device, then copy."
+)
 _NOTE = "For a moment the device holds both the narrow tensor and the wide one."
 
 rule = Rule(
     __name__,
     __doc__,
     code="TL110",
-    message="casting to {wide} on the CPU multiplies the bytes sent by {k}; move first, cast on the device.",
+    message=(
+        "casting to {wide} on the CPU multiplies the bytes sent by {k}; move first, cast on "
+        "the device."
+    ),
     severity="info",
     default=True,
     triggers=(b".to", b".cuda", b".cpu"),
@@ -138,7 +144,12 @@ def check_back(node: cst.Call, module: Module) -> Iterator[Hit]:
         cast = module.parent(func) if isinstance(func, cst.Attribute) else None
         narrow = cast_target(module, cast) if isinstance(cast, cst.Call) else None
     wide = exact_dtype_of(module, copy.tensor)
-    if isinstance(cast, cst.Call) and narrow is not None and wide is not None and BYTES[wide] > BYTES[narrow]:
+    if (
+        isinstance(cast, cst.Call)
+        and narrow is not None
+        and wide is not None
+        and BYTES[wide] > BYTES[narrow]
+    ):
         words = {"narrow": narrow, "k": str(BYTES[wide] // BYTES[narrow])}
         yield Hit(cast, words, message=_BACK)
 

@@ -1,4 +1,5 @@
-"""What the body of a loop does: whether its iterations are independent, and whether torch could do them at once."""
+"""What the body of a loop does: whether its iterations are independent, and whether torch could do
+them at once."""
 
 from __future__ import annotations
 
@@ -18,16 +19,37 @@ from torchlint.semantic.values.inferred import inferred
 
 _PLAIN_BUILTINS = frozenset(
     "builtins." + n
-    for n in ("range len enumerate zip int float bool abs min max sum tuple list slice isinstance").split()
+    for n in (
+        "range len enumerate zip int float bool abs min max sum tuple list slice isinstance"
+    ).split()
 )
 _GROWERS = ("append", "extend", "insert", "add", "appendleft", "update")
-_LEAVES = (cst.Break, cst.Return, cst.Raise, cst.Yield, cst.Await, cst.With, cst.Try, cst.While, cst.Global, cst.Del)
-_NOT_ELEMENTWISE = ("torch.nn.", "torch.autograd.", "torch.distributed.", "torch.cuda.", "torch.utils.", "torch.save")
+_LEAVES = (
+    cst.Break,
+    cst.Return,
+    cst.Raise,
+    cst.Yield,
+    cst.Await,
+    cst.With,
+    cst.Try,
+    cst.While,
+    cst.Global,
+    cst.Del,
+)
+_NOT_ELEMENTWISE = (
+    "torch.nn.",
+    "torch.autograd.",
+    "torch.distributed.",
+    "torch.cuda.",
+    "torch.utils.",
+    "torch.save",
+)
 
 
 @question(yes="`{0}` is a size of a tensor", no="`{0}` is not a size of a tensor")
 def is_size(module: Module, node: cst.CSTNode | None, depth: int = 3) -> bool:
-    """Say whether a number is a size of a tensor: ``x.shape[0]``, ``x.size(1)``, ``len(x)``, or computed from one."""
+    """Say whether a number is a size of a tensor: ``x.shape[0]``, ``x.size(1)``, ``len(x)``, or
+    computed from one."""
     match node:
         case cst.Subscript(value=holder):
             return _shape_of_tensor(module, holder)
@@ -62,9 +84,15 @@ def _name_sized(module: Module, node: cst.Name, depth: int) -> bool:
     function = module.function(node) or module.root
     writes = writes_of(module, function, node.value)
     statements = [module.small_statement(write) for write in writes]
-    unpacked = [s for s in statements if isinstance(s, cst.Assign) and not isinstance(s.targets[0].target, cst.Name)]
+    unpacked = [
+        s
+        for s in statements
+        if isinstance(s, cst.Assign) and not isinstance(s.targets[0].target, cst.Name)
+    ]
     return (
-        bool(unpacked) and len(unpacked) == len(writes) and all(_unpacks_size(module, s, node, depth) for s in unpacked)
+        bool(unpacked)
+        and len(unpacked) == len(writes)
+        and all(_unpacks_size(module, s, node, depth) for s in unpacked)
     )
 
 
@@ -83,14 +111,22 @@ def _unpacks_size(module: Module, statement: cst.Assign, name: cst.Name, depth: 
     return any(t.value.deep_equals(name) and is_size(module, v.value, depth - 1) for t, v in pairs)
 
 
-@question(yes="no iteration needs an earlier one", no="an iteration needs what an earlier one made, or ends the loop")
+@question(
+    yes="no iteration needs an earlier one",
+    no="an iteration needs what an earlier one made, or ends the loop",
+)
 def independent_rounds(module: Module, loop: cst.For) -> bool:
-    """Say whether no iteration of a loop needs what an earlier one has made, and none ends the loop.
+    """Say whether no iteration of a loop needs what an earlier one has made, and none ends the
+    loop.
 
     Running sums and lists that only grow do not count as needing.
     """
     body = loop.body
-    if any(True for _ in module.within(body, *_LEAVES)) or loop.orelse is not None or carried_reads(module, loop):
+    if (
+        any(True for _ in module.within(body, *_LEAVES))
+        or loop.orelse is not None
+        or carried_reads(module, loop)
+    ):
         return False
     for target in _targets(module, body):
         if isinstance(target, cst.Attribute):
@@ -102,14 +138,18 @@ def independent_rounds(module: Module, loop: cst.For) -> bool:
 
 def _targets(module: Module, body: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     for node in module.within(body, cst.Assign, cst.AugAssign):
-        found = [t.target for t in node.targets] if isinstance(node, cst.Assign) else [getattr(node, "target")]  # noqa: B009
+        if isinstance(node, cst.Assign):
+            found = [t.target for t in node.targets]
+        else:
+            found = [getattr(node, "target")]  # noqa: B009
         for target in found:
             elements = target.elements if isinstance(target, (cst.Tuple, cst.List)) else ()
             yield from (e.value for e in elements) if elements else (target,)
 
 
 def _reads_other(module: Module, body: cst.CSTNode, target: cst.Subscript) -> bool:
-    """Say whether a tensor that an iteration writes into is also read, but for the very part that is written."""
+    """Say whether a tensor that an iteration writes into is also read, but for the very part that
+    is written."""
     holder = target.value
     while isinstance(holder, cst.Subscript):
         holder = holder.value
@@ -117,7 +157,13 @@ def _reads_other(module: Module, body: cst.CSTNode, target: cst.Subscript) -> bo
         above = module.parent(use)
         if isinstance(above, cst.Subscript) and above.value is use and above.deep_equals(target):
             continue
-        if isinstance(above, cst.Attribute) and above.attr.value in ("shape", "device", "dtype", "ndim", "size"):
+        if isinstance(above, cst.Attribute) and above.attr.value in (
+            "shape",
+            "device",
+            "dtype",
+            "ndim",
+            "size",
+        ):
             continue
         if isinstance(above, cst.Subscript) and isinstance(module.parent(above), cst.AssignTarget):
             continue
@@ -135,13 +181,16 @@ def _grown_and_read(module: Module, body: cst.CSTNode, call: cst.Call) -> bool:
         return False
     uses = spelled_alike(module, body, func.value)
     receivers = [c.func for c in _calls(module, body)]
-    grows = [f.value for f in receivers if isinstance(f, cst.Attribute) and f.attr.value in _GROWERS]
+    grows = [
+        f.value for f in receivers if isinstance(f, cst.Attribute) and f.attr.value in _GROWERS
+    ]
     return any(use not in grows for use in uses)
 
 
 @question(yes="the loop does tensor work only", no="the loop does more than tensor work")
 def only_tensor_work(module: Module, body: cst.CSTNode, depth: int = 2) -> bool:
-    """Say whether every call inside `body` is a torch operation, a list's ``append``, or a function of only such."""
+    """Say whether every call inside `body` is a torch operation, a list's ``append``, or a function
+    of only such."""
     return all(_plain(module, call, depth) for call in _calls(module, body))
 
 
@@ -163,7 +212,9 @@ def _plain(module: Module, call: cst.Call, depth: int) -> bool:
         if method in ops.TENSOR_ONLY_METHODS:
             return True
     callees = callees_of(module, call)
-    return bool(callees) and depth > 0 and all(_function_plain(module, f, depth - 1) for f in callees)
+    return (
+        bool(callees) and depth > 0 and all(_function_plain(module, f, depth - 1) for f in callees)
+    )
 
 
 def _function_plain(module: Module, function: Function, depth: int) -> bool:

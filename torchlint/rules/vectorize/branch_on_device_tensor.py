@@ -82,7 +82,7 @@ model = nn.Sequential(nn.Linear(32, 256), nn.ReLU(), nn.Linear(256, 4)).to(devic
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 batches = [(torch.randn(128, 32, device=device), torch.randint(4, (128,), device=device)) for _ in range(10)]
 ```
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -102,14 +102,21 @@ _COMPARES = ("torch.equal", "torch.allclose")
 _Tested = cst.If | cst.While | cst.IfExp | cst.Assert | cst.CompIf
 _TESTS = (cst.If, cst.While, cst.IfExp, cst.Assert, cst.CompIf)
 _STOPS = (cst.Raise, cst.Break, cst.Return)
-_CHECK = "This check of its input waits for the GPU at every step; check once, where the data are made."
-_GUARD = "This check waits for the GPU at every step; run it every few hundred steps, or let a gradient scaler skip the step."
+_CHECK = (
+    "This check of its input waits for the GPU at every step; check once, where the data are made."
+)
+_GUARD = (
+    "This check waits for the GPU at every step; run it every few hundred steps, or let a "
+    "gradient scaler skip the step."
+)
 
 rule = Rule(
     __name__,
     __doc__,
     code="TL602",
-    message="Python's {word} on a tensor value waits for the GPU (and breaks torch.compile graphs).",
+    message=(
+        "Python's {word} on a tensor value waits for the GPU (and breaks torch.compile graphs)."
+    ),
     severity="warning",
     default=True,
     yields_to=("TL505", "TL605", "TL607"),
@@ -127,23 +134,29 @@ def statement(node: _Tested, module: Module) -> Iterator[Hit]:
 
 @rule.on(cst.BooleanOperation, cst.UnaryOperation)
 def expression(node: cst.BooleanOperation | cst.UnaryOperation, module: Module) -> Iterator[Hit]:
-    # Inside a test the statement speaks; elsewhere ``and`` and ``or`` never ask for the truth of their last operand.
+    # Inside a test the statement speaks; elsewhere ``and`` and ``or`` never ask for the truth of
+    # their last operand.
     above = module.parent(node)
     if _nested(above) or (isinstance(above, _TESTS) and above.test is node):
         return
     if isinstance(node, cst.BooleanOperation):
         word = "and" if isinstance(node.operator, cst.And) else "or"
-        yield from _judge(module, [leaf for leaf in _leaves(node) if module.is_within(leaf, node.left)], word)
+        yield from _judge(
+            module, [leaf for leaf in _leaves(node) if module.is_within(leaf, node.left)], word
+        )
     elif isinstance(node.operator, cst.Not):
         yield from _judge(module, _leaves(node.expression), "not")
 
 
 def _nested(node: cst.CSTNode | None) -> bool:
-    return isinstance(node, cst.BooleanOperation) or isinstance(getattr(node, "operator", None), cst.Not)
+    return isinstance(node, cst.BooleanOperation) or isinstance(
+        getattr(node, "operator", None), cst.Not
+    )
 
 
 def _leaves(test: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """Return the expressions that a test asks for their truth, seen through ``and``, ``or`` and ``not``."""
+    """Return the expressions that a test asks for their truth, seen through ``and``, ``or`` and
+    ``not``."""
     if isinstance(test, cst.BooleanOperation):
         return _leaves(test.left) + _leaves(test.right)
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
@@ -156,21 +169,31 @@ def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Itera
     test = next((leaf for leaf in leaves if _reads_device(module, leaf)), None)
     if test is None:
         return
-    holder = next((a for a in module.ancestors(test) if isinstance(a, (*_TESTS, cst.BaseSmallStatement))), None)
+    holder = next(
+        (a for a in module.ancestors(test) if isinstance(a, (*_TESTS, cst.BaseSmallStatement))),
+        None,
+    )
     if _early_exit(module, holder):
         return
     stop = _stop(module, test, holder)
-    fix = _fix(module, holder, test) if stop is None and isinstance(holder, cst.If) and holder.test is test else None
+    fix = (
+        _fix(module, holder, test)
+        if stop is None and isinstance(holder, cst.If) and holder.test is test
+        else None
+    )
     severity = Severity.INFO if stop is not None else None
     yield Hit(test, {"word": word}, fix=fix, severity=severity, message=stop)
 
 
 def _early_exit(module: Module, holder: cst.CSTNode | None) -> bool:
-    """Say whether a test only ends a loop inside the step: decoding until all have ended, a solver that converges."""
+    """Say whether a test only ends a loop inside the step: decoding until all have ended, a solver
+    that converges."""
     loops = module.loops(holder) if holder is not None else []
     inside = bool(loops) and heat_of(module, loops[0]).grade >= heat_of(module, loops[0].body).grade
     match holder:
-        case cst.If(orelse=None, body=cst.IndentedBlock(body=[cst.SimpleStatementLine(body=[only])])) if inside:
+        case cst.If(
+            orelse=None, body=cst.IndentedBlock(body=[cst.SimpleStatementLine(body=[only])])
+        ) if inside:
             return isinstance(only, (cst.Break, cst.Return))
     return False
 
@@ -180,7 +203,9 @@ def _reads_device(module: Module, test: cst.BaseExpression) -> bool:
     match test:
         case cst.Call() if module.name(test.func) in _COMPARES:
             return any(on_device(module, arg.value) for arg in test.args)
-        case cst.Comparison(comparisons=[cst.ComparisonTarget(operator=cst.In() | cst.NotIn(), comparator=holder)]):
+        case cst.Comparison(
+            comparisons=[cst.ComparisonTarget(operator=cst.In() | cst.NotIn(), comparator=holder)]
+        ):
             return bool(on_device(module, holder))
         case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(comparator=right)]):
             # An item of a batch or of a model's output may as well be a number or a string.
@@ -193,19 +218,27 @@ def _reads_device(module: Module, test: cst.BaseExpression) -> bool:
 
 
 def _stop(module: Module, test: cst.BaseExpression, holder: cst.CSTNode | None) -> str | None:
-    """Return the message for a test that is asserted or guards a raise; for NaN or infinity also a break or return."""
+    """Return the message for a test that is asserted or guards a raise; for NaN or infinity also a
+    break or return."""
     calls = (module.code(c.func) for c in module.within(test, cst.Call))
     finite = any(name.endswith(_FINITE) for name in calls)
-    if isinstance(holder, cst.If) and not any(module.within(holder.body, *(_STOPS if finite else _STOPS[:1]))):
+    if isinstance(holder, cst.If) and not any(
+        module.within(holder.body, *(_STOPS if finite else _STOPS[:1]))
+    ):
         return None
     return (_GUARD if finite else _CHECK) if isinstance(holder, (cst.If, cst.Assert)) else None
 
 
 def _fix(module: Module, node: cst.If, test: cst.BaseExpression) -> Fix | None:
-    """Return the two-way select for ``if c: a = f(a)`` (``else: a = g(a)``) over tensors of the same shape."""
+    """Return the two-way select for ``if c: a = f(a)`` (``else: a = g(a)``) over tensors of the
+    same shape."""
     taken = _select(node.body)
     other = _select(node.orelse.body) if isinstance(node.orelse, cst.Else) else None
-    if taken is None or (node.orelse is not None and other is None) or inferred(module, test).rank != 0:
+    if (
+        taken is None
+        or (node.orelse is not None and other is None)
+        or inferred(module, test).rank != 0
+    ):
         return None
     name = taken.targets[0].target
     assert isinstance(name, cst.Name)
@@ -213,25 +246,37 @@ def _fix(module: Module, node: cst.If, test: cst.BaseExpression) -> Fix | None:
     if other is not None and not other.targets[0].target.deep_equals(name):
         return None
     sides = [taken.value] if other is None else [taken.value, otherwise]
-    if not all(inferred(module, side).tensor and _scaled(module, side, name.value) for side in sides):
+    if not all(
+        inferred(module, side).tensor and _scaled(module, side, name.value) for side in sides
+    ):
         return None
     torch = name_for_module(module, "torch", "torch")
-    select = cst.Call(cst.parse_expression(f"{torch}.where"), [*map(cst.Arg, (test, taken.value, otherwise))])
+    select = cst.Call(
+        cst.parse_expression(f"{torch}.where"), [*map(cst.Arg, (test, taken.value, otherwise))]
+    )
     new = cst.SimpleStatementLine([taken.with_changes(value=select)])
-    note = "Both sides are computed; a NaN or infinity in the side not taken can reach the gradients."
-    edits, title = (Replace(node, new), NeedImport("torch", torch)), "Select with torch.where on the device"
+    note = (
+        "Both sides are computed; a NaN or infinity in the side not taken can reach the gradients."
+    )
+    edits, title = (
+        (Replace(node, new), NeedImport("torch", torch)),
+        "Select with torch.where on the device",
+    )
     return Fix(edits, Safety.UNSAFE, title, note)
 
 
 def _select(suite: cst.BaseSuite) -> cst.Assign | None:
     match suite:
-        case cst.IndentedBlock(body=[cst.SimpleStatementLine(body=[cst.Assign(targets=[target]) as only])]):
+        case cst.IndentedBlock(
+            body=[cst.SimpleStatementLine(body=[cst.Assign(targets=[target]) as only])]
+        ):
             return only if isinstance(target.target, cst.Name) else None
     return None
 
 
 def _scaled(module: Module, node: cst.BaseExpression, name: str) -> bool:
-    """Say whether an expression is plain arithmetic on one tensor and numbers: of its shape, and without effects."""
+    """Say whether an expression is plain arithmetic on one tensor and numbers: of its shape, and
+    without effects."""
     match node:
         case cst.Name(value=value):
             return value == name or inferred(module, node).kind == "number"

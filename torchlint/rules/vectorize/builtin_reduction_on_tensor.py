@@ -106,7 +106,10 @@ rule = Rule(
     __name__,
     __doc__,
     code="TL605",
-    message="builtin {name}() goes through the elements of `{tensor}` in Python; use `{method}` of the tensor.",
+    message=(
+        "builtin {name}() goes through the elements of `{tensor}` in Python; use `{method}` "
+        "of the tensor."
+    ),
     severity="warning",
     default=True,
     triggers=(b"sum(", b"max(", b"min(", b"any(", b"all(", b"sorted("),

@@ -103,7 +103,9 @@ _LEVELS = frozenset(("debug", "info", "warning", "warn", "error", "critical", "e
 _LOGGER = re.compile(r"(^|[._])(logging|log|_?logger)$", re.IGNORECASE)
 _SIZES = ops.having("values-decide")
 _READS = frozenset(("item", "float", "int", "bool"))
-_LEFT_OUT = re.compile(r"is_compiling|is_dynamo_compiling|is_scripting|is_tracing|verbose|debug|(^|_)log(ging)?$")
+_LEFT_OUT = re.compile(
+    r"is_compiling|is_dynamo_compiling|is_scripting|is_tracing|verbose|debug|(^|_)log(ging)?$"
+)
 _SCALARS = "capture_scalar_outputs"
 _DYNAMIC = "capture_dynamic_output_shape_ops"
 
@@ -128,17 +130,26 @@ def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield from _broken(module, node, _CALLS[name])
     elif method in _LEVELS and _LOGGER.search(dotted_text(receiver) or ""):
         yield from _broken(module, node, "logging")
-    elif (method in _SIZES or (name or "").rpartition(".")[2] in _SIZES) and _DYNAMIC not in module.text:
+    elif (
+        method in _SIZES or (name or "").rpartition(".")[2] in _SIZES
+    ) and _DYNAMIC not in module.text:
         if (
             inferred(module, receiver).tensor
             if receiver is not None and name is None
             else (name or "").startswith("torch.")
         ):
             yield from _broken(module, node, f"{method}(), whose size depends on values,")
-    elif (method in _READS or (name or "").rpartition(".")[2] in _READS) and _SCALARS not in module.text:
+    elif (
+        method in _READS or (name or "").rpartition(".")[2] in _READS
+    ) and _SCALARS not in module.text:
         used = not isinstance(module.parent(node), cst.Expr)
         tensor = node.args[0].value if node.args else receiver
-        if used and tensor is not None and (method == "item" or name is not None) and inferred(module, tensor).tensor:
+        if (
+            used
+            and tensor is not None
+            and (method == "item" or name is not None)
+            and inferred(module, tensor).tensor
+        ):
             yield from _broken(module, node, f"reading a number ({module.code(node, 30)})")
 
 
@@ -153,7 +164,9 @@ def check_branch(node: cst.If | cst.IfExp | cst.While, module: Module) -> Iterat
 def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     index = node.slice[0].slice if len(node.slice) == 1 else None
     above = module.parent(node)
-    written = isinstance(above, cst.AssignTarget) or (isinstance(above, cst.AugAssign) and above.target is node)
+    written = isinstance(above, cst.AssignTarget) or (
+        isinstance(above, cst.AugAssign) and above.target is node
+    )
     if not isinstance(index, cst.Index) or written or _DYNAMIC in module.text:
         return
     mask = inferred(module, index.value)
@@ -175,7 +188,9 @@ def _broken(module: Module, node: cst.BaseExpression, construct: str) -> Iterato
     how = compiled_by(module, node)
     if how is None:
         return
-    if isinstance(how, cst.Call) and any(_set(module, how, option) for option in ("fullgraph", "disable")):
+    if isinstance(how, cst.Call) and any(
+        _set(module, how, option) for option in ("fullgraph", "disable")
+    ):
         return
     words = (word for test, _ in conditions_around(module, node) for word in module.names_in(test))
     if not any(_LEFT_OUT.search(word) for word in words):

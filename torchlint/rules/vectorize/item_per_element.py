@@ -100,7 +100,10 @@ rule = Rule(
     __name__,
     __doc__,
     code="TL604",
-    message="`{expr}` reads the device once per element; go over `{tensor}.tolist()`, which reads it once.",
+    message=(
+        "`{expr}` reads the device once per element; go over `{tensor}.tolist()`, which "
+        "reads it once."
+    ),
     severity="warning",
     default=True,
     triggers=(b".item", b"float(", b"int(", b"bool(", b"map"),
@@ -109,7 +112,8 @@ rule = Rule(
     runs="once",
 )
 _PERHAPS_LIST = (
-    "`{expr}` reads the device once per element of `{tensor}`; read all at once (stack a list first) by `.tolist()`."
+    "`{expr}` reads the device once per element of `{tensor}`; read all at once "
+    "(stack a list first) by `.tolist()`."
 )
 _READS = ("item", "tolist", "__float__", "__int__", "__bool__", "__index__")
 _COMPLEX = re.compile(r"complex|\bfft|\bstft|cfloat|cdouble|chalf|polar|hilbert")
@@ -127,7 +131,9 @@ def check(node: cst.For | cst.CompFor | cst.Call, module: Module) -> Iterator[Hi
             if not hot and (found.single is not True or throttled(module, read.node)):
                 continue
             tensor = (
-                module.code(found.tensor) if isinstance(found.tensor, _SIMPLE) else f"({module.code(found.tensor)})"
+                module.code(found.tensor)
+                if isinstance(found.tensor, _SIMPLE)
+                else f"({module.code(found.tensor)})"
             )
             words = {"expr": module.code(read.node), "tensor": tensor}
             message = None if found.single else _PERHAPS_LIST
@@ -136,7 +142,8 @@ def check(node: cst.For | cst.CompFor | cst.Call, module: Module) -> Iterator[Hi
 
 
 def _fix(module: Module, node: cst.CSTNode, found: ElementReads) -> Fix | None:
-    """Return the rewrite to ``tolist()``; safe where a comprehension goes over what certainly has one dimension."""
+    """Return the rewrite to ``tolist()``; safe where a comprehension goes over what certainly has
+    one dimension."""
     if found.single is not True:
         return None
     title = "Read all elements with one tolist()"
@@ -151,12 +158,15 @@ def _fix(module: Module, node: cst.CSTNode, found: ElementReads) -> Fix | None:
     whole = _whole(module, found)
     if whole is not None:
         return Fix((whole,), safety, title)
-    plain = [Replace(r.node, r.direct) for r in found.reads if r.how == "item" and r.direct is not None]
+    plain = [
+        Replace(r.node, r.direct) for r in found.reads if r.how == "item" and r.direct is not None
+    ]
     return Fix((Append(found.tensor, ".tolist()"), *plain), safety, title)
 
 
 def _same(module: Module, node: cst.CSTNode, found: ElementReads) -> bool:
-    """Say whether one ``tolist()`` certainly gives the numbers that the single reads give, at the same time."""
+    """Say whether one ``tolist()`` certainly gives the numbers that the single reads give, at the
+    same time."""
     if isinstance(node, cst.For) or not one_dimensional(module, found.tensor):
         return False
     if mentions(module, _LAYOUTS) or scripted(module) or replaced(module, *_READS):
@@ -168,7 +178,8 @@ def _same(module: Module, node: cst.CSTNode, found: ElementReads) -> bool:
 
 
 def _whole(module: Module, found: ElementReads) -> Replace | None:
-    """Return the replacement of ``[v.item() for v in t]`` by ``t.tolist()``: the list has Python's own types."""
+    """Return the replacement of ``[v.item() for v in t]`` by ``t.tolist()``: the list has Python's
+    own types."""
     how = found.reads[0].how
     own = how == "item" or how == _OWN_KIND.get(inferred(module, found.tensor).dtype or "")
     simple = isinstance(found.tensor, _SIMPLE)

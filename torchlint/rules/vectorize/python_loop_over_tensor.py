@@ -90,7 +90,12 @@ import libcst as cst
 from torchlint.rule import Hit, Module, Rule, Severity
 from torchlint.rules.vectorize._bodies import independent_rounds, is_size, only_tensor_work
 from torchlint.semantic.code.scopes import is_compiled
-from torchlint.semantic.time.iterations import goes_over, is_structural, iteration_count, spelled_alike
+from torchlint.semantic.time.iterations import (
+    goes_over,
+    is_structural,
+    iteration_count,
+    spelled_alike,
+)
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.elements import asked_for_type
 from torchlint.semantic.values.inferred import inferred
@@ -98,14 +103,23 @@ from torchlint.semantic.values.place import on_device
 
 _FEW = 8
 _NESTED = (
-    "Nested Python loops over tensor elements launch kernels for every pair; broadcast, or use torch.cdist or bmm."
+    "Nested Python loops over tensor elements launch kernels for every pair; broadcast, or "
+    "use torch.cdist or bmm."
 )
 _MASKS = (
-    "A Python loop that compares a tensor with each index scans it once per turn; compare with all at once or scatter."
+    "A Python loop that compares a tensor with each index scans it once per turn; compare "
+    "with all at once or scatter."
 )
-_ROWS = "Python loop over the rows of a tensor: one or more kernel launches per row; apply the operations to all rows at once."
+_ROWS = (
+    "Python loop over the rows of a tensor: one or more kernel launches per row; apply the "
+    "operations to all rows at once."
+)
 _HOST = (
-    ops.having("reads") | ops.having("move") | ops.HOST_METHODS | ops.having("graph") | {"detach", "clone", "append"}
+    ops.having("reads")
+    | ops.having("move")
+    | ops.HOST_METHODS
+    | ops.having("graph")
+    | {"detach", "clone", "append"}
 )
 _Loop = cst.For | cst.CompFor
 
@@ -141,7 +155,10 @@ def _outer(module: Module, node: _Loop) -> Iterator[_Loop]:
     for above in module.ancestors(node):
         if isinstance(above, cst.For):
             yield above
-        elif isinstance(above, (cst.ListComp, cst.SetComp, cst.GeneratorExp)) and above.for_in is not node:
+        elif (
+            isinstance(above, (cst.ListComp, cst.SetComp, cst.GeneratorExp))
+            and above.for_in is not node
+        ):
             yield above.for_in
 
 
@@ -156,7 +173,9 @@ def _body(module: Module, node: _Loop) -> cst.CSTNode:
 def _found(module: Module, node: _Loop) -> str:
     """Return the message for a loop that torch could do at once, or an empty string."""
     body = _body(module, node)
-    if isinstance(node, cst.CompFor) and (node.ifs or isinstance(_holder(module, node), cst.DictComp)):
+    if isinstance(node, cst.CompFor) and (
+        node.ifs or isinstance(_holder(module, node), cst.DictComp)
+    ):
         return ""
     if is_structural(module, node):
         return ""
@@ -175,7 +194,10 @@ def _row(module: Module, node: _Loop, body: cst.CSTNode) -> str:
         target = goes.target
         if not isinstance(target, cst.Name):
             continue
-        if isinstance(goes.iterated, cst.Call) and module.name(goes.iterated.func) == "builtins.range":
+        if (
+            isinstance(goes.iterated, cst.Call)
+            and module.name(goes.iterated.func) == "builtins.range"
+        ):
             return _indexed(module, target, goes.iterated, body)
         value = inferred(module, goes.iterated)
         if asked_for_type(module, goes.iterated):
@@ -186,7 +208,8 @@ def _row(module: Module, node: _Loop, body: cst.CSTNode) -> str:
 
 
 def _indexed(module: Module, index: cst.Name, counts: cst.Call, body: cst.CSTNode) -> str:
-    """Judge ``for i in range(n)``: elements of a tensor taken by ``i``, or a tensor compared with ``i``."""
+    """Judge ``for i in range(n)``: elements of a tensor taken by ``i``, or a tensor compared with
+    ``i``."""
     if _masked(module, index, body):
         return _MASKS
     if not any(is_size(module, arg.value) for arg in counts.args):
@@ -195,16 +218,27 @@ def _indexed(module: Module, index: cst.Name, counts: cst.Call, body: cst.CSTNod
     read = [s for s in taken if _picks(module, s, index) and on_device(module, s.value)]
     if not any(_works(module, body, s) for s in read):
         return ""
-    nested = any(_picks_two(module, s) for s in taken) and any(True for _ in module.within(body, cst.For))
+    nested = any(_picks_two(module, s) for s in taken) and any(
+        True for _ in module.within(body, cst.For)
+    )
     return _NESTED if nested else rule.message
 
 
 def _masked(module: Module, index: cst.Name, body: cst.CSTNode) -> bool:
     for test in module.within(body, cst.Comparison):
         match test:
-            case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator=cst.Equal(), comparator=right)]):
-                if right.deep_equals(index) and on_device(module, left) and not inferred(module, left).loose:
-                    return not isinstance(module.parent(test), (cst.If, cst.IfExp, cst.BooleanOperation))
+            case cst.Comparison(
+                left=left,
+                comparisons=[cst.ComparisonTarget(operator=cst.Equal(), comparator=right)],
+            ):
+                if (
+                    right.deep_equals(index)
+                    and on_device(module, left)
+                    and not inferred(module, left).loose
+                ):
+                    return not isinstance(
+                        module.parent(test), (cst.If, cst.IfExp, cst.BooleanOperation)
+                    )
     return False
 
 
@@ -218,20 +252,25 @@ def _picks_two(module: Module, node: cst.Subscript) -> bool:
 
 
 def _works(module: Module, body: cst.CSTNode, part: cst.CSTNode, depth: int = 3) -> bool:
-    """Say whether a tensor operation is done on a part: arithmetic, a torch function or one of its methods."""
+    """Say whether a tensor operation is done on a part: arithmetic, a torch function or one of its
+    methods."""
     return any(_operates(module, use, body, depth) for use in spelled_alike(module, body, part))
 
 
 def _operates(module: Module, use: cst.CSTNode, body: cst.CSTNode, depth: int) -> bool:
     above = module.parent(use)
-    while isinstance(above, (cst.Subscript, cst.Index, cst.SubscriptElement, cst.Element, cst.Tuple, cst.List)):
+    while isinstance(
+        above, (cst.Subscript, cst.Index, cst.SubscriptElement, cst.Element, cst.Tuple, cst.List)
+    ):
         above = module.parent(above)
     match above:
         case cst.BinaryOperation() | cst.Comparison():
             return True
         case cst.Arg():
             call = module.parent(above)
-            return isinstance(call, cst.Call) and (module.name(call.func) or "").startswith("torch.")
+            return isinstance(call, cst.Call) and (module.name(call.func) or "").startswith(
+                "torch."
+            )
         case cst.Attribute(attr=cst.Name(value=method)):
             return isinstance(module.parent(above), cst.Call) and method not in _HOST
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]) if depth:

@@ -88,9 +88,16 @@ from torchlint.semantic.values.inferred import inferred
 
 _FACTORIES = ops.dotted("from-data", "lists")
 _UNTYPED = ops.dotted("from-data", "lists", "own-dtype")
-_DETACHED = "{factory} of tensors reads each back to the host and drops their gradients; use torch.stack."
-_ITEMS = "{factory} takes numbers that .item() reads one by one; join the tensors with torch.stack, on the device."
-_NOTE = "The result stays on the device and in the graph, and has the dtype and shape of the elements."
+_DETACHED = (
+    "{factory} of tensors reads each back to the host and drops their gradients; use torch.stack."
+)
+_ITEMS = (
+    "{factory} takes numbers that .item() reads one by one; join the tensors with "
+    "torch.stack, on the device."
+)
+_NOTE = (
+    "The result stays on the device and in the graph, and has the dtype and shape of the elements."
+)
 
 rule = Rule(
     __name__,
@@ -124,7 +131,9 @@ def _reads(module: Module, data: cst.BaseExpression) -> bool:
     match data:
         case cst.ListComp(elt=elt, for_in=cst.CompFor() as loop):
             found = list(element_reads(module, loop))
-            return any(read.node is elt and read.how == "item" for each in found for read in each.reads)
+            return any(
+                read.node is elt and read.how == "item" for each in found for read in each.reads
+            )
     return False
 
 
@@ -134,7 +143,8 @@ def _graph(module: Module, data: cst.BaseExpression) -> bool:
 
 
 def _fix(module: Module, node: cst.Call, data: cst.BaseExpression) -> Fix | None:
-    """Return the rewrite to stack, where everything in the list is a tensor and only a device is asked for."""
+    """Return the rewrite to stack, where everything in the list is a tensor and only a device is
+    asked for."""
     given = {arg.keyword.value if arg.keyword is not None else "" for arg in node.args[1:]}
     item = inferred(module, data).item
     whole = item is not None and item.tensor
@@ -146,5 +156,7 @@ def _fix(module: Module, node: cst.Call, data: cst.BaseExpression) -> Fix | None
     ):
         return None
     stack = node.func.with_changes(attr=cst.Name("stack"))
-    new = node.with_changes(func=stack, args=[node.args[0].with_changes(comma=cst.MaybeSentinel.DEFAULT)])
+    new = node.with_changes(
+        func=stack, args=[node.args[0].with_changes(comma=cst.MaybeSentinel.DEFAULT)]
+    )
     return Fix((Replace(node, new),), Safety.UNSAFE, "Stack the tensors", _NOTE)

@@ -89,25 +89,41 @@ from torchlint.rule import Fix, Grade, Hit, InsertAfter, Module, Replace, Rule, 
 from torchlint.semantic.code.bindings import binds_globally
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.time.heat import heat_of
-from torchlint.semantic.time.iterations import is_reset, is_structural, iteration_count, spelled_alike
+from torchlint.semantic.time.iterations import (
+    is_reset,
+    is_structural,
+    iteration_count,
+    spelled_alike,
+)
 from torchlint.semantic.time.loops import has_model_call
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred, is_loader
 
 _TORCH = ops.dotted("join") - {"torch.stack"}
-_NUMPY = tuple("numpy." + n for n in "append concatenate vstack hstack dstack row_stack column_stack".split())
+_NUMPY = tuple(
+    "numpy." + n for n in "append concatenate vstack hstack dstack row_stack column_stack".split()
+)
 _TO_HOST = ops.having("to-host") - {"to"} | {"numpy"}
 _FACTS = ops.having("fact")
 _KEPT = re.compile(r"(^|_)(cache|caches|queue|past|kv|memory|bank|buffer)(_|$)")
 _FEW = 4
-_NOTE = "The parts stay alive until the loop ends; one that is changed in place later changes the result."
-_NUMPY_MESSAGE = "{call} in a loop copies all of {name} each time (quadratic); append to a list and join once after it."
+_NOTE = (
+    "The parts stay alive until the loop ends; one that is changed in place later changes "
+    "the result."
+)
+_NUMPY_MESSAGE = (
+    "{call} in a loop copies all of {name} each time (quadratic); append to a list "
+    "and join once after it."
+)
 
 rule = Rule(
     __name__,
     __doc__,
     code="TL603",
-    message="{call} in a loop copies all of {name} each time (quadratic); collect the parts in a list and join once.",
+    message=(
+        "{call} in a loop copies all of {name} each time (quadratic); collect the parts in a "
+        "list and join once."
+    ),
     severity="warning",
     default=True,
     triggers=(b"cat", b"stack", b"append"),
@@ -143,14 +159,24 @@ def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
 def _parts(call: cst.Call, name: str) -> list[cst.BaseExpression]:
     if name == "numpy.append":
         return [arg.value for arg in call.args[:2]]
-    first = next((a.value for a in call.args if a.keyword is None or a.keyword.value in ("tensors", "arrays")), None)
+    first = next(
+        (
+            a.value
+            for a in call.args
+            if a.keyword is None or a.keyword.value in ("tensors", "arrays")
+        ),
+        None,
+    )
     if not isinstance(first, (cst.Tuple, cst.List)):
         return []
     return [e.value for e in first.elements]
 
 
-def _loop(module: Module, node: cst.Assign, place: cst.BaseExpression) -> cst.For | cst.While | None:
-    """Return the innermost loop that carries the grown value from one iteration to the next and never reads it."""
+def _loop(
+    module: Module, node: cst.Assign, place: cst.BaseExpression
+) -> cst.For | cst.While | None:
+    """Return the innermost loop that carries the grown value from one iteration to the next and
+    never reads it."""
     if _KEPT.search(module.code(place)):
         return None
     for loop in module.loops(node):
@@ -168,12 +194,15 @@ def _loop(module: Module, node: cst.Assign, place: cst.BaseExpression) -> cst.Fo
 
 
 def _used(module: Module, read: cst.CSTNode) -> bool:
-    """Say whether the loop does more with the grown value than to grow it, bind it or ask for its size."""
+    """Say whether the loop does more with the grown value than to grow it, bind it or ask for its
+    size."""
     above = module.parent(read)
     match above:
         case cst.AssignTarget():
             return False
-        case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator=cst.Is() | cst.IsNot())]):
+        case cst.Comparison(
+            left=left, comparisons=[cst.ComparisonTarget(operator=cst.Is() | cst.IsNot())]
+        ):
             return left is not read
         case cst.Attribute(attr=cst.Name(value=attr)):
             return attr not in _FACTS
@@ -188,7 +217,9 @@ def _used(module: Module, read: cst.CSTNode) -> bool:
     return True
 
 
-def _collects_results(module: Module, loop: cst.For | cst.While, parts: list[cst.BaseExpression]) -> bool:
+def _collects_results(
+    module: Module, loop: cst.For | cst.While, parts: list[cst.BaseExpression]
+) -> bool:
     if has_model_call(module, loop) or (isinstance(loop, cst.For) and is_loader(module, loop.iter)):
         return True
     reads = (c.func for p in parts for c in module.within(p, cst.Call))
@@ -202,32 +233,64 @@ def _fix(module: Module, node: cst.Assign, call: cst.Call, loop: cst.For | cst.W
     name, scope = place.value, function or module.root
     new = f"{name}_parts"
     start, parts = _seed(module, place, loop, scope), call.args[0].value
-    if start is None or spelled_alike(module, scope, cst.Name(new)) or not isinstance(parts, (cst.Tuple, cst.List)):
+    if (
+        start is None
+        or spelled_alike(module, scope, cst.Name(new))
+        or not isinstance(parts, (cst.Tuple, cst.List))
+    ):
         return None
     first = parts.elements[0].value.deep_equals(place)
     if module.name(call.func) != "torch.cat" or len(parts.elements) != 2 or not first:
         return None
     part = parts.elements[1]
     dims = [a.value for a in call.args[1:]]
-    if isinstance(part, cst.StarredElement) or not all(isinstance(d, (cst.Integer, cst.UnaryOperation)) for d in dims):
+    if isinstance(part, cst.StarredElement) or not all(
+        isinstance(d, (cst.Integer, cst.UnaryOperation)) for d in dims
+    ):
         return None
-    joined = call.with_changes(args=(call.args[0].with_changes(value=cst.Name(new)), *call.args[1:]))
+    joined = call.with_changes(
+        args=(call.args[0].with_changes(value=cst.Name(new)), *call.args[1:])
+    )
     edits = (
         Replace(start.targets[0].target, cst.Name(new)),
         Replace(start.value, cst.List([cst.Element(start.value)])),
-        Replace(node, cst.Expr(cst.Call(cst.Attribute(cst.Name(new), cst.Name("append")), [cst.Arg(part.value)]))),
+        Replace(
+            node,
+            cst.Expr(
+                cst.Call(cst.Attribute(cst.Name(new), cst.Name("append")), [cst.Arg(part.value)])
+            ),
+        ),
         InsertAfter(loop, f"{name} = {cst.Module([]).code_for_node(joined)}"),
     )
-    return Fix(edits, Safety.UNSAFE, "Collect the parts in a list and concatenate once after the loop", _NOTE)
+    return Fix(
+        edits,
+        Safety.UNSAFE,
+        "Collect the parts in a list and concatenate once after the loop",
+        _NOTE,
+    )
 
 
-def _seed(module: Module, place: cst.Name, loop: cst.For | cst.While, scope: cst.CSTNode) -> cst.Assign | None:
-    """Return the assignment before the loop, in its block, where nothing but the growth touches the name until its end."""
+def _seed(
+    module: Module, place: cst.Name, loop: cst.For | cst.While, scope: cst.CSTNode
+) -> cst.Assign | None:
+    """Return the assignment before the loop, in its block, where nothing but the growth touches the
+    name until its end."""
     writes = writes_of(module, scope, place.value)
     first = module.small_statement(writes[0]) if len(writes) == 2 else None
-    if not isinstance(first, cst.Assign) or len(first.targets) != 1 or first.targets[0].target is not writes[0]:
+    if (
+        not isinstance(first, cst.Assign)
+        or len(first.targets) != 1
+        or first.targets[0].target is not writes[0]
+    ):
         return None
-    if module.parent(module.statement(first)) is not module.parent(loop) or not inferred(module, first.value).tensor:
+    if (
+        module.parent(module.statement(first)) is not module.parent(loop)
+        or not inferred(module, first.value).tensor
+    ):
         return None
-    early = [r for r in reads_of(module, scope, place.value) if module.before(r, loop) or module.is_within(r, loop)]
+    early = [
+        r
+        for r in reads_of(module, scope, place.value)
+        if module.before(r, loop) or module.is_within(r, loop)
+    ]
     return first if len(early) == 1 and not binds_globally(module, scope, place.value) else None

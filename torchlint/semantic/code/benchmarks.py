@@ -10,18 +10,24 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import names as torch_names
 
-_BENCH_WORDS = re.compile(r"(^|[_/\-.])(bench(mark)?s?|profil(e|er|ing)|perf|timing|speed_?test)([_/\-.0-9]|$)")
+_BENCH_WORDS = re.compile(
+    r"(^|[_/\-.])(bench(mark)?s?|profil(e|er|ing)|perf|timing|speed_?test)([_/\-.0-9]|$)"
+)
 _TEST_PATH = re.compile(r"(^|/)(tests?/|conftest\.py$|test_[^/]*\.py$|[^/]*_test\.py$)")
 _TIMING = ("torch.cuda.Event", "torch.utils.benchmark.Timer")
 
 
 @question(
-    yes="this is benchmark or test code (by its path, a function's name or timing events), which does so on purpose",
+    yes=(
+        "this is benchmark or test code (by its path, a function's name or timing events), which "
+        "does so on purpose"
+    ),
     no="this is neither benchmark nor test code",
     ground=True,
 )
 def is_benchmark(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether `node` is benchmark or test code: by path, by function name, or by CUDA timing events."""
+    """Say whether `node` is benchmark or test code: by path, by function name, or by CUDA timing
+    events."""
     around = module.tree.def_of(node)
     return _in_bench_file(module) or (around is not None and _in_bench(module, around))
 
@@ -44,7 +50,9 @@ def _in_bench_file(module: Module) -> bool:
 def _is_bench(module: Module, function: cst.FunctionDef) -> bool:
     """Say whether a function measures time or tests, by its name or by CUDA timing events."""
     name = function.name.value
-    if _BENCH_WORDS.search(name) or (name.startswith("test_") and name not in torch_names.STEP_METHODS):
+    if _BENCH_WORDS.search(name) or (
+        name.startswith("test_") and name not in torch_names.STEP_METHODS
+    ):
         return True
     calls = module.within(function, cst.Call)
     return any(module.name(call.func) in _TIMING for call in calls)

@@ -10,7 +10,11 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
 
-@question(yes="the name is bound once", no="the name is bound more than once, or by something else", ground=True)
+@question(
+    yes="the name is bound once",
+    no="the name is bound more than once, or by something else",
+    ground=True,
+)
 def sole_definition(module: Module, node: cst.CSTNode | None) -> cst.BaseExpression | None:
     """Return the expression that a plain name is assigned in its one and only binding, or None."""
     if not isinstance(node, cst.Name):
@@ -26,13 +30,15 @@ def sole_definition(module: Module, node: cst.CSTNode | None) -> cst.BaseExpress
     remember=False,
 )
 def meaning_of(module: Module, name: str, at: cst.CSTNode) -> str | None:
-    """Return the one dotted name that a plain name would stand for, were it written where `at` stands."""
+    """Return the one dotted name that a plain name would stand for, were it written where `at`
+    stands."""
     return module.names.meaning(name, at)
 
 
 @question(ground=True, remember=False)
 def top_level(module: Module, name: str) -> cst.CSTNode | None:
-    """Return the function or class that the file's top level binds to `name`, where it binds nothing else."""
+    """Return the function or class that the file's top level binds to `name`, where it binds
+    nothing else."""
     bindings = module.names.tables.get(module.root, {}).get(name, [])
     return bindings[0].node if len(bindings) == 1 else None
 
@@ -51,18 +57,27 @@ def names_of_outer_scopes(module: Module) -> list[set[str]]:
 
 @question(ground=True)
 def imported_over(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether an import may give a name inside `node` another meaning than a binding above it gave it."""
+    """Say whether an import may give a name inside `node` another meaning than a binding above it
+    gave it."""
     names = module.tree.within(node, cst.Name, nested=True)
-    return any(module.names.imported_over(each.value, each) for each in names if not _is_label(module, each))
+    return any(
+        module.names.imported_over(each.value, each)
+        for each in names
+        if not _is_label(module, each)
+    )
 
 
 @question(ground=True, remember=False)
 def starred_over(module: Module, home: cst.CSTNode, names: Iterable[str]) -> bool:
-    """Say whether an ``import *`` below a statement may bind anew one of the names that the statement binds."""
+    """Say whether an ``import *`` below a statement may bind anew one of the names that the
+    statement binds."""
     return module.names.starred_over(home, names)
 
 
 def _is_label(module: Module, name: cst.Name) -> bool:
     """Say whether a name is that of an attribute or of an argument."""
     above = module.parent(name)
-    return above is not None and name in (getattr(above, "attr", None), getattr(above, "keyword", None))
+    return above is not None and name in (
+        getattr(above, "attr", None),
+        getattr(above, "keyword", None),
+    )

@@ -1,4 +1,5 @@
-"""Calls as they are written: their arguments, the contexts around them, the statement they are alone."""
+"""Calls as they are written: their arguments, the contexts around them, the statement they are
+alone."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from torchlint.semantic.torch.signatures import SIGNATURES
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """The arguments of one call by parameter name; `open` where ``*args`` or ``**kwargs`` may add more."""
+    """The arguments of one call by parameter name; `open` where ``*args`` or ``**kwargs`` may add
+    more."""
 
     named: Mapping[str, cst.Arg]
     open: bool
@@ -26,7 +28,11 @@ class Arguments:
         return arg.value if arg is not None else None
 
 
-@question(yes="the call gives an argument that decides", no="the call leaves the argument out", ground=True)
+@question(
+    yes="the call gives an argument that decides",
+    no="the call leaves the argument out",
+    ground=True,
+)
 def arguments_of(module: Module, call: cst.Call, signature: str) -> Arguments:
     """Bind a call's arguments to the parameters of a signature named in `signatures.SIGNATURES`.
 
@@ -47,15 +53,23 @@ def arguments_of(module: Module, call: cst.Call, signature: str) -> Arguments:
     return Arguments(named, is_open)
 
 
-@question(yes="the call gives `{1}={answer}`", no="the call does not give `{1}`", ground=True, remember=False)
+@question(
+    yes="the call gives `{1}={answer}`",
+    no="the call does not give `{1}`",
+    ground=True,
+    remember=False,
+)
 def keyword_argument(module: Module, call: cst.Call, name: str) -> cst.BaseExpression | None:
     """Return the expression of a keyword argument, or None."""
-    return next((a.value for a in call.args if a.keyword is not None and a.keyword.value == name), None)
+    return next(
+        (a.value for a in call.args if a.keyword is not None and a.keyword.value == name), None
+    )
 
 
 @question(ground=True, remember=False)
 def contexts_around(module: Module, node: cst.CSTNode) -> Iterator[cst.Call]:
-    """Yield the calls that make the ``with`` contexts around `node` in its function, innermost statement first."""
+    """Yield the calls that make the ``with`` contexts around `node` in its function, innermost
+    statement first."""
     for above in module.tree.ancestors(node):
         if isinstance(above, FUNCTIONS):
             return
@@ -68,7 +82,8 @@ def contexts_around(module: Module, node: cst.CSTNode) -> Iterator[cst.Call]:
 
 @question(ground=True)
 def spare_statement(module: Module, call: cst.Call) -> cst.Expr | None:
-    """Return the statement that is nothing but a call, where its block holds others as well; else None."""
+    """Return the statement that is nothing but a call, where its block holds others as well; else
+    None."""
     statement, line = module.tree.parents.get(call), module.tree.statement(call)
     block = module.tree.parents.get(line)
     filled = isinstance(line, cst.SimpleStatementLine) and (

@@ -14,7 +14,9 @@ from torchlint.semantic.torch import ops
 
 _HOST = ops.HOST_ATTRIBUTES - {"grad_fn"} | ops.having("cuts") | {"item", "tolist", "clear"}
 _HOST_BUILTINS = frozenset(("float", "int", "len", "bool"))
-_PASSING_BUILTINS = frozenset(("sum", "max", "min", "abs", "list", "tuple", "sorted", "zip", "enumerate", "reversed"))
+_PASSING_BUILTINS = frozenset(
+    ("sum", "max", "min", "abs", "list", "tuple", "sorted", "zip", "enumerate", "reversed")
+)
 _SHOWING_BUILTINS = frozenset(("print", "str", "format", "repr", "round", "isinstance", "type"))
 _SHOW = re.compile(
     r"^(log\w*|debug|info|warning|error|add_scalars?|set_postfix(_str)?|set_description(_str)?|write|report\w*|print\w*|"
@@ -23,7 +25,8 @@ _SHOW = re.compile(
 _PLOT = re.compile(r"^(plt|ax|axes|axs|fig|pyplot|sns|px)\b")
 _DEPTH = 3
 
-# ``accelerator.backward(loss)``, Lightning's ``self.manual_backward(loss)``, ``scaler.scale(loss)``.
+# ``accelerator.backward(loss)``, Lightning's ``self.manual_backward(loss)``,
+# ``scaler.scale(loss)``.
 _BACKWARD = frozenset(("backward", "manual_backward", "scale"))
 
 
@@ -67,7 +70,9 @@ def _step(
             return _argument(module, call) if isinstance(call, cst.Call) else Use.ESCAPES
         case (
             cst.FormattedStringExpression()
-            | cst.BinaryOperation(operator=cst.Modulo(), left=cst.SimpleString() | cst.ConcatenatedString())
+            | cst.BinaryOperation(
+                operator=cst.Modulo(), left=cst.SimpleString() | cst.ConcatenatedString()
+            )
             | cst.Comparison()
             | cst.ComparisonTarget()
         ):
@@ -85,7 +90,9 @@ def _step(
             return _named(module, name, module.function(above) or module.root, depth)
         case cst.Subscript(value=value):
             return above if value is node else Use.READ
-        case cst.BaseSmallStatement() | cst.BaseCompoundStatement() | cst.NamedExpr() | cst.CompFor():
+        case (
+            cst.BaseSmallStatement() | cst.BaseCompoundStatement() | cst.NamedExpr() | cst.CompFor()
+        ):
             return Use.ESCAPES
     return above
 

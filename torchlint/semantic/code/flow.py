@@ -27,7 +27,8 @@ class Flow:
     def callees(self, call: cst.Call) -> tuple[Function, ...]:
         """Return the functions of this file that a call may reach; empty where unknown.
 
-        A method called on ``self`` reaches the class's own method and every override in a subclass in the file.
+        A method called on ``self`` reaches the class's own method and every override in a subclass
+        in the file.
         """
         if call not in self._callees:
             self._callees[call] = tuple(self._resolve(call.func))
@@ -41,7 +42,11 @@ class Flow:
         receiver = func.value
         if isinstance(receiver, cst.Name):
             return self._of_name(receiver, func)
-        if isinstance(receiver, cst.Call) and isinstance(receiver.func, cst.Name) and receiver.func.value == "super":
+        if (
+            isinstance(receiver, cst.Call)
+            and isinstance(receiver.func, cst.Name)
+            and receiver.func.value == "super"
+        ):
             cls = self.scopes.tree.class_of(func)
             for member in self.scopes.lineage(cls)[1:] if cls is not None else ():
                 found = self.scopes.own_method(member, func.attr.value)
@@ -50,7 +55,8 @@ class Flow:
         return []
 
     def _of_name(self, receiver: cst.Name, func: cst.Attribute) -> list[Function]:
-        """Resolve ``obj.method`` of an object made from a class of this file, or ``module.f`` of this very module."""
+        """Resolve ``obj.method`` of an object made from a class of this file, or ``module.f`` of
+        this very module."""
         cls = self.scopes.tree.class_of(func)
         if receiver.value in ("self", "cls") and cls is not None:
             return list(self.methods(cls, func.attr.value))
@@ -67,14 +73,17 @@ class Flow:
         if key in self._made:
             return self._made[key]
         made = {
-            self.scopes.local_class(b.value.func) if b.kind == "assign" and isinstance(b.value, cst.Call) else None
+            self.scopes.local_class(b.value.func)
+            if b.kind == "assign" and isinstance(b.value, cst.Call)
+            else None
             for b in bindings
         }
         self._made[key] = made.pop() if len(made) == 1 else None
         return self._made[key]
 
     def methods(self, cls: cst.ClassDef, name: str) -> tuple[cst.FunctionDef, ...]:
-        """Return what ``self.name`` may be on an instance of `cls` or of a subclass in this file."""
+        """Return what ``self.name`` may be on an instance of `cls` or of a subclass in this
+        file."""
         out: list[cst.FunctionDef] = []
         own = self.scopes.method(cls, name)
         if own is not None:
@@ -110,7 +119,8 @@ class Flow:
         return self._sites.get(function, [])
 
     def escapes(self, function: cst.FunctionDef) -> bool:
-        """Say whether the function's name is used other than as a callee (passed on, stored, decorated around)."""
+        """Say whether the function's name is used other than as a callee (passed on, stored,
+        decorated around)."""
         name = function.name.value
         for node in self.tree.named(name):
             if node is function.name:
@@ -124,10 +134,11 @@ class Flow:
                 return True
         return False
 
-    # -- definitions and uses -----------------------------------------------------------------------------------
+    # -- definitions and uses ----------------------------------------------------------------------
 
     def is_write(self, node: cst.Name) -> bool:
-        """Say whether a Name node is bound here (assignment, loop target, ``as``, parameter), not read."""
+        """Say whether a Name node is bound here (assignment, loop target, ``as``, parameter), not
+        read."""
         child: cst.CSTNode = node
         for above in self.tree.ancestors(node):
             if isinstance(above, (cst.Tuple, cst.List, cst.Element, cst.StarredElement)):
@@ -135,7 +146,9 @@ class Flow:
                 continue
             if isinstance(above, (cst.AssignTarget, cst.AsName)):
                 return True
-            if isinstance(above, (cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.NamedExpr)):
+            if isinstance(
+                above, (cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.NamedExpr)
+            ):
                 return above.target is child
             if isinstance(above, (cst.MatchAs, cst.MatchStar, cst.MatchMapping)):
                 return (above.rest if isinstance(above, cst.MatchMapping) else above.name) is child
@@ -145,12 +158,15 @@ class Flow:
         return False
 
     def names_in(self, scope: cst.CSTNode, name: str) -> list[cst.Name]:
-        """Return the Name nodes spelled `name` inside `scope`, nested functions included, in source order.
+        """Return the Name nodes spelled `name` inside `scope`, nested functions included, in source
+        order.
 
         Attribute names, keyword names and import names of the same spelling are left out.
         """
         if name not in self._uses:
-            self._uses[name] = self._with_orders([n for n in self.tree.named(name) if not self._other_name(n)])
+            self._uses[name] = self._with_orders(
+                [n for n in self.tree.named(name) if not self._other_name(n)]
+            )
         nodes, orders = self._uses[name]
         return self.tree.inside(nodes, orders, scope) if nodes else nodes
 
@@ -186,7 +202,8 @@ def flow(module: Module) -> Flow:
 
 @question(ground=True)
 def escapes(module: Module, function: cst.FunctionDef) -> bool:
-    """Say whether a function's name is used other than to call it, so that the file does not show all calls."""
+    """Say whether a function's name is used other than to call it, so that the file does not show
+    all calls."""
     return flow(module).escapes(function)
 
 

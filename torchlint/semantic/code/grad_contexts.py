@@ -1,4 +1,5 @@
-"""Contexts, decorators and switches around code that turn autograd off or on. A part of `Scopes`."""
+"""Contexts, decorators and switches around code that turn autograd off or on. A part of
+`Scopes`."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from torchlint.semantic.code.scopes import Scopes
 
 _NO_GRAD_WORDS = re.compile(r"no_?grad|inference_?mode|disable_?grad", re.IGNORECASE)
-_GRAD_WORDS = re.compile(r"no_?grad|grad_?(enabled|mode|ctx|context)|enable_?grad|inference|eval", re.IGNORECASE)
+_GRAD_WORDS = re.compile(
+    r"no_?grad|grad_?(enabled|mode|ctx|context)|enable_?grad|inference|eval", re.IGNORECASE
+)
 _NO_GRAD_CODE = re.compile(r"no_grad|inference_mode|set_grad_enabled")
 
 
@@ -30,7 +33,8 @@ class GradContexts:
         return cast("Scopes", self)
 
     def lexical_no_grad(self, node: cst.CSTNode) -> bool | None:
-        """Say whether ``no_grad`` holds at `node` by the text around it: True, False (``enable_grad``), or None."""
+        """Say whether ``no_grad`` holds at `node` by the text around it: True, False
+        (``enable_grad``), or None."""
         for above in self.tree.ancestors(node):
             if isinstance(above, cst.With):
                 for item in above.items:
@@ -40,7 +44,9 @@ class GradContexts:
                     if verdict is not None:
                         return verdict
             elif isinstance(above, cst.FunctionDef):
-                if self._scopes.tree.function(node) is not above and not self.tree.is_within(node, above.body):
+                if self._scopes.tree.function(node) is not above and not self.tree.is_within(
+                    node, above.body
+                ):
                     continue
                 for expr, name in self._scopes.decorators(above):
                     verdict = self._named(name, expr)
@@ -70,10 +76,11 @@ class GradContexts:
         return None
 
     def conditional_grad(self, node: cst.CSTNode) -> bool:
-        """Say whether a context or decorator around `node` may decide about autograd in a way that is not known.
+        """Say whether a context or decorator around `node` may decide about autograd in a way that
+        is not known.
 
-        That is ``set_grad_enabled(<expression>)``, ``no_grad() if test else nullcontext()``, and contexts whose name or
-        definition in this file speaks of evaluation or ``no_grad``.
+        That is ``set_grad_enabled(<expression>)``, ``no_grad() if test else nullcontext()``, and
+        contexts whose name or definition in this file speaks of evaluation or ``no_grad``.
         """
         for above in self.tree.ancestors(node):
             if isinstance(above, cst.With):
@@ -93,15 +100,22 @@ class GradContexts:
         if any(_GRAD_WORDS.search(word) for word in words):
             return True
         callee = expr.func if isinstance(expr, cst.Call) else expr
-        return any(_NO_GRAD_CODE.search(self.tree.root.code_for_node(n)) for n in self._made_by(callee))
+        return any(
+            _NO_GRAD_CODE.search(self.tree.root.code_for_node(n)) for n in self._made_by(callee)
+        )
 
     def _made_by(self, callee: cst.BaseExpression) -> list[cst.CSTNode]:
-        """Return the definitions or assignments in this file that a name, or a method of ``self``, may stand for."""
+        """Return the definitions or assignments in this file that a name, or a method of ``self``,
+        may stand for."""
         if isinstance(callee, cst.Name):
             _, bindings = self.names.bindings(callee.value, callee)
             return [b.node for b in bindings if b.kind in ("def", "class", "assign")]
         cls = self._scopes.tree.class_of(callee)
-        if isinstance(callee, cst.Attribute) and dotted_text(callee.value) == "self" and cls is not None:
+        if (
+            isinstance(callee, cst.Attribute)
+            and dotted_text(callee.value) == "self"
+            and cls is not None
+        ):
             found = self._scopes.method(cls, callee.attr.value)
             return [found] if found is not None else []
         return []
@@ -115,6 +129,9 @@ class GradContexts:
             value = call.args[0].value
             if isinstance(value, cst.Name) and value.value == "False":
                 statement = self.tree.parents.get(call)
-                if isinstance(statement, cst.Expr) and self.names.name(call.func) == "torch.set_grad_enabled":
+                if (
+                    isinstance(statement, cst.Expr)
+                    and self.names.name(call.func) == "torch.set_grad_enabled"
+                ):
                     return True
         return False

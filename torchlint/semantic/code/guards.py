@@ -1,4 +1,5 @@
-"""Conditions that decide how often a line runs: intervals, last batches, elapsed time, debug flags."""
+"""Conditions that decide how often a line runs: intervals, last batches, elapsed time, debug
+flags."""
 
 from __future__ import annotations
 
@@ -14,16 +15,21 @@ from torchlint.semantic.question import question
 
 _COUNTER = re.compile(
     r"(^|_)(i|j|it|iter(ation)?s?|itr|step|steps|global_?step|batch(_?(idx|i|id|num|index))?|idx|epoch|epochs|n_?iter|ni|"
-    r"cur_?iter|counter|count|num_updates|update_?num|trial|nb|ibatch|bidx|current_step|epoch_?(idx|num))$",
+    r"cur_?iter|counter|count|num_updates|update_?num|trial|nb|ibatch|bidx|current_step"
+    r"|epoch_?(idx|num))$",
     re.IGNORECASE,
 )
 _INTERVAL_NAME = re.compile(
-    r"(should|need|want|time_to|ready)_|(^|_)do_?(log|print|eval|save|report|plot|vis)|is_?(last|first|final|log|print|eval|save)|"
-    r"(last|first|final)_?(batch|step|iter|epoch)|(log|print|eval|save|report)_(now|step|this|due)|every|periodic|"
+    r"(should|need|want|time_to|ready)_|(^|_)do_?(log|print|eval|save|report|plot|vis)"
+    r"|is_?(last|first|final|log|print|eval|save)|"
+    r"(last|first|final)_?(batch|step|iter|epoch)"
+    r"|(log|print|eval|save|report)_(now|step|this|due)|every|periodic|"
     r"_?(stop|early_stop(ping)?|best|improved|new_best)$",
     re.IGNORECASE,
 )
-_DEBUG_NAME = re.compile(r"(^|[._])(debug\w*|__debug__|dry_run|sanity\w*|profile\w*|benchmark\w*)$", re.IGNORECASE)
+_DEBUG_NAME = re.compile(
+    r"(^|[._])(debug\w*|__debug__|dry_run|sanity\w*|profile\w*|benchmark\w*)$", re.IGNORECASE
+)
 _ELAPSED = frozenset(("time.time", "time.perf_counter", "time.monotonic", "datetime.datetime.now"))
 
 
@@ -37,11 +43,15 @@ class Guards:
         self._leaving: dict[cst.CSTNode, list[cst.If]] = {}
         self._rarity: dict[tuple[cst.CSTNode, bool], bool] = {}
 
-    def tests(self, node: cst.CSTNode, until: cst.CSTNode | None) -> Iterator[tuple[cst.BaseExpression, bool]]:
-        """Yield each condition that decides whether `node` runs inside `until`, with the truth it needs.
+    def tests(
+        self, node: cst.CSTNode, until: cst.CSTNode | None
+    ) -> Iterator[tuple[cst.BaseExpression, bool]]:
+        """Yield each condition that decides whether `node` runs inside `until`, with the truth it
+        needs.
 
         Counts ``if`` and conditional expressions around it, ``and`` operands before it, and earlier
-        ``if test: continue`` (or break, return, raise) in the same blocks, whose truth needed is False.
+        ``if test: continue`` (or break, return, raise) in the same blocks, whose truth needed is
+        False.
         """
         child = node
         for above in self.tree.ancestors(node):
@@ -50,7 +60,9 @@ class Guards:
             ):
                 yield above.test, child is above.body
             elif (
-                isinstance(above, cst.BooleanOperation) and isinstance(above.operator, cst.And) and child is above.right
+                isinstance(above, cst.BooleanOperation)
+                and isinstance(above.operator, cst.And)
+                and child is above.right
             ):
                 yield above.left, True
             elif isinstance(above, (cst.IndentedBlock, cst.Module)):
@@ -84,7 +96,8 @@ class Guards:
     def error_path(self, node: cst.CSTNode) -> bool:
         """Say whether `node` runs only on the way to an exception, or after one.
 
-        That is in a ``raise``, the message of an ``assert``, an ``except`` block, or a block that ends in ``raise``.
+        That is in a ``raise``, the message of an ``assert``, an ``except`` block, or a block that
+        ends in ``raise``.
         """
         known = self._error_paths
         passed: list[cst.CSTNode] = []
@@ -100,7 +113,8 @@ class Guards:
         return found
 
     def _leads_to_exception(self, node: cst.CSTNode, above: cst.CSTNode) -> bool | None:
-        """Say whether the node above makes another run on an error path alone; None where it leaves that open."""
+        """Say whether the node above makes another run on an error path alone; None where it leaves
+        that open."""
         if isinstance(above, FUNCTIONS):
             return False
         if isinstance(above, (cst.Raise, cst.ExceptHandler)):
@@ -108,52 +122,72 @@ class Guards:
         if isinstance(above, cst.Assert) and node is above.msg:
             return True
         return (
-            True if isinstance(above, (cst.If, cst.Else)) and node is above.body and self._raises(above.body) else None
+            True
+            if isinstance(above, (cst.If, cst.Else))
+            and node is above.body
+            and self._raises(above.body)
+            else None
         )
 
     def _raises(self, suite: cst.BaseSuite) -> bool:
         last: cst.CSTNode | None = suite.body[-1] if suite.body else None
-        return isinstance(last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last, cst.Raise)
+        return isinstance(
+            last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last, cst.Raise
+        )
 
     def throttled(self, node: cst.CSTNode, until: cst.CSTNode | None) -> bool:
         """Say whether a condition between `node` and `until` makes it run only now and then.
 
-        A step counter tested with ``%``, equality or membership, elapsed time, "last batch", a number that is not
-        finite, and a flag that the branch itself turns over throttle. ``rank == 0``, ``interval > 0`` and ``verbose``
-        do not.
+        A step counter tested with ``%``, equality or membership, elapsed time, "last batch", a
+        number that is not finite, and a flag that the branch itself turns over throttle. ``rank ==
+        0``, ``interval > 0`` and ``verbose`` do not.
         """
         return self.throttle(node, until) is not None
 
     def throttle(self, node: cst.CSTNode, until: cst.CSTNode | None) -> cst.BaseExpression | None:
-        """Return the condition that makes `node` run only now and then inside `until`, see `throttled`; else None."""
-        rare = next((test for test, needed in self.tests(node, until) if self._rare(test, needed)), None)
+        """Return the condition that makes `node` run only now and then inside `until`, see
+        `throttled`; else None."""
+        rare = next(
+            (test for test, needed in self.tests(node, until) if self._rare(test, needed)), None
+        )
         return rare if rare is not None else self._once(node, until)
 
     def _rare(self, test: cst.BaseExpression, needed: bool) -> bool:
         key = (test, needed)
         if key not in self._rarity:
-            self._rarity[key] = self.is_interval(test) or self.is_debug(test) or self._not_finite(test, needed)
+            self._rarity[key] = (
+                self.is_interval(test) or self.is_debug(test) or self._not_finite(test, needed)
+            )
         return self._rarity[key]
 
     def _not_finite(self, test: cst.CSTNode, needed: bool) -> bool:
-        """Say whether a test is fulfilled only by a NaN or an infinity: ``not isfinite(loss)``, ``loss.isnan()``."""
+        """Say whether a test is fulfilled only by a NaN or an infinity: ``not isfinite(loss)``,
+        ``loss.isnan()``."""
         match test:
             case cst.UnaryOperation(operator=cst.Not(), expression=inner):
                 return self._not_finite(inner, not needed)
             case cst.BooleanOperation(left=left, operator=operator, right=right):
                 every, some = (cst.Or, cst.And) if needed else (cst.And, cst.Or)
                 sides = (self._not_finite(left, needed), self._not_finite(right, needed))
-                return (isinstance(operator, every) and all(sides)) or (isinstance(operator, some) and any(sides))
-            case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name("item" | "any" | "all")), args=[]):
+                return (isinstance(operator, every) and all(sides)) or (
+                    isinstance(operator, some) and any(sides)
+                )
+            case cst.Call(
+                func=cst.Attribute(value=inner, attr=cst.Name("item" | "any" | "all")), args=[]
+            ):
                 return self._not_finite(inner, needed)
-            case cst.Call(func=func, args=[cst.Arg(value=inner)]) if _last_name(func) in ("any", "all"):
+            case cst.Call(func=func, args=[cst.Arg(value=inner)]) if _last_name(func) in (
+                "any",
+                "all",
+            ):
                 return self._not_finite(inner, needed)
             case cst.Call(func=func):
                 return _last_name(func) in (("isnan", "isinf") if needed else ("isfinite",))
         return False
 
     def _once(self, node: cst.CSTNode, until: cst.CSTNode | None) -> cst.BaseExpression | None:
-        """Return the test of a branch around `node` that turns over its own flag: ``if first: first = False; ...``."""
+        """Return the test of a branch around `node` that turns over its own flag: ``if first: first
+        = False; ...``."""
         child = node
         for above in self.tree.ancestors(node):
             if isinstance(above, cst.If) and child is above.body:
@@ -183,7 +217,8 @@ class Guards:
         for bound in line.body if isinstance(line, cst.SimpleStatementLine) else ():
             match bound:
                 case cst.Assign(
-                    targets=[cst.AssignTarget(target=target)], value=cst.Name(value="True" | "False" as word)
+                    targets=[cst.AssignTarget(target=target)],
+                    value=cst.Name(value="True" | "False" as word),
                 ):
                     needed = flags.get(dotted_text(target) or "")
                     if needed is not None and needed is not (word == "True"):
@@ -217,7 +252,11 @@ class Guards:
         if any(op in (cst.Equal, cst.In) for op in operators):
             return True
         # ``step < 10``: only the first steps; ``step > 10`` is most of them.
-        return operators == (cst.LessThan,) and self._is_counter(test.left) and isinstance(sides[1], cst.Integer)
+        return (
+            operators == (cst.LessThan,)
+            and self._is_counter(test.left)
+            and isinstance(sides[1], cst.Integer)
+        )
 
     def _is_counter(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.BinaryOperation):
@@ -244,14 +283,19 @@ def guards(module: Module) -> Guards:
     return Guards(module.tree, module.names)
 
 
-@question(yes="a condition makes it run only now and then", no="no condition makes it rare", ground=True)
+@question(
+    yes="a condition makes it run only now and then", no="no condition makes it rare", ground=True
+)
 def throttled(module: Module, node: cst.CSTNode, until: cst.CSTNode | None = None) -> bool:
-    """Say whether a condition makes `node` run only now and then inside `until` (default: its function)."""
+    """Say whether a condition makes `node` run only now and then inside `until` (default: its
+    function)."""
     return guards(module).throttled(node, until)
 
 
 @question(ground=True)
-def throttle(module: Module, node: cst.CSTNode, until: cst.CSTNode | None = None) -> cst.BaseExpression | None:
+def throttle(
+    module: Module, node: cst.CSTNode, until: cst.CSTNode | None = None
+) -> cst.BaseExpression | None:
     """Return the condition by which `throttled` holds, or None."""
     return guards(module).throttle(node, until)
 
@@ -270,11 +314,14 @@ def conditions_around(
     ground=True,
 )
 def on_error_path(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether `node` runs only on the way to an exception: in a raise, an assert's message, a handler."""
+    """Say whether `node` runs only on the way to an exception: in a raise, an assert's message, a
+    handler."""
     return guards(module).error_path(node)
 
 
-@question(yes="`{0}` is true only for some steps", no="`{0}` does not select some steps", ground=True)
+@question(
+    yes="`{0}` is true only for some steps", no="`{0}` does not select some steps", ground=True
+)
 def is_interval(module: Module, test: cst.CSTNode) -> bool:
     """Say whether a test is true only for some steps."""
     return guards(module).is_interval(test)

@@ -29,23 +29,34 @@ def import_of(module: Module, node: cst.CSTNode) -> cst.Import | cst.ImportFrom 
 
 @question(ground=True)
 def import_reads(module: Module, home: Import) -> list[cst.Name]:
-    """Return the reads of all names that an import statement binds; those in annotations are left out."""
+    """Return the reads of all names that an import statement binds; those in annotations are left
+    out."""
     if isinstance(home.names, cst.ImportStar):
         return []
-    local = [dotted_text(a.asname.name if a.asname is not None else a.name) or "" for a in home.names]
+    local = [
+        dotted_text(a.asname.name if a.asname is not None else a.name) or "" for a in home.names
+    ]
     return [
         read
         for name in local
         for read in reads_of(module, module.root, name.partition(".")[0])
-        if import_of(module, read) is home and not any(isinstance(a, cst.Annotation) for a in module.ancestors(read))
+        if import_of(module, read) is home
+        and not any(isinstance(a, cst.Annotation) for a in module.ancestors(read))
     ]
 
 
 @question(ground=True)
 def name_for_module(module: Module, dotted: str, usual: str) -> str:
-    """Return the name by which the file's top-level imports know a module: `usual` unless all have another."""
+    """Return the name by which the file's top-level imports know a module: `usual` unless all have
+    another."""
     lines = [line.body for line in module.root.body if isinstance(line, cst.SimpleStatementLine)]
-    aliases = [alias for line in lines for small in line if isinstance(small, cst.Import) for alias in small.names]
+    aliases = [
+        alias
+        for line in lines
+        for small in line
+        if isinstance(small, cst.Import)
+        for alias in small.names
+    ]
     bound = [
         dotted_text(alias.asname.name if alias.asname is not None else alias.name) or usual
         for alias in aliases
@@ -67,7 +78,8 @@ def use_of(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
 
 @question(yes="other files may use the name", no="no other file uses the name", ground=True)
 def is_exported(module: Module, home: Import) -> bool:
-    """Say whether other files may use a name that an import binds: an ``__init__.py``, or a name in quotes."""
+    """Say whether other files may use a name that an import binds: an ``__init__.py``, or a name in
+    quotes."""
     strings = {s.raw_value for s in module.nodes(cst.SimpleString)}
     names = () if isinstance(home.names, cst.ImportStar) else home.names
     bound = {dotted_text(a.asname.name if a.asname is not None else a.name) for a in names}
@@ -76,11 +88,18 @@ def is_exported(module: Module, home: Import) -> bool:
 
 @question(ground=True, remember=False)
 def keeper(module: Module, call: cst.BaseExpression) -> str | None:
-    """Return the one name that a new object is bound to, where that is only used to call its methods; else None."""
+    """Return the one name that a new object is bound to, where that is only used to call its
+    methods; else None."""
     tree = module.tree
     home, owner = tree.small_statement(call), tree.owners[call]
-    target = home.targets[0].target if isinstance(home, cst.Assign) and len(home.targets) == 1 else None
-    if not isinstance(home, cst.Assign) or not isinstance(target, cst.Name) or not _is_value(call, home, tree):
+    target = (
+        home.targets[0].target if isinstance(home, cst.Assign) and len(home.targets) == 1 else None
+    )
+    if (
+        not isinstance(home, cst.Assign)
+        or not isinstance(target, cst.Name)
+        or not _is_value(call, home, tree)
+    ):
         return None
     if target.value in module.names.outer.get(owner, ()) or any(
         isinstance(a, cst.ClassDef) for a in _around(home, tree)
@@ -111,7 +130,8 @@ def _around(node: cst.CSTNode, tree: Tree) -> Iterator[cst.CSTNode]:
 
 
 def _calls_method(read: cst.Name, tree: Tree) -> bool:
-    """Say whether a name is read to call a public method of what it holds, or to ask whether it holds something."""
+    """Say whether a name is read to call a public method of what it holds, or to ask whether it
+    holds something."""
     above = tree.parents.get(read)
     if isinstance(above, cst.Attribute):
         user = tree.parents.get(above)

@@ -1,10 +1,10 @@
 """A file as a tree of libcst's nodes, made from CPython's tree of it.
 
-CPython's parser is ten times as fast as libcst's, and runs on every file anyway. What its tree does not tell, which is
-the text of numbers and strings, ``elif`` and what stands on one line, is read from the text. Both parsers' trees of
-one text cost 10.1 CPU s per 100,000 lines with libcst's nodes made as quickly as they can be, CPython's and this one
-3.3, libcst's as it comes 12.6 (stable-baselines3 2.7.0, 5 paired runs on a busy machine, CPython 3.11, libcst 1.9.0,
-2026-11-22).
+CPython's parser is ten times as fast as libcst's, and runs on every file anyway. What its tree does
+not tell, which is the text of numbers and strings, ``elif`` and what stands on one line, is read
+from the text. Both parsers' trees of one text cost 10.1 CPU s per 100,000 lines with libcst's nodes
+made as quickly as they can be, CPython's and this one 3.3, libcst's as it comes 12.6
+(stable-baselines3 2.7.0, 5 paired runs on a busy machine, CPython 3.11, libcst 1.9.0, 2026-11-22).
 """
 
 from __future__ import annotations
@@ -67,7 +67,12 @@ _BINARY: dict[type, Any] = {
     ast.FloorDiv: (new.FloorDivide, new.FloorDivideAssign),
 }
 """Each operator between two values, and the one that works in place."""
-_UNARY: dict[type, Any] = {ast.Not: new.Not, ast.Invert: new.BitInvert, ast.USub: new.Minus, ast.UAdd: new.Plus}
+_UNARY: dict[type, Any] = {
+    ast.Not: new.Not,
+    ast.Invert: new.BitInvert,
+    ast.USub: new.Minus,
+    ast.UAdd: new.Plus,
+}
 _COMPARED: dict[type, Any] = {
     ast.Eq: new.Equal,
     ast.NotEq: lambda spelling: new.NotEqual(spelling, "!="),
@@ -199,10 +204,11 @@ class _Reader:
         return root
 
     def close(self) -> None:
-        """Forget the methods, which know the reader: it would wait for the garbage collector to be freed."""
+        """Forget the methods, which know the reader: it would wait for the garbage collector to be
+        freed."""
         self._made.clear()
 
-    # -- the text -----------------------------------------------------------------------------------------------
+    # -- the text ----------------------------------------------------------------------------------
 
     def _offset(self, row: int, column: int) -> int:
         return self._starts[row - 1] + column
@@ -214,13 +220,16 @@ class _Reader:
         return self._data[start:end].decode("utf-8", "surrogatepass")
 
     def _exact(self, node: Any) -> Any:
-        """Return what libcst makes of an expression: of formatted strings, and of those in several parts."""
+        """Return what libcst makes of an expression: of formatted strings, and of those in several
+        parts."""
         try:
-            return cst.parse_expression("(" + self._slice(node) + ")").with_changes(lpar=(), rpar=())
+            return cst.parse_expression("(" + self._slice(node) + ")").with_changes(
+                lpar=(), rpar=()
+            )
         except (cst.ParserSyntaxError, cst.CSTValidationError):
             raise UnreadableError("an expression") from None
 
-    # -- blocks -------------------------------------------------------------------------------------------------
+    # -- blocks ------------------------------------------------------------------------------------
 
     def _statements(self, nodes: Sequence[ast.stmt]) -> list[Any]:
         """Return the statements of a block, with those that share a line in one."""
@@ -259,15 +268,21 @@ class _Reader:
         """Return where a statement begins, with its decorators."""
         decorators = getattr(node, "decorator_list", None)
         if decorators:
-            return self._data.rfind(b"@", 0, self._offset(decorators[0].lineno, decorators[0].col_offset))
+            return self._data.rfind(
+                b"@", 0, self._offset(decorators[0].lineno, decorators[0].col_offset)
+            )
         return self._offset(node.lineno, node.col_offset)
 
     def _suite(self, nodes: Sequence[ast.stmt]) -> Any:
         first = nodes[0]
         start = self._starts[first.lineno - 1]
-        if type(first) not in _COMPOUND and self._data[start : start + first.col_offset].strip(b" \t"):
+        if type(first) not in _COMPOUND and self._data[start : start + first.col_offset].strip(
+            b" \t"
+        ):
             self._spelling = self._tree
-            return new.SimpleStatementSuite(self._tree, [self._made[type(node)](node) for node in nodes])
+            return new.SimpleStatementSuite(
+                self._tree, [self._made[type(node)](node) for node in nodes]
+            )
         if self._indent is None:
             self._indent = self._data[start : start + first.col_offset].decode()
         return new.IndentedBlock(self._tree, self._statements(nodes))
@@ -275,22 +290,30 @@ class _Reader:
     def _else(self, nodes: Sequence[ast.stmt]) -> Any:
         return new.Else(self._tree, self._suite(nodes)) if nodes else None
 
-    # -- definitions --------------------------------------------------------------------------------------------
+    # -- definitions -------------------------------------------------------------------------------
 
     def _function_def(self, node: Any, asynchronous: Any = None) -> Any:
         if getattr(node, "type_params", None):
             raise UnreadableError("type parameters")
         made, spelling = self._made, self._spelling
-        decorators = [new.Decorator(spelling, made[type(each)](each)) for each in node.decorator_list]
+        decorators = [
+            new.Decorator(spelling, made[type(each)](each)) for each in node.decorator_list
+        ]
         name, params = new.Name(spelling, node.name), self._arguments(node.args)
         returns = self._annotation(node.returns)
-        return new.FunctionDef(spelling, name, params, self._suite(node.body), decorators, returns, asynchronous)
+        return new.FunctionDef(
+            spelling, name, params, self._suite(node.body), decorators, returns, asynchronous
+        )
 
     def _async_function_def(self, node: Any) -> Any:
         return self._function_def(node, new.Asynchronous(self._spelling))
 
     def _annotation(self, node: Any) -> Any:
-        return new.Annotation(self._spelling, self._made[type(node)](node)) if node is not None else None
+        return (
+            new.Annotation(self._spelling, self._made[type(node)](node))
+            if node is not None
+            else None
+        )
 
     def _arguments(self, node: ast.arguments) -> Any:
         plain = [*node.posonlyargs, *node.args]
@@ -298,7 +321,11 @@ class _Reader:
         params = [self._param(*pair) for pair in zip(plain, defaults, strict=True)]
         only = [self._param(*pair) for pair in zip(node.kwonlyargs, node.kw_defaults, strict=True)]
         star = (
-            self._param(node.vararg, None, "*") if node.vararg else new.ParamStar(self._spelling) if only else _DEFAULT
+            self._param(node.vararg, None, "*")
+            if node.vararg
+            else new.ParamStar(self._spelling)
+            if only
+            else _DEFAULT
         )
         double = self._param(node.kwarg, None, "**") if node.kwarg else None
         first = len(node.posonlyargs)
@@ -307,21 +334,33 @@ class _Reader:
     def _param(self, node: ast.arg, default: Any, star: str = "") -> Any:
         spelling = self._spelling
         value = self._made[type(default)](default) if default is not None else None
-        return new.Param(spelling, new.Name(spelling, node.arg), self._annotation(node.annotation), value, star)
+        return new.Param(
+            spelling, new.Name(spelling, node.arg), self._annotation(node.annotation), value, star
+        )
 
     def _class_def(self, node: Any) -> Any:
         if getattr(node, "type_params", None):
             raise UnreadableError("type parameters")
         made, spelling = self._made, self._spelling
-        decorators = [new.Decorator(spelling, made[type(each)](each)) for each in node.decorator_list]
+        decorators = [
+            new.Decorator(spelling, made[type(each)](each)) for each in node.decorator_list
+        ]
         if any(type(each) is ast.Starred for each in node.bases) and node.keywords:
             raise UnreadableError("a starred base beside keywords")
-        bases, keywords = [self._arg(each) for each in node.bases], [self._keyword(each) for each in node.keywords]
+        bases, keywords = (
+            [self._arg(each) for each in node.bases],
+            [self._keyword(each) for each in node.keywords],
+        )
         return new.ClassDef(
-            spelling, new.Name(spelling, node.name), self._suite(node.body), bases, keywords, decorators
+            spelling,
+            new.Name(spelling, node.name),
+            self._suite(node.body),
+            bases,
+            keywords,
+            decorators,
         )
 
-    # -- compound statements ------------------------------------------------------------------------------------
+    # -- compound statements -----------------------------------------------------------------------
 
     def _if(self, node: Any) -> Any:
         spelling = self._spelling
@@ -336,8 +375,13 @@ class _Reader:
 
     def _for(self, node: Any, asynchronous: Any = None) -> Any:
         spelling = self._spelling
-        target, over = self._made[type(node.target)](node.target), self._made[type(node.iter)](node.iter)
-        return new.For(spelling, target, over, self._suite(node.body), self._else(node.orelse), asynchronous)
+        target, over = (
+            self._made[type(node.target)](node.target),
+            self._made[type(node.iter)](node.iter),
+        )
+        return new.For(
+            spelling, target, over, self._suite(node.body), self._else(node.orelse), asynchronous
+        )
 
     def _async_for(self, node: Any) -> Any:
         return self._for(node, new.Asynchronous(self._spelling))
@@ -353,7 +397,9 @@ class _Reader:
         for each in node.items:
             target = each.optional_vars
             name = new.AsName(spelling, made[type(target)](target)) if target is not None else None
-            items.append(new.WithItem(spelling, made[type(each.context_expr)](each.context_expr), name))
+            items.append(
+                new.WithItem(spelling, made[type(each.context_expr)](each.context_expr), name)
+            )
         return new.With(spelling, items, self._suite(node.body), asynchronous)
 
     def _async_with(self, node: Any) -> Any:
@@ -373,7 +419,7 @@ class _Reader:
         name = new.AsName(spelling, new.Name(spelling, node.name)) if node.name else None
         return new.ExceptHandler(spelling, self._suite(node.body), kind, name)
 
-    # -- small statements ---------------------------------------------------------------------------------------
+    # -- small statements --------------------------------------------------------------------------
 
     def _expr(self, node: Any) -> Any:
         return new.Expr(self._spelling, self._made[type(node.value)](node.value))
@@ -387,11 +433,18 @@ class _Reader:
         if type(node.target) is ast.Name and not node.simple:
             raise UnreadableError("parentheses around an annotated name")
         target = self._made[type(node.target)](node.target)
-        return new.AnnAssign(self._spelling, target, self._annotation(node.annotation), self._maybe(node.value))
+        return new.AnnAssign(
+            self._spelling, target, self._annotation(node.annotation), self._maybe(node.value)
+        )
 
     def _aug_assign(self, node: Any) -> Any:
-        target, value = self._made[type(node.target)](node.target), self._made[type(node.value)](node.value)
-        return new.AugAssign(self._spelling, target, _BINARY[type(node.op)][1](self._spelling), value)
+        target, value = (
+            self._made[type(node.target)](node.target),
+            self._made[type(node.value)](node.value),
+        )
+        return new.AugAssign(
+            self._spelling, target, _BINARY[type(node.op)][1](self._spelling), value
+        )
 
     def _maybe(self, node: Any) -> Any:
         return self._made[type(node)](node) if node is not None else None
@@ -411,11 +464,17 @@ class _Reader:
         return _SMALL[type(node)](self._spelling)
 
     def _raise(self, node: Any) -> Any:
-        cause = new.From(self._spelling, self._made[type(node.cause)](node.cause)) if node.cause is not None else None
+        cause = (
+            new.From(self._spelling, self._made[type(node.cause)](node.cause))
+            if node.cause is not None
+            else None
+        )
         return new.Raise(self._spelling, self._maybe(node.exc), cause)
 
     def _assert(self, node: Any) -> Any:
-        return new.Assert(self._spelling, self._made[type(node.test)](node.test), self._maybe(node.msg))
+        return new.Assert(
+            self._spelling, self._made[type(node.test)](node.test), self._maybe(node.msg)
+        )
 
     def _items(self, names: Sequence[str]) -> Any:
         return [new.NameItem(self._spelling, new.Name(self._spelling, name)) for name in names]
@@ -434,7 +493,9 @@ class _Reader:
         star = node.names[0].name == "*"
         names = new.ImportStar(spelling) if star else [self._alias(each) for each in node.names]
         module = self._dotted(node.module) if node.module else None
-        return new.ImportFrom(spelling, module, names, [new.Dot(spelling) for _ in range(node.level)])
+        return new.ImportFrom(
+            spelling, module, names, [new.Dot(spelling) for _ in range(node.level)]
+        )
 
     def _alias(self, node: ast.alias) -> Any:
         spelling = self._spelling
@@ -449,14 +510,16 @@ class _Reader:
             at = new.Attribute(spelling, at, new.Name(spelling, each))
         return at
 
-    # -- expressions --------------------------------------------------------------------------------------------
+    # -- expressions -------------------------------------------------------------------------------
 
     def _name(self, node: Any) -> Any:
         return new.Name(self._spelling, node.id)
 
     def _attribute(self, node: Any) -> Any:
         spelling = self._spelling
-        return new.Attribute(spelling, self._made[type(node.value)](node.value), new.Name(spelling, node.attr))
+        return new.Attribute(
+            spelling, self._made[type(node.value)](node.value), new.Name(spelling, node.attr)
+        )
 
     def _constant(self, node: Any) -> Any:
         value = node.value
@@ -467,7 +530,9 @@ class _Reader:
         if value is ...:
             return new.Ellipsis(self._spelling)
         text = self._slice(node)
-        return new.SimpleString(self._spelling, text) if _STRING.fullmatch(text) else self._exact(node)
+        return (
+            new.SimpleString(self._spelling, text) if _STRING.fullmatch(text) else self._exact(node)
+        )
 
     def _joined_str(self, node: Any) -> Any:
         return self._exact(node)
@@ -478,7 +543,9 @@ class _Reader:
             keywords = [self._keyword(each) for each in node.keywords]
             last = node.args[-1] if args else None
             if last is not None and type(last) is ast.Starred:
-                order = sorted((*node.args, *node.keywords), key=lambda each: (each.lineno, each.col_offset))
+                order = sorted(
+                    (*node.args, *node.keywords), key=lambda each: (each.lineno, each.col_offset)
+                )
                 every = dict(zip((*node.args, *node.keywords), (*args, *keywords), strict=True))
                 args = [every[each] for each in order]
             else:
@@ -532,7 +599,12 @@ class _Reader:
 
     def _index(self, node: Any) -> Any:
         if type(node) is ast.Slice:
-            return new.Slice(self._spelling, self._maybe(node.lower), self._maybe(node.upper), self._maybe(node.step))
+            return new.Slice(
+                self._spelling,
+                self._maybe(node.lower),
+                self._maybe(node.upper),
+                self._maybe(node.step),
+            )
         if type(node) is ast.Starred:
             return new.Index(self._spelling, self._made[type(node.value)](node.value), "*")
         return new.Index(self._spelling, self._made[type(node)](node), None)
@@ -540,7 +612,9 @@ class _Reader:
     def _elements(self, nodes: Sequence[ast.expr]) -> list[Any]:
         made, spelling = self._made, self._spelling
         return [
-            made[ast.Starred](each) if type(each) is ast.Starred else new.Element(spelling, made[type(each)](each))
+            made[ast.Starred](each)
+            if type(each) is ast.Starred
+            else new.Element(spelling, made[type(each)](each))
             for each in nodes
         ]
 
@@ -569,8 +643,13 @@ class _Reader:
         )
 
     def _bin_op(self, node: Any) -> Any:
-        left, right = self._made[type(node.left)](node.left), self._made[type(node.right)](node.right)
-        return new.BinaryOperation(self._spelling, left, _BINARY[type(node.op)][0](self._spelling), right)
+        left, right = (
+            self._made[type(node.left)](node.left),
+            self._made[type(node.right)](node.right),
+        )
+        return new.BinaryOperation(
+            self._spelling, left, _BINARY[type(node.op)][0](self._spelling), right
+        )
 
     def _bool_op(self, node: Any) -> Any:
         operator = new.And if type(node.op) is ast.And else new.Or
@@ -581,7 +660,9 @@ class _Reader:
 
     def _unary_op(self, node: Any) -> Any:
         operator = _UNARY[type(node.op)](self._spelling)
-        return new.UnaryOperation(self._spelling, operator, self._made[type(node.operand)](node.operand))
+        return new.UnaryOperation(
+            self._spelling, operator, self._made[type(node.operand)](node.operand)
+        )
 
     def _compare(self, node: Any) -> Any:
         made, spelling = self._made, self._spelling
@@ -594,14 +675,20 @@ class _Reader:
     def _if_exp(self, node: Any) -> Any:
         made = self._made
         test, body, other = node.test, node.body, node.orelse
-        return new.IfExp(self._spelling, made[type(test)](test), made[type(body)](body), made[type(other)](other))
+        return new.IfExp(
+            self._spelling, made[type(test)](test), made[type(body)](body), made[type(other)](other)
+        )
 
     def _named_expr(self, node: Any) -> Any:
         made = self._made
-        return new.NamedExpr(self._spelling, made[type(node.target)](node.target), made[type(node.value)](node.value))
+        return new.NamedExpr(
+            self._spelling, made[type(node.target)](node.target), made[type(node.value)](node.value)
+        )
 
     def _lambda(self, node: Any) -> Any:
-        return new.Lambda(self._spelling, self._arguments(node.args), self._made[type(node.body)](node.body))
+        return new.Lambda(
+            self._spelling, self._arguments(node.args), self._made[type(node.body)](node.body)
+        )
 
     def _await(self, node: Any) -> Any:
         return new.Await(self._spelling, self._made[type(node.value)](node.value))
@@ -610,18 +697,26 @@ class _Reader:
         return new.Yield(self._spelling, self._maybe(node.value))
 
     def _yield_from(self, node: Any) -> Any:
-        return new.Yield(self._spelling, new.From(self._spelling, self._made[type(node.value)](node.value)))
+        return new.Yield(
+            self._spelling, new.From(self._spelling, self._made[type(node.value)](node.value))
+        )
 
-    # -- comprehensions -----------------------------------------------------------------------------------------
+    # -- comprehensions ----------------------------------------------------------------------------
 
     def _list_comp(self, node: Any) -> Any:
-        return new.ListComp(self._spelling, self._made[type(node.elt)](node.elt), self._generators(node))
+        return new.ListComp(
+            self._spelling, self._made[type(node.elt)](node.elt), self._generators(node)
+        )
 
     def _set_comp(self, node: Any) -> Any:
-        return new.SetComp(self._spelling, self._made[type(node.elt)](node.elt), self._generators(node))
+        return new.SetComp(
+            self._spelling, self._made[type(node.elt)](node.elt), self._generators(node)
+        )
 
     def _generator_exp(self, node: Any) -> Any:
-        return new.GeneratorExp(self._spelling, self._made[type(node.elt)](node.elt), self._generators(node))
+        return new.GeneratorExp(
+            self._spelling, self._made[type(node.elt)](node.elt), self._generators(node)
+        )
 
     def _dict_comp(self, node: Any) -> Any:
         key, value = self._made[type(node.key)](node.key), self._made[type(node.value)](node.value)
@@ -634,7 +729,12 @@ class _Reader:
             target, over = made[type(each.target)](each.target), made[type(each.iter)](each.iter)
             ifs = [new.CompIf(spelling, made[type(test)](test)) for test in each.ifs]
             inner = new.CompFor(
-                spelling, target, over, ifs, inner, new.Asynchronous(spelling) if each.is_async else None
+                spelling,
+                target,
+                over,
+                ifs,
+                inner,
+                new.Asynchronous(spelling) if each.is_async else None,
             )
         return inner
 

@@ -1,8 +1,9 @@
 """Which name binds what, and the one dotted name of an expression.
 
-``name(expr)`` is a fully qualified dotted name such as ``torch.utils.data.DataLoader``, or None where the origin
-is not certain: a name with two different origins has none. Names from relative imports start with a dot, so
-that they never equal a name of torch; unbound names are ``builtins.*``.
+``name(expr)`` is a fully qualified dotted name such as ``torch.utils.data.DataLoader``, or None
+where the origin is not certain: a name with two different origins has none. Names from relative
+imports start with a dot, so that they never equal a name of torch; unbound names are
+``builtins.*``.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ _BUILTINS = frozenset(dir(builtins))
 class Binding:
     """One place that gives a name its value.
 
-    `kind` is import, assign, unpack, param, def, class, loop, with, except, match, augment, global or comprehension;
-    `value` the expression assigned where there is one, `dotted` the imported name.
+    `kind` is import, assign, unpack, param, def, class, loop, with, except, match, augment, global
+    or comprehension; `value` the expression assigned where there is one, `dotted` the imported
+    name.
     """
 
     kind: str
@@ -38,7 +40,8 @@ class Binding:
 
 
 _MOST_PARTS = 100
-"""No name of a program has more; each part of a generated one would be read along the whole chain."""
+"""No name of a program has more; each part of a generated one would be read along the whole
+chain."""
 
 
 def dotted_text(node: cst.CSTNode | None) -> str | None:
@@ -73,7 +76,7 @@ class Names:
         self._busy: set[cst.CSTNode] = set()
         self._collect()
 
-    # -- building -----------------------------------------------------------------------------------------------
+    # -- building ----------------------------------------------------------------------------------
 
     def scope(self, node: cst.CSTNode) -> cst.CSTNode:
         """Return the function, class body or module in which a name bound at `node` lives."""
@@ -81,7 +84,9 @@ class Names:
         for above in self.tree.ancestors(node):
             if isinstance(above, FUNCTIONS):
                 # Decorators, annotations and the function's own name live outside of it.
-                if isinstance(child, (cst.Decorator, cst.Annotation, cst.Name)) and isinstance(above, cst.FunctionDef):
+                if isinstance(child, (cst.Decorator, cst.Annotation, cst.Name)) and isinstance(
+                    above, cst.FunctionDef
+                ):
                     child = above
                     continue
                 return above
@@ -99,7 +104,9 @@ class Names:
         tree = self.tree
         for outer in tree.nodes(cst.Global, cst.Nonlocal):
             assert isinstance(outer, (cst.Global, cst.Nonlocal))
-            self.outer.setdefault(self.scope(outer), set()).update(item.name.value for item in outer.names)
+            self.outer.setdefault(self.scope(outer), set()).update(
+                item.name.value for item in outer.names
+            )
         for statement in tree.nodes(cst.Import, cst.ImportFrom):
             self._imports(statement)
         for node in tree.nodes(cst.FunctionDef, cst.ClassDef):
@@ -144,7 +151,11 @@ class Names:
     def _target(self, target: cst.CSTNode, binding: Binding) -> None:
         if isinstance(target, cst.Name):
             # A comprehension's target lives in the comprehension; we file it under that node.
-            scope = self.scope(binding.node) if binding.kind != "comprehension" else self._comprehension(binding.node)
+            scope = (
+                self.scope(binding.node)
+                if binding.kind != "comprehension"
+                else self._comprehension(binding.node)
+            )
             self._add(target.value, binding, scope)
         elif isinstance(target, (cst.Tuple, cst.List)):
             inner = Binding("unpack", binding.node) if binding.kind == "assign" else binding
@@ -177,11 +188,15 @@ class Names:
                 return
             for item in node.names:
                 name = dotted_text(item.name) or ""
-                local = item.asname.name.value if item.asname and isinstance(item.asname.name, cst.Name) else name
+                local = (
+                    item.asname.name.value
+                    if item.asname and isinstance(item.asname.name, cst.Name)
+                    else name
+                )
                 full = base + name if base.endswith(".") else f"{base}.{name}"
                 self._add(local, Binding("import", node, dotted=full), scope)
 
-    # -- asking -------------------------------------------------------------------------------------------------
+    # -- asking ------------------------------------------------------------------------------------
 
     def bindings(self, name: str, at: cst.CSTNode) -> tuple[cst.CSTNode | None, list[Binding]]:
         """Return the scope in which `name`, used at `at`, is bound, and its bindings there."""
@@ -193,7 +208,12 @@ class Names:
             kind = type(scope)
             # A class body's names are visible in the body itself, not in its methods.
             hidden = kind is cst.ClassDef and passed_function
-            if table is not None and name in table and not hidden and name not in self.outer.get(scope, ()):
+            if (
+                table is not None
+                and name in table
+                and not hidden
+                and name not in self.outer.get(scope, ())
+            ):
                 return scope, table[name]
             if kind is cst.Module:
                 return None, []
@@ -201,7 +221,8 @@ class Names:
             scope = scopes[scope]
 
     def name(self, node: cst.CSTNode | None) -> str | None:
-        """Return the one dotted name of an expression, canonical for torch's re-exports, or None."""
+        """Return the one dotted name of an expression, canonical for torch's re-exports, or
+        None."""
         if node is None:
             return None
         if node in self._memory:
@@ -219,7 +240,10 @@ class Names:
     def _name(self, node: cst.CSTNode) -> str | None:
         if isinstance(node, cst.Attribute):
             if self.is_this_module(node.value):
-                origins = {self._origin(b) for b in self.tables.get(self.tree.root, {}).get(node.attr.value, ())}
+                origins = {
+                    self._origin(b)
+                    for b in self.tables.get(self.tree.root, {}).get(node.attr.value, ())
+                }
                 return origins.pop() if len(origins) == 1 else None
             base = self.name(node.value)
             return f"{base}.{node.attr.value}" if base is not None else None
@@ -228,7 +252,8 @@ class Names:
         return self.meaning(node.value, node)
 
     def meaning(self, name: str, at: cst.CSTNode) -> str | None:
-        """Return the one dotted name that a plain name stands for, or would stand for, where `at` stands."""
+        """Return the one dotted name that a plain name stands for, or would stand for, where `at`
+        stands."""
         scope, bindings = self.bindings(name, at)
         if scope is None:
             return self._unbound(name)
@@ -239,9 +264,14 @@ class Names:
         return self._origins[key]
 
     def imported_over(self, name: str, at: cst.CSTNode) -> list[cst.CSTNode]:
-        """Return the imports that may give a name, used at `at`, another meaning than a binding above them gave it."""
+        """Return the imports that may give a name, used at `at`, another meaning than a binding
+        above them gave it."""
         scope, bindings = self.bindings(name, at)
-        others = [self.tree.order[b.node] for b in bindings if b.kind != "import" and not self._placeholder(b)]
+        others = [
+            self.tree.order[b.node]
+            for b in bindings
+            if b.kind != "import" and not self._placeholder(b)
+        ]
         if not others:
             return []
         found = [b.node for b in bindings if b.kind == "import"]
@@ -250,8 +280,13 @@ class Names:
         return [node for node in found if self.tree.order[node] > min(others)]
 
     def starred_over(self, home: cst.CSTNode, names: Iterable[str]) -> bool:
-        """Say whether an ``import *`` below a statement may bind anew one of the names that the statement binds."""
-        return any(self.tree.order[node] > self.tree.order[home] for name in names for node in self._starred(name))
+        """Say whether an ``import *`` below a statement may bind anew one of the names that the
+        statement binds."""
+        return any(
+            self.tree.order[node] > self.tree.order[home]
+            for name in names
+            for node in self._starred(name)
+        )
 
     def _starred(self, name: str) -> list[cst.ImportFrom]:
         """Return the star imports that may bind a name."""
@@ -262,14 +297,18 @@ class Names:
         if isinstance(node.names, cst.ImportStar):
             stars = [star for star, each in self._star_imports if each is node]
             return [name for name in names if self.outside.may_bind(stars, name)]
-        local = [dotted_text(item.asname.name if item.asname is not None else item.name) or "" for item in node.names]
+        local = [
+            dotted_text(item.asname.name if item.asname is not None else item.name) or ""
+            for item in node.names
+        ]
         bound = {name.partition(".")[0] for name in local}
         return [name for name in names if name in bound]
 
     def is_this_module(self, node: cst.CSTNode) -> bool:
         """Say whether an expression is a name for the file's own module.
 
-        That is ``this = sys.modules[__name__]``, or ``from package import this`` in ``package/this.py``.
+        That is ``this = sys.modules[__name__]``, or ``from package import this`` in
+        ``package/this.py``.
         """
         if not isinstance(node, cst.Name):
             return False
@@ -278,7 +317,9 @@ class Names:
             return False
         if bindings[0].kind == "import":
             path = bindings[0].dotted.replace(".", "/")
-            return "/" in path and f"/{self.filename}".endswith((f"/{path}.py", f"/{path}/__init__.py"))
+            return "/" in path and f"/{self.filename}".endswith(
+                (f"/{path}.py", f"/{path}/__init__.py")
+            )
         value = bindings[0].value
         index = value.slice[0].slice if isinstance(value, cst.Subscript) else None
         return (
@@ -292,7 +333,11 @@ class Names:
         found = self.outside.starred(self.stars, name) if self.stars else None
         if found is not None:
             return found
-        return f"builtins.{name}" if name in _BUILTINS and not self.outside.may_bind(self.stars, name) else None
+        return (
+            f"builtins.{name}"
+            if name in _BUILTINS and not self.outside.may_bind(self.stars, name)
+            else None
+        )
 
     def _origin(self, binding: Binding) -> str | None:
         if binding.kind == "import":
@@ -303,6 +348,12 @@ class Names:
 
     def _placeholder(self, binding: Binding) -> bool:
         """Say whether a binding is the ``torch = None`` of a failed optional import."""
-        if binding.kind != "assign" or not isinstance(binding.value, cst.Name) or binding.value.value != "None":
+        if (
+            binding.kind != "assign"
+            or not isinstance(binding.value, cst.Name)
+            or binding.value.value != "None"
+        ):
             return False
-        return any(isinstance(above, cst.ExceptHandler) for above in self.tree.ancestors(binding.node))
+        return any(
+            isinstance(above, cst.ExceptHandler) for above in self.tree.ancestors(binding.node)
+        )

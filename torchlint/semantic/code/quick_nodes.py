@@ -1,16 +1,18 @@
-"""libcst's nodes at the speed of C: as dictionary keys, in type tests, and when the parser makes them.
+"""libcst's nodes at the speed of C: as dictionary keys, in type tests, and when the parser makes
+them.
 
-libcst compares nodes by identity, in Python: `__hash__` returns ``id(self)`` and `__eq__` is ``is``. `object` has the
-same two in C. Its classes are abstract base classes, so that each negative `isinstance` runs
-`ABCMeta.__instancecheck__` and its caches; nothing registers virtual subclasses with them, so that `type`'s own test
-answers the same. Our analysis asks both millions of times.
+libcst compares nodes by identity, in Python: `__hash__` returns ``id(self)`` and `__eq__` is
+``is``. `object` has the same two in C. Its classes are abstract base classes, so that each negative
+`isinstance` runs `ABCMeta.__instancecheck__` and its caches; nothing registers virtual subclasses
+with them, so that `type`'s own test answers the same. Our analysis asks both millions of times.
 
-Most of a parse is the making of node objects: an `__init__` that sets each field by name through `object.__setattr__`,
-then a validation, which cannot fail on what the parser read. While it parses, `unchecked` gives the parser functions in
-place of the classes, which set the slots and validate nothing; nodes that rules make are validated as ever. Two thirds
-of all nodes are white space and punctuation that a tree holds again and again: of those the parser gets one
-object for all that are alike. On recbole 1.2.1 this takes a fifth to a third off `parse_module` and half off the
-objects that stay (12 paired runs, CPython 3.11, libcst 1.9.0, 2026-11-21).
+Most of a parse is the making of node objects: an `__init__` that sets each field by name through
+`object.__setattr__`, then a validation, which cannot fail on what the parser read. While it parses,
+`unchecked` gives the parser functions in place of the classes, which set the slots and validate
+nothing; nodes that rules make are validated as ever. Two thirds of all nodes are white space and
+punctuation that a tree holds again and again: of those the parser gets one object for all that are
+alike. On recbole 1.2.1 this takes a fifth to a third off `parse_module` and half off the objects
+that stay (12 paired runs, CPython 3.11, libcst 1.9.0, 2026-11-21).
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ def _classes(base: Any) -> Iterator[Any]:
 
 
 def quicken() -> None:
-    """Exchange the methods of all of libcst's node classes, for this process; the second time does nothing."""
+    """Exchange the methods of all of libcst's node classes, for this process; the second time does
+    nothing."""
     if isinstance(cst.CSTNode, _QuickMeta):
         return
     for each in set(_classes(cst.CSTNode)):
@@ -57,11 +60,14 @@ def quicken() -> None:
 
 SHARED = frozenset(
     (
-        "SimpleWhitespace Newline TrailingWhitespace EmptyLine ParenthesizedWhitespace Comma Dot Colon Semicolon "
-        "AssignEqual LeftParen RightParen LeftSquareBracket RightSquareBracket LeftCurlyBrace RightCurlyBrace"
+        "SimpleWhitespace Newline TrailingWhitespace EmptyLine ParenthesizedWhitespace Comma Dot "
+        "Colon Semicolon "
+        "AssignEqual LeftParen RightParen LeftSquareBracket RightSquareBracket LeftCurlyBrace "
+        "RightCurlyBrace"
     ).split()
 )
-"""Classes whose nodes say nothing of where they stand; no part of torchlint looks at one by its identity."""
+"""Classes whose nodes say nothing of where they stand; no part of torchlint looks at one by its
+identity."""
 _alike: list[dict[Any, Any]] = []
 """For each of these classes the nodes of the tree that is being made, by their fields."""
 
@@ -84,7 +90,8 @@ _known: list[tuple[Any, Any]] = []
 
 
 def _makers() -> list[tuple[Any, Any]]:
-    """Return each concrete class of libcst's, which the parser finds by name in `libcst`, with its quick function."""
+    """Return each concrete class of libcst's, which the parser finds by name in `libcst`, with its
+    quick function."""
     if not _known:
         for each in set(_classes(cst.CSTNode)):
             if not each.__abstractmethods__ and getattr(cst, each.__name__, None) is each:
@@ -95,7 +102,8 @@ def _makers() -> list[tuple[Any, Any]]:
 
 
 def _maker(node: Any) -> Any:
-    """Return a function that sets a dataclass' slots only; None where a field has none, or is not given to it."""
+    """Return a function that sets a dataclass' slots only; None where a field has none, or is not
+    given to it."""
     names: dict[str, Any] = {"_MISSING": _MISSING, "new": object.__new__, "node": node}
     places = {slot.name: slot for slot in slots(node)}
     params, body = [], []

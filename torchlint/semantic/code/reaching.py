@@ -1,8 +1,8 @@
 """Which assignments of a plain name a read may see, and which reads see an assignment.
 
-The answer follows the blocks of one function: an ``if`` may or may not bind, a loop's body may have run before, and
-of a ``try`` any part. What is bound by anything but a plain assignment (a parameter, a loop, ``with … as``) is told
-by the node that binds it.
+The answer follows the blocks of one function: an ``if`` may or may not bind, a loop's body may have
+run before, and of a ``try`` any part. What is bound by anything but a plain assignment (a
+parameter, a loop, ``with … as``) is told by the node that binds it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,17 @@ class Reaching:
     def definitions(self, read: cst.Name) -> list[cst.CSTNode]:
         """Return the nodes that may have bound what a read of a name (or ``x += …``) finds.
 
-        An assignment is told by its small statement (`cst.Assign`, `cst.AnnAssign`, `cst.AugAssign`), a parameter by
-        its function, everything else by the statement that binds it.
+        An assignment is told by its small statement (`cst.Assign`, `cst.AnnAssign`,
+        `cst.AugAssign`), a parameter by its function, everything else by the statement that binds
+        it.
         """
         if read not in self._memory:
             found: Definitions = {}
             scope, bindings = self.names.bindings(read.value, read)
-            home = next((above for above in self.tree.ancestors(read) if isinstance(above, FUNCTIONS)), self.tree.root)
+            home = next(
+                (above for above in self.tree.ancestors(read) if isinstance(above, FUNCTIONS)),
+                self.tree.root,
+            )
             if not isinstance(scope, (cst.FunctionDef, cst.Module)) or home is not scope:
                 # Read in an inner function, or bound by a comprehension: any of the bindings.
                 found.update(dict.fromkeys(b.node for b in bindings))
@@ -51,12 +55,14 @@ class Reaching:
         return list(self._memory[read])
 
     def reads(self, definition: cst.CSTNode, name: str) -> list[cst.Name]:
-        """Return the reads that may see what `definition` binds to `name`; the target of ``x += …`` is one."""
+        """Return the reads that may see what `definition` binds to `name`; the target of ``x += …``
+        is one."""
         scope = self.names.scope(definition)
         read = [
             node
             for node in self.flow.names_in(scope, name)
-            if not self.flow.is_write(node) or isinstance(self.tree.parents.get(node), cst.AugAssign)
+            if not self.flow.is_write(node)
+            or isinstance(self.tree.parents.get(node), cst.AugAssign)
         ]
         return [node for node in read if definition in self.definitions(node)]
 
@@ -72,7 +78,10 @@ class Reaching:
             if isinstance(above, (cst.BaseSuite, cst.SimpleStatementLine, cst.Module)):
                 if self.flow.writes(above, name):
                     parts = list(above.body)
-                    if any(self._through(part, name, found) for part in reversed(parts[: parts.index(node)])):
+                    if any(
+                        self._through(part, name, found)
+                        for part in reversed(parts[: parts.index(node)])
+                    ):
                         return
             elif self._around(above, node, name, found):
                 return
@@ -88,15 +97,22 @@ class Reaching:
         return self._parameters.get(function, frozenset())
 
     def _around(self, above: cst.CSTNode, node: cst.CSTNode, name: str, found: Definitions) -> bool:
-        """Collect what a compound statement around `node` may bind before it; say whether nothing earlier counts."""
+        """Collect what a compound statement around `node` may bind before it; say whether nothing
+        earlier counts."""
         if isinstance(above, LOOPS):
-            if isinstance(above, cst.For) and node is above.body and self._binds(above.target, name):
+            if (
+                isinstance(above, cst.For)
+                and node is above.body
+                and self._binds(above.target, name)
+            ):
                 found[above] = None
                 return True
             if not (isinstance(above, cst.For) and node is above.iter):
                 self._all(above.body, name, found)
         elif isinstance(above, cst.With) and node is above.body:
-            if any(item.asname is not None and self._binds(item.asname, name) for item in above.items):
+            if any(
+                item.asname is not None and self._binds(item.asname, name) for item in above.items
+            ):
                 found[above] = None
                 return True
         elif isinstance(above, (cst.Try, cst.TryStar)) and node is not above.body:
@@ -111,7 +127,8 @@ class Reaching:
             found[self.tree.small_statement(write) or self.tree.statement(write)] = None
 
     def _through(self, part: cst.CSTNode, name: str, found: Definitions) -> bool:
-        """Collect what may be bound when `part` has run; say whether it binds the name whatever happens."""
+        """Collect what may be bound when `part` has run; say whether it binds the name whatever
+        happens."""
         if not self.flow.writes(part, name):
             return False
         if isinstance(part, cst.BaseSmallStatement):
@@ -126,7 +143,9 @@ class Reaching:
             other = part.orelse.body if isinstance(part.orelse, cst.Else) else part.orelse
             second = other is not None and (self._through(other, name, found) or self._gone(other))
             return first and second
-        if isinstance(part, cst.With) and not any(i.asname and self._binds(i.asname, name) for i in part.items):
+        if isinstance(part, cst.With) and not any(
+            i.asname and self._binds(i.asname, name) for i in part.items
+        ):
             return self._through(part.body, name, found)
         self._all(part, name, found)
         return False
@@ -144,21 +163,29 @@ def reaching(module: Module) -> Reaching:
     return Reaching(module.tree, module.names, flow(module))
 
 
-@question(yes="it is known what binds the name", no="it is not known what binds the name", ground=True, remember=False)
+@question(
+    yes="it is known what binds the name",
+    no="it is not known what binds the name",
+    ground=True,
+    remember=False,
+)
 def definitions_of(module: Module, read: cst.Name) -> list[cst.CSTNode]:
-    """Return the nodes that may have bound what a read of a name finds: assignments, a parameter's function, …"""
+    """Return the nodes that may have bound what a read of a name finds: assignments, a parameter's
+    function, …"""
     return reaching(module).definitions(read)
 
 
 @question(yes="the value is read", no="nothing reads the value", ground=True, remember=False)
 def readers_of(module: Module, definition: cst.CSTNode, name: str) -> list[cst.Name]:
-    """Return the reads that may find what an assignment binds to `name`; the target of ``x += …`` is one."""
+    """Return the reads that may find what an assignment binds to `name`; the target of ``x += …``
+    is one."""
     return reaching(module).reads(definition, name)
 
 
 @question(yes="the value is used", no="the value is not used")
 def uses_of(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
-    """Return the places where the value of an expression is read: itself, or all reads of its name."""
+    """Return the places where the value of an expression is read: itself, or all reads of its
+    name."""
     above = module.parent(node)
     match above:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
@@ -170,8 +197,11 @@ def uses_of(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
     return [node]
 
 
-@question(yes="the value is used in one place", no="the value of `{0}` is used in more than one place")
+@question(
+    yes="the value is used in one place", no="the value of `{0}` is used in more than one place"
+)
 def sole_use(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
-    """Return the one place where the value of an expression is read; None where there are more, or none."""
+    """Return the one place where the value of an expression is read; None where there are more, or
+    none."""
     found = uses_of(module, node)
     return found[0] if len(found) == 1 else None

@@ -35,7 +35,7 @@ class Scopes(GradContexts):
         self._methods: dict[cst.ClassDef, dict[str, cst.FunctionDef]] = {}
         self._ancestry: dict[cst.ClassDef, tuple[list[str], list[Definition]]] = {}
 
-    # -- classes ------------------------------------------------------------------------------------------------
+    # -- classes -----------------------------------------------------------------------------------
 
     def local_class(self, expr: cst.CSTNode | None) -> cst.ClassDef | None:
         """Return the class of this file that an expression names."""
@@ -46,7 +46,11 @@ class Scopes(GradContexts):
         else:
             return None
         found = [b.node for b in bindings if b.kind == "class"]
-        return found[0] if len(found) == len(bindings) == 1 and isinstance(found[0], cst.ClassDef) else None
+        return (
+            found[0]
+            if len(found) == len(bindings) == 1 and isinstance(found[0], cst.ClassDef)
+            else None
+        )
 
     def bases(self, node: cst.ClassDef) -> Iterator[cst.BaseExpression]:
         """Yield the base class expressions."""
@@ -102,13 +106,20 @@ class Scopes(GradContexts):
         return self._ancestry[node]
 
     def _foreign(self, node: cst.ClassDef) -> list[str]:
-        bases = [base for member in self.lineage(node) for base in self.bases(member) if self.local_class(base) is None]
+        bases = [
+            base
+            for member in self.lineage(node)
+            for base in self.bases(member)
+            if self.local_class(base) is None
+        ]
         return [self.names.name(base) or dotted_text(base) or "" for base in bases]
 
     def own_method(self, node: cst.ClassDef, name: str) -> cst.FunctionDef | None:
         """Return the method that the class itself defines under `name`."""
         if node not in self._methods:
-            self._methods[node] = {method.name.value: method for method in reversed(self.methods(node))}
+            self._methods[node] = {
+                method.name.value: method for method in reversed(self.methods(node))
+            }
         return self._methods[node].get(name)
 
     def method(self, node: cst.ClassDef, name: str) -> cst.FunctionDef | None:
@@ -126,7 +137,8 @@ class Scopes(GradContexts):
         return [item for item in node.body.body if isinstance(item, cst.FunctionDef)]
 
     def is_module(self, node: cst.ClassDef | None) -> bool:
-        """Say whether the class is an nn.Module: by its bases, or by a forward method and a module-like base."""
+        """Say whether the class is an nn.Module: by its bases, or by a forward method and a
+        module-like base."""
         if node is None:
             return False
         if node not in self._module:
@@ -136,7 +148,9 @@ class Scopes(GradContexts):
     def _is_module(self, node: cst.ClassDef) -> bool:
         names = self.base_names(node)
         for name in names:
-            if name in torch_names.MODULE_BASES or name.startswith(("torch.nn.", "torchvision.models.")):
+            if name in torch_names.MODULE_BASES or name.startswith(
+                ("torch.nn.", "torchvision.models.")
+            ):
                 return True
             if name.startswith("torch.") and not name.startswith("torch.nn"):
                 return False
@@ -152,32 +166,51 @@ class Scopes(GradContexts):
         names = self.base_names(node)
         if any(n in torch_names.LIGHTNING_BASES or n.endswith("LightningModule") for n in names):
             return True
-        # A base class from elsewhere that has Lightning's steps, in a file that works with Lightning.
-        return any(n.endswith(("Module", "Model")) and not n.startswith("torch.") for n in names) and (
-            self._imports_lightning() and any(self.method(node, step) is not None for step in torch_names.STEP_METHODS)
+        # A base class from elsewhere that has Lightning's steps, in a file that works with
+        # Lightning.
+        return any(
+            n.endswith(("Module", "Model")) and not n.startswith("torch.") for n in names
+        ) and (
+            self._imports_lightning()
+            and any(self.method(node, step) is not None for step in torch_names.STEP_METHODS)
         )
 
     def _imports_lightning(self) -> bool:
         table = self.names.tables.get(self.tree.root, {})
-        return any(b.dotted.startswith(("lightning", "pytorch_lightning")) for found in table.values() for b in found)
+        return any(
+            b.dotted.startswith(("lightning", "pytorch_lightning"))
+            for found in table.values()
+            for b in found
+        )
 
     def is_dataset(self, node: cst.ClassDef | None) -> bool:
-        """Say whether the class is a dataset: by its bases, or because it has ``__getitem__`` and ``__len__``."""
+        """Say whether the class is a dataset: by its bases, or because it has ``__getitem__`` and
+        ``__len__``."""
         if node is None or self.is_module(node):
             return False
-        if any(n in torch_names.DATASET_BASES or n.endswith("Dataset") for n in self.base_names(node)):
+        if any(
+            n in torch_names.DATASET_BASES or n.endswith("Dataset") for n in self.base_names(node)
+        ):
             return True
-        return self.own_method(node, "__getitem__") is not None and self.own_method(node, "__len__") is not None
+        return (
+            self.own_method(node, "__getitem__") is not None
+            and self.own_method(node, "__len__") is not None
+        )
 
-    # -- functions ----------------------------------------------------------------------------------------------
+    # -- functions ---------------------------------------------------------------------------------
 
     def is_method(self, node: cst.FunctionDef) -> bool:
         """Say whether the function is defined directly in a class body."""
         above = self.tree.parents.get(node)
-        return isinstance(above, cst.IndentedBlock) and isinstance(self.tree.parents.get(above), cst.ClassDef)
+        return isinstance(above, cst.IndentedBlock) and isinstance(
+            self.tree.parents.get(above), cst.ClassDef
+        )
 
-    def decorators(self, node: cst.FunctionDef | cst.ClassDef) -> list[tuple[cst.BaseExpression, str]]:
-        """Return each decorator's callee expression with its dotted name, or its plain text where unknown."""
+    def decorators(
+        self, node: cst.FunctionDef | cst.ClassDef
+    ) -> list[tuple[cst.BaseExpression, str]]:
+        """Return each decorator's callee expression with its dotted name, or its plain text where
+        unknown."""
         out = []
         for decorator in node.decorators:
             expr = decorator.decorator
@@ -222,11 +255,19 @@ def own_method(module: Module, cls: cst.ClassDef, name: str) -> cst.FunctionDef 
     return scopes(module).own_method(cls, name)
 
 
-@question(yes="the function is compiled by torch.compile", no="the function is not compiled in this file", ground=True)
+@question(
+    yes="the function is compiled by torch.compile",
+    no="the function is not compiled in this file",
+    ground=True,
+)
 def is_compiled(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether `node` lies in a function given to torch.compile or torch.jit.script in this file."""
+    """Say whether `node` lies in a function given to torch.compile or torch.jit.script in this
+    file."""
     for function in scopes(module).enclosing_functions(node):
-        if any(name in ("torch.compile", "torch.jit.script") for _, name in scopes(module).decorators(function)):
+        if any(
+            name in ("torch.compile", "torch.jit.script")
+            for _, name in scopes(module).decorators(function)
+        ):
             return True
         if function.name.value in _passed_to_compile(module):
             return True

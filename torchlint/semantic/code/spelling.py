@@ -1,9 +1,10 @@
 """Nodes of libcst's that know what code says, and learn how it is written when somebody asks.
 
-Two thirds of libcst's tree are white space, commas and parentheses, which hardly anybody reads: the analysis asks for
-names and operators, and so do most rules. A lean node has the fields that carry meaning; the others, its spelling, are
-empty. The first to read one has libcst parse the statement, or where that is not enough the whole text, and all nodes
-in it get theirs: what is read is the same as if libcst had made the tree. No caller knows the difference.
+Two thirds of libcst's tree are white space, commas and parentheses, which hardly anybody reads: the
+analysis asks for names and operators, and so do most rules. A lean node has the fields that carry
+meaning; the others, its spelling, are empty. The first to read one has libcst parse the statement,
+or where that is not enough the whole text, and all nodes in it get theirs: what is read is the same
+as if libcst had made the tree. No caller knows the difference.
 """
 
 from __future__ import annotations
@@ -21,9 +22,12 @@ from torchlint.source.python import MisreadError
 
 SKIPPED = frozenset(
     (
-        "lpar rpar lbracket rbracket lbrace rbrace comma semicolon equal colon dot leading_lines header "
-        "footer lines_after_decorators trailing_whitespace newline operator star asynchronous indent "
-        "first_line empty_lines default_indent default_newline has_trailing_newline encoding relative walrus "
+        "lpar rpar lbracket rbracket lbrace rbrace comma semicolon equal colon dot leading_lines "
+        "header "
+        "footer lines_after_decorators trailing_whitespace newline operator star asynchronous "
+        "indent "
+        "first_line empty_lines default_indent default_newline has_trailing_newline encoding "
+        "relative walrus "
         "start end prefix posonly_ind star_arg_ind type_parameters "
         "first_colon second_colon leading_whitespace last_line trailing_comma"
     ).split()
@@ -44,7 +48,8 @@ _ABOVE = "leading_lines"
 
 
 class Body(list[cst.CSTNode]):
-    """The statements of a lean module: a list that one may hold weakly, so that no tree holds itself."""
+    """The statements of a lean module: a list that one may hold weakly, so that no tree holds
+    itself."""
 
     __slots__ = ("__weakref__",)
 
@@ -61,7 +66,9 @@ class Spelling:
 
     __slots__ = ("_body", "_data", "_exact", "_newline", "_parse", "_text")
 
-    def __init__(self, text: str, data: bytes, newline: str, parse: Callable[[str], cst.Module]) -> None:
+    def __init__(
+        self, text: str, data: bytes, newline: str, parse: Callable[[str], cst.Module]
+    ) -> None:
         self._text = text
         self._data = data
         self._newline = newline
@@ -92,7 +99,8 @@ class Spelling:
             _copy(node, self._exact)
 
     def learn_statement(self, unit: Unit) -> None:
-        """Give the nodes of one statement their spelling, of a compound one those of its header, if that can be had.
+        """Give the nodes of one statement their spelling, of a compound one those of its header, if
+        that can be had.
 
         Raises:
             MisreadError: libcst does not read the same.
@@ -129,7 +137,9 @@ class Spelling:
         above = b"if 1:" if indent else b""
         newline = self._newline.encode()
         try:
-            found = self._parse((above + newline + indent + code + newline).decode("utf-8", "surrogatepass"))
+            found = self._parse(
+                (above + newline + indent + code + newline).decode("utf-8", "surrogatepass")
+            )
         except (cst.ParserSyntaxError, cst.CSTValidationError):
             return None
         body = found.body[0].body.body if indent else found.body  # type: ignore[union-attr]
@@ -174,7 +184,9 @@ def _holder(top: cst.CSTNode, unit: Unit) -> cst.CSTNode | None:
         for slot in meant(type(at)):
             if slot.name in _BLOCKS:
                 below = slot.get(at)
-                stack.extend(below if isinstance(below, list) else [below] if below is not None else ())
+                stack.extend(
+                    below if isinstance(below, list) else [below] if below is not None else ()
+                )
     return None
 
 
@@ -195,7 +207,9 @@ def slots(kind: Any) -> tuple[Slot, ...]:
     """Return the slots of a class of nodes in the order of its fields."""
     out = []
     for each in dataclasses.fields(kind):
-        at: Any = next((vars(base)[each.name] for base in kind.__mro__ if each.name in vars(base)), None)
+        at: Any = next(
+            (vars(base)[each.name] for base in kind.__mro__ if each.name in vars(base)), None
+        )
         member = _members.get(at, at)
         if type(member).__name__ == "member_descriptor":
             out.append(Slot(each.name, member.__get__, member.__set__))
@@ -203,7 +217,8 @@ def slots(kind: Any) -> tuple[Slot, ...]:
 
 
 def spelled(kind: Any) -> tuple[Slot, ...]:
-    """Return the slots of a class of nodes that say how it is written; the first of a lean node holds its unit."""
+    """Return the slots of a class of nodes that say how it is written; the first of a lean node
+    holds its unit."""
     found = _spelled.get(kind)
     if found is None:
         every = [slot for slot in slots(kind) if _is_spelling(slot.name)]
@@ -259,7 +274,8 @@ def _reader(name: str, get: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def lean(kind: Any) -> Callable[..., Any]:
-    """Return a function that makes a node of a class: of the tree's spelling and the fields that carry meaning."""
+    """Return a function that makes a node of a class: of the tree's spelling and the fields that
+    carry meaning."""
     names: dict[str, Any] = {"new": object.__new__, "kind": kind}
     params, lines = ["spelling"], ["node = new(kind)"]
     if spelled(kind):
@@ -298,7 +314,8 @@ def _spell(ours: Sequence[cst.CSTNode], theirs: Sequence[cst.CSTNode]) -> None:
 
 
 def _pair(one: Any, other: Any, pairs: list[tuple[Any, Any]]) -> None:
-    """Add the nodes in two values of one field to the pairs of nodes that are still to be compared."""
+    """Add the nodes in two values of one field to the pairs of nodes that are still to be
+    compared."""
     if isinstance(one, cst.CSTNode):
         if type(one) is not type(other):
             raise _DifferentError(f"{type(one).__name__} for {type(other).__name__}")

@@ -1,8 +1,9 @@
-"""Where statements stand in the text: each statement of libcst's tree is paired with CPython's, which knows.
+"""Where statements stand in the text: each statement of libcst's tree is paired with CPython's,
+which knows.
 
-CPython's parser runs on every file before libcst's does, and its positions cost nothing; libcst's positions cost a code
-generation of the whole file. Both trees hold the same statements in the same order; where a block differs in number or
-kind, its statements have no place.
+CPython's parser runs on every file before libcst's does, and its positions cost nothing; libcst's
+positions cost a code generation of the whole file. Both trees hold the same statements in the same
+order; where a block differs in number or kind, its statements have no place.
 """
 
 from __future__ import annotations
@@ -71,21 +72,28 @@ class Statements:
         return found
 
     def span(self, node: cst.CSTNode) -> Span | None:
-        """Return the span of a small or compound statement, from its first keyword on (decorators left out)."""
+        """Return the span of a small or compound statement, from its first keyword on (decorators
+        left out)."""
         found = self._pairs.get(node)
         if found is None or found.end_lineno is None or found.end_col_offset is None:
             return None
-        return Span(self._offset(found.lineno, found.col_offset), self._offset(found.end_lineno, found.end_col_offset))
+        return Span(
+            self._offset(found.lineno, found.col_offset),
+            self._offset(found.end_lineno, found.end_col_offset),
+        )
 
     def _offset(self, row: int, column: int) -> int:
-        """Return the offset in code points of CPython's position: a 1-based row and a column in UTF-8 bytes."""
+        """Return the offset in code points of CPython's position: a 1-based row and a column in
+        UTF-8 bytes."""
         if self._index is None:
             self._index = LineIndex(self._text)
         start = self._index.starts[row - 1]
         line = self._text[start : start + column]
         if line.isascii():
             return start + column
-        return start + len(line.encode("utf-8", "surrogatepass")[:column].decode("utf-8", "surrogatepass"))
+        return start + len(
+            line.encode("utf-8", "surrogatepass")[:column].decode("utf-8", "surrogatepass")
+        )
 
 
 def _flat(body: Sequence[cst.CSTNode]) -> list[cst.CSTNode]:

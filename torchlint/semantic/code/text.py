@@ -12,7 +12,9 @@ _MAIN = re.compile(r"^if\s+__name__\s*==\s*['\"]__main__['\"]", re.MULTILINE)
 
 
 @question(
-    yes="the file mentions what the rule looks for", no="the file nowhere mentions what the rule looks for", ground=True
+    yes="the file mentions what the rule looks for",
+    no="the file nowhere mentions what the rule looks for",
+    ground=True,
 )
 def mentions(module: Module, pattern: re.Pattern[str] | Wording) -> bool:
     """Say whether a pattern is found anywhere in the file's text."""
@@ -20,7 +22,9 @@ def mentions(module: Module, pattern: re.Pattern[str] | Wording) -> bool:
 
 
 @question(
-    yes='the file has `if __name__ == "__main__":`', no='the file has no `if __name__ == "__main__":`', ground=True
+    yes='the file has `if __name__ == "__main__":`',
+    no='the file has no `if __name__ == "__main__":`',
+    ground=True,
 )
 def has_main_guard(module: Module) -> bool:
     """Whether the file has ``if __name__ == "__main__":``."""

@@ -1,7 +1,7 @@
 """One walk over a parsed file: parents, owners and nodes by type.
 
-libcst's own metadata providers cost more than its parser; this walk visits only fields that hold expressions or
-statements and skips white space, commas and parentheses.
+libcst's own metadata providers cost more than its parser; this walk visits only fields that hold
+expressions or statements and skips white space, commas and parentheses.
 """
 
 from __future__ import annotations
@@ -44,10 +44,15 @@ def children(node: cst.CSTNode) -> list[cst.CSTNode]:
 
 
 def _reader(kind: type) -> Callable[[Any], list[cst.CSTNode]]:
-    """Return a function that lists the children of one type of node: by its fields' types, read once."""
+    """Return a function that lists the children of one type of node: by its fields' types, read
+    once."""
     lines = ["def read(node):", "    out = []"]
     for each in dataclasses.fields(kind):
-        if each.name in SKIPPED or each.name.startswith("whitespace") or each.type in (str, bool, str | None):
+        if (
+            each.name in SKIPPED
+            or each.name.startswith("whitespace")
+            or each.type in (str, bool, str | None)
+        ):
             continue
         lines.append(f"    value = node.{each.name}")
         if str(each.type).startswith("typing.Sequence["):
@@ -56,7 +61,10 @@ def _reader(kind: type) -> Callable[[Any], list[cst.CSTNode]]:
             lines.append("    out.append(value)")
         else:
             lines.append("    if isinstance(value, node_type): out.append(value)")
-            lines.append("    elif type(value) in sequences: out.extend(v for v in value if isinstance(v, node_type))")
+            lines.append(
+                "    elif type(value) in sequences: out.extend(v for v in value if isinstance(v, "
+                "node_type))"
+            )
     lines.append("    return out")
     names: dict[str, Any] = {"node_type": cst.CSTNode, "sequences": (list, tuple)}
     exec("\n".join(lines), names)  # noqa: S102 - all names in it are libcst's fields
@@ -85,7 +93,13 @@ class Tree:
 
     def _walk(self, root: cst.Module) -> None:
         stack: list[tuple[cst.CSTNode, Owner, cst.CSTNode]] = [(root, root, root)]
-        parents, owners, by_type, order, scopes = self.parents, self.owners, self.by_type, self.order, self.scopes
+        parents, owners, by_type, order, scopes = (
+            self.parents,
+            self.owners,
+            self.by_type,
+            self.order,
+            self.scopes,
+        )
         readers, pop, push = _CHILDREN, stack.pop, stack.append
         count = 0
         while stack:
@@ -107,7 +121,8 @@ class Tree:
                 self._push_scope(node, below, owner, scope, stack)
                 continue
             if isinstance(node, cst.Param):
-                # Its default and its annotation see the names around the function, not those inside.
+                # Its default and its annotation see the names around the function, not those
+                # inside.
                 for child in below:
                     parents[child] = node
                     push((child, owner, scope if child is node.name else scopes[scope]))
@@ -131,7 +146,8 @@ class Tree:
             if isinstance(node, cst.ClassDef):
                 stack.append((child, owner, node if child is node.body else scope))
             elif isinstance(node, FUNCTIONS):
-                # Decorators, annotations and a function's own name are evaluated where it is defined.
+                # Decorators, annotations and a function's own name are evaluated where it is
+                # defined.
                 outside = isinstance(node, cst.FunctionDef) and type(child) in (
                     cst.Decorator,
                     cst.Annotation,
@@ -141,7 +157,9 @@ class Tree:
             else:
                 stack.append((child, owner, node))
 
-    def _close(self, order: dict[cst.CSTNode, int], parents: dict[cst.CSTNode, cst.CSTNode]) -> None:
+    def _close(
+        self, order: dict[cst.CSTNode, int], parents: dict[cst.CSTNode, cst.CSTNode]
+    ) -> None:
         """Note for each node the place of the last one inside it."""
         nodes = list(order)
         ends = list(range(len(nodes)))
@@ -152,7 +170,8 @@ class Tree:
         self.ends = dict(zip(nodes, ends, strict=True))
 
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
-        """Return the innermost ``def`` that holds `node` (lambdas passed through), or None at module level."""
+        """Return the innermost ``def`` that holds `node` (lambdas passed through), or None at
+        module level."""
         owner = self.owners.get(node)
         while isinstance(owner, cst.Lambda):
             owner = self.owners.get(owner)
@@ -163,10 +182,13 @@ class Tree:
         return self._nearest(node, cst.ClassDef, self._classes)
 
     def def_of(self, node: cst.CSTNode) -> cst.FunctionDef | None:
-        """Return the innermost ``def`` that holds `node`, its decorators, parameters and name counted to it."""
+        """Return the innermost ``def`` that holds `node`, its decorators, parameters and name
+        counted to it."""
         return self._nearest(node, cst.FunctionDef, self._defs)
 
-    def _nearest(self, node: cst.CSTNode, kind: type[N], known: dict[cst.CSTNode, N | None]) -> N | None:
+    def _nearest(
+        self, node: cst.CSTNode, kind: type[N], known: dict[cst.CSTNode, N | None]
+    ) -> N | None:
         if node in known:
             return known[node]
         passed = [node]
@@ -186,7 +208,8 @@ class Tree:
             at = self.parents.get(at)
 
     def statement(self, node: cst.CSTNode) -> cst.CSTNode:
-        """Return the innermost statement that holds `node`: a simple statement line or a compound statement."""
+        """Return the innermost statement that holds `node`: a simple statement line or a compound
+        statement."""
         if isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
             return node
         for above in self.ancestors(node):
@@ -229,7 +252,11 @@ class Tree:
                 assert isinstance(node, cst.Name)
                 self._named.setdefault(node.value, []).append(node)
         every = self._named.get(name, [])
-        return every if inside is None or not every else self.inside(every, self._places(name, every), inside)
+        return (
+            every
+            if inside is None or not every
+            else self.inside(every, self._places(name, every), inside)
+        )
 
     def _places(self, name: str, nodes: list[cst.Name]) -> list[int]:
         found = self._named_orders.get(name)
@@ -238,7 +265,8 @@ class Tree:
         return found
 
     def inside(self, nodes: list[N], orders: list[int], outer: cst.CSTNode) -> list[N]:
-        """Return those of some nodes, given in source order with their places in it, that are or lie inside `outer`."""
+        """Return those of some nodes, given in source order with their places in it, that are or
+        lie inside `outer`."""
         low = bisect.bisect_left(orders, self.order[outer])
         return nodes[low : bisect.bisect_right(orders, self.ends[outer], low)]
 
@@ -287,5 +315,6 @@ class Tree:
 
 
 def callee(node: cst.BaseExpression) -> cst.BaseExpression:
-    """Return what a call calls, and any other expression as it is: a decorator with or without arguments, say."""
+    """Return what a call calls, and any other expression as it is: a decorator with or without
+    arguments, say."""
     return node.func if isinstance(node, cst.Call) else node

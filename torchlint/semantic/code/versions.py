@@ -1,4 +1,5 @@
-"""Code that runs only with some versions of a library: version tests, feature tests, fallbacks of failed imports."""
+"""Code that runs only with some versions of a library: version tests, feature tests, fallbacks of
+failed imports."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ _FALLBACK = re.compile(r"\b(ImportError|ModuleNotFoundError|AttributeError|TypeE
 def version_guarded(module: Module, node: cst.CSTNode) -> bool:
     """Say whether `node` is one branch of code for several versions of a library.
 
-    That is behind a test of a version (``TORCH_2_4``, ``version.parse(...)``, ``hasattr``), also through a name
-    assigned once, or in a handler that catches what a missing feature raises.
+    That is behind a test of a version (``TORCH_2_4``, ``version.parse(...)``, ``hasattr``), also
+    through a name assigned once, or in a handler that catches what a missing feature raises.
     """
     code = module.root.code_for_node
     for test, _ in conditions_around(module, node, module.root):
@@ -33,6 +34,8 @@ def version_guarded(module: Module, node: cst.CSTNode) -> bool:
         if any(_VERSION.search(code(part)) for part in (test, *meanings)):
             return True
     for above in module.ancestors(node):
-        if isinstance(above, cst.ExceptHandler) and (above.type is None or _FALLBACK.search(code(above.type))):
+        if isinstance(above, cst.ExceptHandler) and (
+            above.type is None or _FALLBACK.search(code(above.type))
+        ):
             return True
     return False

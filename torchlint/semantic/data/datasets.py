@@ -1,4 +1,5 @@
-"""What fetching one sample of a dataset costs, also where dataset, transform or collate function is in another file."""
+"""What fetching one sample of a dataset costs, also where dataset, transform or collate function is
+in another file."""
 
 from __future__ import annotations
 
@@ -27,15 +28,21 @@ _DEPTH = 3
 _COSTLY_PACKAGES = ("torchvision.datasets.", "torchaudio.datasets.")
 _SPLIT = "torch.utils.data.random_split"
 _WRAPPERS = frozenset(
-    "torch.utils.data." + name for name in ("Subset", "ConcatDataset", "random_split", "dataset.Subset")
+    "torch.utils.data." + name
+    for name in ("Subset", "ConcatDataset", "random_split", "dataset.Subset")
 )
 _ITERABLE = "torch.utils.data.IterableDataset"
 _IO = re.compile(
     r"^(PIL\.Image\.open|cv2\.\w+|imageio\.\w+(\.\w+)?|skimage\.io\.\w+|torchvision\.io\.\w+|torchaudio\.load|librosa\.\w+|"
-    r"soundfile\.\w+|builtins\.open|numpy\.(load|loadtxt|genfromtxt|fromfile)|torch\.load|pickle\.load|json\.load|"
-    r"h5py\.\w+|nibabel\.\w+|pydicom\.\w+|decord\.\w+|zarr\.\w+|pandas\.read_\w+|SimpleITK\.\w+|tifffile\.\w+)$"
+    r"soundfile\.\w+|builtins\.open|numpy\.(load|loadtxt|genfromtxt|fromfile)|torch\.load"
+    r"|pickle\.load|json\.load|"
+    r"h5py\.\w+|nibabel\.\w+|pydicom\.\w+|decord\.\w+|zarr\.\w+|pandas\.read_\w+|SimpleITK\.\w+"
+    r"|tifffile\.\w+)$"
 )
-_WORK = re.compile(r"transform|augment|tokeni[sz]er?|encode_plus|read_image|load_image|imread|decode", re.IGNORECASE)
+_WORK = re.compile(
+    r"transform|augment|tokeni[sz]er?|encode_plus|read_image|load_image|imread|decode",
+    re.IGNORECASE,
+)
 _CHEAP_METHODS = ops.SAME_VALUES | ops.having("cast") | {"to", "astype", "copy", "item", "size"}
 
 
@@ -44,14 +51,17 @@ _CHEAP_METHODS = ops.SAME_VALUES | ops.having("cast") | {"to", "astype", "copy",
     no="fetching a sample only indexes memory, or what it does is not known",
 )
 def sample_cost(module: Module, loader: cst.Call) -> bool | None:
-    """Say whether fetching a sample reads files, decodes or augments (True), or only indexes memory (False)."""
+    """Say whether fetching a sample reads files, decodes or augments (True), or only indexes memory
+    (False)."""
     bound = arguments_of(module, loader, DATALOADER)
     dataset, collate = bound.value("dataset"), bound.value("collate_fn")
     cost = _dataset_cost(module, dataset, _DEPTH) if dataset is not None else None
     if collate is None or cost is True:
         return cost
     target = inferred(module, collate).node
-    work = _work(module, target, _DEPTH) if isinstance(target, (cst.FunctionDef, cst.Lambda)) else None
+    work = (
+        _work(module, target, _DEPTH) if isinstance(target, (cst.FunctionDef, cst.Lambda)) else None
+    )
     if target is None:
         work = _elsewhere(module, collate)
     return work if work or cost is False else None
@@ -59,7 +69,9 @@ def sample_cost(module: Module, loader: cst.Call) -> bool | None:
 
 def _elsewhere(module: Module, collate: cst.BaseExpression) -> bool | None:
     """Return what `work` says of a function in another file, or of an instance that is called."""
-    found = relatives.method(module, inferred(module, collate), "__call__") or relatives.named(module, collate)
+    found = relatives.method(module, inferred(module, collate), "__call__") or relatives.named(
+        module, collate
+    )
     return _work(*found, _DEPTH) if found is not None else None
 
 
@@ -68,9 +80,12 @@ def dataset_cost(module: Module, dataset: cst.BaseExpression) -> bool | None:
     return _dataset_cost(module, dataset, _DEPTH)
 
 
-@question(yes="`{0}` is iterable: each worker would repeat the stream", no="`{0}` is a map-style dataset")
+@question(
+    yes="`{0}` is iterable: each worker would repeat the stream", no="`{0}` is a map-style dataset"
+)
 def streams_samples(module: Module, dataset: cst.BaseExpression) -> bool:
-    """Say whether a dataset is made by a class derived from ``IterableDataset``, of this file or of the project."""
+    """Say whether a dataset is made by a class derived from ``IterableDataset``, of this file or of
+    the project."""
     value = inferred(module, dataset)
     if isinstance(value.node, cst.ClassDef):
         return _ITERABLE in base_names(module, value.node)
@@ -82,7 +97,8 @@ def streams_samples(module: Module, dataset: cst.BaseExpression) -> bool:
 
 
 def work(module: Module, function: cst.CSTNode) -> bool | None:
-    """Say whether a function reads, decodes, tokenises or augments; None where it calls something unknown."""
+    """Say whether a function reads, decodes, tokenises or augments; None where it calls something
+    unknown."""
     return _work(module, function, _DEPTH)
 
 
@@ -97,7 +113,11 @@ def _dataset_cost(module: Module, dataset: cst.BaseExpression, depth: int) -> bo
     if isinstance(dataset, cst.IfExp):
         found = {_dataset_cost(module, part, depth) for part in (dataset.body, dataset.orelse)}
     else:
-        found = {_dataset_cost(module, each, depth - 1) for each in assigned_to(module, dataset)} if depth else set()
+        found = (
+            {_dataset_cost(module, each, depth - 1) for each in assigned_to(module, dataset)}
+            if depth
+            else set()
+        )
     return True if True in found else False if found == {False} else None
 
 
@@ -137,9 +157,18 @@ def assigned_to(module: Module, place: cst.BaseExpression) -> list[cst.BaseExpre
             out.append(assign.value)
         elif isinstance(assign.value, cst.Call) and module.name(assign.value.func) == _SPLIT:
             # ``train, rest = random_split(whole, sizes)``: each part is like the whole.
-            parts = [e.value for t in assign.targets if isinstance(t.target, cst.Tuple) for e in t.target.elements]
+            parts = [
+                e.value
+                for t in assign.targets
+                if isinstance(t.target, cst.Tuple)
+                for e in t.target.elements
+            ]
             whole = assign.value.args[0].value if assign.value.args else place
-            out.extend(assign.value for part in parts if part.deep_equals(place) and not whole.deep_equals(place))
+            out.extend(
+                assign.value
+                for part in parts
+                if part.deep_equals(place) and not whole.deep_equals(place)
+            )
     return out
 
 
@@ -148,7 +177,9 @@ def _work(module: Module, function: cst.CSTNode, depth: int) -> bool | None:
     unknown = False
     for call in _calls(module, function):
         name = module.name(call.func) or ""
-        last = name.rpartition(".")[2] or (call.func.attr.value if isinstance(call.func, cst.Attribute) else "")
+        last = name.rpartition(".")[2] or (
+            call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        )
         if isinstance(call.func, cst.Name):
             last = call.func.value
         if _IO.match(name) or (_WORK.search(last) and not name.startswith("builtins.")):
@@ -169,14 +200,20 @@ def _calls(module: Module, function: cst.CSTNode) -> Iterator[cst.Call]:
     yield from module.within(body, cst.Call)
 
 
-@question(yes="the dataset or collate function puts samples on the device itself", no="the samples are made on the CPU")
+@question(
+    yes="the dataset or collate function puts samples on the device itself",
+    no="the samples are made on the CPU",
+)
 def cuda_samples(module: Module, loader: cst.Call) -> bool:
     """Say whether a loader's dataset or collate function puts samples on the device itself."""
     bound = arguments_of(module, loader, DATALOADER)
     dataset, collate = bound.value("dataset"), bound.value("collate_fn")
     holders: list[tuple[Module, Function]] = []
     if dataset is not None:
-        found = [relatives.method(module, inferred(module, dataset), name) for name in ("__getitem__", "__init__")]
+        found = [
+            relatives.method(module, inferred(module, dataset), name)
+            for name in ("__getitem__", "__init__")
+        ]
         holders += [each for each in found if each is not None]
     if collate is not None:
         target = inferred(module, collate).node
@@ -193,8 +230,10 @@ def cuda_samples(module: Module, loader: cst.Call) -> bool:
 
 
 @question(
-    yes="the function reads files, decodes or transforms", no="the function does no such work, or it is not known"
+    yes="the function reads files, decodes or transforms",
+    no="the function does no such work, or it is not known",
 )
 def does_work(module: Module, function: cst.FunctionDef) -> bool | None:
-    """Say whether a function reads files, decodes or transforms; None where it calls something unknown."""
+    """Say whether a function reads files, decodes or transforms; None where it calls something
+    unknown."""
     return work(module, function)

@@ -15,12 +15,16 @@ from torchlint.semantic.values.classes import in_lightning
 _ARGUMENTS = frozenset(
     (
         "transformers.TrainingArguments transformers.training_args.TrainingArguments "
-        "transformers.Seq2SeqTrainingArguments transformers.training_args_seq2seq.Seq2SeqTrainingArguments"
+        "transformers.Seq2SeqTrainingArguments "
+        "transformers.training_args_seq2seq.Seq2SeqTrainingArguments"
     ).split()
 )
 
 
-@question(yes="Lightning runs it for every batch, in {answer}()", no="Lightning does not run it for each batch")
+@question(
+    yes="Lightning runs it for every batch, in {answer}()",
+    no="Lightning does not run it for each batch",
+)
 def lightning_step(module: Module, node: cst.CSTNode) -> str | None:
     """Return the name of the LightningModule's method that runs `node` for every batch, or None."""
     heat = heat_of(module, node)

@@ -1,4 +1,5 @@
-"""Data loaders: who iterates them, whether their batches go to the device, and with which settings they are made."""
+"""Data loaders: who iterates them, whether their batches go to the device, and with which settings
+they are made."""
 
 from __future__ import annotations
 
@@ -27,19 +28,25 @@ _DEPTH = 3
 
 
 def built(module: Module, node: cst.BaseExpression, depth: int = _DEPTH) -> list[cst.Call]:
-    """Return the calls that may have made the loader that an expression holds, also through parameters."""
+    """Return the calls that may have made the loader that an expression holds, also through
+    parameters."""
     value = inferred(module, node)
     if value.kind == "loader" and isinstance(value.node, cst.Call):
         return [value.node]
     function = module.function(node)
-    if isinstance(node, cst.Call) and node.args and (module.name(node.func) or "").startswith("tqdm."):
+    if (
+        isinstance(node, cst.Call)
+        and node.args
+        and (module.name(node.func) or "").startswith("tqdm.")
+    ):
         return built(module, node.args[0].value, depth)
     if not isinstance(node, cst.Name) or function is None or depth == 0:
         return []
     params = {p.name.value for p in (*function.params.params, *function.params.kwonly_params)}
     out: list[cst.Call] = []
     if node.value not in params:
-        # Bound in several places, of which one makes a loader: ``loader = dataset if whole else DataLoader(dataset)``.
+        # Bound in several places, of which one makes a loader: ``loader = dataset if whole else
+        # DataLoader(dataset)``.
         for each in assigned_to(module, node):
             out.extend(call for call in built(module, each, depth - 1) if call not in out)
         return out
@@ -63,13 +70,18 @@ def consumers(module: Module) -> dict[cst.Call, list[cst.For | cst.CompFor]]:
 
 
 def _role(module: Module, loader: cst.Call, loops: list[cst.For | cst.CompFor]) -> str:
-    """Return what a loader feeds: ``train``, ``eval``, ``other`` (a loop without a model), or ``unseen``."""
+    """Return what a loader feeds: ``train``, ``eval``, ``other`` (a loop without a model), or
+    ``unseen``."""
     kinds = {_kind(module, loop) for loop in loops}
     for kind in ("train", "eval", "unseen", "other"):
         if kind in kinds:
             return kind
     function = module.function(loader)
-    if function is not None and function.name.value == "train_dataloader" and module.class_of(function) is not None:
+    if (
+        function is not None
+        and function.name.value == "train_dataloader"
+        and module.class_of(function) is not None
+    ):
         return "train"
     return "unseen"
 
@@ -97,12 +109,19 @@ def feeding_loaders(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> l
     function = module.function(node)
     if function is None or depth == 0:
         return []
-    return [call for site in call_sites(module, function) for call in feeding_loaders(module, site, depth - 1)]
+    return [
+        call
+        for site in call_sites(module, function)
+        for call in feeding_loaders(module, site, depth - 1)
+    ]
 
 
-@question(yes="the batches go to {answer}", no="the batches of the loader are not moved to a device there")
+@question(
+    yes="the batches go to {answer}", no="the batches of the loader are not moved to a device there"
+)
 def moves_batches(module: Module, node: cst.CSTNode, depth: int = 2) -> str | None:
-    """Return the device to which code inside `node`, or a local function it calls, brings batches; None for none."""
+    """Return the device to which code inside `node`, or a local function it calls, brings batches;
+    None for none."""
     for call in module.within(node, cst.Call, nested=True):
         transfer = transfer_of(module, call)
         if transfer is not None and (
@@ -119,11 +138,16 @@ def moves_batches(module: Module, node: cst.CSTNode, depth: int = 2) -> str | No
 
 @question(yes="`{0}` makes a DataLoader", no="`{0}` makes no DataLoader")
 def makes_loader(module: Module, call: cst.Call) -> bool:
-    """Say whether a call makes a `DataLoader`, or an instance of a derived class that takes the same arguments."""
+    """Say whether a call makes a `DataLoader`, or an instance of a derived class that takes the
+    same arguments."""
     if module.name(call.func) == DATALOADER:
         return True
     made = relatives.made(module, call)
-    bases = base_names(module, made.node) if isinstance(made.node, cst.ClassDef) else module.outside.bases(made)
+    bases = (
+        base_names(module, made.node)
+        if isinstance(made.node, cst.ClassDef)
+        else module.outside.bases(made)
+    )
     if DATALOADER not in bases:
         return False
     bound = settings(module, call)
@@ -131,7 +155,8 @@ def makes_loader(module: Module, call: cst.Call) -> bool:
 
 
 def settings(module: Module, loader: cst.Call, depth: int = _DEPTH) -> Arguments | None:
-    """Return what `DataLoader` is given in a call that makes a loader; None where that is not known.
+    """Return what `DataLoader` is given in a call that makes a loader; None where that is not
+    known.
 
     A class derived from it may set some of this in its own ``__init__``, and a factory in its body.
     """
@@ -159,7 +184,11 @@ def settings(module: Module, loader: cst.Call, depth: int = _DEPTH) -> Arguments
 def _super_init(module: Module, init: cst.FunctionDef) -> cst.Call | None:
     for call in module.within(init.body, cst.Call):
         match call:
-            case cst.Call(func=cst.Attribute(value=cst.Call(func=cst.Name("super")), attr=cst.Name("__init__"))):
+            case cst.Call(
+                func=cst.Attribute(
+                    value=cst.Call(func=cst.Name("super")), attr=cst.Name("__init__")
+                )
+            ):
                 return call
     return None
 
@@ -169,9 +198,12 @@ def _hands_on(init: cst.FunctionDef, inner: cst.Call) -> bool:
     return [arg.star for arg in inner.args] == ["*", "**"] and len(init.params.params) == 1
 
 
-@question(yes="the loader pins its batches", no="whether the loader pins its batches is decided elsewhere")
+@question(
+    yes="the loader pins its batches", no="whether the loader pins its batches is decided elsewhere"
+)
 def pins_memory(module: Module, loader: cst.Call) -> bool | None:
-    """Say whether a loader pins its batches: False if absent or literally False, None if decided elsewhere."""
+    """Say whether a loader pins its batches: False if absent or literally False, None if decided
+    elsewhere."""
     bound = settings(module, loader)
     pin = bound.value("pin_memory") if bound is not None else None
     if bound is None:
@@ -181,9 +213,13 @@ def pins_memory(module: Module, loader: cst.Call) -> bool | None:
     return {"True": True, "False": False}.get(pin.value) if isinstance(pin, cst.Name) else None
 
 
-@question(yes="the loops bring their batches to {answer}", no="no loop of the file brings batches to a device")
+@question(
+    yes="the loops bring their batches to {answer}",
+    no="no loop of the file brings batches to a device",
+)
 def batches_go_to(module: Module) -> str | None:
-    """Return the device to which a training or evaluation loop of this file brings its batches; None for none."""
+    """Return the device to which a training or evaluation loop of this file brings its batches;
+    None for none."""
     for loop in module.nodes(cst.For):
         if loop_kind(module, loop).name in ("TRAIN", "EVAL") and any(
             is_loader(module, goes.iterated) for goes in goes_over(module, loop)
@@ -194,13 +230,20 @@ def batches_go_to(module: Module) -> str | None:
     return None
 
 
-@question(yes="a loop of this file goes over the loader", no="no loop of this file goes over the loader")
+@question(
+    yes="a loop of this file goes over the loader", no="no loop of this file goes over the loader"
+)
 def loader_loops(module: Module, loader: cst.Call) -> list[cst.For | cst.CompFor]:
-    """Return the loops and comprehensions of this file that go over the loader that a call makes."""
+    """Return the loops and comprehensions of this file that go over the loader that a call
+    makes."""
     return consumers(module).get(loader, [])
 
 
-@question(yes="no training loop of this file goes over the loader (its role: {answer})", no="its role is not known")
+@question(
+    yes="no training loop of this file goes over the loader (its role: {answer})",
+    no="its role is not known",
+)
 def loader_role(module: Module, loader: cst.Call) -> str:
-    """Return what a loader feeds: ``train``, ``eval``, ``other`` (no model there), or ``unseen`` in this file."""
+    """Return what a loader feeds: ``train``, ``eval``, ``other`` (no model there), or ``unseen`` in
+    this file."""
     return _role(module, loader, loader_loops(module, loader))

@@ -1,8 +1,10 @@
-"""What a step does anew each time: logs, progress bars, meters, and copies of constants. A part of `Module`.
+"""What a step does anew each time: logs, progress bars, meters, and copies of constants. A part of
+`Module`.
 
 Sources: the code of tqdm (``set_postfix`` makes a string of all that is no number), of
-torch.utils.tensorboard (``_convert_np.py`` copies tensors to NumPy), of wandb and mlflow (both convert tensors to
-numbers when they are handed over), and of `logging` (arguments are formatted where the level is on).
+torch.utils.tensorboard (``_convert_np.py`` copies tensors to NumPy), of wandb and mlflow (both
+convert tensors to numbers when they are handed over), and of `logging` (arguments are formatted
+where the level is on).
 """
 
 from __future__ import annotations
@@ -27,9 +29,16 @@ if TYPE_CHECKING:
     from torchlint.semantic.device.host_reads import HostRead
 
 _FUNCTIONS = {
-    **dict.fromkeys(("builtins.print", "rich.print", "warnings.warn", "wandb.log", "mlflow.log_metric"), "show"),
-    **dict.fromkeys(("mlflow.log_metrics", "tqdm.write", "tqdm.tqdm.write", "tqdm.auto.tqdm.write"), "show"),
-    **{f"logging.{level}": "show" for level in ("info", "warning", "warn", "error", "critical", "log")},
+    **dict.fromkeys(
+        ("builtins.print", "rich.print", "warnings.warn", "wandb.log", "mlflow.log_metric"), "show"
+    ),
+    **dict.fromkeys(
+        ("mlflow.log_metrics", "tqdm.write", "tqdm.tqdm.write", "tqdm.auto.tqdm.write"), "show"
+    ),
+    **{
+        f"logging.{level}": "show"
+        for level in ("info", "warning", "warn", "error", "critical", "log")
+    },
     "logging.debug": "debug",
 }
 _LEVELS = frozenset(("info", "warning", "warn", "error", "critical", "success"))
@@ -43,11 +52,18 @@ _TAKES = re.compile(
     r"display|debug|put_scalars?|log_value)$"
 )
 _METER = re.compile(
-    r"meter|metric|(^|_)(avg|average|running|loss(es)?|acc|top_?\d|stats?|tracker|logger|monitor|recorder)(_|$|\d)",
+    (
+        r"meter|metric"
+        r"|(^|_)(avg|average|running|loss(es)?|acc|top_?\d|stats?|tracker|logger|monitor|recorder)(_|$|\d)"
+    ),
     re.IGNORECASE,
 )
-_METER_CLASS = re.compile(r"(Meter|Average|Avg|Metric|Tracker|Logger|Monitor|Recorder|Stats|Mean)", re.IGNORECASE)
-_CASTS = frozenset("builtins." + name for name in ("str round format repr float int dict abs max min sum".split()))
+_METER_CLASS = re.compile(
+    r"(Meter|Average|Avg|Metric|Tracker|Logger|Monitor|Recorder|Stats|Mean)", re.IGNORECASE
+)
+_CASTS = frozenset(
+    "builtins." + name for name in ("str round format repr float int dict abs max min sum".split())
+)
 _HOLDERS = (
     cst.FormattedStringExpression,
     cst.FormattedString,
@@ -69,8 +85,9 @@ class Sink:
 
     Args:
         call: the call.
-        kind: ``show`` if it turns tensors it is handed into text or numbers by itself, ``debug`` if it does so only
-            with debug messages on, ``take`` if that is not known, ``meter`` for a running average.
+        kind: ``show`` if it turns tensors it is handed into text or numbers by itself, ``debug`` if
+            it does so only with debug messages on, ``take`` if that is not known, ``meter`` for a
+            running average.
     """
 
     call: cst.Call
@@ -79,7 +96,8 @@ class Sink:
 
 @question(yes="`{0}` logs", no="`{0}` is no logging call")
 def logging_call(module: Module, call: cst.Call) -> Sink | None:
-    """Return what a call is as a logging call (print, a logger, a progress bar, a tracker, a meter), or None."""
+    """Return what a call is as a logging call (print, a logger, a progress bar, a tracker, a
+    meter), or None."""
     name = module.name(call.func)
     if name in _FUNCTIONS:
         return Sink(call, _FUNCTIONS[name])
@@ -88,7 +106,9 @@ def logging_call(module: Module, call: cst.Call) -> Sink | None:
         return None
     kind = _method(module, call, func)
     # A class of this file may keep what it is handed.
-    own = bool(callees_of(module, call)) or isinstance(inferred(module, func.value).node, cst.ClassDef)
+    own = bool(callees_of(module, call)) or isinstance(
+        inferred(module, func.value).node, cst.ClassDef
+    )
     return Sink(call, "take" if own and kind in ("show", "debug") else kind) if kind else None
 
 
@@ -105,7 +125,11 @@ def _method(module: Module, call: cst.Call, func: cst.Attribute) -> str:
     if _TAKES.match(method) and holder not in ("math", "np", "torch", "F"):
         return "take"
     value = inferred(module, func.value)
-    if method in ("update", "add", "add_value", "push", "put") and call.args and value.kind not in _NOT_METERS:
+    if (
+        method in ("update", "add", "add_value", "push", "put")
+        and call.args
+        and value.kind not in _NOT_METERS
+    ):
         named = value.name if value.kind == "object" else None
         if _METER_CLASS.search(named or "") or _METER.search(holder):
             return "meter"
@@ -113,14 +137,29 @@ def _method(module: Module, call: cst.Call, func: cst.Attribute) -> str:
 
 
 _NOT_METERS = frozenset(
-    ("tensor", "dict", "list", "tuple", "module", "optimizer", "scaler", "scheduler", "str", "ndarray")
+    (
+        "tensor",
+        "dict",
+        "list",
+        "tuple",
+        "module",
+        "optimizer",
+        "scaler",
+        "scheduler",
+        "str",
+        "ndarray",
+    )
 )
 
 
 def _last(node: cst.BaseExpression) -> str:
-    """Return the last word of what a method is called on: ``losses`` of ``self.losses``, ``meters["losses"]``."""
+    """Return the last word of what a method is called on: ``losses`` of ``self.losses``,
+    ``meters["losses"]``."""
     match node:
-        case cst.Subscript(value=value, slice=[cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))]):
+        case cst.Subscript(
+            value=value,
+            slice=[cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))],
+        ):
             return f"{_last(value)}_{key.raw_value}"
         case cst.Subscript(value=value):
             return _last(value)
@@ -147,7 +186,9 @@ def _sinks(module: Module, node: cst.BaseExpression, follow: bool) -> list[Sink]
                 at = above
             case cst.Attribute(value=value) if value is at and inferred(module, at).kind == "str":
                 at = module.parent(above) or above
-            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name) as target)]) if follow:
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name) as target)]) if (
+                follow
+            ):
                 return _by_name(module, target, name)
             case _ if isinstance(above, _HOLDERS):
                 at = above
@@ -158,7 +199,12 @@ def _sinks(module: Module, node: cst.BaseExpression, follow: bool) -> list[Sink]
 def _passes(module: Module, call: cst.Call) -> bool:
     """Say whether a call only makes text, a number or a container of its arguments."""
     name = module.name(call.func) or ""
-    if name in _CASTS or name in ("collections.OrderedDict", "numpy.mean", "numpy.round", "numpy.array"):
+    if name in _CASTS or name in (
+        "collections.OrderedDict",
+        "numpy.mean",
+        "numpy.round",
+        "numpy.array",
+    ):
         return True
     func = call.func
     return (
@@ -170,7 +216,8 @@ def _passes(module: Module, call: cst.Call) -> bool:
 
 
 def _by_name(module: Module, target: cst.Name, name: str) -> list[Sink]:
-    """Return the logging calls that read a name which is bound once, where nothing else reads it."""
+    """Return the logging calls that read a name which is bound once, where nothing else reads
+    it."""
     scope: cst.CSTNode = module.function(target) or module.root
     reads = reads_of(module, scope, name)
     if len(writes_of(module, scope, name)) != 1 or not reads:
@@ -194,14 +241,20 @@ def _tensors(module: Module, node: cst.BaseExpression) -> Iterator[cst.BaseExpre
         case cst.List(elements=elements) | cst.Tuple(elements=elements):
             for each in elements:
                 yield from _tensors(module, each.value)
-        case cst.Call(func=func, args=args) if module.name(func) in ("builtins.dict", "collections.OrderedDict"):
+        case cst.Call(func=func, args=args) if module.name(func) in (
+            "builtins.dict",
+            "collections.OrderedDict",
+        ):
             for arg in args:
                 yield from _tensors(module, arg.value)
         case _ if inferred(module, node).tensor and on_device(module, node) is True:
             yield node
 
 
-@question(yes="an `if` around it has read the same tensor already", no="nothing has read the tensor before")
+@question(
+    yes="an `if` around it has read the same tensor already",
+    no="nothing has read the tensor before",
+)
 def read_before(module: Module, read: HostRead) -> bool:
     """Say whether the test of an ``if`` around a read has read the same tensor already."""
     child: cst.CSTNode = read.node
@@ -210,7 +263,11 @@ def read_before(module: Module, read: HostRead) -> bool:
             return False
         if isinstance(above, cst.If) and child is above.body:
             calls = module.within(above.test, cst.Call)
-            if any(other.tensor.deep_equals(read.tensor) for call in calls for other in scalar_reads(module, call)):
+            if any(
+                other.tensor.deep_equals(read.tensor)
+                for call in calls
+                for other in scalar_reads(module, call)
+            ):
                 return True
         child = above
     return False
@@ -218,7 +275,8 @@ def read_before(module: Module, read: HostRead) -> bool:
 
 @question(yes="the loop counts its steps in `{answer}`", no="the loop does not count its steps")
 def step_counter(module: Module, loop: cst.CSTNode | None) -> str | None:
-    """Return the name that ``for i, batch in enumerate(…)`` counts the iterations of a loop with, or None."""
+    """Return the name that ``for i, batch in enumerate(…)`` counts the iterations of a loop with,
+    or None."""
     if not isinstance(loop, cst.For):
         return None
     iterated: cst.BaseExpression = loop.iter
@@ -237,11 +295,14 @@ def step_counter(module: Module, loop: cst.CSTNode | None) -> str | None:
 
 @question(yes="the value is only logged", no="the value is not only logged")
 def logged_in(module: Module, node: cst.BaseExpression) -> list[Sink]:
-    """Return the logging calls that are all that reads an expression, itself or by the name bound to it."""
+    """Return the logging calls that are all that reads an expression, itself or by the name bound
+    to it."""
     return _sinks(module, node, follow=True)
 
 
-@question(yes="the call turns a device tensor into text", no="the call is handed no device tensor to show")
+@question(
+    yes="the call turns a device tensor into text", no="the call is handed no device tensor to show"
+)
 def shown_tensors(module: Module, sink: Sink) -> Iterator[cst.BaseExpression]:
     """Yield the tensors on the device that a logging call is handed and reads by itself."""
     if sink.kind in ("show", "debug"):

@@ -1,4 +1,5 @@
-"""Training on several processes: who holds a DistributedDataParallel model, and who accumulates gradients."""
+"""Training on several processes: who holds a DistributedDataParallel model, and who accumulates
+gradients."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from torchlint.semantic.values.params import bind
 
 DDP = "torch.nn.parallel.DistributedDataParallel"
 _ACCUMULATION = re.compile(r"accum", re.IGNORECASE)
-_MEMORY = re.compile(r"(^|_)(v?ram|mem|memory|oom|empty_cache|clear_cache|offload)(_|$)", re.IGNORECASE)
+_MEMORY = re.compile(
+    r"(^|_)(v?ram|mem|memory|oom|empty_cache|clear_cache|offload)(_|$)", re.IGNORECASE
+)
 _DEPTH = 3
 
 
@@ -39,12 +42,15 @@ class Accumulation:
     period: cst.BaseExpression | None
 
 
-# -- DistributedDataParallel ----------------------------------------------------------------------------------------
+# -- DistributedDataParallel -----------------------------------------------------------------------
 
 
-@question(yes="the file wraps a model in DistributedDataParallel", no="the file wraps no model in DDP")
+@question(
+    yes="the file wraps a model in DistributedDataParallel", no="the file wraps no model in DDP"
+)
 def replica_wraps(module: Module) -> list[cst.Call]:
-    """Return the calls of a file that wrap a model in DistributedDataParallel or a subclass of it."""
+    """Return the calls of a file that wrap a model in DistributedDataParallel or a subclass of
+    it."""
     return [call for call in module.nodes(cst.Call) if _wrap(module, call)]
 
 
@@ -57,7 +63,8 @@ def _wrap(module: Module, call: cst.Call) -> bool:
 
 @question(yes="`{0}` is a DDP model", no="`{0}` is not known to be a DDP model")
 def is_replica(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
-    """Say whether an expression holds a model that some way through this file has wrapped in DDP."""
+    """Say whether an expression holds a model that some way through this file has wrapped in
+    DDP."""
     if isinstance(node, cst.Call):
         return _wrap(module, node) or any(
             is_replica(module, back.value, depth - 1)
@@ -72,14 +79,21 @@ def is_replica(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
     for scope in scopes:
         if scope is not None and _assigned(module, node, scope, depth):
             return True
-    return isinstance(node, cst.Name) and function is not None and depth > 0 and _passed(module, node, function, depth)
+    return (
+        isinstance(node, cst.Name)
+        and function is not None
+        and depth > 0
+        and _passed(module, node, function, depth)
+    )
 
 
 def _assigned(module: Module, place: cst.CSTNode, scope: cst.CSTNode, depth: int) -> bool:
     for assign in module.within(scope, cst.Assign, nested=isinstance(scope, cst.ClassDef)):
         if not any(t.target.deep_equals(place) for t in assign.targets):
             continue
-        if is_replica(module, assign.value, depth if isinstance(assign.value, cst.Call) else depth - 1):
+        if is_replica(
+            module, assign.value, depth if isinstance(assign.value, cst.Call) else depth - 1
+        ):
             return True
     return False
 
@@ -94,7 +108,8 @@ def _passed(module: Module, name: cst.Name, function: cst.FunctionDef, depth: in
 
 @question(yes="a DDP model runs in the loop", no="no DDP model runs in the loop")
 def runs_replica(module: Module, loop: cst.For | cst.While) -> bool:
-    """Say whether a DDP model runs in a loop, or in a local function called there, or is handed to other code."""
+    """Say whether a DDP model runs in a loop, or in a local function called there, or is handed to
+    other code."""
     for call in module.within(loop.body, cst.Call):
         if any(is_replica(module, node) for node in (call.func, *(arg.value for arg in call.args))):
             return True
@@ -105,12 +120,16 @@ def runs_replica(module: Module, loop: cst.For | cst.While) -> bool:
     return False
 
 
-# -- accumulation ---------------------------------------------------------------------------------------------------
+# -- accumulation ----------------------------------------------------------------------------------
 
 
-@question(yes="the loop accumulates gradients", no="the loop does not accumulate gradients over micro-batches")
+@question(
+    yes="the loop accumulates gradients",
+    no="the loop does not accumulate gradients over micro-batches",
+)
 def accumulation_in(module: Module, loop: cst.For | cst.While) -> Accumulation | None:
-    """Return how a loop accumulates gradients: backward for each micro-batch, a step only for every k-th."""
+    """Return how a loop accumulates gradients: backward for each micro-batch, a step only for every
+    k-th."""
     calls = list(module.within(loop.body, cst.Call))
     own = [c for c in calls if is_step(module, c) and next(iter(module.loops(c)), None) is loop]
     steps = [c for c in own if _is_call(c, "step")]
@@ -119,15 +138,21 @@ def accumulation_in(module: Module, loop: cst.For | cst.While) -> Accumulation |
     if not steps or not backwards or any(counter(module, c, loop) is not None for c in backwards):
         return None
     test = tests[0]
-    return None if test is None or None in tests else Accumulation(backwards, tuple(steps), test, _period(module, test))
+    return (
+        None
+        if test is None or None in tests
+        else Accumulation(backwards, tuple(steps), test, _period(module, test))
+    )
 
 
 def counter(module: Module, call: cst.Call, loop: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the condition that lets `call` run only for every k-th or the last micro-batch, if there is one."""
+    """Return the condition that lets `call` run only for every k-th or the last micro-batch, if
+    there is one."""
     for test, _ in conditions_around(module, call, loop):
         counts = any(True for _ in module.within(test, cst.BinaryOperation))
         if (isinstance(test, cst.Comparison) or counts) and (
-            is_interval(module, test) or any(_ACCUMULATION.search(name) for name in module.names_in(test))
+            is_interval(module, test)
+            or any(_ACCUMULATION.search(name) for name in module.names_in(test))
         ):
             return test
     return None
@@ -144,11 +169,17 @@ def _period(module: Module, test: cst.BaseExpression) -> cst.BaseExpression | No
     return None
 
 
-# -- choices --------------------------------------------------------------------------------------------------------
+# -- choices ---------------------------------------------------------------------------------------
 
 
 @question(yes="a setting about memory asks for it", no="no setting about memory asks for it")
 def saves_memory(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether a setting about memory asks for the code at `node`: somebody has chosen headroom over speed."""
-    names = (n for test, needed in conditions_around(module, node) if needed for n in module.within(test, cst.Name))
+    """Say whether a setting about memory asks for the code at `node`: somebody has chosen headroom
+    over speed."""
+    names = (
+        n
+        for test, needed in conditions_around(module, node)
+        if needed
+        for n in module.within(test, cst.Name)
+    )
     return any(_MEMORY.search(n.value) for n in names)

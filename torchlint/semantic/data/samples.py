@@ -1,4 +1,5 @@
-"""Code that makes samples and batches inside of a loader, and what stays the same from one run of it to the next."""
+"""Code that makes samples and batches inside of a loader, and what stays the same from one run of
+it to the next."""
 
 from __future__ import annotations
 
@@ -21,13 +22,17 @@ _DEPTH = 3
 # Calls that give the same for the same arguments, and read nothing that may change.
 _PURE = re.compile(
     r"^(os\.path\.\w+|pathlib\.\w*Path|os\.fspath|builtins\.(str|int|float|len|list|tuple|dict|range|min|max|bool)|torch\.device|"
-    r"os\.getcwd|torch\.utils\.data\.(TensorDataset|ConcatDataset|RandomSampler|SequentialSampler))$"
+    r"os\.getcwd"
+    r"|torch\.utils\.data\.(TensorDataset|ConcatDataset|RandomSampler|SequentialSampler))$"
 )
-_PURE_METHODS = frozenset("joinpath format replace strip lower upper removesuffix with_suffix absolute resolve".split())
+_PURE_METHODS = frozenset(
+    "joinpath format replace strip lower upper removesuffix with_suffix absolute resolve".split()
+)
 
 
 def _sample_role(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> str | None:
-    """Return what the code around `node` makes inside of a loader: ``sample``, ``stream``, ``batch``, or None.
+    """Return what the code around `node` makes inside of a loader: ``sample``, ``stream``,
+    ``batch``, or None.
 
     A helper has the role of its callers, where all of them have the same.
     """
@@ -51,7 +56,9 @@ def _own_role(module: Module, function: cst.FunctionDef) -> str | None:
         if name in ("__getitem__", "__getitems__"):
             return "sample"
         return "stream" if name == "__iter__" else None
-    if called(name, COLLATE) or (cls is not None and name == "__call__" and called(cls.name.value, COLLATE)):
+    if called(name, COLLATE) or (
+        cls is not None and name == "__call__" and called(cls.name.value, COLLATE)
+    ):
         return "batch"
     return "batch" if name in collate_functions(module) else None
 
@@ -63,36 +70,48 @@ def collate_functions(module: Module) -> set[str]:
     for call in module.nodes(cst.Call):
         by_name = keyword_argument(module, call, "collate_fn")
         positional = module.name(call.func) == DATALOADER
-        given.append(arguments_of(module, call, DATALOADER).value("collate_fn") if positional else by_name)
+        given.append(
+            arguments_of(module, call, DATALOADER).value("collate_fn") if positional else by_name
+        )
     for assign in module.nodes(cst.Assign):
         for target in assign.targets:
-            if isinstance(target.target, cst.Attribute) and target.target.attr.value == "collate_fn":
+            if (
+                isinstance(target.target, cst.Attribute)
+                and target.target.attr.value == "collate_fn"
+            ):
                 given.append(assign.value)
     out = {(dotted_text(each) or "").rpartition(".")[2] for each in given}
     return out - {""}
 
 
-# -- what does not change -------------------------------------------------------------------------------------------
+# -- what does not change --------------------------------------------------------------------------
 
 
 def _fixed(module: Module, node: cst.CSTNode, scope: cst.CSTNode, depth: int = _DEPTH) -> bool:
-    """Say whether an expression gives the same in every run of `scope`, a function or the body of a loop.
+    """Say whether an expression gives the same in every run of `scope`, a function or the body of a
+    loop.
 
-    It is made of literals, of names and attributes that `scope` does not bind, and of calls that only compute. Of a
-    method, what the class assigns to ``self`` outside of ``__init__`` counts as changing.
+    It is made of literals, of names and attributes that `scope` does not bind, and of calls that
+    only compute. Of a method, what the class assigns to ``self`` outside of ``__init__`` counts as
+    changing.
     """
     for call in module.within(node, cst.Call, nested=True):
         name = module.name(call.func) or ""
         method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
         if not _PURE.match(name) and method not in _PURE_METHODS:
             return False
-    if any(True for _ in module.within(node, cst.Await, cst.Yield, cst.NamedExpr, cst.Lambda, cst.ListComp)):
+    if any(
+        True
+        for _ in module.within(node, cst.Await, cst.Yield, cst.NamedExpr, cst.Lambda, cst.ListComp)
+    ):
         return False
     for attribute in module.within(node, cst.Attribute):
         if _changes(module, attribute, scope):
             return False
     return all(
-        _fixed_name(module, name, scope, depth) for name in module.within(node, cst.Name) if not _is_label(module, name)
+        _fixed_name(module, name, scope, depth)
+        for name in module.within(node, cst.Name)
+        if not _is_label(module, name)
     )
 
 
@@ -104,17 +123,28 @@ def _is_label(module: Module, name: cst.Name) -> bool:
 
 
 def _changes(module: Module, attribute: cst.CSTNode, scope: cst.CSTNode) -> bool:
-    """Say whether an attribute is assigned in `scope`, or, of a function's ``self``, by any method but ``__init__``."""
+    """Say whether an attribute is assigned in `scope`, or, of a function's ``self``, by any method
+    but ``__init__``."""
     text = dotted_text(attribute)
     if text is None:
         return False
-    cls = module.class_of(scope) if text.startswith("self.") and isinstance(scope, cst.FunctionDef) else None
-    for target in module.within(cls or scope, cst.AssignTarget, cst.AugAssign, cst.AnnAssign, nested=True):
+    cls = (
+        module.class_of(scope)
+        if text.startswith("self.") and isinstance(scope, cst.FunctionDef)
+        else None
+    )
+    for target in module.within(
+        cls or scope, cst.AssignTarget, cst.AugAssign, cst.AnnAssign, nested=True
+    ):
         assert isinstance(target, (cst.AssignTarget, cst.AugAssign, cst.AnnAssign))
         for each in module.within(target.target, cst.Attribute):
             if dotted_text(each) == text:
                 function = module.function(target)
-                if module.is_within(target, scope) or function is None or function.name.value != "__init__":
+                if (
+                    module.is_within(target, scope)
+                    or function is None
+                    or function.name.value != "__init__"
+                ):
                     return True
     return False
 
@@ -133,7 +163,7 @@ def _fixed_name(module: Module, name: cst.Name, scope: cst.CSTNode, depth: int) 
     return value is not None and plain and _fixed(module, value, scope, depth - 1)
 
 
-# -- loaders --------------------------------------------------------------------------------------------------------
+# -- loaders ---------------------------------------------------------------------------------------
 
 
 @question(yes="a loader goes over the dataset", no="no loader of this file goes over the dataset")
@@ -150,7 +180,8 @@ def loaders_of(module: Module, cls: cst.ClassDef) -> list[cst.Call]:
 
 @question(yes="the loader has {answer} workers", no="the number of workers is not a literal")
 def worker_count(module: Module, loader: cst.Call) -> int | None:
-    """Return how many worker processes a loader starts where the source says it in literals, else None."""
+    """Return how many worker processes a loader starts where the source says it in literals, else
+    None."""
     bound = arguments_of(module, loader, DATALOADER)
     given = bound.value("num_workers")
     if given is None:
@@ -158,7 +189,10 @@ def worker_count(module: Module, loader: cst.Call) -> int | None:
     return number_of(module, given)
 
 
-@question(yes="the loader `{answer}` runs this code", no="no loader of this file runs this code in workers")
+@question(
+    yes="the loader `{answer}` runs this code",
+    no="no loader of this file runs this code in workers",
+)
 def loaders_running(module: Module, node: cst.CSTNode) -> list[cst.Call]:
     """Return the loaders of this file whose workers run the sample or batch code around `node`."""
     function = module.function(node)
@@ -172,9 +206,13 @@ def loaders_running(module: Module, node: cst.CSTNode) -> list[cst.Call]:
     return out
 
 
-@question(yes="the code makes a {answer} inside of a loader", no="the code does not run inside of a loader")
+@question(
+    yes="the code makes a {answer} inside of a loader",
+    no="the code does not run inside of a loader",
+)
 def sample_role(module: Module, node: cst.CSTNode) -> str | None:
-    """Return what the code around `node` makes inside of a loader: ``sample``, ``stream``, ``batch``, or None."""
+    """Return what the code around `node` makes inside of a loader: ``sample``, ``stream``,
+    ``batch``, or None."""
     return _sample_role(module, node)
 
 

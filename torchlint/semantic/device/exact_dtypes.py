@@ -22,7 +22,8 @@ _DEPTH = 6
 
 @question(yes="`{0}` names the dtype {answer}", no="`{0}` names no dtype")
 def named_dtype(module: Module, node: cst.BaseExpression | None) -> str | None:
-    """Return the dtype that an expression names (``torch.float``, ``np.uint8``, ``"uint8"``), or None."""
+    """Return the dtype that an expression names (``torch.float``, ``np.uint8``, ``"uint8"``), or
+    None."""
     if node is None:
         return None
     if isinstance(node, cst.SimpleString):
@@ -37,7 +38,8 @@ def named_dtype(module: Module, node: cst.BaseExpression | None) -> str | None:
 
 @question(yes="`{0}` casts to {answer}", no="`{0}` is no cast")
 def cast_target(module: Module, call: cst.Call) -> str | None:
-    """Return the dtype to which a method call casts without a move: ``.float()``, ``.to(torch.float)``."""
+    """Return the dtype to which a method call casts without a move: ``.float()``,
+    ``.to(torch.float)``."""
     func = call.func
     if not isinstance(func, cst.Attribute) or module.name(func) is not None:
         return None
@@ -53,7 +55,8 @@ def cast_target(module: Module, call: cst.Call) -> str | None:
 
 @question(yes="`{0}` is of dtype {answer}", no="the dtype of `{0}` is not spelled in the source")
 def exact_dtype_of(module: Module, node: cst.BaseExpression, depth: int = _DEPTH) -> str | None:
-    """Return the dtype of a tensor or array, where its source spells it or its operation fixes it; else None."""
+    """Return the dtype of a tensor or array, where its source spells it or its operation fixes it;
+    else None."""
     if depth == 0:
         return None
     match node:
@@ -62,7 +65,11 @@ def exact_dtype_of(module: Module, node: cst.BaseExpression, depth: int = _DEPTH
         case cst.Name():
             found = definitions_of(module, node)
             made = found[0] if len(found) == 1 else None
-            if isinstance(made, cst.Assign) and len(made.targets) == 1 and isinstance(made.targets[0].target, cst.Name):
+            if (
+                isinstance(made, cst.Assign)
+                and len(made.targets) == 1
+                and isinstance(made.targets[0].target, cst.Name)
+            ):
                 return exact_dtype_of(module, made.value, depth - 1)
             return None
         case cst.Subscript(value=value):
@@ -80,7 +87,11 @@ def _of_call(module: Module, call: cst.Call, func: cst.BaseExpression, depth: in
         given = keyword_argument(module, call, "dtype")
         if given is not None:
             return named_dtype(module, given)
-        return exact_dtype_of(module, call.args[0].value, depth - 1) if name in _ARRAYS and call.args else None
+        return (
+            exact_dtype_of(module, call.args[0].value, depth - 1)
+            if name in _ARRAYS and call.args
+            else None
+        )
     if name == "cv2.imread":
         return "uint8"
     if name.startswith("numpy."):
@@ -91,6 +102,10 @@ def _of_call(module: Module, call: cst.Call, func: cst.BaseExpression, depth: in
         if func.attr.value == "to" and transfer_of(module, call) is not None:
             moved = transfer_of(module, call)
             given = moved.dtype if moved is not None else None
-            return named_dtype(module, given) if given is not None else exact_dtype_of(module, func.value, depth - 1)
+            return (
+                named_dtype(module, given)
+                if given is not None
+                else exact_dtype_of(module, func.value, depth - 1)
+            )
     value = inferred(module, call)
     return "bool" if value.tensor and value.dtype == "bool" else None

@@ -25,17 +25,22 @@ _SIZES = ("builtins.len", "builtins.isinstance", "builtins.type")
 _ELEMENT_WRITERS = ops.having("host-memory")
 
 
-@question(yes="the values come from `{answer}`", no="`{0}` is not made by a factory whose result moves")
+@question(
+    yes="the values come from `{answer}`", no="`{0}` is not made by a factory whose result moves"
+)
 def factories_of(module: Module, node: cst.BaseExpression, filled: bool = False) -> list[cst.Call]:
-    """Return the factory calls of this function from which a tensor expression got its values, nearest first.
+    """Return the factory calls of this function from which a tensor expression got its values,
+    nearest first.
 
-    Unless `filled` ones are wanted, a tensor whose elements the host reads or writes on the way counts as made of
-    data, not by its factory.
+    Unless `filled` ones are wanted, a tensor whose elements the host reads or writes on the way
+    counts as made of data, not by its factory.
     """
     return list(_factories(module, node, filled, _DEPTH))
 
 
-def _factories(module: Module, node: cst.BaseExpression, filled: bool, depth: int) -> Iterator[cst.Call]:
+def _factories(
+    module: Module, node: cst.BaseExpression, filled: bool, depth: int
+) -> Iterator[cst.Call]:
     inner: list[cst.BaseExpression] = []
     match node:
         case cst.Call(func=func) if module.name(func) in ops.FACTORIES:
@@ -43,7 +48,11 @@ def _factories(module: Module, node: cst.BaseExpression, filled: bool, depth: in
         case cst.Call(func=cst.Attribute(value=receiver)) if inferred(module, receiver).tensor:
             inner = [receiver]
         case cst.Call(func=func) if (module.name(func) or "").startswith("torch."):
-            inner = [arg.value for arg in node.args if not arg.star and inferred(module, arg.value).tensor]
+            inner = [
+                arg.value
+                for arg in node.args
+                if not arg.star and inferred(module, arg.value).tensor
+            ]
         case cst.BinaryOperation(left=left, right=right):
             inner = [left, right]
         case cst.UnaryOperation(expression=operand) | cst.Subscript(value=operand):
@@ -59,7 +68,9 @@ def _factories(module: Module, node: cst.BaseExpression, filled: bool, depth: in
 
 def _last_definition(module: Module, node: cst.Name) -> cst.BaseExpression | None:
     scope: cst.CSTNode = module.function(node) or module.root
-    for write in reversed([w for w in writes_of(module, scope, node.value) if module.before(w, node)]):
+    for write in reversed(
+        [w for w in writes_of(module, scope, node.value) if module.before(w, node)]
+    ):
         at = module.small_statement(write)
         if at is not None and module.is_within(node, at):
             continue  # ``x = x.to(d)`` binds after it has read.
@@ -70,7 +81,8 @@ def _last_definition(module: Module, node: cst.Name) -> cst.BaseExpression | Non
 
 
 def _by_elements(module: Module, name: cst.Name) -> bool:
-    """Say whether the function reads or writes single elements of a named tensor, or uses the host's copy elsewhere."""
+    """Say whether the function reads or writes single elements of a named tensor, or uses the
+    host's copy elsewhere."""
     scope: cst.CSTNode = module.function(name) or module.root
     for read in reads_of(module, scope, name.value):
         above = module.parent(read)
@@ -78,20 +90,27 @@ def _by_elements(module: Module, name: cst.Name) -> bool:
             return True
         if isinstance(above, cst.Attribute) and above.attr.value in _ELEMENT_WRITERS:
             return True
-        if isinstance(above, cst.Subscript) and isinstance(module.parent(above), (cst.AssignTarget, cst.AugAssign)):
+        if isinstance(above, cst.Subscript) and isinstance(
+            module.parent(above), (cst.AssignTarget, cst.AugAssign)
+        ):
             return True
     return False
 
 
 def _used_elsewhere(module: Module, read: cst.Name, above: cst.CSTNode | None) -> bool:
-    """Say whether a tensor goes, while it is on the host, to code of others, to the caller, or to an object."""
+    """Say whether a tensor goes, while it is on the host, to code of others, to the caller, or to
+    an object."""
     if inferred(module, read).device != CPU:
         return False
     match above:
         case cst.Arg():
             call = module.parent(above)
             name = module.name(call.func) if isinstance(call, cst.Call) else None
-            receiver = call.func.value if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) else None
+            receiver = (
+                call.func.value
+                if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute)
+                else None
+            )
             computes = (name or "").startswith("torch.") or name in _SIZES
             return not computes and (receiver is None or not inferred(module, receiver).tensor)
         case cst.Element():
@@ -103,10 +122,14 @@ def _used_elsewhere(module: Module, read: cst.Name, above: cst.CSTNode | None) -
 
 @question(yes="`{0}` takes device=", no="`{0}` cannot take device=: an argument ties it to the CPU")
 def takes_device(module: Module, factory: cst.Call) -> bool:
-    """Say whether ``device=`` of a factory call spares a copy: nothing ties it to the CPU, and it has elements."""
+    """Say whether ``device=`` of a factory call spares a copy: nothing ties it to the CPU, and it
+    has elements."""
     if _without_elements(module, factory):
         return False
-    if any(arg.star == "**" or (arg.keyword is not None and arg.keyword.value in _TIED) for arg in factory.args):
+    if any(
+        arg.star == "**" or (arg.keyword is not None and arg.keyword.value in _TIED)
+        for arg in factory.args
+    ):
         return False
     # ``normal(mean, std)`` of two tensors takes none; with a size it does.
     sized = keyword_argument(module, factory, "size") is not None or len(factory.args) > 2
@@ -125,14 +148,17 @@ def _without_elements(module: Module, factory: cst.Call) -> bool:
 
 @question(yes="device= would also change: {answer}", no="device= changes nothing but the place")
 def device_effect(module: Module, factory: cst.Call) -> str:
-    """Return what ``device=`` changes beside the place: ``random``, ``grad``, ``fill``, ``range``, joined by a comma.
+    """Return what ``device=`` changes beside the place: ``random``, ``grad``, ``fill``, ``range``,
+    joined by a comma.
 
-    Random numbers come from another generator, ``.grad`` lands on another leaf, a fill value may be a tensor, and a
-    range that is not of whole numbers may differ in the last place.
+    Random numbers come from another generator, ``.grad`` lands on another leaf, a fill value may be
+    a tensor, and a range that is not of whole numbers may differ in the last place.
     """
     grad = keyword_argument(module, factory, "requires_grad")
     asked = grad is not None and not (isinstance(grad, cst.Name) and grad.value == "False")
-    return ", ".join(each for each in (_effect_on_values(module, factory), "grad" if asked else "") if each)
+    return ", ".join(
+        each for each in (_effect_on_values(module, factory), "grad" if asked else "") if each
+    )
 
 
 def _effect_on_values(module: Module, factory: cst.Call) -> str:
@@ -143,7 +169,9 @@ def _effect_on_values(module: Module, factory: cst.Call) -> str:
         return ""
     if name == "full":
         fill = arguments_of(module, factory, "torch.full").value("fill_value")
-        return "" if fill is not None and inferred(module, fill).kind in ("number", "bool") else "fill"
+        return (
+            "" if fill is not None and inferred(module, fill).kind in ("number", "bool") else "fill"
+        )
     return "" if name == "arange" and _whole(module, factory) else "range"
 
 
@@ -152,14 +180,22 @@ def _whole(module: Module, factory: cst.Call) -> bool:
     dtype = keyword_argument(module, factory, "dtype")
     if dtype is not None and module.name(dtype) not in _WHOLE:
         return False
-    numbers = [a.value for a in factory.args if a.keyword is None or a.keyword.value in ("start", "end", "step")]
-    return all(inferred(module, n).kind == "number" and inferred(module, n).dtype == "int" for n in numbers)
+    numbers = [
+        a.value
+        for a in factory.args
+        if a.keyword is None or a.keyword.value in ("start", "end", "step")
+    ]
+    return all(
+        inferred(module, n).kind == "number" and inferred(module, n).dtype == "int" for n in numbers
+    )
 
 
 @question(yes="`{0}` is exact in every dtype", no="`{0}` is not exact in every dtype")
 def any_dtype(module: Module, factory: cst.Call) -> bool:
-    """Say whether a factory takes every dtype, and its values are exact in each: zeros, ones, an identity.
+    """Say whether a factory takes every dtype, and its values are exact in each: zeros, ones, an
+    identity.
 
-    Not of what is left empty: in torch's deterministic mode it is filled with NaN, or with the largest integer.
+    Not of what is left empty: in torch's deterministic mode it is filled with NaN, or with the
+    largest integer.
     """
     return (module.name(factory.func) or "").rpartition(".")[2] in _ANY_DTYPE

@@ -1,4 +1,5 @@
-"""Where the host waits for a value on the device: reads of one scalar, and copies of whole tensors."""
+"""Where the host waits for a value on the device: reads of one scalar, and copies of whole
+tensors."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ _SIZE_METHODS = ops.having("method", "sizes")
 _LITERALS = (cst.SimpleString, cst.ConcatenatedString)
 _PLAIN = (cst.BaseNumber, cst.BaseString, cst.Ellipsis)
 _SIZE_FACTORIES = ops.dotted("factory", "sizes")
-# What may stand between a copy and the scalar read that it serves: ``loss.cpu().detach().numpy().item()``.
+# What may stand between a copy and the scalar read that it serves:
+# ``loss.cpu().detach().numpy().item()``.
 _PLAIN_STEPS = ops.SAME_VALUES | ops.having("cast") | ops.having("move") | {"data", "numpy"}
 
 
@@ -43,9 +45,9 @@ class HostRead:
     Args:
         node: the expression that waits.
         tensor: the expression on the device.
-        how: ``item``, ``float``, ``int``, ``bool``, ``complex``, ``math``, ``range``, ``slice``, ``index``, ``size``,
-            ``format`` or ``print`` for scalar reads; ``helper`` for one that a function of another file makes;
-            ``cpu``, ``to`` or ``tolist`` for copies.
+        how: ``item``, ``float``, ``int``, ``bool``, ``complex``, ``math``, ``range``, ``slice``,
+            ``index``, ``size``, ``format`` or ``print`` for scalar reads; ``helper`` for one that a
+            function of another file makes; ``cpu``, ``to`` or ``tolist`` for copies.
         inside: where the other file reads.
     """
 
@@ -55,12 +57,15 @@ class HostRead:
     inside: tuple[Why, ...] = ()
 
 
-# -- scalars ------------------------------------------------------------------------------------------------
+# -- scalars ---------------------------------------------------------------------------------------
 
 
-@question(yes="`{0}` waits for a value on the device", no="`{0}` reads no single value of a device tensor")
+@question(
+    yes="`{0}` waits for a value on the device", no="`{0}` reads no single value of a device tensor"
+)
 def scalar_reads(module: Module, node: cst.CSTNode) -> tuple[HostRead, ...]:
-    """Return the reads of a device scalar that a call, slice, index, f-string or ``%`` format makes itself."""
+    """Return the reads of a device scalar that a call, slice, index, f-string or ``%`` format makes
+    itself."""
     return tuple(_of(module, node))
 
 
@@ -91,12 +96,22 @@ def _of_call(module: Module, call: cst.Call) -> Iterator[HostRead]:
         if tensor is not None:
             yield HostRead(call, tensor, name.rpartition(".")[2])
     elif name.startswith("math.") or name in ("builtins.range", "builtins.print"):
-        found = next((arg.value for arg in call.args if not arg.star and _waits(module, arg.value)), None)
+        found = next(
+            (arg.value for arg in call.args if not arg.star and _waits(module, arg.value)), None
+        )
         if found is not None:
-            yield HostRead(call, found, name.partition(".")[0] if name[0] == "m" else name.rpartition(".")[2])
-    elif name in _SIZE_FACTORIES or (isinstance(func, cst.Attribute) and func.attr.value in _SIZE_METHODS):
+            yield HostRead(
+                call, found, name.partition(".")[0] if name[0] == "m" else name.rpartition(".")[2]
+            )
+    elif name in _SIZE_FACTORIES or (
+        isinstance(func, cst.Attribute) and func.attr.value in _SIZE_METHODS
+    ):
         yield from _of_sizes(module, call)
-    elif isinstance(func, cst.Attribute) and func.attr.value == "format" and isinstance(func.value, _LITERALS):
+    elif (
+        isinstance(func, cst.Attribute)
+        and func.attr.value == "format"
+        and isinstance(func.value, _LITERALS)
+    ):
         found = next((arg.value for arg in call.args if _waits(module, arg.value)), None)
         if found is not None:
             yield HostRead(call, found, "format")
@@ -106,7 +121,11 @@ def _of_call(module: Module, call: cst.Call) -> Iterator[HostRead]:
 
 def _of_helper(module: Module, call: cst.Call, name: str) -> Iterator[HostRead]:
     for read in argument_reads(module, name):
-        given = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == read.name]
+        given = [
+            arg.value
+            for arg in call.args
+            if arg.keyword is not None and arg.keyword.value == read.name
+        ]
         if not given and not any(arg.star for arg in call.args[: read.position + 1]):
             plain = [arg.value for arg in call.args if arg.keyword is None]
             given = plain[read.position : read.position + 1]
@@ -119,7 +138,11 @@ def _of_helper(module: Module, call: cst.Call, name: str) -> Iterator[HostRead]:
 def _of_sizes(module: Module, call: cst.Call) -> Iterator[HostRead]:
     for arg in call.args:
         if arg.keyword is None and not arg.star:
-            parts = [e.value for e in arg.value.elements] if isinstance(arg.value, cst.Tuple) else [arg.value]
+            parts = (
+                [e.value for e in arg.value.elements]
+                if isinstance(arg.value, cst.Tuple)
+                else [arg.value]
+            )
             for part in parts:
                 if _waits(module, part) and inferred(module, part).rank == 0:
                     yield HostRead(call, part, "size")
@@ -166,7 +189,8 @@ def _summed(module: Module, node: cst.BaseExpression) -> bool:
 
 
 def _given(module: Module, node: cst.BaseExpression) -> bool:
-    # A helper that is called with this and that: one of the calls in a loop passes a tensor on the device.
+    # A helper that is called with this and that: one of the calls in a loop passes a tensor on the
+    # device.
     value = inferred(module, node)
     unknown = value.kind == "?" or (value.tensor and value.device is None and value.origin is None)
     return unknown and on_device_from(module, node) is not None
@@ -185,20 +209,30 @@ def _method(module: Module, call: cst.Call) -> tuple[cst.BaseExpression, str, in
                 params=cst.Parameters(params=[cst.Param(name=cst.Name(first)), *_]),
                 body=cst.Call(func=cst.Attribute(value=cst.Name(receiver), attr=cst.Name(method))),
             ),
-        ) if first == receiver and call.args and call.args[0].keyword is None and not call.args[0].star:
+        ) if (
+            first == receiver
+            and call.args
+            and call.args[0].keyword is None
+            and not call.args[0].star
+        ):
             return call.args[0].value, method, len(call.args) - 1
     return None
 
 
 def source(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Return the device tensor that an expression is or, through plain copies and views, was; else None."""
+    """Return the device tensor that an expression is or, through plain copies and views, was; else
+    None."""
     if _waits(module, node) or _summed(module, node) or _given(module, node):
         return node
     at: cst.CSTNode = node
     while True:
         if isinstance(at, (cst.Call, cst.Subscript)) and _made_of_device(module, at):
             return at
-        if isinstance(at, cst.Call) and isinstance(at.func, cst.Attribute) and at.func.attr.value in _PLAIN_STEPS:
+        if (
+            isinstance(at, cst.Call)
+            and isinstance(at.func, cst.Attribute)
+            and at.func.attr.value in _PLAIN_STEPS
+        ):
             at = at.func.value
         elif isinstance(at, cst.Attribute) and at.attr.value in _PLAIN_STEPS:
             at = at.value
@@ -209,7 +243,8 @@ def source(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | Non
 
 
 def _moved(module: Module, call: cst.Call, receiver: cst.BaseExpression) -> bool:
-    # Where nothing is known of the receiver, the author's ``.cpu()`` itself says that it may be on the device.
+    # Where nothing is known of the receiver, the author's ``.cpu()`` itself says that it may be on
+    # the device.
     value = inferred(module, receiver)
     unknown = value.kind == "?" or (value.tensor and value.device is None)
     plain = not call.args and not callees_of(module, call)
@@ -217,41 +252,57 @@ def _moved(module: Module, call: cst.Call, receiver: cst.BaseExpression) -> bool
 
 
 def _made_of_device(module: Module, node: cst.Call | cst.Subscript) -> bool:
-    # ``accuracy(output, target)[0]``: an unknown function of device tensors whose result has ``.item()``.
+    # ``accuracy(output, target)[0]``: an unknown function of device tensors whose result has
+    # ``.item()``.
     call = node.value if isinstance(node, cst.Subscript) else node
     if not isinstance(call, cst.Call) or inferred(module, node).kind != "?":
         return False
-    if inferred(module, call).kind != "?" or (module.name(call.func) or "").partition(".")[0] in _HOST_LIBRARIES:
+    if (
+        inferred(module, call).kind != "?"
+        or (module.name(call.func) or "").partition(".")[0] in _HOST_LIBRARIES
+    ):
         return False
     return any(_waits(module, arg.value) for arg in call.args)
 
 
-# -- copies -------------------------------------------------------------------------------------------------
+# -- copies ----------------------------------------------------------------------------------------
 
 
-@question(yes="`{0}` copies a device tensor to the host", no="`{0}` copies no device tensor to the host")
+@question(
+    yes="`{0}` copies a device tensor to the host", no="`{0}` copies no device tensor to the host"
+)
 def host_copy(module: Module, call: cst.Call) -> HostRead | None:
     """Return the copy of a device tensor to host memory that a method call makes, or None.
 
-    Only what moves data counts: ``.numpy()`` behind ``.cpu()`` is free, and on a tensor that was not moved it
-    proves that the tensor is on the CPU, as it raises for any other.
+    Only what moves data counts: ``.numpy()`` behind ``.cpu()`` is free, and on a tensor that was
+    not moved it proves that the tensor is on the CPU, as it raises for any other.
     """
     found = _method(module, call)
     if found is None or found[1] not in _COPIES:
         return None
     receiver, method, _ = found
-    if not _waits(module, receiver) and not _summed(module, receiver) and not _given(module, receiver):
-        return HostRead(call, receiver, method) if method == "cpu" and _moved(module, call, receiver) else None
+    if (
+        not _waits(module, receiver)
+        and not _summed(module, receiver)
+        and not _given(module, receiver)
+    ):
+        return (
+            HostRead(call, receiver, method)
+            if method == "cpu" and _moved(module, call, receiver)
+            else None
+        )
     if method in ("cpu", "tolist") or (method == "to" and inferred(module, call).device == CPU):
         return HostRead(call, receiver, method)
     return None
 
 
 @question(
-    yes="the call `{answer}` passes a tensor on the accelerator", no="no hot call passes a tensor on the accelerator"
+    yes="the call `{answer}` passes a tensor on the accelerator",
+    no="no hot call passes a tensor on the accelerator",
 )
 def on_device_from(module: Module, node: cst.BaseExpression) -> cst.Call | None:
-    """Return a hot call of the function around `node` that makes the expression a tensor on the accelerator."""
+    """Return a hot call of the function around `node` that makes the expression a tensor on the
+    accelerator."""
     function = module.function(node)
     sites = call_sites(module, function) if function is not None else []
     if function is None or len(sites) > _MAX_SITES or not on_accelerator(module):
@@ -259,6 +310,8 @@ def on_device_from(module: Module, node: cst.BaseExpression) -> cst.Call | None:
     for site in sites:
         if heat_of(module, site).hot and not is_benchmark(module, site):
             value = seen_from(values(module), node, function, site)
-            if lives(module, value) or (value.kind == "accumulated" and value.device in (CUDA, ACCEL)):
+            if lives(module, value) or (
+                value.kind == "accumulated" and value.device in (CUDA, ACCEL)
+            ):
                 return site
     return None

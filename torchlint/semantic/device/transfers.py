@@ -34,8 +34,8 @@ class Transfer:
         call: the call.
         source: the expression that is moved.
         device: `CUDA` or `ACCEL`.
-        target: the expression that names the device, or the tensor (`like`) whose device and dtype are meant;
-            None for ``.cuda()``.
+        target: the expression that names the device, or the tensor (`like`) whose device and dtype
+            are meant; None for ``.cuda()``.
         dtype: the dtype that the same call casts to, if any.
         given: the names of all parameters that the call gives.
     """
@@ -51,11 +51,16 @@ class Transfer:
 
 @question(yes="`{0}` moves data to the accelerator", no="`{0}` is no move to the accelerator")
 def transfer_of(module: Module, call: cst.Call) -> Transfer | None:
-    """Return the transfer to the accelerator that a method call asks for, or None where it asks for none."""
+    """Return the transfer to the accelerator that a method call asks for, or None where it asks for
+    none."""
     func = call.func
     if not isinstance(func, cst.Attribute) or func.attr.value not in _METHODS:
         return None
-    if not on_accelerator(module) or module.name(func) is not None or any(arg.star for arg in call.args):
+    if (
+        not on_accelerator(module)
+        or module.name(func) is not None
+        or any(arg.star for arg in call.args)
+    ):
         return None
     if func.attr.value == "type_as":
         return _like(module, call, func.value, call.args[0].value) if len(call.args) == 1 else None
@@ -88,15 +93,23 @@ def _to(module: Module, call: cst.Call, source: cst.BaseExpression) -> Transfer 
     return Transfer(call, source, device, target, False, dtype, frozenset(bound.named))
 
 
-def _like(module: Module, call: cst.Call, source: cst.BaseExpression, other: cst.BaseExpression) -> Transfer | None:
+def _like(
+    module: Module, call: cst.Call, source: cst.BaseExpression, other: cst.BaseExpression
+) -> Transfer | None:
     if on_device(module, other) is not True:
         return None
     device = inferred(module, other).device or ACCEL
-    given = {arg.keyword.value if arg.keyword else name for arg, name in zip(call.args, _OF_OTHER, strict=False)}
+    given = {
+        arg.keyword.value if arg.keyword else name
+        for arg, name in zip(call.args, _OF_OTHER, strict=False)
+    }
     return Transfer(call, source, device, other, True, None, frozenset(given))
 
 
-@question(yes="the result is kept, and a condition spares later calls the work", no="the result is not kept")
+@question(
+    yes="the result is kept, and a condition spares later calls the work",
+    no="the result is not kept",
+)
 def is_cached(module: Module, node: cst.CSTNode) -> bool:
     """Say whether what a statement stores is kept, and a condition spares later calls the work."""
     statement = module.small_statement(node)
@@ -121,7 +134,7 @@ def is_cached(module: Module, node: cst.CSTNode) -> bool:
     return False
 
 
-# -- what is certainly a tensor -------------------------------------------------------------------------------------
+# -- what is certainly a tensor --------------------------------------------------------------------
 
 # What other objects with a ``.to`` lack, though arrays have it.
 _WITH_TO = ops.having("with-to")
@@ -130,12 +143,17 @@ _NOT_FUNCTIONS = ("torch.utils.", "torch.is_tensor", "torch.save", "torch.nn.Mod
 
 @question(
     yes="`{0}` is used as only a tensor is",
-    no="nothing proves that `{0}` is a tensor: other things have the same method (a graph, an encoding, a module)",
+    no=(
+        "nothing proves that `{0}` is a tensor: other things have the same method (a graph, an "
+        "encoding, a module)"
+    ),
 )
 def certainly_tensor(module: Module, source: cst.BaseExpression) -> bool:
-    """Say whether the code uses what is moved, or what the move is assigned to, as nothing but a tensor can be.
+    """Say whether the code uses what is moved, or what the move is assigned to, as nothing but a
+    tensor can be.
 
-    A batch's elements may be any object with a ``.to``: graphs, nested tensors, encodings of a tokenizer.
+    A batch's elements may be any object with a ``.to``: graphs, nested tensors, encodings of a
+    tokenizer.
     """
     scope: cst.CSTNode = module.function(source) or module.root
     names = {source.value} if isinstance(source, cst.Name) else set()
@@ -144,21 +162,31 @@ def certainly_tensor(module: Module, source: cst.BaseExpression) -> bool:
     call = module.parent(func) if func is not None else None
     if call is not None and _used_as_tensor(module, call, 2):
         return True
-    return any(_used_as_tensor(module, read, 2) for name in names for read in reads_of(module, scope, name))
+    return any(
+        _used_as_tensor(module, read, 2) for name in names for read in reads_of(module, scope, name)
+    )
 
 
 @question(remember=False)
 def moved_names(module: Module, source: cst.BaseExpression) -> Iterator[str]:
-    """Yield the name to which the call that moves `source` is assigned, alone or as part of a tuple."""
+    """Yield the name to which the call that moves `source` is assigned, alone or as part of a
+    tuple."""
     statement = module.small_statement(source)
     if not isinstance(statement, cst.Assign):
         return
     for target in statement.targets:
         pairs: list[tuple[cst.CSTNode, cst.BaseExpression]] = [(target.target, statement.value)]
         if isinstance(target.target, cst.Tuple) and isinstance(statement.value, cst.Tuple):
-            pairs = [(a.value, b.value) for a, b in zip(target.target.elements, statement.value.elements, strict=False)]
+            pairs = [
+                (a.value, b.value)
+                for a, b in zip(target.target.elements, statement.value.elements, strict=False)
+            ]
         for left, right in pairs:
-            moved = isinstance(right, cst.Call) and isinstance(right.func, cst.Attribute) and right.func.value is source
+            moved = (
+                isinstance(right, cst.Call)
+                and isinstance(right.func, cst.Attribute)
+                and right.func.value is source
+            )
             if isinstance(left, cst.Name) and moved:
                 yield left.value
 
@@ -176,7 +204,11 @@ def _used_as_tensor(module: Module, read: cst.CSTNode, depth: int) -> bool:
 
 def _takes_tensor(module: Module, call: cst.Call, arg: cst.Arg, depth: int) -> bool:
     name = module.name(call.func) or ""
-    if name.startswith("torch.") and not name.startswith(_NOT_FUNCTIONS) and name not in ops.NO_TENSOR:
+    if (
+        name.startswith("torch.")
+        and not name.startswith(_NOT_FUNCTIONS)
+        and name not in ops.NO_TENSOR
+    ):
         return not name.startswith("torch.nn.") or name.startswith("torch.nn.functional.")
     callee = inferred(module, call.func)
     if callee.kind == "module" and (callee.name or "").startswith("torch.nn."):
@@ -191,4 +223,6 @@ def _takes_tensor(module: Module, call: cst.Call, arg: cst.Arg, depth: int) -> b
     if position >= len(params):
         return False
     name = params[position].name.value
-    return any(_used_as_tensor(module, read, depth - 1) for read in reads_of(module, forward.body, name))
+    return any(
+        _used_as_tensor(module, read, depth - 1) for read in reads_of(module, forward.body, name)
+    )

@@ -1,4 +1,5 @@
-"""What the rest of the project says about the names of a file: the one way from a file's analysis to other files."""
+"""What the rest of the project says about the names of a file: the one way from a file's analysis
+to other files."""
 
 from __future__ import annotations
 
@@ -15,15 +16,18 @@ if TYPE_CHECKING:
 
 @question(ground=True, remember=False)
 def reached_elsewhere(module: Module, name: str) -> bool | None:
-    """Say whether code elsewhere may read or replace a top-level name of this file; None where that is not known.
+    """Say whether code elsewhere may read or replace a top-level name of this file; None where that
+    is not known.
 
-    That is another file of the project, or this one where it looks itself up as a module or by a string."""
+    That is another file of the project, or this one where it looks itself up as a module or by a
+    string."""
     return module.outside.reached(name, module.text, module.filename)
 
 
 @question(yes="a file of the project says so", no="no file of the project says so", ground=True)
 def said_somewhere(module: Module, test: Callable[[str], bool], *, near: bool = False) -> bool:
-    """Say whether a test holds, or may hold, for the text of this file or of another one of the project.
+    """Say whether a test holds, or may hold, for the text of this file or of another one of the
+    project.
 
     `near` are those alone that hold the name of this file's module."""
     return test(module.text) or module.outside.others_say(test, near=near) is not False
@@ -37,5 +41,6 @@ def bases_behind(module: Module, name: str) -> list[str]:
 
 @question(ground=True)
 def argument_reads(module: Module, name: str) -> tuple[ArgumentRead, ...]:
-    """Return the arguments that a function of another file, by its dotted name here, always reads on the host."""
+    """Return the arguments that a function of another file, by its dotted name here, always reads
+    on the host."""
     return module.outside.reads(name)

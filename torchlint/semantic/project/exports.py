@@ -1,4 +1,5 @@
-"""Facts about one file's functions and classes in a form that other files can use: without its syntax tree."""
+"""Facts about one file's functions and classes in a form that other files can use: without its
+syntax tree."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ class ArgumentRead:
 
 
 def exported(module: Module, value: Value) -> Value:
-    """Return a value as other files may see it: no nodes of this file; instances are named by file and class."""
+    """Return a value as other files may see it: no nodes of this file; instances are named by file
+    and class."""
     name = value.name
     if isinstance(value.node, cst.ClassDef) and value.kind in ("module", "object"):
         name = f"{module.path}:{value.node.name.value}"
@@ -55,12 +57,15 @@ def exported(module: Module, value: Value) -> Value:
         name=name,
         device=value.device or (batch_device(module, value) if value.kind == "loader" else None),
         item=exported(module, value.item) if value.item is not None else None,
-        items=tuple(exported(module, each) for each in value.items) if value.items is not None else None,
+        items=tuple(exported(module, each) for each in value.items)
+        if value.items is not None
+        else None,
     )
 
 
 def returned(module: Module, name: str, call: cst.Call, given: list[Value]) -> Value:
-    """Return what calling a top-level function gives, for the arguments of a call in another file."""
+    """Return what calling a top-level function gives, for the arguments of a call in another
+    file."""
     function = _function(module, name)
     if function is None:
         return UNKNOWN
@@ -80,7 +85,9 @@ def returned(module: Module, name: str, call: cst.Call, given: list[Value]) -> V
 
 def shape(call: cst.Call) -> tuple[str, ...]:
     """Return how a call hands over its arguments: each one's star or keyword."""
-    return tuple(arg.star or (arg.keyword.value if arg.keyword is not None else "") for arg in call.args)
+    return tuple(
+        arg.star or (arg.keyword.value if arg.keyword is not None else "") for arg in call.args
+    )
 
 
 def plain(value: Value) -> Value:
@@ -110,7 +117,9 @@ def callers(module: Module, cls: str, method: str) -> Iterator[Caller]:
     found = _class(module, cls)
     for call in module.within(found.body, cst.Call, nested=True) if found is not None else ():
         match call:
-            case cst.Call(func=cst.Attribute(value=cst.Name("self"), attr=cst.Name(name))) if name == method:
+            case cst.Call(func=cst.Attribute(value=cst.Name("self"), attr=cst.Name(name))) if (
+                name == method
+            ):
                 function = module.function(call)
                 if function is None or function.name.value != method:
                     yield Caller(heat_of(module, call), no_grad(module, call), call, module)
@@ -129,7 +138,8 @@ def argument_reads(module: Module, name: str) -> tuple[ArgumentRead, ...]:
             continue
         writes = writes_of(module, function.body, found[0])
         if not any(
-            module.before(write, call) and not module.is_within(call, module.statement(write)) for write in writes
+            module.before(write, call) and not module.is_within(call, module.statement(write))
+            for write in writes
         ):
             out.append(ArgumentRead(params.index(found[0]), *found, call, module))
     return tuple(out)
@@ -155,7 +165,8 @@ def _read_name(module: Module, call: cst.Call) -> tuple[str, str] | None:
 
 
 def _always(module: Module, node: cst.CSTNode, function: cst.FunctionDef) -> bool:
-    """Say whether a call of `function` with tensors comes to `node`: nothing but a test of types stands before it."""
+    """Say whether a call of `function` with tensors comes to `node`: nothing but a test of types
+    stands before it."""
     for test, needed in conditions_around(module, node, function):
         plain = isinstance(test, cst.Call) and needed and module.name(test.func) in _TESTS
         if not plain:

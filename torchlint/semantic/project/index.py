@@ -33,7 +33,8 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The top-level names of one file, None for a name with two origins, and the modules it imports with a star."""
+    """The top-level names of one file, None for a name with two origins, and the modules it imports
+    with a star."""
 
     names: Mapping[str, Origin | None] = field(default_factory=dict)
     stars: tuple[str, ...] = ()
@@ -46,7 +47,10 @@ def index(text: str) -> Index:
         return Index()
     found = _Collector()
     found.block(tree.body)
-    names = {name: next(iter(origins)) if len(origins) == 1 else None for name, origins in found.origins.items()}
+    names = {
+        name: next(iter(origins)) if len(origins) == 1 else None
+        for name, origins in found.origins.items()
+    }
     return Index(names, tuple(found.stars))
 
 
@@ -78,7 +82,9 @@ class _Collector:
         elif isinstance(node, ast.Import):
             for item in node.names:
                 first = item.name.partition(".")[0]
-                self._bind(item.asname or first, Origin(IMPORT, item.name if item.asname else first))
+                self._bind(
+                    item.asname or first, Origin(IMPORT, item.name if item.asname else first)
+                )
         elif isinstance(node, ast.ImportFrom):
             self._import_from(node)
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
@@ -87,14 +93,18 @@ class _Collector:
             self._nested(node)
 
     def _assigned(self, node: ast.Assign | ast.AnnAssign) -> None:
-        if node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None):
+        if node.value is None or (
+            isinstance(node.value, ast.Constant) and node.value.value is None
+        ):
             return  # ``torch = None`` of a failed optional import says nothing
         dotted = _dotted(node.value)
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             for name in ast.walk(target):
                 if isinstance(name, ast.Name):
                     whole = dotted and name is target
-                    self._bind(name.id, Origin(ALIAS, dotted) if whole else Origin(OTHER, line=node.lineno))
+                    self._bind(
+                        name.id, Origin(ALIAS, dotted) if whole else Origin(OTHER, line=node.lineno)
+                    )
 
     def _nested(self, node: ast.If | ast.Try | ast.With) -> None:
         self.block(node.body)

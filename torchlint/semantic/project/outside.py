@@ -35,8 +35,8 @@ class Outside:
     Args:
         project: the project, or None for a file that stands alone.
         path: the file that asks, absolute.
-        deep: whether facts of other files may be asked for; else only the structure is known, so that an analysis
-            goes at most one file far.
+        deep: whether facts of other files may be asked for; else only the structure is known, so
+            that an analysis goes at most one file far.
     """
 
     project: Project | None = None
@@ -44,24 +44,36 @@ class Outside:
     deep: bool = False
     _found: dict[str, Definition | None] = field(default_factory=dict, compare=False, repr=False)
 
-    # -- structure ----------------------------------------------------------------------------------------------
+    # -- structure ---------------------------------------------------------------------------------
 
     def find(self, dotted: str | None) -> Definition | None:
-        """Return the definition in another file of the project that a dotted name of this file stands for."""
-        if self.project is None or not dotted or "." not in dotted or dotted.startswith(("torch.", "builtins.")):
+        """Return the definition in another file of the project that a dotted name of this file
+        stands for."""
+        if (
+            self.project is None
+            or not dotted
+            or "." not in dotted
+            or dotted.startswith(("torch.", "builtins."))
+        ):
             return None
         if dotted not in self._found:
             found = self.project.find(self.path, dotted)
-            self._found[dotted] = found if isinstance(found, Definition) and found.path != self.path else None
+            self._found[dotted] = (
+                found if isinstance(found, Definition) and found.path != self.path else None
+            )
         return self._found[dotted]
 
     def starred(self, stars: Iterable[str], name: str) -> str | None:
         """Return the dotted name that the star imports of this file bind `name` to, or None."""
         if self.project is None:
-            return next((f"{star}.{name}" for star in stars if torch_names.exports(star, name)), None)
+            return next(
+                (f"{star}.{name}" for star in stars if torch_names.exports(star, name)), None
+            )
         found = self.project.starred(self.path, stars, [name])
         if isinstance(found, Definition):
-            return next((f"{star}.{name}" for star in stars if self._is(f"{star}.{name}", found)), None)
+            return next(
+                (f"{star}.{name}" for star in stars if self._is(f"{star}.{name}", found)), None
+            )
         return found
 
     def may_bind(self, stars: Iterable[str], name: str) -> bool:
@@ -79,7 +91,8 @@ class Outside:
         return self.project is not None and self.project.find(self.path, dotted) == definition
 
     def lineage(self, dotted: str | None) -> Lineage:
-        """Return the ancestors of a class of another file, itself first; nothing where it is none of the project."""
+        """Return the ancestors of a class of another file, itself first; nothing where it is none
+        of the project."""
         found = self.find(dotted)
         if self.project is None or found is None or found.kind != CLASS:
             return _NO_LINEAGE
@@ -88,12 +101,17 @@ class Outside:
     def named(self, value: Value) -> Definition | None:
         """Return the class of another file that an instance is of; see `instance`."""
         path, separator, name = (value.name or "").rpartition(_SEPARATOR)
-        return Definition(path + ".py", name, CLASS) if separator and value.kind in _INSTANCES else None
+        return (
+            Definition(path + ".py", name, CLASS)
+            if separator and value.kind in _INSTANCES
+            else None
+        )
 
     def instance(self, dotted: str) -> Value:
         """Return what calling a class of another file gives, or unknown.
 
-        Its `Value.name` holds file and class (``/p/nets.py:Net``), as a name alone says nothing in another file.
+        Its `Value.name` holds file and class (``/p/nets.py:Net``), as a name alone says nothing in
+        another file.
         """
         found = self.find(dotted)
         return self._instance(found) if found is not None and found.kind == CLASS else UNKNOWN
@@ -105,11 +123,14 @@ class Outside:
             return Value("loader", name=f"{cls.path}:{cls.name}")
         if any(name.startswith("torch.optim.") for name in bases):
             return Value("optimizer")
-        module = any(name in torch_names.MODULE_BASES or name.startswith("torch.nn.") for name in bases)
+        module = any(
+            name in torch_names.MODULE_BASES or name.startswith("torch.nn.") for name in bases
+        )
         return Value("module" if module else "object", name=f"{cls.path}:{cls.name}")
 
     def reached(self, name: str, text: str, filename: str) -> bool | None:
-        """Say whether other code than this file's functions may read or replace a top-level name of it.
+        """Say whether other code than this file's functions may read or replace a top-level name of
+        it.
 
         None where the project is too large to tell. A file that stands alone is only asked itself.
 
@@ -121,25 +142,34 @@ class Outside:
         path = self.path or filename
         if self.project is None:
             stem = stem_of(path)
-            return reaches(text, Aim(name, lambda dotted: MINE if dotted.rpartition(".")[2] == stem else OUTSIDE))
+            return reaches(
+                text,
+                Aim(name, lambda dotted: MINE if dotted.rpartition(".")[2] == stem else OUTSIDE),
+            )
         return self.project.reaches(path, text, path, name) or self.project.reached(path, name)
 
     def others_say(self, test: Callable[[str], bool], *, near: bool) -> bool | None:
-        """Say whether a test holds for the text of any other file of the project; None where that is too large.
+        """Say whether a test holds for the text of any other file of the project; None where that
+        is too large.
 
         `near` are those alone that hold the name of this file's module.
         """
-        return self.project.others_say(self.path, test, near=near) if self.project is not None else False
+        return (
+            self.project.others_say(self.path, test, near=near)
+            if self.project is not None
+            else False
+        )
 
     def is_ours(self, dotted: str) -> bool:
         """Say whether a module that an import statement of this file names lies in the project."""
         found = self.project.imported(self.path, dotted) if self.project is not None else dotted
         return not isinstance(found, str)
 
-    # -- facts --------------------------------------------------------------------------------------------------
+    # -- facts -------------------------------------------------------------------------------------
 
     def call(self, dotted: str, call: cst.Call, given: list[Value]) -> Value:
-        """Return what calling a function or class of another file gives; `given` are the values of the arguments."""
+        """Return what calling a function or class of another file gives; `given` are the values of
+        the arguments."""
         found = self.find(dotted)
         if found is None:
             return UNKNOWN
@@ -148,7 +178,12 @@ class Outside:
         if found.kind != FUNCTION:
             return UNKNOWN
         key = (found, exports.shape(call), tuple(exports.plain(value) for value in given))
-        return self._answer(key, found, lambda module: exports.returned(module, found.name, call, given)) or UNKNOWN
+        return (
+            self._answer(
+                key, found, lambda module: exports.returned(module, found.name, call, given)
+            )
+            or UNKNOWN
+        )
 
     def method(self, classes: Iterable[Definition], name: str) -> Value:
         """Return what calling a method gives that the first of these classes has."""
@@ -159,7 +194,8 @@ class Outside:
         return UNKNOWN
 
     def attribute(self, classes: Iterable[Definition], name: str) -> Value:
-        """Return what ``self.name`` holds by the assignments of the first of these classes that makes any."""
+        """Return what ``self.name`` holds by the assignments of the first of these classes that
+        makes any."""
         for cls in classes:
             found = self._of_class(exports.attribute, cls, name, name)
             if found is not None and found.kind not in ("?", "none"):
@@ -167,14 +203,25 @@ class Outside:
         return UNKNOWN
 
     def _of_class(
-        self, question: Callable[[Module, str, str], Value | None], cls: Definition, name: str, needed: str
+        self,
+        question: Callable[[Module, str, str], Value | None],
+        cls: Definition,
+        name: str,
+        needed: str,
     ) -> Value | None:
-        return self._answer((question, cls, name), cls, lambda module: question(module, cls.name, name), needed)
+        return self._answer(
+            (question, cls, name), cls, lambda module: question(module, cls.name, name), needed
+        )
 
     def _answer(
-        self, key: object, definition: Definition, question: Callable[[Module], Value | None], needed: str = ""
+        self,
+        key: object,
+        definition: Definition,
+        question: Callable[[Module], Value | None],
+        needed: str = "",
     ) -> Value | None:
-        """Return the answer to a question about a definition, which is remembered longer than its file's analysis."""
+        """Return the answer to a question about a definition, which is remembered longer than its
+        file's analysis."""
         if not self.deep or self.project is None:
             return None
         if not self.project.knows(key, definition.path):
@@ -183,7 +230,8 @@ class Outside:
         return self.project.answers[key]
 
     def callers(self, classes: Iterable[Definition], method: str) -> Iterator[Caller]:
-        """Yield the places in the files of these classes where one of them calls ``self.method``."""
+        """Yield the places in the files of these classes where one of them calls
+        ``self.method``."""
         for cls in classes:
             module = self._facts(cls, f"self.{method}(")
             if module is not None:
@@ -193,17 +241,31 @@ class Outside:
         """Return the arguments that a function of another file always reads on the host."""
         found = self.find(dotted)
         module = self._facts(found) if found is not None and found.kind == FUNCTION else None
-        return exports.argument_reads(module, found.name) if module is not None and found is not None else ()
+        return (
+            exports.argument_reads(module, found.name)
+            if module is not None and found is not None
+            else ()
+        )
 
     def family(self, value: Value) -> tuple[Definition, ...]:
-        """Return the class in another file that a value is an instance of, with its ancestors in the project."""
+        """Return the class in another file that a value is an instance of, with its ancestors in
+        the project."""
         found = self.named(value)
-        return self.project.lineage(found).classes if found is not None and self.project is not None else ()
+        return (
+            self.project.lineage(found).classes
+            if found is not None and self.project is not None
+            else ()
+        )
 
     def bases(self, value: Value) -> tuple[str, ...]:
-        """Return the dotted names of the bases outside the project of the class that a value is an instance of."""
+        """Return the dotted names of the bases outside the project of the class that a value is an
+        instance of."""
         found = self.named(value)
-        names = self.project.lineage(found).outside if found is not None and self.project is not None else ()
+        names = (
+            self.project.lineage(found).outside
+            if found is not None and self.project is not None
+            else ()
+        )
         return tuple(torch_names.canonical(name) for name in names)
 
     def module_of(self, definition: Definition) -> Module | None:
@@ -211,7 +273,8 @@ class Outside:
         return self._facts(definition)
 
     def _facts(self, definition: Definition, needed: str = "") -> Module | None:
-        """Return the analysis of a definition's file; None where its text does not even hold what is `needed`."""
+        """Return the analysis of a definition's file; None where its text does not even hold what
+        is `needed`."""
         if not self.deep or self.project is None or not self.project.says(definition.path, needed):
             return None
         return self.project.module(definition.path)

@@ -1,8 +1,9 @@
 """Which files of a project may run in one process, by their import statements.
 
-What a file patches or looks into is nothing to a file that never meets it. Two files meet where one imports the
-other, or a third imports both, through any number of files. Names decide, not places: a file counts as imported by
-every file whose import statements hold the name of its module, so that no way to find a module is missed.
+What a file patches or looks into is nothing to a file that never meets it. Two files meet where one
+imports the other, or a third imports both, through any number of files. Names decide, not places: a
+file counts as imported by every file whose import statements hold the name of its module, so that
+no way to find a module is missed.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ _WORD = re.compile(r"\w+")
 _DYNAMIC = Wording(
     re.compile(
         r"\b(import_module|__import__|exec|execfile|runpy|run_path|run_module|spec_from_file_location|SourceFileLoader"
-        r"|import_string|locate|pkgutil|resolve_name|entry_points|hydra|instantiate|LightningCLI|jsonargparse"
+        r"|import_string|locate|pkgutil|resolve_name|entry_points|hydra|instantiate|LightningCLI"
+        r"|jsonargparse"
         r"|get_obj_from_str)\b|\bimp\.load"
     ),
     tuple(
-        """import_module __import__ exec runpy run_path run_module spec_from_file_location SourceFileLoader
-        import_string locate pkgutil resolve_name entry_points hydra instantiate LightningCLI jsonargparse
-        get_obj_from_str imp.load""".split()
+        """import_module __import__ exec runpy run_path run_module spec_from_file_location
+        SourceFileLoader import_string locate pkgutil resolve_name entry_points hydra instantiate
+        LightningCLI jsonargparse get_obj_from_str imp.load""".split()
     ),
 )
 """Words without which a file imports nothing but what its import statements name."""
@@ -62,7 +64,8 @@ def imports(path: str, text: str | None) -> Imports:
 
 
 def _statements(text: str) -> Iterator[str]:
-    """Yield what follows the keyword of each import statement, also of one in a string or in a notebook's JSON."""
+    """Yield what follows the keyword of each import statement, also of one in a string or in a
+    notebook's JSON."""
     end = 0
     for keyword in _KEYWORD.finditer(text):
         before = start = keyword.start()

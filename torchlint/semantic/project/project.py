@@ -1,9 +1,10 @@
-"""The files of one project: what their names stand for, and their modules as the analysis sees them.
+"""The files of one project: what their names stand for, and their modules as the analysis sees
+them.
 
-Two layers. The structure (which name is defined where, which class has which bases) is walked through any number of
-files, with care for circles. The facts that need a whole analysis (what a helper returns, from where a base class calls
-a method) come from the file that defines them, analysed without looking any further; so no answer depends on which
-question came first.
+Two layers. The structure (which name is defined where, which class has which bases) is walked
+through any number of files, with care for circles. The facts that need a whole analysis (what a
+helper returns, from where a base class calls a method) come from the file that defines them,
+analysed without looking any further; so no answer depends on which question came first.
 """
 
 from __future__ import annotations
@@ -38,16 +39,21 @@ _HOPS = 20
 class Project:
     """Reads and remembers the files below one root.
 
-    Each file asks through a view of its own, which notes what the answers rest on; the memory is one for all.
+    Each file asks through a view of its own, which notes what the answers rest on; the memory is
+    one for all.
 
     Args:
         root: the project's folder; imports resolve under it.
         read: gives the text of a file, or None where it cannot be read.
-        analyse: gives the analysis of a file, which may not look at other files' facts, or None where it cannot be.
+        analyse: gives the analysis of a file, which may not look at other files' facts, or None
+            where it cannot be.
     """
 
     def __init__(
-        self, root: str, read: Callable[[str], str | None], analyse: Callable[[Project, str, str], Module | None]
+        self,
+        root: str,
+        read: Callable[[str], str | None],
+        analyse: Callable[[Project, str, str], Module | None],
     ) -> None:
         self.search = Search(root)
         self._read = read
@@ -59,12 +65,14 @@ class Project:
         self._lineages: dict[Definition, tuple[Lineage, Trail]] = {}
         self._helpers: dict[str, Trail] = {}
         self._reached: dict[tuple[str, str], bool] = {}
-        self._said: dict[Callable[[str], bool], tuple[set[str], set[str]]] = {}  # files tested, and those that hold it
+        self._said: dict[
+            Callable[[str], bool], tuple[set[str], set[str]]
+        ] = {}  # files tested, and those that hold it
         self._imports: dict[str, Imports] = {}
         self._programs: dict[str, frozenset[str]] = {}
         self._trail = self.search.trail
 
-    # -- views --------------------------------------------------------------------------------------------------
+    # -- views -------------------------------------------------------------------------------------
 
     def view(self, trail: Trail) -> Project:
         """Return this project for one who asks, whose answers are noted in `trail`."""
@@ -81,7 +89,7 @@ class Project:
         """Return a trail with those of all the helpers that it names."""
         return closed(trail, self._helpers)
 
-    # -- structure ----------------------------------------------------------------------------------------------
+    # -- structure ---------------------------------------------------------------------------------
 
     def index(self, path: str) -> Index:
         """Return the names of a file; none where it cannot be read."""
@@ -97,14 +105,16 @@ class Project:
         return self._texts[path]
 
     def says(self, path: str, text: str) -> bool:
-        """Say whether a file's text holds these characters: a cheap look before its analysis is asked for."""
+        """Say whether a file's text holds these characters: a cheap look before its analysis is
+        asked for."""
         self._trail.read.add(path)
         return text in (self._text(path) or "")
 
-    # -- from other files ---------------------------------------------------------------------------------------
+    # -- from other files --------------------------------------------------------------------------
 
     def others_say(self, path: str, test: Callable[[str], bool], *, near: bool) -> bool | None:
-        """Say whether a test holds for the text of any other file that may run with this one; None for too many files.
+        """Say whether a test holds for the text of any other file that may run with this one; None
+        for too many files.
 
         `near` are those alone that hold the name of the file's module.
         """
@@ -120,7 +130,9 @@ class Project:
             if text is not None and test(text):
                 saying.add(other)
         found = others & saying
-        return any(not near or stem_of(path) in (self._text(other) or stem_of(path)) for other in found)
+        return any(
+            not near or stem_of(path) in (self._text(other) or stem_of(path)) for other in found
+        )
 
     def _program(self, path: str, every: Iterable[str]) -> frozenset[str]:
         if path not in self._programs:
@@ -133,9 +145,11 @@ class Project:
         return self._imports[path]
 
     def reached(self, path: str, name: str) -> bool | None:
-        """Say whether any other file may read or replace the top-level name `name` of the file `path`.
+        """Say whether any other file may read or replace the top-level name `name` of the file
+        `path`.
 
-        None for a project of too many files. A file that cannot be read does not: Python cannot run it either.
+        None for a project of too many files. A file that cannot be read does not: Python cannot run
+        it either.
         """
         every = self.search.every_file()
         self._trail.read.update(every or ())
@@ -146,7 +160,9 @@ class Project:
         return self._reached[path, name]
 
     def _any_reaches(self, every: Iterable[str], path: str, name: str) -> bool:
-        imported = re.compile(rf"^[^\S\n]*(?:import|from)\b.*\b{re.escape(stem_of(path))}\b", re.MULTILINE)
+        imported = re.compile(
+            rf"^[^\S\n]*(?:import|from)\b.*\b{re.escape(stem_of(path))}\b", re.MULTILINE
+        )
         size = 0
         for other in every:
             if other == path:
@@ -160,7 +176,8 @@ class Project:
         return False
 
     def reaches(self, other: str, text: str | None, path: str, name: str) -> bool:
-        """Say whether the file `other` with a text may read or replace a top-level name of the module `path`."""
+        """Say whether the file `other` with a text may read or replace a top-level name of the
+        module `path`."""
         stem = stem_of(path)
         if text is None:
             return False  # Python cannot run what cannot be read.
@@ -176,40 +193,58 @@ class Project:
 
         return reaches(text, Aim(name, leads))
 
-    # -- names --------------------------------------------------------------------------------------------------
+    # -- names -------------------------------------------------------------------------------------
 
     def find(self, importer: str, dotted: str, hops: int = _HOPS) -> Definition | str | None:
         """Return what a dotted name in the file `importer` stands for.
 
         Returns:
-            Its definition in the project, or its dotted name where it leads out of the project, or None for unknown.
+            Its definition in the project, or its dotted name where it leads out of the project, or
+            None for unknown.
         """
         head = dotted[: len(dotted) - len(dotted.lstrip("."))]
         parts = dotted.lstrip(".").split(".")
         for count in range(len(parts), -1 if head else 0, -1):
             path = self.search.module(importer, head + ".".join(parts[:count]))
             if path is not None and count == len(parts):
-                return self._shadowing(importer, head, parts, hops) or Definition(path, "", "module")
+                return self._shadowing(importer, head, parts, hops) or Definition(
+                    path, "", "module"
+                )
             if path is not None:
                 rest = [part for part in parts[count:] if part]
                 return self.member(path, rest, hops) if rest else Definition(path, "", "module")
         return None if head else dotted
 
-    def _shadowing(self, importer: str, head: str, parts: list[str], hops: int) -> Definition | None:
-        """Return what a package binds under the name of its own submodule: ``from .psnr import psnr``."""
-        package = self.search.module(importer, head + ".".join(parts[:-1])) if head or len(parts) > 1 else None
+    def _shadowing(
+        self, importer: str, head: str, parts: list[str], hops: int
+    ) -> Definition | None:
+        """Return what a package binds under the name of its own submodule: ``from .psnr import
+        psnr``."""
+        package = (
+            self.search.module(importer, head + ".".join(parts[:-1]))
+            if head or len(parts) > 1
+            else None
+        )
         if package is None or package == importer or not parts[-1]:
             return None
         found = self.member(package, parts[-1:], hops)
         return found if isinstance(found, Definition) and found.kind in (CLASS, FUNCTION) else None
 
     def imported(self, importer: str, dotted: str) -> Definition | str | None:
-        """Return the module of the project that an import statement names; results are as of `find`."""
+        """Return the module of the project that an import statement names; results are as of
+        `find`."""
         path = self.search.module(importer, dotted)
-        return Definition(path, "", "module") if path is not None else None if dotted.startswith(".") else dotted
+        return (
+            Definition(path, "", "module")
+            if path is not None
+            else None
+            if dotted.startswith(".")
+            else dotted
+        )
 
     def member(self, path: str, parts: list[str], hops: int = _HOPS) -> Definition | str | None:
-        """Return what a name of the file `path` stands for, through re-exports; results are as of `find`."""
+        """Return what a name of the file `path` stands for, through re-exports; results are as of
+        `find`."""
         if hops <= 0:
             return None  # A circle of imports.
         found = self.index(path)
@@ -223,12 +258,17 @@ class Project:
             if origin.kind == IMPORT:
                 return self.find(path, ".".join([origin.dotted, *parts[1:]]), hops - 1)
             return (
-                self.member(path, [*origin.dotted.split("."), *parts[1:]], hops - 1) if origin.kind == ALIAS else None
+                self.member(path, [*origin.dotted.split("."), *parts[1:]], hops - 1)
+                if origin.kind == ALIAS
+                else None
             )
         return self.starred(path, found.stars, parts, hops - 1)
 
-    def starred(self, path: str, stars: Iterable[str], parts: list[str], hops: int = _HOPS) -> Definition | str | None:
-        """Return what a name means that only ``from module import *`` statements of the file `path` can bind."""
+    def starred(
+        self, path: str, stars: Iterable[str], parts: list[str], hops: int = _HOPS
+    ) -> Definition | str | None:
+        """Return what a name means that only ``from module import *`` statements of the file `path`
+        can bind."""
         for star in stars:
             target = self.imported(path, star)
             if isinstance(target, Definition) and target.kind == "module":
@@ -266,12 +306,14 @@ class Project:
                     outside.append(found if isinstance(found, str) else base)
         return Lineage(tuple(classes), tuple(outside))
 
-    # -- facts --------------------------------------------------------------------------------------------------
+    # -- facts -------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Free the analyses that are asked least, down to `_KEPT`; to be called when no answer from them is in use.
+        """Free the analyses that are asked least, down to `_KEPT`; to be called when no answer from
+        them is in use.
 
-        Between two calls all are kept: they could not be freed, and would be made again where they are asked again.
+        Between two calls all are kept: they could not be freed, and would be made again where they
+        are asked again.
         """
         self._shrink(_KEPT)
         if len(self._texts) > _TEXTS:
@@ -290,7 +332,8 @@ class Project:
                 old.close()
 
     def knows(self, key: object, path: str) -> bool:
-        """Say whether the answer to a question about a file is in `answers`; it then counts as asked again."""
+        """Say whether the answer to a question about a file is in `answers`; it then counts as
+        asked again."""
         self._trail.read.add(path)
         self._trail.helpers.add(path)
         return key in self.answers

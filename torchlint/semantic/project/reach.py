@@ -1,4 +1,5 @@
-"""Whether a file may read or replace a name of another file's module: by import, by attribute, or by a string."""
+"""Whether a file may read or replace a name of another file's module: by import, by attribute, or
+by a string."""
 
 from __future__ import annotations
 
@@ -10,11 +11,13 @@ from dataclasses import dataclass
 from torchlint.source.python import parsed
 
 MINE, OTHERS, OUTSIDE = "mine", "others", "outside"
-"""Where the name of a module leads: to the file asked about, to another one of the project, or out of it."""
+"""Where the name of a module leads: to the file asked about, to another one of the project, or out
+of it."""
 
 _AT_RUN_TIME = frozenset(
     (
-        "import_module __import__ exec eval runpy run_path run_module modules spec_from_file_location "
+        "import_module __import__ exec eval runpy run_path run_module modules "
+        "spec_from_file_location "
         "SourceFileLoader import_string locate import_from_string resolve_name"
     ).split()
 )
@@ -38,11 +41,14 @@ class Aim:
 
 def stem_of(path: str) -> str:
     """Return the last part of the name of a file's module."""
-    return os.path.basename(os.path.dirname(path) if path.endswith("__init__.py") else path).removesuffix(".py")
+    return os.path.basename(
+        os.path.dirname(path) if path.endswith("__init__.py") else path
+    ).removesuffix(".py")
 
 
 def reaches(text: str, aim: Aim) -> bool:
-    """Say whether a file's code may read or replace the name; a text that Python does not accept may."""
+    """Say whether a file's code may read or replace the name; a text that Python does not accept
+    may."""
     tree = parsed(text)
     if tree is None:
         return True
@@ -63,7 +69,8 @@ def reaches(text: str, aim: Aim) -> bool:
 
 
 def _imported(node: ast.Import | ast.ImportFrom, aim: Aim) -> Iterator[tuple[str, str]]:
-    """Yield the names that an import binds with where they lead; an empty one where it takes the name itself."""
+    """Yield the names that an import binds with where they lead; an empty one where it takes the
+    name itself."""
     if isinstance(node, ast.Import):
         for item in node.names:
             yield item.asname or item.name.partition(".")[0], aim.leads(item.name)
@@ -92,7 +99,9 @@ def _leads_there(node: ast.AST, aim: Aim, roots: dict[str, str], free: bool) -> 
     near = free or MINE in roots.values()
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         # A target of mock.patch, the name for getattr or setattr.
-        return node.value.endswith((f".{aim.name}", f":{aim.name}")) or (near and node.value == aim.name)
+        return node.value.endswith((f".{aim.name}", f":{aim.name}")) or (
+            near and node.value == aim.name
+        )
     if not isinstance(node, ast.Attribute) or node.attr != aim.name:
         return False
     root: ast.expr = node.value

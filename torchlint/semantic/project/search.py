@@ -1,7 +1,8 @@
 """From the name of a module to its file, inside the project only.
 
-Modules are looked for as Python would find them when the project's code runs: from the folder that holds the
-outermost package of the importing file, from a script's own folder, from the root, and from ``src`` under it.
+Modules are looked for as Python would find them when the project's code runs: from the folder that
+holds the outermost package of the importing file, from a script's own folder, from the root, and
+from ``src`` under it.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from torchlint.base.trail import Trail, complete, listing
 
 _NEVER_OURS = frozenset(
     (
-        "torch torchvision torchaudio numpy scipy pandas sklearn lightning pytorch_lightning accelerate transformers "
-        "datasets ignite fastai tqdm typing collections os sys math random time logging functools itertools "
+        "torch torchvision torchaudio numpy scipy pandas sklearn lightning pytorch_lightning "
+        "accelerate transformers "
+        "datasets ignite fastai tqdm typing collections os sys math random time logging "
+        "functools itertools "
         "dataclasses abc builtins cv2 PIL"
     ).split()
 )
@@ -26,7 +29,8 @@ _MOST_BYTES = 50_000_000
 
 
 class Search:
-    """Finds the files of modules; what the disk says is remembered, and `trail` notes who wanted to know."""
+    """Finds the files of modules; what the disk says is remembered, and `trail` notes who wanted to
+    know."""
 
     def __init__(self, root: str) -> None:
         self.root = os.path.realpath(root)
@@ -44,7 +48,8 @@ class Search:
         return seen
 
     def module(self, importer: str, dotted: str) -> str | None:
-        """Return the file of the module `dotted` as the file `importer` names it; relative names start with dots."""
+        """Return the file of the module `dotted` as the file `importer` names it; relative names
+        start with dots."""
         if dotted.startswith("."):
             rest = dotted.lstrip(".")
             folder = os.path.dirname(importer)
@@ -60,7 +65,8 @@ class Search:
         return None
 
     def every_file(self) -> tuple[str, ...] | None:
-        """Return all Python files and notebooks under the root; None where they are too many to be read through."""
+        """Return all Python files and notebooks under the root; None where they are too many to be
+        read through."""
         if not self._every:
             self._every.append(self._listed())
         self.trail.listed.update(self.listings)
@@ -74,7 +80,11 @@ class Search:
             at = todo.pop()
             folders, files, self.listings[at] = listing(at)
             todo += [os.path.join(at, name) for name in folders]
-            if not complete(files) or len(out) + len(files) > _MOST_FILES or len(self.listings) > _MOST_FOLDERS:
+            if (
+                not complete(files)
+                or len(out) + len(files) > _MOST_FILES
+                or len(self.listings) > _MOST_FOLDERS
+            ):
                 return None
             for path in (os.path.join(at, name) for name in files):
                 try:
@@ -98,7 +108,8 @@ class Search:
         return tuple(dict.fromkeys((self._top(own), self.root, os.path.join(self.root, "src"))))
 
     def _top(self, folder: str) -> str:
-        """Return the folder that holds the outermost package of `folder`; the folder itself where it is no package."""
+        """Return the folder that holds the outermost package of `folder`; the folder itself where
+        it is no package."""
         if folder not in self._tops:
             above = os.path.dirname(folder)
             package = self._is_file(os.path.join(folder, "__init__.py")) and above != folder

@@ -1,4 +1,5 @@
-"""Is autograd off at a node: by the text around it, or because every caller in the file holds it off."""
+"""Is autograd off at a node: by the text around it, or because every caller in the file holds it
+off."""
 
 from __future__ import annotations
 
@@ -18,13 +19,17 @@ class Autograd:
     """Answers `no_grad(node)` for one file; results are remembered by function."""
 
     def __init__(
-        self, scopes: Scopes, flow: Flow, callers_outside: Callable[[cst.FunctionDef], Sequence[Caller]]
+        self,
+        scopes: Scopes,
+        flow: Flow,
+        callers_outside: Callable[[cst.FunctionDef], Sequence[Caller]],
     ) -> None:
         self._scopes = scopes
         self._flow = flow
         self._callers_outside = callers_outside
         self._functions: dict[cst.CSTNode, bool | None] = {}
-        # A plain ``torch.set_grad_enabled(...)`` statement holds until the next one, wherever that is.
+        # A plain ``torch.set_grad_enabled(...)`` statement holds until the next one, wherever that
+        # is.
         self._switched = any(self._is_switch(call) for call in scopes.tree.nodes(cst.Call))
 
     def no_grad(self, node: cst.CSTNode) -> bool | None:
@@ -40,8 +45,13 @@ class Autograd:
         return self._function(function) if function is not None else False
 
     def _is_switch(self, call: cst.CSTNode) -> bool:
-        plain = isinstance(call, cst.Call) and isinstance(self._scopes.tree.parents.get(call), cst.Expr)
-        return plain and self._scopes.names.name(getattr(call, "func", None)) == "torch.set_grad_enabled"
+        plain = isinstance(call, cst.Call) and isinstance(
+            self._scopes.tree.parents.get(call), cst.Expr
+        )
+        return (
+            plain
+            and self._scopes.names.name(getattr(call, "func", None)) == "torch.set_grad_enabled"
+        )
 
     def _function(self, function: cst.FunctionDef) -> bool | None:
         if function not in self._functions:
@@ -50,10 +60,15 @@ class Autograd:
         return self._functions[function]
 
     def _callers(self, function: cst.FunctionDef) -> bool | None:
-        step = function.name.value in torch_names.STEP_METHODS and function.name.value != "training_step"
+        step = (
+            function.name.value in torch_names.STEP_METHODS
+            and function.name.value != "training_step"
+        )
         if step and self._scopes.is_lightning(self._scopes.tree.class_of(function)):
             return True
-        sites = [s for s in self._flow.sites(function) if self._scopes.tree.function(s) is not function]
+        sites = [
+            s for s in self._flow.sites(function) if self._scopes.tree.function(s) is not function
+        ]
         verdicts = {self.no_grad(site) for site in (*sites, *self._named_alike(function))}
         verdicts.update(caller.no_grad for caller in self._callers_outside(function))
         if len(verdicts) > 1:
@@ -63,25 +78,42 @@ class Autograd:
         return None if found is False and self._flow.escapes(function) else found
 
     def _named_alike(self, function: cst.FunctionDef) -> list[cst.Call]:
-        """Return calls of a method of the same name on objects that are not known: one of them may be of this class."""
+        """Return calls of a method of the same name on objects that are not known: one of them may
+        be of this class."""
         if not self._scopes.is_method(function):
             return []
         tree, calls = self._scopes.tree, []
         for name in tree.named(function.name.value):
             above = tree.parents.get(name)
-            call = tree.parents.get(above) if isinstance(above, cst.Attribute) and above.attr is name else None
+            call = (
+                tree.parents.get(above)
+                if isinstance(above, cst.Attribute) and above.attr is name
+                else None
+            )
             if isinstance(call, cst.Call) and call.func is above:
                 calls.append(call)
-        return [c for c in calls if not self._flow.callees(c) and self._scopes.tree.function(c) is not function]
+        return [
+            c
+            for c in calls
+            if not self._flow.callees(c) and self._scopes.tree.function(c) is not function
+        ]
 
 
 @question(ground=True)
 def autograd(module: Module) -> Autograd:
     """Return where autograd is off."""
-    return Autograd(scopes(module), flow(module), lambda function: callers_outside(module, function))
+    return Autograd(
+        scopes(module), flow(module), lambda function: callers_outside(module, function)
+    )
 
 
-@question(yes="autograd is off here", no="autograd is on here, or a caller decides", ground=True, remember=False)
+@question(
+    yes="autograd is off here",
+    no="autograd is on here, or a caller decides",
+    ground=True,
+    remember=False,
+)
 def no_grad(module: Module, node: cst.CSTNode) -> bool | None:
-    """Say whether autograd is off at `node`: by the text around it, or as every caller in the file has it off."""
+    """Say whether autograd is off at `node`: by the text around it, or as every caller in the file
+    has it off."""
     return autograd(module).no_grad(node)

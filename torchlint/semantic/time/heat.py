@@ -23,14 +23,17 @@ from torchlint.semantic.values.value import Value
 
 _LOSS_NAME = re.compile(r"(^|_)(loss|losses|criterion)(_|$|fn|func)|[a-z]Loss$", re.IGNORECASE)
 _NOT_LOSS = re.compile(
-    r"^(get|build|make|create|set|init|plot|log|print|show|save|load|parse|add|update|record)_", re.IGNORECASE
+    r"^(get|build|make|create|set|init|plot|log|print|show|save|load|parse|add|update|record)_",
+    re.IGNORECASE,
 )
 _BATCH_STEP = re.compile(
     r"^_*((eval(uat\w+)?|valid(at\w+)?|val|test|predict|inference)_(one_)?(step|batch|iteration)|predict_on_batch|"
     r"(step|batch)_(eval|predict|inference|validate)|update_metrics|process_batch)$"
 )
 _BATCH_HOOK = re.compile(r"^on_((?P<train>train)|validation|test|predict)_batch_(start|end)$")
-_MODULE_METHOD = re.compile(r"^_*(predict\w*|full_sort_predict|decode|encode|forward_\w+|\w+_forward|forward\w*)$")
+_MODULE_METHOD = re.compile(
+    r"^_*(predict\w*|full_sort_predict|decode|encode|forward_\w+|\w+_forward|forward\w*)$"
+)
 _METRIC = re.compile(r"(Metric|Meter|Accuracy|Evaluator)$")
 _ALL_DATA = re.compile(r"Data(Loader|Set|Frame|Module)", re.IGNORECASE)
 _COLLATE = re.compile(r"(^|_)collate", re.IGNORECASE)
@@ -57,7 +60,8 @@ class Why:
     Args:
         text: what it says.
         node: the place in the file under analysis that it speaks of.
-        elsewhere: the place in another file of the project, where it is one: that file's `Module`, and the node there.
+        elsewhere: the place in another file of the project, where it is one: that file's `Module`,
+            and the node there.
     """
 
     text: str
@@ -67,7 +71,8 @@ class Why:
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """The grade of a line, the hot loop in its own function (if the heat comes from one), and the evidence."""
+    """The grade of a line, the hot loop in its own function (if the heat comes from one), and the
+    evidence."""
 
     grade: Grade
     why: tuple[Why, ...] = ()
@@ -91,7 +96,8 @@ class Heat:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A place in another file that calls a method on ``self``: how often, and whether autograd is off there."""
+    """A place in another file that calls a method on ``self``: how often, and whether autograd is
+    off there."""
 
     heat: Heat
     no_grad: bool | None
@@ -100,7 +106,14 @@ class Caller:
 
 
 COLD = Heat(Grade.COLD)
-_DECIDING = (cst.BaseStatement, cst.BaseSmallStatement, cst.BaseSuite, cst.Module, cst.Lambda, cst.IfExp)
+_DECIDING = (
+    cst.BaseStatement,
+    cst.BaseSmallStatement,
+    cst.BaseSuite,
+    cst.Module,
+    cst.Lambda,
+    cst.IfExp,
+)
 """What may run another number of times than what lies in it."""
 _DEPTH = 4
 """Calls up which heat is looked for."""
@@ -137,14 +150,17 @@ class HeatMap:
     def heat(self, node: cst.CSTNode, depth: int = _DEPTH) -> Heat:
         """Return how often `node` runs. Throttled places are cold."""
         if depth != _DEPTH or self._pending:
-            return self._heat(node, depth)  # Of a function that is being judged, this is not the last word.
+            return self._heat(
+                node, depth
+            )  # Of a function that is being judged, this is not the last word.
         place = self._place(node)
         if place not in self._heats:
             self._heats[place] = self._heat(place, depth)
         return self._heats[place]
 
     def _place(self, node: cst.CSTNode) -> cst.CSTNode:
-        """Return the largest part of a statement around `node` that runs as often, as nothing in it is conditional."""
+        """Return the largest part of a statement around `node` that runs as often, as nothing in it
+        is conditional."""
         parents, known = self.tree.parents, self._places
         passed: list[cst.CSTNode] = []
         at = node
@@ -186,11 +202,15 @@ class HeatMap:
         return found if epoch is None or found.grade > Grade.EPOCH else epoch
 
     def may_be_hot(self, node: cst.CSTNode) -> bool:
-        """Say whether anything in the function around `node`, or at the file's top level, may be hot; a cheap bound."""
+        """Say whether anything in the function around `node`, or at the file's top level, may be
+        hot; a cheap bound."""
         owner = self.scopes.tree.function(node) or self.tree.root
         if owner not in self._some:
-            self._some[owner] = (isinstance(owner, cst.FunctionDef) and self.function_heat(owner).hot) or any(
-                self.loops.kind(loop) in (LoopKind.TRAIN, LoopKind.EVAL) for loop in self.tree.within(owner, *LOOPS)
+            self._some[owner] = (
+                isinstance(owner, cst.FunctionDef) and self.function_heat(owner).hot
+            ) or any(
+                self.loops.kind(loop) in (LoopKind.TRAIN, LoopKind.EVAL)
+                for loop in self.tree.within(owner, *LOOPS)
             )
         return self._some[owner]
 
@@ -232,14 +252,24 @@ class HeatMap:
         if owner is not None and not self.flow.sites(function) and self.flow.escapes(function):
             found = self.heat(function, depth - 1)
             if found.grade > best.grade:
-                best = Heat(found.grade, (Why(f"{function.name.value}() is passed on", function), *found.why))
+                best = Heat(
+                    found.grade,
+                    (Why(f"{function.name.value}() is passed on", function), *found.why),
+                )
         return best
 
     def _from_base_classes(self, function: cst.FunctionDef) -> Iterator[Heat]:
         """Yield the heat of the places where a base class in another file calls this method."""
         for caller in self.callers_outside(function):
-            links = (Why(why.text, function, why.elsewhere or (caller.module, why.node)) for why in caller.heat.why)
-            called = Why(f"{function.name.value}() is called by a base class", function, (caller.module, caller.call))
+            links = (
+                Why(why.text, function, why.elsewhere or (caller.module, why.node))
+                for why in caller.heat.why
+            )
+            called = Why(
+                f"{function.name.value}() is called by a base class",
+                function,
+                (caller.module, caller.call),
+            )
             yield Heat(caller.heat.grade, (called, *links))
 
     def _role(self, function: cst.FunctionDef) -> Heat:
@@ -254,11 +284,19 @@ class HeatMap:
         if self.loops.is_step_function(function):
             return Heat(Grade.TRAIN, (Why(f"{name}() is one training step", function),))
         step = _STEP_ROLE.match(name)
-        if step is not None and name.lstrip("_") not in ("step", "batch", "one_step", "one_batch", "minibatch"):
+        if step is not None and name.lstrip("_") not in (
+            "step",
+            "batch",
+            "one_step",
+            "one_batch",
+            "minibatch",
+        ):
             grade = Grade.TRAIN if step["train"] else Grade.EVAL
             return Heat(grade, (Why(f"{name}() runs for every batch", function),))
         if _COLLATE.search(name):
-            return Heat(Grade.SAMPLE, (Why(f"{name}() runs for every batch in the loader", function),))
+            return Heat(
+                Grade.SAMPLE, (Why(f"{name}() runs for every batch in the loader", function),)
+            )
         if _LOSS_NAME.search(name) and not _NOT_LOSS.search(name) and self.takes_tensors(function):
             return Heat(Grade.FORWARD, (Why(f"{name}() is a loss function", function),))
         return COLD
@@ -277,34 +315,58 @@ class HeatMap:
             return Heat(Grade.EVAL, (Why(f"{name}() runs for every batch", function),))
         if name in ("update", "__call__", "add_batch") and self._is_metric(cls, function):
             return Heat(Grade.EVAL, (Why(f"{name}() of a metric runs for every batch", function),))
-        if name == "compute_loss" and any(base.endswith("Trainer") for base in self.scopes.base_names(cls)):
-            return Heat(Grade.TRAIN, (Why("the Trainer calls compute_loss() every step", function),))
+        if name == "compute_loss" and any(
+            base.endswith("Trainer") for base in self.scopes.base_names(cls)
+        ):
+            return Heat(
+                Grade.TRAIN, (Why("the Trainer calls compute_loss() every step", function),)
+            )
         if name == "forward" and self.scopes.is_module(cls):
             return Heat(Grade.FORWARD, (Why("forward() runs every step", function),))
-        # ``predict(inputs, batch_size)`` or ``predict(loader: DataLoader)``: its body runs once for all batches.
-        given = {param.name.value for param in (*function.params.params, *function.params.kwonly_params)}
+        # ``predict(inputs, batch_size)`` or ``predict(loader: DataLoader)``: its body runs once for
+        # all batches.
+        given = {
+            param.name.value for param in (*function.params.params, *function.params.kwonly_params)
+        }
         batched = name.startswith("predict") and ("batch_size" in given or _takes_all(function))
-        if _MODULE_METHOD.match(name) and not batched and self.scopes.is_module(cls) and self.takes_tensors(function):
-            return Heat(Grade.FORWARD, (Why(f"{name}() of a module runs for every batch", function),))
+        if (
+            _MODULE_METHOD.match(name)
+            and not batched
+            and self.scopes.is_module(cls)
+            and self.takes_tensors(function)
+        ):
+            return Heat(
+                Grade.FORWARD, (Why(f"{name}() of a module runs for every batch", function),)
+            )
         if name in ("forward", "backward") and any(
             base in ("torch.autograd.Function", "torch.autograd.function.Function")
             for base in self.scopes.base_names(cls)
         ):
-            return Heat(Grade.FORWARD, (Why(f"{name}() of an autograd function runs every step", function),))
+            return Heat(
+                Grade.FORWARD, (Why(f"{name}() of an autograd function runs every step", function),)
+            )
         if name in ("__getitem__", "__getitems__", "__iter__") and self.scopes.is_dataset(cls):
             return Heat(Grade.SAMPLE, (Why(f"{name}() runs for every sample", function),))
         return None
 
     def _is_metric(self, cls: cst.ClassDef, function: cst.FunctionDef) -> bool:
-        """Say whether a method is what a metric does for each batch; one that gets a model goes over a data set."""
-        params = [param.name.value for param in (*function.params.params, *function.params.kwonly_params)]
+        """Say whether a method is what a metric does for each batch; one that gets a model goes
+        over a data set."""
+        params = [
+            param.name.value for param in (*function.params.params, *function.params.kwonly_params)
+        ]
         if any(called(name, MODEL) for name in params) or not self.takes_tensors(function):
             return False
-        names = [cls.name.value, *self.scopes.base_names(cls), *(c.name.value for c in self.scopes.lineage(cls))]
+        names = [
+            cls.name.value,
+            *self.scopes.base_names(cls),
+            *(c.name.value for c in self.scopes.lineage(cls)),
+        ]
         return any(_METRIC.search(name) for name in names)
 
     def inner_loop(self, node: cst.CSTNode, heat: Heat) -> cst.CSTNode | None:
-        """Return the innermost loop or comprehension between `node` and its hot loop or function, if any."""
+        """Return the innermost loop or comprehension between `node` and its hot loop or function,
+        if any."""
         function = self.scopes.tree.function(node)
         child = node
         for above in self.tree.ancestors(node):
@@ -320,7 +382,11 @@ class HeatMap:
 
 def _takes_all(function: cst.FunctionDef) -> bool:
     """Say whether a parameter is annotated as a whole data set, not as a batch of it."""
-    hints = [param.annotation.annotation for param in function.params.params if param.annotation is not None]
+    hints = [
+        param.annotation.annotation
+        for param in function.params.params
+        if param.annotation is not None
+    ]
     return any(_ALL_DATA.search(cst.Module([]).code_for_node(hint)) for hint in hints)
 
 
@@ -347,7 +413,8 @@ def heat_of(module: Module, node: cst.CSTNode) -> Heat:
 
 @question(yes="the line runs often", no="the line runs seldom", ground=True)
 def may_be_hot(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether anything in the function around `node` may be hot: False is certain, and cheaper than `heat`."""
+    """Say whether anything in the function around `node` may be hot: False is certain, and cheaper
+    than `heat`."""
     return heat_map(module).may_be_hot(node)
 
 
@@ -365,7 +432,9 @@ def inner_loop(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
 
 def _takes_tensors(module: Module, function: cst.FunctionDef) -> bool:
     first = [p.name.value for p in function.params.params if p.name.value not in ("self", "cls")]
-    return any(values(module).name_evidence(function, name, Value()).tensor for name in first) or any(
+    return any(
+        values(module).name_evidence(function, name, Value()).tensor for name in first
+    ) or any(
         name is not None and name.startswith("torch.")
         for call in module.within(function.body, cst.Call)
         for name in (module.name(call.func),)
@@ -374,7 +443,8 @@ def _takes_tensors(module: Module, function: cst.FunctionDef) -> bool:
 
 @question(ground=True)
 def callers_outside(module: Module, function: cst.FunctionDef) -> tuple[Caller, ...]:
-    """Return the places in other files of the project where a base class calls this method on ``self``."""
+    """Return the places in other files of the project where a base class calls this method on
+    ``self``."""
     cls = module.class_of(function) if scopes(module).is_method(function) else None
     family = scopes(module).family_outside(cls) if cls is not None else []
     return tuple(module.outside.callers(family, function.name.value))

@@ -15,10 +15,17 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.facts import Values, values
 
-_WRAPPERS = ("builtins.enumerate", "builtins.reversed", "builtins.list", "builtins.tuple", "builtins.sorted")
+_WRAPPERS = (
+    "builtins.enumerate",
+    "builtins.reversed",
+    "builtins.list",
+    "builtins.tuple",
+    "builtins.sorted",
+)
 _STRUCTURE = re.compile(
     r"(^|_)(layers?|blocks?|stages?|heads?|convs?|levels?|scales?|modules?|branch(es)?|paths|stacks?|cells?|hops?|"
-    r"decoders?|encoders?|resnets?|attns?|attentions?|mlps?|downs?|ups?|strides|dilations|augmentations?)$"
+    r"decoders?|encoders?|resnets?|attns?|attentions?|mlps?|downs?|ups?|strides|dilations"
+    r"|augmentations?)$"
 )
 
 
@@ -39,7 +46,7 @@ class Iterations:
         self.flow = flow
         self.values = values
 
-    # -- what is iterated ---------------------------------------------------------------------------------------
+    # -- what is iterated --------------------------------------------------------------------------
 
     def over(self, loop: cst.For | cst.CompFor) -> list[Goes]:
         """Return what a loop goes over, seen through ``enumerate``, ``zip`` and the like."""
@@ -48,7 +55,11 @@ class Iterations:
     def _over(self, target: cst.CSTNode, iterated: cst.BaseExpression) -> Iterator[Goes]:
         if isinstance(iterated, cst.Call) and iterated.args:
             name = self.names.name(iterated.func)
-            parts = [e.value for e in target.elements] if isinstance(target, (cst.Tuple, cst.List)) else []
+            parts = (
+                [e.value for e in target.elements]
+                if isinstance(target, (cst.Tuple, cst.List))
+                else []
+            )
             if name == "builtins.zip" and len(parts) == len(iterated.args):
                 for part, arg in zip(parts, iterated.args, strict=True):
                     yield from self._over(part, arg.value)
@@ -70,11 +81,19 @@ class Iterations:
 
     def _length(self, node: cst.BaseExpression, depth: int) -> int | None:
         if isinstance(node, (cst.Tuple, cst.List)):
-            return None if any(isinstance(e, cst.StarredElement) for e in node.elements) else len(node.elements)
+            return (
+                None
+                if any(isinstance(e, cst.StarredElement) for e in node.elements)
+                else len(node.elements)
+            )
         if isinstance(node, cst.Call) and self.names.name(node.func) == "builtins.range":
             numbers = [self.number(arg.value) for arg in node.args]
             known = [n for n in numbers if n is not None]
-            return len(range(*known)) if known and len(known) == len(numbers) and 0 not in known[2:] else None
+            return (
+                len(range(*known))
+                if known and len(known) == len(numbers) and 0 not in known[2:]
+                else None
+            )
         if isinstance(node, cst.Subscript) and isinstance(node.slice[0].slice, cst.Slice):
             part = node.slice[0].slice
             upper = self.number(part.upper) if part.upper is not None else None
@@ -103,7 +122,8 @@ class Iterations:
         return bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
 
     def structural(self, loop: Loop | cst.CompFor) -> bool:
-        """Say whether a loop goes over parts of a network (layers, heads, scales, parameters), not over data."""
+        """Say whether a loop goes over parts of a network (layers, heads, scales, parameters), not
+        over data."""
         if isinstance(loop, cst.While):
             return False
         targets = {n for goes in self.over(loop) for n in self.bound(goes.target)}
@@ -114,7 +134,8 @@ class Iterations:
         return any(self._is_structure(goes.iterated) for goes in self.over(loop))
 
     def _callee_root(self, call: cst.Call) -> str | None:
-        # ``layer(x)`` and ``self.layers[i](x)``: the loop's target is called, or picks what is called.
+        # ``layer(x)`` and ``self.layers[i](x)``: the loop's target is called, or picks what is
+        # called.
         func = call.func
         if isinstance(func, cst.Subscript):
             index = func.slice[0].slice
@@ -123,7 +144,9 @@ class Iterations:
 
     def _is_structure(self, node: cst.BaseExpression) -> bool:
         value = self.values.value(node)
-        if value.kind == "module" or (value.item is not None and value.item.kind in ("module", "optimizer")):
+        if value.kind == "module" or (
+            value.item is not None and value.item.kind in ("module", "optimizer")
+        ):
             return True
         if value.item is not None and value.item.origin == "param":
             return True
@@ -133,14 +156,15 @@ class Iterations:
                 return True
         return False
 
-    # -- what is handed on --------------------------------------------------------------------------------------
+    # -- what is handed on -------------------------------------------------------------------------
 
     def bound(self, target: cst.CSTNode) -> set[str]:
         """Return the plain names that a loop's target binds."""
         return {n.value for n in self.tree.within(target, cst.Name)}
 
     def reset(self, loop: Loop, place: cst.CSTNode, at: cst.CSTNode) -> bool:
-        """Say whether every iteration binds a place (``x``, ``self.x``, ``d[k]``) anew before it comes to `at`."""
+        """Say whether every iteration binds a place (``x``, ``self.x``, ``d[k]``) anew before it
+        comes to `at`."""
         root = place
         while isinstance(root, (cst.Attribute, cst.Subscript)):
             root = root.value
@@ -149,15 +173,25 @@ class Iterations:
             return True
         writes: list[cst.CSTNode] = [*self.flow.writes(loop.body, name)]
         if not isinstance(place, cst.Name):
-            writes += [w for w in self.same(loop.body, place) if isinstance(self.tree.parents.get(w), cst.AssignTarget)]
+            writes += [
+                w
+                for w in self.same(loop.body, place)
+                if isinstance(self.tree.parents.get(w), cst.AssignTarget)
+            ]
         fresh = [w for w in writes if not self._reads_itself(w)]
         for above in self.tree.ancestors(at):
-            if isinstance(above, (cst.For, cst.CompFor)) and any(self.tree.is_within(w, above.target) for w in fresh):
+            if isinstance(above, (cst.For, cst.CompFor)) and any(
+                self.tree.is_within(w, above.target) for w in fresh
+            ):
                 return True
-            if isinstance(above, COMPREHENSIONS) and any(self._comprehends(above, w) for w in fresh):
+            if isinstance(above, COMPREHENSIONS) and any(
+                self._comprehends(above, w) for w in fresh
+            ):
                 return True
             if isinstance(above, cst.IndentedBlock) and any(
-                self._binds(part, fresh) for part in above.body if self.tree.ends[part] < self.tree.order[at]
+                self._binds(part, fresh)
+                for part in above.body
+                if self.tree.ends[part] < self.tree.order[at]
             ):
                 return True
             if above is loop:
@@ -175,10 +209,20 @@ class Iterations:
     def _binds(self, statement: cst.CSTNode | None, writes: list[cst.CSTNode]) -> bool:
         """Say whether a statement makes one of the writes whenever it runs to its end."""
         if isinstance(statement, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
-            return any(self.tree.is_within(w, statement) and not self._in_comprehension(w) for w in writes)
+            return any(
+                self.tree.is_within(w, statement) and not self._in_comprehension(w) for w in writes
+            )
         if isinstance(statement, cst.If):
-            other = statement.orelse.body if isinstance(statement.orelse, cst.Else) else statement.orelse
-            return other is not None and self._binds(statement.body, writes) and self._binds(other, writes)
+            other = (
+                statement.orelse.body
+                if isinstance(statement.orelse, cst.Else)
+                else statement.orelse
+            )
+            return (
+                other is not None
+                and self._binds(statement.body, writes)
+                and self._binds(other, writes)
+            )
         if isinstance(statement, cst.IndentedBlock):
             return any(self._binds(part, writes) or self._leaves(part) for part in statement.body)
         return isinstance(statement, cst.With) and self._binds(statement.body, writes)
@@ -188,13 +232,18 @@ class Iterations:
 
     def _leaves(self, statement: cst.CSTNode) -> bool:
         parts = statement.body if isinstance(statement, cst.SimpleStatementLine) else ()
-        return any(isinstance(part, (cst.Continue, cst.Break, cst.Return, cst.Raise)) for part in parts)
+        return any(
+            isinstance(part, (cst.Continue, cst.Break, cst.Return, cst.Raise)) for part in parts
+        )
 
     def same(self, scope: cst.CSTNode, place: cst.CSTNode) -> list[cst.CSTNode]:
-        """Return the expressions inside `scope` that are spelled like a name, attribute or subscript."""
+        """Return the expressions inside `scope` that are spelled like a name, attribute or
+        subscript."""
         if isinstance(place, cst.Name):
             return [*self.flow.names_in(scope, place.value)]
-        return [n for n in self.tree.within(scope, type(place)) if n is place or n.deep_equals(place)]
+        return [
+            n for n in self.tree.within(scope, type(place)) if n is place or n.deep_equals(place)
+        ]
 
     def _reads_itself(self, write: cst.CSTNode) -> bool:
         statement = self.tree.small_statement(write)
@@ -203,7 +252,8 @@ class Iterations:
         return isinstance(statement, cst.Assign) and bool(self.same(statement.value, write))
 
     def carried(self, loop: Loop) -> list[cst.Name]:
-        """Return the reads in a loop's body of names that the body binds and may find from an earlier iteration."""
+        """Return the reads in a loop's body of names that the body binds and may find from an
+        earlier iteration."""
         out: list[cst.Name] = []
         for name in sorted({w.value for w in self._body_writes(loop)}):
             reads = self.flow.reads(loop.body, name)
@@ -213,7 +263,8 @@ class Iterations:
         return out
 
     def _running_sum(self, read: cst.Name) -> bool:
-        """Say whether a read is the ``total`` on the right of ``total = total + x``: order aside, a reduction."""
+        """Say whether a read is the ``total`` on the right of ``total = total + x``: order aside, a
+        reduction."""
         above = self.tree.parents.get(read)
         match above, self.tree.parents.get(above) if above is not None else None:
             case cst.BinaryOperation(operator=cst.Add()), cst.Assign(
@@ -232,14 +283,18 @@ def iterations(module: Module) -> Iterations:
     return Iterations(module.tree, module.names, flow(module), values(module))
 
 
-@question(yes="the loop goes over one thing", no="it is not known what the loop goes over", ground=True)
+@question(
+    yes="the loop goes over one thing", no="it is not known what the loop goes over", ground=True
+)
 def goes_over(module: Module, loop: cst.For | cst.CompFor) -> list[Goes]:
     """Return what a loop goes over, seen through ``enumerate``, ``zip`` and the like."""
     return iterations(module).over(loop)
 
 
 @question(
-    yes="the loop runs {answer} times, as the source says", no="how often the loop runs is not known", ground=True
+    yes="the loop runs {answer} times, as the source says",
+    no="how often the loop runs is not known",
+    ground=True,
 )
 def iteration_count(module: Module, loop: Loop | cst.CompFor) -> int | None:
     """Return how often a loop runs where the source says it in literals."""
@@ -252,17 +307,25 @@ def iteration_count(module: Module, loop: Loop | cst.CompFor) -> int | None:
     ground=True,
 )
 def is_structural(module: Module, loop: Loop | cst.CompFor) -> bool:
-    """Say whether a loop goes over parts of a network (layers, heads, parameters), not over data."""
+    """Say whether a loop goes over parts of a network (layers, heads, parameters), not over
+    data."""
     return iterations(module).structural(loop)
 
 
-@question(yes="every iteration starts `{1}` anew", no="`{1}` grows over the iterations", ground=True)
+@question(
+    yes="every iteration starts `{1}` anew", no="`{1}` grows over the iterations", ground=True
+)
 def is_reset(module: Module, loop: Loop, place: cst.CSTNode, at: cst.CSTNode) -> bool:
-    """Say whether every iteration binds a place (``x``, ``self.x``, ``d[k]``) anew before it comes to `at`."""
+    """Say whether every iteration binds a place (``x``, ``self.x``, ``d[k]``) anew before it comes
+    to `at`."""
     return iterations(module).reset(loop, place, at)
 
 
-@question(yes="an iteration reads what an earlier one has bound", no="no iteration needs an earlier one", ground=True)
+@question(
+    yes="an iteration reads what an earlier one has bound",
+    no="no iteration needs an earlier one",
+    ground=True,
+)
 def carried_reads(module: Module, loop: Loop) -> list[cst.Name]:
     """Return the reads in a loop's body that may find what an earlier iteration has bound."""
     return iterations(module).carried(loop)
@@ -270,7 +333,8 @@ def carried_reads(module: Module, loop: Loop) -> list[cst.Name]:
 
 @question(ground=True)
 def spelled_alike(module: Module, scope: cst.CSTNode, place: cst.CSTNode) -> list[cst.CSTNode]:
-    """Return the expressions inside `scope` that are spelled like a name, attribute or subscript."""
+    """Return the expressions inside `scope` that are spelled like a name, attribute or
+    subscript."""
     return iterations(module).same(scope, place)
 
 

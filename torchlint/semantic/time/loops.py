@@ -20,7 +20,9 @@ from torchlint.semantic.values.facts import values
 if TYPE_CHECKING:
     from torchlint.semantic.values.facts import Values
 
-_OPTIMIZER = re.compile(r"(^|[._])(\w*optim\w*|opt|opts|opt_\w+|\w+_opt|solver|sgd|adam\w*)(\[.*)?$", re.IGNORECASE)
+_OPTIMIZER = re.compile(
+    r"(^|[._])(\w*optim\w*|opt|opts|opt_\w+|\w+_opt|solver|sgd|adam\w*)(\[.*)?$", re.IGNORECASE
+)
 _SCALER = re.compile(r"(^|[._])(grad_?|loss_?|amp_?)?scaler$", re.IGNORECASE)
 _STEP_NAME = re.compile(
     r"^(train(ing)?_step|train_(one_)?batch|train_on_batch|optimize_parameters|optimizer_step|manual_backward|"
@@ -44,7 +46,9 @@ class LoopKind(enum.Enum):
 class Loops:
     """Classifies the loops of one file, and finds the functions that are one training step."""
 
-    def __init__(self, tree: Tree, names: Names, scopes: Scopes, flow: Flow, values: Values) -> None:
+    def __init__(
+        self, tree: Tree, names: Names, scopes: Scopes, flow: Flow, values: Values
+    ) -> None:
         self.tree = tree
         self.names = names
         self.scopes = scopes
@@ -57,13 +61,17 @@ class Loops:
         self._trainers: dict[tuple[cst.CSTNode, int], bool] = {}
         self._steps: dict[cst.CSTNode, list[cst.Call]] | None = None
 
-    # -- steps --------------------------------------------------------------------------------------------------
+    # -- steps -------------------------------------------------------------------------------------
 
     def is_step(self, call: cst.Call) -> bool:
         """Say whether a call is a backward pass or an optimizer (or gradient scaler) step."""
         func = call.func
         if isinstance(func, cst.Name):
-            return bool(_SCALER.search(func.value)) and not self.flow.callees(call) and len(call.args) > 1
+            return (
+                bool(_SCALER.search(func.value))
+                and not self.flow.callees(call)
+                and len(call.args) > 1
+            )
         if not isinstance(func, cst.Attribute):
             return False
         method = func.attr.value
@@ -71,15 +79,21 @@ class Loops:
         if method == "backward":
             return not isinstance(func.value, cst.Call) or self._is_scale(func.value)
         if method == "step":
-            return bool(_OPTIMIZER.search(receiver) or _SCALER.search(receiver)) and "sched" not in receiver.lower()
+            return (
+                bool(_OPTIMIZER.search(receiver) or _SCALER.search(receiver))
+                and "sched" not in receiver.lower()
+            )
         return bool(_STEP_NAME.match(method)) and not self.flow.callees(call)
 
     def _subscripted(self, node: cst.CSTNode) -> str:
         return (dotted_text(node.value) or "") if isinstance(node, cst.Subscript) else ""
 
     def _is_scale(self, node: cst.Call) -> bool:
-        # ``scaler.scale(loss).backward()`` and ``loss.mean().backward()``, but not ``super().backward()``.
-        return isinstance(node.func, cst.Attribute) or (isinstance(node.func, cst.Name) and node.func.value != "super")
+        # ``scaler.scale(loss).backward()`` and ``loss.mean().backward()``, but not
+        # ``super().backward()``.
+        return isinstance(node.func, cst.Attribute) or (
+            isinstance(node.func, cst.Name) and node.func.value != "super"
+        )
 
     def _loop_of(self, node: cst.CSTNode) -> cst.CSTNode:
         """Return the loop that a step belongs to, or the function when it is in none."""
@@ -100,7 +114,9 @@ class Loops:
                 found = known[above]
                 break
             else:
-                passed.append(above)  # what lies in it has the same holder: a chain of 3,000 calls is climbed once
+                passed.append(
+                    above
+                )  # what lies in it has the same holder: a chain of 3,000 calls is climbed once
             child, above = above, parents.get(above)
         known.update(dict.fromkeys(passed, found))
         return found
@@ -133,7 +149,8 @@ class Loops:
                 yield call
 
     def is_step_function(self, function: cst.CSTNode, depth: int = 3) -> bool:
-        """Say whether one call of the function is one training step: it holds a step outside of any loop."""
+        """Say whether one call of the function is one training step: it holds a step outside of any
+        loop."""
         key = (function, depth)
         if key not in self._step_functions:
             self._step_functions[key] = False
@@ -165,7 +182,7 @@ class Loops:
             self._trainers[key] = found
         return self._trainers[key]
 
-    # -- loops --------------------------------------------------------------------------------------------------
+    # -- loops -------------------------------------------------------------------------------------
 
     def kind(self, loop: cst.CSTNode) -> LoopKind:
         """Classify a For or While loop."""
@@ -195,20 +212,28 @@ class Loops:
         return LoopKind.OTHER
 
     def _over_batches(self, loop: cst.For) -> bool:
-        """Say whether a loop goes over a loader's batches; ``for loader in loaders`` goes over loaders."""
+        """Say whether a loop goes over a loader's batches; ``for loader in loaders`` goes over
+        loaders."""
         if isinstance(loop.iter, cst.Call) and self.names.name(loop.iter.func) == "builtins.range":
             return False
         targets = list(self.tree.within(loop.target, cst.Name))
-        return self.values.loader_of(loop.iter) and not any(self.values.value(n).kind == "loader" for n in targets)
+        return self.values.loader_of(loop.iter) and not any(
+            self.values.value(n).kind == "loader" for n in targets
+        )
 
     def _feeds_model(self, loop: cst.For) -> bool:
-        """Say whether a loop unpacks pairs and gives them to a model, as only a loop over batches does."""
+        """Say whether a loop unpacks pairs and gives them to a model, as only a loop over batches
+        does."""
         if not isinstance(loop.target, cst.Tuple):
             return False
         targets = {n.value for n in self.tree.within(loop.target, cst.Name)}
         for call in self.tree.within(loop.body, cst.Call):
             fed = {n.value for arg in call.args for n in self.tree.within(arg, cst.Name)}
-            if fed & targets and dotted_text(call.func) not in targets and self.values.is_model_call(call):
+            if (
+                fed & targets
+                and dotted_text(call.func) not in targets
+                and self.values.is_model_call(call)
+            ):
                 return self.values.value(loop.iter).kind in ("?", "loader")
         return False
 
@@ -217,7 +242,9 @@ class Loops:
         for call in self.tree.within(node, cst.Call):
             if self.values.is_model_call(call):
                 return True
-            if depth and any(self.has_model_call(callee, depth - 1) for callee in self.flow.callees(call)):
+            if depth and any(
+                self.has_model_call(callee, depth - 1) for callee in self.flow.callees(call)
+            ):
                 return True
         return False
 
@@ -239,7 +266,11 @@ def loop_kind(module: Module, loop: cst.CSTNode) -> LoopKind:
     return loops(module).kind(loop)
 
 
-@question(yes="`{0}` is a backward or optimizer step", no="`{0}` is no backward or optimizer step", ground=True)
+@question(
+    yes="`{0}` is a backward or optimizer step",
+    no="`{0}` is no backward or optimizer step",
+    ground=True,
+)
 def is_step(module: Module, call: cst.Call) -> bool:
     """Say whether a call is a backward pass, an optimizer step or a gradient scaler's step."""
     return loops(module).is_step(call)

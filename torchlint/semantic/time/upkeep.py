@@ -1,4 +1,5 @@
-"""What goes on around a training step: debug switches, profilers, loops over parameters, compiled regions.
+"""What goes on around a training step: debug switches, profilers, loops over parameters, compiled
+regions.
 
 A part of `Module`.
 """
@@ -27,21 +28,28 @@ _INVESTIGATION = re.compile(
     r"|[a-z](Debug|Profil|Bench)|^(Debug|Profil|Bench)",
     re.IGNORECASE,
 )
-_ALWAYS = re.compile(r"(^|[._])(is_available|(global_|local_)?rank|is_main_process|is_rank_zero)$", re.IGNORECASE)
-_TRAINS = re.compile(r"^(train|fit|run_training|training_loop|train_loop|train_(model|network|epoch|one_epoch))$")
+_ALWAYS = re.compile(
+    r"(^|[._])(is_available|(global_|local_)?rank|is_main_process|is_rank_zero)$", re.IGNORECASE
+)
+_TRAINS = re.compile(
+    r"^(train|fit|run_training|training_loop|train_loop|train_(model|network|epoch|one_epoch))$"
+)
 _TRAINER = re.compile(r"(trainer|learner|engine|learn|runner)$", re.IGNORECASE)
 _PARAMETERS = re.compile(r"(^|_)param(eter)?s$")
 
-_DISABLE = frozenset(("torch.compiler.disable", "torch._dynamo.disable", "torch._dynamo.skip", "torch.jit.ignore"))
+_DISABLE = frozenset(
+    ("torch.compiler.disable", "torch._dynamo.disable", "torch._dynamo.skip", "torch.jit.ignore")
+)
 _DEPTH = 3
 _INLINED = 2
 
 
-# -- debug switches -------------------------------------------------------------------------------------------------
+# -- debug switches --------------------------------------------------------------------------------
 
 
 def _on_demand(module: Module, node: cst.CSTNode, depth: int) -> bool:
-    """Say whether `node` runs only when somebody asks for it, or in code written to investigate something."""
+    """Say whether `node` runs only when somebody asks for it, or in code written to investigate
+    something."""
     if is_benchmark(module, node) or on_error_path(module, node):
         return True
     if _INVESTIGATION.search(module.filename.replace("\\", "/").rpartition("/")[2]):
@@ -49,7 +57,9 @@ def _on_demand(module: Module, node: cst.CSTNode, depth: int) -> bool:
     if any(not _always(test) for test, _ in conditions_around(module, node)):
         return True
     for above in module.ancestors(node):
-        if isinstance(above, (cst.FunctionDef, cst.ClassDef)) and _INVESTIGATION.search(above.name.value):
+        if isinstance(above, (cst.FunctionDef, cst.ClassDef)) and _INVESTIGATION.search(
+            above.name.value
+        ):
             return True
         if isinstance(above, cst.Match):
             return True
@@ -61,7 +71,8 @@ def _on_demand(module: Module, node: cst.CSTNode, depth: int) -> bool:
 
 
 def _always(test: cst.BaseExpression) -> bool:
-    """Say whether a condition is no choice of anybody: the main guard, a process's rank, whether there is a GPU."""
+    """Say whether a condition is no choice of anybody: the main guard, a process's rank, whether
+    there is a GPU."""
     if isinstance(test, cst.UnaryOperation):
         return _always(test.expression)
     if isinstance(test, cst.BooleanOperation):
@@ -71,7 +82,9 @@ def _always(test: cst.BaseExpression) -> bool:
     return text == "__name__" or bool(_ALWAYS.search(text))
 
 
-def _runs_training(module: Module, place: cst.CSTNode, depth: int, loops_alone: bool = False) -> bool:
+def _runs_training(
+    module: Module, place: cst.CSTNode, depth: int, loops_alone: bool = False
+) -> bool:
     """Say whether code inside `place`, or a function called from there, does training steps.
 
     With `loops_alone` only loops count that nothing ends after a few steps, not single steps.
@@ -83,10 +96,17 @@ def _runs_training(module: Module, place: cst.CSTNode, depth: int, loops_alone: 
         if kind is LoopKind.EPOCH and not loops_alone:
             return True
     calls = list(module.within(place, cst.Call))
-    if any((not loops_alone and is_step(module, call)) or _starts_training(module, call) for call in calls):
+    if any(
+        (not loops_alone and is_step(module, call)) or _starts_training(module, call)
+        for call in calls
+    ):
         return True
-    callees = [f for call in calls for f in callees_of(module, call) if isinstance(f, cst.FunctionDef)]
-    return depth > 0 and any(_runs_training(module, callee.body, depth - 1, loops_alone) for callee in callees)
+    callees = [
+        f for call in calls for f in callees_of(module, call) if isinstance(f, cst.FunctionDef)
+    ]
+    return depth > 0 and any(
+        _runs_training(module, callee.body, depth - 1, loops_alone) for callee in callees
+    )
 
 
 def _bounded(module: Module, loop: cst.CSTNode) -> bool:
@@ -97,7 +117,8 @@ def _bounded(module: Module, loop: cst.CSTNode) -> bool:
 
 
 def _starts_training(module: Module, call: cst.Call) -> bool:
-    """Say whether a call of unknown code runs a training, by its name; ``model.train()`` only sets a mode."""
+    """Say whether a call of unknown code runs a training, by its name; ``model.train()`` only sets
+    a mode."""
     func = call.func
     if isinstance(func, cst.Name):
         return bool(_TRAINS.match(func.value)) and not callees_of(module, call)
@@ -106,7 +127,7 @@ def _starts_training(module: Module, call: cst.Call) -> bool:
     return bool(_TRAINER.search(dotted_text(func.value) or ""))
 
 
-# -- parameters -----------------------------------------------------------------------------------------------------
+# -- parameters ------------------------------------------------------------------------------------
 
 
 @question(yes="the loop goes over parameters", no="the loop does not go over parameters")
@@ -114,7 +135,11 @@ def over_parameters(module: Module, loop: cst.For | cst.CompFor) -> str | None:
     """Return the name that a loop over a model's or a group's parameters gives to each of them."""
     for goes in goes_over(module, loop):
         target, iterated = goes.target, goes.iterated
-        if isinstance(iterated, cst.Call) and module.name(iterated.func) == "builtins.filter" and iterated.args:
+        if (
+            isinstance(iterated, cst.Call)
+            and module.name(iterated.func) == "builtins.filter"
+            and iterated.args
+        ):
             iterated = iterated.args[-1].value
         named = isinstance(iterated, cst.Call) and _method(iterated) == "named_parameters"
         if named and isinstance(target, (cst.Tuple, cst.List)) and len(target.elements) == 2:
@@ -138,12 +163,13 @@ def _parameters(node: cst.BaseExpression) -> bool:
     return bool(_PARAMETERS.search((dotted_text(node) or "").rpartition(".")[2]))
 
 
-# -- compiled regions -----------------------------------------------------------------------------------------------
+# -- compiled regions ------------------------------------------------------------------------------
 
 
 @question(ground=True)
 def regions(module: Module) -> dict[cst.FunctionDef, cst.BaseExpression]:
-    """Return the functions of this file that go into a graph of ``torch.compile``, with what compiles them."""
+    """Return the functions of this file that go into a graph of ``torch.compile``, with what
+    compiles them."""
     found: dict[cst.FunctionDef, cst.BaseExpression] = {}
     todo = [(function, how, _INLINED) for function, how in _compiled(module)]
     while todo:
@@ -166,13 +192,15 @@ def _compiled(module: Module) -> Iterator[tuple[cst.FunctionDef, cst.BaseExpress
             for function in _named(module, call.args[0].value):
                 yield function, call
         elif isinstance(call.func, cst.Attribute) and call.func.attr.value == "compile":
-            # ``nn.Module.compile()`` compiles in place; `_named` knows modules from regular expressions.
+            # ``nn.Module.compile()`` compiles in place; `_named` knows modules from regular
+            # expressions.
             for function in _named(module, call.func.value):
                 yield function, call
 
 
 def _named(module: Module, node: cst.BaseExpression) -> Iterator[cst.FunctionDef]:
-    """Yield the function that an expression names, or the ``forward`` of the module it is, where in this file."""
+    """Yield the function that an expression names, or the ``forward`` of the module it is, where in
+    this file."""
     if isinstance(node, cst.Attribute) and node.attr.value == "forward":
         node = node.value
     made = inferred(module, node).node
@@ -201,7 +229,8 @@ def _disabled(module: Module, function: cst.FunctionDef) -> bool:
     no="it runs whether or not somebody asks for it",
 )
 def on_demand(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether `node` runs only when somebody asks for it, or in code written to investigate something."""
+    """Say whether `node` runs only when somebody asks for it, or in code written to investigate
+    something."""
     return _on_demand(module, node, _DEPTH)
 
 
@@ -211,14 +240,22 @@ def runs_training(module: Module, place: cst.CSTNode) -> bool:
     return _runs_training(module, place, _DEPTH)
 
 
-@question(yes="a training loop runs in there", no="no training loop of more than a few steps runs in there")
+@question(
+    yes="a training loop runs in there",
+    no="no training loop of more than a few steps runs in there",
+)
 def has_training_loop(module: Module, place: cst.CSTNode) -> bool:
-    """Say whether code inside `place`, or a function called from there, trains for more than a few steps."""
+    """Say whether code inside `place`, or a function called from there, trains for more than a few
+    steps."""
     return _runs_training(module, place, _DEPTH, loops_alone=True)
 
 
-@question(yes="the function is compiled (`{answer}`)", no="no torch.compile of this file reaches the function")
+@question(
+    yes="the function is compiled (`{answer}`)",
+    no="no torch.compile of this file reaches the function",
+)
 def compiled_by(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the ``torch.compile`` of this file into whose graph the code at `node` goes, or None."""
+    """Return the ``torch.compile`` of this file into whose graph the code at `node` goes, or
+    None."""
     function = module.function(node)
     return regions(module).get(function) if function is not None else None

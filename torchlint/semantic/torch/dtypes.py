@@ -9,7 +9,8 @@ from torchlint.semantic.torch.ops import values
 
 
 class Dtype(NamedTuple):
-    """A dtype: its number's kind in the words of `Value.dtype`, its size, its other name and its old tensor type.
+    """A dtype: its number's kind in the words of `Value.dtype`, its size, its other name and its
+    old tensor type.
 
     For those that have an old tensor type each operation exists, on each device.
     """
@@ -65,5 +66,8 @@ def of_kind(*kinds: str) -> tuple[Dtype, ...]:
     return tuple(dtype for dtype in DTYPES if dtype.kind in kinds)
 
 
-KINDS = {name: dtype.kind for dtype in DTYPES for name in dotted((dtype,)) if dtype.kind != "float8"}
-"""The kind of number that a dtype holds, by its dotted name; an 8-bit float is of no kind that has a word."""
+KINDS = {
+    name: dtype.kind for dtype in DTYPES for name in dotted((dtype,)) if dtype.kind != "float8"
+}
+"""The kind of number that a dtype holds, by its dotted name; an 8-bit float is of no kind that has
+a word."""

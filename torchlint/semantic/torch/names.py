@@ -1,7 +1,7 @@
 """Facts about torch, NumPy, Lightning, Accelerate and transformers, as tables. Data only.
 
-Sources: torch 2.13 signatures (checked by running, see the catalogue's [V] marks), the PyTorch documentation pages
-named beside the tables, and the frameworks' own documentation.
+Sources: torch 2.13 signatures (checked by running, see the catalogue's [V] marks), the PyTorch
+documentation pages named beside the tables, and the frameworks' own documentation.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ _CANONICAL = {
     "torch.utils.data.dataset.Dataset": "torch.utils.data.Dataset",
     "torch.nn.parallel.DataParallel": "torch.nn.DataParallel",
     "torch.nn.parallel.data_parallel.DataParallel": "torch.nn.DataParallel",
-    "torch.nn.parallel.distributed.DistributedDataParallel": "torch.nn.parallel.DistributedDataParallel",
+    "torch.nn.parallel.distributed.DistributedDataParallel": (
+        "torch.nn.parallel.DistributedDataParallel"
+    ),
     "torch.nn.modules.module.Module": "torch.nn.Module",
     "torch.nn.modules.Module": "torch.nn.Module",
     "torch.nn.parameter.Parameter": "torch.nn.Parameter",
@@ -55,10 +57,17 @@ def canonical(name: str) -> str:
 
 _STAR_EXPORTS = {
     "torch": frozenset(
-        ("tensor zeros ones empty full arange cat stack randn rand from_numpy no_grad device Tensor").split()
+        (
+            "tensor zeros ones empty full arange cat stack randn rand from_numpy no_grad device "
+            "Tensor"
+        ).split()
     ),
-    "torch.nn": frozenset(("Module Linear Conv2d BatchNorm2d Parameter Sequential ModuleList DataParallel").split()),
-    "torch.utils.data": frozenset(["DataLoader", "Dataset", "TensorDataset", "Subset", "IterableDataset"]),
+    "torch.nn": frozenset(
+        ("Module Linear Conv2d BatchNorm2d Parameter Sequential ModuleList DataParallel").split()
+    ),
+    "torch.utils.data": frozenset(
+        ["DataLoader", "Dataset", "TensorDataset", "Subset", "IterableDataset"]
+    ),
 }
 
 

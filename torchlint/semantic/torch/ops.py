@@ -1,8 +1,10 @@
-"""What torch's operations do: one row each, and the questions that code asks of the rows. Data only.
+"""What torch's operations do: one row each, and the questions that code asks of the rows. Data
+only.
 
-A row is a name, where it is found (`FORMS`), its kind (`KINDS`), and what else is true of it (`FACTS`). To add an
-operation, add its row; a test looks up each row in torch and tries what can be tried there. Where a name means two
-things, as ``Tensor.device`` and ``torch.device`` do, it has two rows.
+A row is a name, where it is found (`FORMS`), its kind (`KINDS`), and what else is true of it
+(`FACTS`). To add an operation, add its row; a test looks up each row in torch and tries what can be
+tried there. Where a name means two things, as ``Tensor.device`` and ``torch.device`` do, it has two
+rows.
 
     having("method", "view")              names: the methods that are views
     having("pointwise") | having("cast")  either kind
@@ -10,7 +12,7 @@ things, as ``Tensor.device`` and ``torch.device`` do, it has two rows.
     values("dtype", "method")             what stands behind the equals sign: ``{"long": "int64", …}``
 
 Sources: torch 2.13 itself, by running it, and its documentation.
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ FORMS = {
     "attribute": "",
     "module": "",
 }
-"""Where an operation is found, and what its name is written behind; a method of tensors, or of ``nn.Module``."""
+"""Where an operation is found, and what its name is written behind; a method of tensors, or of
+``nn.Module``."""
 
 KINDS = {
     "same": "alias",
@@ -64,7 +67,9 @@ KINDS = {
 FACTS = {
     # kinds
     "same": "the tensor itself, or its values without a graph or in other memory",
-    "view": "the same elements in another shape or order, in the same memory where that is possible",
+    "view": (
+        "the same elements in another shape or order, in the same memory where that is possible"
+    ),
     "cast": "the values in another dtype",
     "move": "the values on another device",
     "copy": "the values in new memory",
@@ -170,7 +175,9 @@ FACTS = {
     "lists": "takes nested lists",
     # the ledger of `verify`
     "placed": "lies where the tensors lie that it is made of",
-    "cost": "what the host waits for, on CUDA tensors: bytes, or the name of a condition in the ledger",
+    "cost": (
+        "what the host waits for, on CUDA tensors: bytes, or the name of a condition in the ledger"
+    ),
     "says": "the name under which a wait is reported",
     "mixes": "takes tensors of both sides",
     "strict": "refuses even a number in host memory",
@@ -368,10 +375,10 @@ take                      torch method pick
 topk                      torch method pick hint several
 kthvalue                  torch method pick several
 mode                      torch method pick several
-nonzero                   torch method aten pick hint gives-int several-on-request values-decide waits cost=4
+nonzero torch method aten pick hint gives-int several-on-request values-decide waits cost=4
 argwhere                  torch method pick values-decide waits numpy=argwhere
 unique                    torch method pick several-with-more values-decide waits
-unique_consecutive        torch method aten pick several-with-more values-decide waits cost=any-element
+unique_consecutive torch method aten pick several-with-more values-decide waits cost=any-element
 where                     torch method pick mask several-on-request numpy=where
 bincount                  torch method aten pick gives-int waits cost=extremes
 histc                     torch method aten pick waits cost=extremes-or-range
@@ -859,7 +866,8 @@ def having(*words: str) -> frozenset[str]:
 
 
 def dotted(*words: str) -> frozenset[str]:
-    """Return the dotted names of those operations, as `Module.name` gives them: ``torch.rand`` and the like."""
+    """Return the dotted names of those operations, as `Module.name` gives them: ``torch.rand`` and
+    the like."""
     rows = _rows(words)
     prefixes = [(prefix, rows & WORDS[form]) for form, prefix in FORMS.items() if prefix]
     return frozenset(prefix + NAMES[row] for prefix, found in prefixes for row in found)
@@ -875,7 +883,8 @@ FACTORIES = dotted("factory")
 DATA_FACTORIES = dotted("from-data")
 LOSS_FUNCTIONS = dotted("loss")
 NO_TENSOR = dotted("apart") | {"torch.Tensor"}
-"""Functions that neither compute with tensors nor give one; ``torch.Tensor(x)`` makes one of what is none."""
+"""Functions that neither compute with tensors nor give one; ``torch.Tensor(x)`` makes one of what
+is none."""
 METHODS = having("method")
 TENSOR_ONLY_METHODS = having("own") | having("hint")
 REDUCTIONS = having("reduce")
@@ -889,4 +898,5 @@ ALIASING_FUNCTIONS = dotted("alias") | {"numpy.asarray"}
 COMPUTING_METHODS = having("method", "fresh")
 COMPUTING_FUNCTIONS = dotted("fresh")
 SAME_VALUES = having("same") | having("view", "method") - having("several") | having("copy")
-"""Methods that give a tensor of the same values: itself, in another shape, without a graph, or copied."""
+"""Methods that give a tensor of the same values: itself, in another shape, without a graph, or
+copied."""

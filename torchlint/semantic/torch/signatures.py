@@ -1,4 +1,5 @@
-"""Positional parameters of the calls whose arguments rules read, from torch 2.13's signatures. Data only."""
+"""Positional parameters of the calls whose arguments rules read, from torch 2.13's signatures. Data
+only."""
 
 from __future__ import annotations
 
@@ -49,6 +50,13 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "Tensor.repeat_interleave": ("repeats", "dim"),
     "Tensor.to": ("device", "dtype", "non_blocking", "copy"),
     "Tensor.cuda": ("device", "non_blocking"),
-    "torch.distributed.init_process_group": ("backend", "init_method", "timeout", "world_size", "rank", "store"),
+    "torch.distributed.init_process_group": (
+        "backend",
+        "init_method",
+        "timeout",
+        "world_size",
+        "rank",
+        "store",
+    ),
     "torch.nn.parallel.DistributedDataParallel": ("module", "device_ids", "output_device", "dim"),
 }

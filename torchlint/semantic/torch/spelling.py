@@ -1,7 +1,8 @@
-"""What people call things: a name alone says what it is likely to be, where no definition does. Data only.
+"""What people call things: a name alone says what it is likely to be, where no definition does.
+Data only.
 
-Each row says how one knows. Where that is a count, it is of 36 public training repositories that nobody here wrote,
-and of pairs of a name and a repository.
+Each row says how one knows. Where that is a count, it is of 36 public training repositories that
+nobody here wrote, and of pairs of a name and a repository.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import NamedTuple
 
 
 class Spelling(NamedTuple):
-    """What a kind of thing is called: a pattern, one of what it is not in spite of that, and how one knows."""
+    """What a kind of thing is called: a pattern, one of what it is not in spite of that, and how
+    one knows."""
 
     pattern: str
     source: str
@@ -36,9 +38,11 @@ MODEL = Spelling(
     r"^(\w+_)?(model|net|network|generator|discriminator|critic|actor|policy|encoder|decoder|backbone|classifier|teacher|"
     r"student|unet|vae|netG|netD|net_g|net_d|model_ema)(_\w+)?$|^net_?[A-Z]\w*$|^net_\w+$",
     "45 of the 71 names that are asked for their parameters(); the others are parts, or one letter",
-    # ``model_path`` is none, nor is what does something with a model or makes one, as ``unwrap_model(m)`` does.
+    # ``model_path`` is none, nor is what does something with a model or makes one, as
+    # ``unwrap_model(m)`` does.
     r"(name|path|dir|file|type|cfg|config|args?|kwargs|params?|id|ids|key|size|dim|dict|url|list|class|cls|version|fn|"
-    r"func|step|input|inputs|output|outputs|out|loss|losses|target|device|state|score|scores|pred|preds|info|spec|s)$|"
+    r"func|step|input|inputs|output|outputs|out|loss|losses|target|device|state|score|scores|pred"
+    r"|preds|info|spec|s)$|"
     r"^_*(?-i:is|has|can|should|use|get|set|build|create|make|init|setup|prepare|load|save|export|convert|wrap|unwrap|"
     r"log|print|plot|quantize|freeze|update|register)_",
     any_case=False,
@@ -46,7 +50,10 @@ MODEL = Spelling(
 CRITERION = Spelling(
     r"^(\w+_)?(criterion|criteria|loss_fn|loss_func|loss_function|lossfn|loss_fct|crit|cri_\w+|criterion_\w+|\w+_loss_fn|"
     r"loss_module|loss_layer)$",
-    "19 of the 30 names bound to a loss of torch.nn; the others are loss itself, or the loss's own name",
+    (
+        "19 of the 30 names bound to a loss of torch.nn; the others are loss itself, or the loss's "
+        "own name"
+    ),
 )
 LOSS = Spelling(
     r"(^|_)loss(_\w+)?$|^[a-z]+_?loss$",
@@ -68,7 +75,10 @@ DEVICE = Spelling(
 )
 RANK = Spelling(
     r"^(rank|local_rank|gpu|gpu_id|gpu_idx|LOCAL_RANK)$",
-    "torchrun sets LOCAL_RANK; rank and gpu_id are PyTorch's tutorials on DDP, gpu is its ImageNet example",
+    (
+        "torchrun sets LOCAL_RANK; rank and gpu_id are PyTorch's tutorials on DDP, gpu is its "
+        "ImageNet example"
+    ),
     any_case=False,
 )
 COLLATE = Spelling(

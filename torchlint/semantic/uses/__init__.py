@@ -1,1 +1,2 @@
-"""What becomes of an object: who reads, changes or keeps it afterwards; what a safe fix has to prove."""
+"""What becomes of an object: who reads, changes or keeps it afterwards; what a safe fix has to
+prove."""

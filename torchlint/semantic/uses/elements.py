@@ -1,4 +1,5 @@
-"""Elements of tensors: what is one tensor and not several, and loops that read every element on the host."""
+"""Elements of tensors: what is one tensor and not several, and loops that read every element on the
+host."""
 
 from __future__ import annotations
 
@@ -24,7 +25,12 @@ from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import ACCEL, CUDA
 
-_CASTS = {"builtins.float": "float", "builtins.int": "int", "builtins.bool": "bool", "torch.Tensor.item": "item"}
+_CASTS = {
+    "builtins.float": "float",
+    "builtins.int": "int",
+    "builtins.bool": "bool",
+    "torch.Tensor.item": "item",
+}
 _READS = ("item", "float", "int", "bool", "complex")
 _CONTAINERS = ("tensor", "list", "tuple", "iterator")
 _TYPE_TESTS = ("builtins.isinstance", "torch.is_tensor", "builtins.type")
@@ -34,8 +40,12 @@ _SAME_SHAPE = ops.having("method", "same") | ops.having("cast") | ops.having("mo
 # What may stand between an element and its read.
 _PLAIN_STEPS = ops.SAME_VALUES | ops.having("cast") | ops.having("move") | {"item", "data"}
 _DEPTH = 3
-_CONSUMERS = frozenset("builtins." + name for name in "list tuple set frozenset sum max min sorted any all".split())
-_PURE_BUILTINS = frozenset("builtins." + name for name in "float int bool round abs str repr max min len".split())
+_CONSUMERS = frozenset(
+    "builtins." + name for name in "list tuple set frozenset sum max min sorted any all".split()
+)
+_PURE_BUILTINS = frozenset(
+    "builtins." + name for name in "float int bool round abs str repr max min len".split()
+)
 _PLAIN_KINDS = ("number", "bool", "str", "none")
 
 
@@ -46,7 +56,8 @@ class ElementRead:
     Args:
         node: the read: ``v.item()``, ``float(v)``, ``int(v[0])``, or a whole ``map(float, t)``.
         how: ``item``, ``float``, ``int``, ``bool`` or ``complex``.
-        direct: the use of the element, where it is the element itself that is read and not a part of it, else None.
+        direct: the use of the element, where it is the element itself that is read and not a part
+            of it, else None.
     """
 
     node: cst.BaseExpression
@@ -56,13 +67,16 @@ class ElementRead:
 
 @dataclass(frozen=True, slots=True)
 class ElementReads:
-    """All that a loop does with the elements of a device tensor, or of a list of them: it reads them on the host.
+    """All that a loop does with the elements of a device tensor, or of a list of them: it reads
+    them on the host.
 
     Args:
         tensor: what the loop goes over.
-        single: whether that is one tensor (True), or a list or tuple of tensors (False); None for either.
+        single: whether that is one tensor (True), or a list or tuple of tensors (False); None for
+            either.
         reads: the reads, one at least.
-        whole: the comprehension whose value is the elements that the one read gives and nothing else, or None.
+        whole: the comprehension whose value is the elements that the one read gives and nothing
+            else, or None.
     """
 
     tensor: cst.BaseExpression
@@ -71,12 +85,19 @@ class ElementReads:
     whole: cst.BaseExpression | None
 
 
-@question(yes="the code asks `{0}` for its type: it may be a list", no="the code does not ask for its type")
+@question(
+    yes="the code asks `{0}` for its type: it may be a list",
+    no="the code does not ask for its type",
+)
 def asked_for_type(module: Module, node: cst.BaseExpression) -> bool:
-    """Say whether the function asks an expression for its type: then it may be a list of tensors."""
+    """Say whether the function asks an expression for its type: then it may be a list of
+    tensors."""
     function = module.function(node)
     calls = module.within(function.body, cst.Call) if function is not None else ()
-    return any(c.args and c.args[0].value.deep_equals(node) and module.name(c.func) in _TYPE_TESTS for c in calls)
+    return any(
+        c.args and c.args[0].value.deep_equals(node) and module.name(c.func) in _TYPE_TESTS
+        for c in calls
+    )
 
 
 @question(yes="`{0}` holds tensors on the device", no="`{0}` is not known to hold device tensors")
@@ -109,13 +130,16 @@ def _flat(module: Module, node: cst.BaseExpression, depth: int) -> bool:
                 return False
             if method in ("view", "reshape"):
                 return len(args) == 1 and _minus_one(args[0].value)
-            return (method in _FLATTENING and not args) or (method in _SAME_SHAPE and _flat(module, inner, depth))
+            return (method in _FLATTENING and not args) or (
+                method in _SAME_SHAPE and _flat(module, inner, depth)
+            )
     return False
 
 
 @question()
 def keeps_its_shape(module: Module, node: cst.BaseExpression, until: cst.CSTNode) -> bool:
-    """Say whether a tensor, until `until` runs, has the shape with which the one statement that binds its name made it.
+    """Say whether a tensor, until `until` runs, has the shape with which the one statement that
+    binds its name made it.
 
     ``unsqueeze_`` and ``.data = …`` change it, under any name; so may code that is not known.
     """
@@ -124,7 +148,9 @@ def keeps_its_shape(module: Module, node: cst.BaseExpression, until: cst.CSTNode
     return isinstance(node, cst.Call) or _keeps_its_shape(module, node, until, _DEPTH)
 
 
-def _keeps_its_shape(module: Module, node: cst.BaseExpression, until: cst.CSTNode, depth: int) -> bool:
+def _keeps_its_shape(
+    module: Module, node: cst.BaseExpression, until: cst.CSTNode, depth: int
+) -> bool:
     if not isinstance(node, cst.Name) or not depth or sees_variables(module):
         return False
     definitions = definitions_of(module, node)
@@ -133,14 +159,19 @@ def _keeps_its_shape(module: Module, node: cst.BaseExpression, until: cst.CSTNod
         return False
     for use in binding_uses(module, origin, node.value):
         reshapes = use.way is Way.WRITTEN and (
-            use.name in ops.having("reshapes") or not (use.name.endswith("_") or use.name in ("[]", "augmented"))
+            use.name in ops.having("reshapes")
+            or not (use.name.endswith("_") or use.name in ("[]", "augmented"))
         )
-        if (reshapes or use.way is Way.ESCAPES) and not _certainly_later(module, use, until, origin):
+        if (reshapes or use.way is Way.ESCAPES) and not _certainly_later(
+            module, use, until, origin
+        ):
             return False
     made = _behind_views(module, origin.value)
     if isinstance(made, cst.Name):  # ``flatten()`` of what is flat already gives the tensor itself.
         return _keeps_its_shape(module, made, until, depth - 1)
-    is_new = isinstance(made, (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)) or made_by_torch(module, made)
+    is_new = isinstance(
+        made, (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)
+    ) or made_by_torch(module, made)
     return is_new or (isinstance(made, cst.Call) and inferred(module, made.func).kind == "module")
 
 
@@ -148,11 +179,15 @@ def _behind_views(module: Module, node: cst.BaseExpression) -> cst.BaseExpressio
     """Return the expression of which one is a view or a part, or may be the tensor itself."""
     while True:
         match node:
-            case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=name))) if module.name(node.func) is None:
+            case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=name))) if (
+                module.name(node.func) is None
+            ):
                 if name not in ops.ALIASING_METHODS:
                     return node
                 node = inner
-            case cst.Call(func=func, args=[cst.Arg(value=inner), *_]) if module.name(func) in ops.ALIASING_FUNCTIONS:
+            case cst.Call(func=func, args=[cst.Arg(value=inner), *_]) if (
+                module.name(func) in ops.ALIASING_FUNCTIONS
+            ):
                 node = inner
             case cst.Subscript(value=inner):
                 node = inner
@@ -160,42 +195,65 @@ def _behind_views(module: Module, node: cst.BaseExpression) -> cst.BaseExpressio
                 return node
 
 
-def _certainly_later(module: Module, use: ObjectUse, node: cst.CSTNode, origin: cst.CSTNode) -> bool:
+def _certainly_later(
+    module: Module, use: ObjectUse, node: cst.CSTNode, origin: cst.CSTNode
+) -> bool:
     """Say whether a use comes only after `node` has run, for the object that `origin` makes."""
-    if not module.before(node, use.at) or module.is_within(use.at, node) or use.name in ("closure", "global"):
+    if (
+        not module.before(node, use.at)
+        or module.is_within(use.at, node)
+        or use.name in ("closure", "global")
+    ):
         return False
     return not shared_loop(module, use.at, node, origin)
 
 
 @question(remember=False)
 def runs_at_once(module: Module, node: cst.CSTNode, found: ElementReads) -> bool:
-    """Say whether all elements are read at one go, and nothing but known, pure code runs between the reads.
+    """Say whether all elements are read at one go, and nothing but known, pure code runs between
+    the reads.
 
-    A generator or a ``map`` is read later, or in part; a function that is called may change the tensor.
+    A generator or a ``map`` is read later, or in part; a function that is called may change the
+    tensor.
     """
     if isinstance(node, cst.Call):
         return _consumed(module, node)
-    if not isinstance(node, cst.CompFor) or node.inner_for_in is not None or node.asynchronous is not None:
+    if (
+        not isinstance(node, cst.CompFor)
+        or node.inner_for_in is not None
+        or node.asynchronous is not None
+    ):
         return False
     holder = _holder(module, node)
     if isinstance(holder, cst.GeneratorExp) and not _consumed(module, holder):
         return False
     reads = [read.node for read in found.reads]
     targets = module.names_in(node.target)
-    sources = [goes.iterated for goes in goes_over(module, node) if goes.iterated is not found.tensor]
+    sources = [
+        goes.iterated for goes in goes_over(module, node) if goes.iterated is not found.tensor
+    ]
     return all(_pure(module, part, reads, targets) for part in _repeated(node, holder)) and all(
-        isinstance(each, cst.Name) and inferred(module, each).kind in ("tensor", "list", "tuple") for each in sources
+        isinstance(each, cst.Name) and inferred(module, each).kind in ("tensor", "list", "tuple")
+        for each in sources
     )
 
 
 def _consumed(module: Module, lazy: cst.BaseExpression) -> bool:
-    """Say whether a generator is used up at once, by a function that does nothing else meanwhile."""
+    """Say whether a generator is used up at once, by a function that does nothing else
+    meanwhile."""
     arg = module.parent(lazy)
     call = module.parent(arg) if isinstance(arg, cst.Arg) else None
-    if not isinstance(call, cst.Call) or call.args[0] is not arg or arg.star or arg.keyword is not None:
+    if (
+        not isinstance(call, cst.Call)
+        or call.args[0] is not arg
+        or arg.star
+        or arg.keyword is not None
+    ):
         return False
     others = [a for a in call.args if a is not arg]
-    plain = all(isinstance(a.value, (cst.Integer, cst.Float, cst.Name)) and _flag(module, a) for a in others)
+    plain = all(
+        isinstance(a.value, (cst.Integer, cst.Float, cst.Name)) and _flag(module, a) for a in others
+    )
     if module.name(call.func) in _CONSUMERS:
         return plain
     joined = isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.SimpleString)
@@ -203,24 +261,38 @@ def _consumed(module: Module, lazy: cst.BaseExpression) -> bool:
 
 
 def _flag(module: Module, arg: cst.Arg) -> bool:
-    return (arg.keyword is None or arg.keyword.value != "key") and inferred(module, arg.value).kind in (
+    return (arg.keyword is None or arg.keyword.value != "key") and inferred(
+        module, arg.value
+    ).kind in (
         "number",
         "bool",
     )
 
 
-def _pure(module: Module, node: cst.CSTNode, reads: list[cst.BaseExpression], targets: frozenset[str]) -> bool:
-    """Say whether evaluating an expression runs no code of the program's own beside the known reads."""
+def _pure(
+    module: Module, node: cst.CSTNode, reads: list[cst.BaseExpression], targets: frozenset[str]
+) -> bool:
+    """Say whether evaluating an expression runs no code of the program's own beside the known
+    reads."""
     if node in reads or isinstance(node, (cst.BaseNumber, cst.SimpleString)):
         return True
     match node:
         case cst.Name(value=name):
-            return name in targets or inferred(module, node).kind in _PLAIN_KINDS or name in ("None", "True", "False")
+            return (
+                name in targets
+                or inferred(module, node).kind in _PLAIN_KINDS
+                or name in ("None", "True", "False")
+            )
         case cst.Call(func=cst.Name() as func, args=args):
             inner = [arg.value for arg in args]
             known = module.name(func) in _PURE_BUILTINS
-        case cst.Subscript(value=cst.Name() as value, slice=[cst.SubscriptElement(slice=cst.Index(value=index))]):
-            inner, known = [index], inferred(module, value).kind in ("list", "tuple", "dict", "str", "ndarray")
+        case cst.Subscript(
+            value=cst.Name() as value, slice=[cst.SubscriptElement(slice=cst.Index(value=index))]
+        ):
+            inner, known = (
+                [index],
+                inferred(module, value).kind in ("list", "tuple", "dict", "str", "ndarray"),
+            )
         case cst.BinaryOperation(left=left, right=right):
             inner, known = [left, right], True
         case cst.UnaryOperation(expression=expression):
@@ -247,7 +319,7 @@ def _minus_one(node: cst.BaseExpression) -> bool:
     return False
 
 
-# -- loops ----------------------------------------------------------------------------------------------------------
+# -- loops -----------------------------------------------------------------------------------------
 
 
 def _looped(module: Module, loop: cst.For | cst.CompFor) -> Iterator[ElementReads]:
@@ -263,7 +335,8 @@ def _looped(module: Module, loop: cst.For | cst.CompFor) -> Iterator[ElementRead
             for u in reads_of(module, part, name)
             if inferred(module, u).kind not in ("number", "bool")
         ]
-        # What is a tensor in some calls of a helper only may stand beside plain numbers: they cannot be stacked.
+        # What is a tensor in some calls of a helper only may stand beside plain numbers: they
+        # cannot be stacked.
         if any(inferred(module, use).kind in ("?", "accumulated") for use in uses):
             continue
         found = [_read(module, use) for use in uses]
@@ -278,7 +351,8 @@ def _holder(module: Module, loop: cst.CompFor) -> cst.CSTNode:
 
 
 def _repeated(loop: cst.For | cst.CompFor, holder: cst.CSTNode) -> list[cst.CSTNode]:
-    """Return what is done with each element: a loop's body, or a comprehension's element and conditions."""
+    """Return what is done with each element: a loop's body, or a comprehension's element and
+    conditions."""
     if isinstance(loop, cst.For):
         return [loop.body]
     out: list[cst.CSTNode] = [*loop.ifs]
@@ -310,11 +384,17 @@ def _read(module: Module, use: cst.CSTNode) -> ElementRead | None:
         if isinstance(above, cst.Call):
             found = next((r for r in scalar_reads(module, above) if r.how in _READS), None)
             if found is not None and module.is_within(use, found.tensor):
-                return ElementRead(found.node, found.how, use if found.tensor is use and _bare(above, use) else None)
+                return ElementRead(
+                    found.node,
+                    found.how,
+                    use if found.tensor is use and _bare(above, use) else None,
+                )
             if above.func is not node or above.args:
                 return None
         elif isinstance(above, (cst.Attribute, cst.Subscript)):
-            if above.value is not node or (isinstance(above, cst.Attribute) and above.attr.value not in _PLAIN_STEPS):
+            if above.value is not node or (
+                isinstance(above, cst.Attribute) and above.attr.value not in _PLAIN_STEPS
+            ):
                 return None
         elif not isinstance(above, cst.Arg):
             return None
@@ -328,18 +408,28 @@ def _bare(read: cst.Call, use: cst.CSTNode) -> bool:
     return read.args[0].value is use
 
 
-def _exactly(holder: cst.CSTNode, node: cst.CSTNode, iterated: cst.CSTNode) -> TypeGuard[cst.BaseExpression]:
+def _exactly(
+    holder: cst.CSTNode, node: cst.CSTNode, iterated: cst.CSTNode
+) -> TypeGuard[cst.BaseExpression]:
     match holder:
         case (
-            cst.ListComp(elt=elt, for_in=cst.CompFor(iter=at, ifs=[], inner_for_in=None, asynchronous=None))
-            | cst.GeneratorExp(elt=elt, for_in=cst.CompFor(iter=at, ifs=[], inner_for_in=None, asynchronous=None))
+            cst.ListComp(
+                elt=elt, for_in=cst.CompFor(iter=at, ifs=[], inner_for_in=None, asynchronous=None)
+            )
+            | cst.GeneratorExp(
+                elt=elt, for_in=cst.CompFor(iter=at, ifs=[], inner_for_in=None, asynchronous=None)
+            )
         ):
             return elt is node and at is iterated
     return False
 
 
 def _mapped(module: Module, call: cst.Call) -> Iterator[ElementReads]:
-    if module.name(call.func) != "builtins.map" or len(call.args) != 2 or any(arg.star for arg in call.args):
+    if (
+        module.name(call.func) != "builtins.map"
+        or len(call.args) != 2
+        or any(arg.star for arg in call.args)
+    ):
         return
     how, tensor = _mapper(module, call.args[0].value), call.args[1].value
     if how is None or not _iterable(module, tensor):
@@ -352,7 +442,9 @@ def _mapper(module: Module, function: cst.BaseExpression) -> str | None:
     match function:
         case cst.Lambda(
             params=cst.Parameters(params=[cst.Param(name=cst.Name(value=name))]),
-            body=cst.Call(func=cst.Attribute(value=cst.Name(value=used), attr=cst.Name(value="item")), args=[]),
+            body=cst.Call(
+                func=cst.Attribute(value=cst.Name(value=used), attr=cst.Name(value="item")), args=[]
+            ),
         ):
             return "item" if used == name else None
     return _CASTS.get(module.name(function) or "")
@@ -363,7 +455,8 @@ __all__ = ["ElementRead", "ElementReads", "keeps_its_shape", "runs_at_once"]
 
 @question(yes="`{0}` is one tensor", no="`{0}` may be a list or several tensors")
 def one_tensor(module: Module, node: cst.BaseExpression) -> bool:
-    """Say whether an expression is certainly one tensor: not a list, a batch, or what a model may return."""
+    """Say whether an expression is certainly one tensor: not a list, a batch, or what a model may
+    return."""
     value = inferred(module, node)
     return value.tensor and not value.loose and not asked_for_type(module, node)
 
@@ -374,9 +467,13 @@ def one_dimensional(module: Module, node: cst.BaseExpression) -> bool:
     return _flat(module, node, _DEPTH)
 
 
-@question(yes="the loop reads every element on the host", no="the loop does not read every element on the host")
+@question(
+    yes="the loop reads every element on the host",
+    no="the loop does not read every element on the host",
+)
 def element_reads(module: Module, loop: cst.For | cst.CompFor | cst.Call) -> Iterator[ElementReads]:
-    """Yield what a loop, a comprehension or a ``map`` goes over and does nothing with but read its elements."""
+    """Yield what a loop, a comprehension or a ``map`` goes over and does nothing with but read its
+    elements."""
     if isinstance(loop, cst.Call):
         yield from _mapped(module, loop)
     else:

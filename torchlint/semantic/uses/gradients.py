@@ -1,4 +1,5 @@
-"""Who needs gradients, and who cannot have any: differentiating code, frozen networks, proofs that autograd is off."""
+"""Who needs gradients, and who cannot have any: differentiating code, frozen networks, proofs that
+autograd is off."""
 
 from __future__ import annotations
 
@@ -27,39 +28,58 @@ _FREEZING = re.compile(r"freez|frozen|set_requires_grad|no_?grad", re.IGNORECASE
 
 @question(yes="the code asks for gradients", no="the code asks for no gradients")
 def differentiates(module: Module, place: cst.CSTNode) -> bool:
-    """Say whether code inside `place` asks autograd for something: a backward pass, a gradient, a hook."""
+    """Say whether code inside `place` asks autograd for something: a backward pass, a gradient, a
+    hook."""
     for node in module.within(place, cst.Attribute, nested=True):
         attr, above = node.attr.value, module.parent(node)
         if attr in _NEEDS or (attr == "grad" and not isinstance(above, cst.AssignTarget)):
             return True
-        if attr == "requires_grad" and isinstance(above, cst.AssignTarget) and not _assigned_false(module, above):
+        if (
+            attr == "requires_grad"
+            and isinstance(above, cst.AssignTarget)
+            and not _assigned_false(module, above)
+        ):
             return True
         if attr == "requires_grad_" and not (isinstance(above, cst.Call) and _is_false(above.args)):
             return True
     return any(is_step(module, c) for c in module.within(place, cst.Call))
 
 
-@question(yes="the file switches off the gradients of `{0}`", no="the parameters of `{0}` are trained")
+@question(
+    yes="the file switches off the gradients of `{0}`", no="the parameters of `{0}` are trained"
+)
 def is_frozen(module: Module, model: cst.CSTNode) -> bool:
-    """Say whether the file switches off the gradients of a model's parameters, under the name it has at `model`."""
+    """Say whether the file switches off the gradients of a model's parameters, under the name it
+    has at `model`."""
     names = _names(model)
     for node in module.nodes(cst.Call, cst.Assign):
         if isinstance(node, cst.Assign):
             target = node.targets[0].target
             named = isinstance(target, cst.Attribute) and target.attr.value == "requires_grad"
-            loop = next((a for a in module.ancestors(node) if isinstance(a, cst.For)), None) if named else None
-            if loop is not None and _assigned_false(module, node.targets[0]) and names & _words(module, loop.iter):
+            loop = (
+                next((a for a in module.ancestors(node) if isinstance(a, cst.For)), None)
+                if named
+                else None
+            )
+            if (
+                loop is not None
+                and _assigned_false(module, node.targets[0])
+                and names & _words(module, loop.iter)
+            ):
                 return True
         elif isinstance(node, cst.Call):
             callee = dotted_text(node.func) or ""
             off = callee.endswith(".requires_grad_") and _is_false(node.args)
-            if (off or _FREEZING.search(callee.rpartition(".")[2])) and names & _words(module, node):
+            if (off or _FREEZING.search(callee.rpartition(".")[2])) and names & _words(
+                module, node
+            ):
                 return True
     return False
 
 
 def only_detached(module: Module, call: cst.Call) -> bool:
-    """Say whether nothing but ``.detach()`` or ``.data`` is asked of a call's result, where it is read at all."""
+    """Say whether nothing but ``.detach()`` or ``.data`` is asked of a call's result, where it is
+    read at all."""
     found = False
     for use in uses_of(module, call):
         above = module.parent(use)
@@ -73,21 +93,31 @@ def only_detached(module: Module, call: cst.Call) -> bool:
 
 
 def trained_elsewhere(module: Module, call: cst.Call) -> bool:
-    """Say whether another call of the same model, by its name in this file, records a graph that is put to use."""
+    """Say whether another call of the same model, by its name in this file, records a graph that is
+    put to use."""
     name = dotted_text(call.func)
     calls = (other for other in module.nodes(cst.Call) if other is not call)
     same = [other for other in calls if name is not None and dotted_text(other.func) == name]
     return any(
-        no_grad(module, other) is False and uses_of(module, other) and not only_detached(module, other)
+        no_grad(module, other) is False
+        and uses_of(module, other)
+        and not only_detached(module, other)
         for other in same
     )
 
 
-@question(yes="the function would raise if a graph were recorded", no="the function may record a graph")
+@question(
+    yes="the function would raise if a graph were recorded", no="the function may record a graph"
+)
 def proves_no_grad(module: Module, function: cst.CSTNode) -> bool:
-    """Say whether a function would raise if a graph were recorded: ``numpy()`` of a tensor that then requires grad."""
+    """Say whether a function would raise if a graph were recorded: ``numpy()`` of a tensor that
+    then requires grad."""
     for call in module.within(function, cst.Call):
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "numpy" and not call.args:
+        if (
+            isinstance(call.func, cst.Attribute)
+            and call.func.attr.value == "numpy"
+            and not call.args
+        ):
             read: cst.BaseExpression | None = call.func.value
         else:
             array = module.name(call.func) in ("numpy.array", "numpy.asarray") and call.args
@@ -110,7 +140,11 @@ def _words(module: Module, node: cst.CSTNode) -> set[str]:
 
 def _assigned_false(module: Module, target: cst.CSTNode) -> bool:
     home = module.small_statement(target)
-    return isinstance(home, cst.Assign) and isinstance(home.value, cst.Name) and home.value.value == "False"
+    return (
+        isinstance(home, cst.Assign)
+        and isinstance(home.value, cst.Name)
+        and home.value.value == "False"
+    )
 
 
 def _is_false(args: object) -> bool:
@@ -118,19 +152,26 @@ def _is_false(args: object) -> bool:
     return isinstance(first, cst.Name) and first.value == "False"
 
 
-# -- accumulated values without their graph ---------------------------------------------------------------------------
+# -- accumulated values without their graph --------------------------------------------------------
 
-_FACTS = ops.having("fact") - ops.having("of-graph") - ops.having("graph") | ops.having("cuts") | {"len", "isinstance"}
+_FACTS = (
+    ops.having("fact") - ops.having("of-graph") - ops.having("graph")
+    | ops.having("cuts")
+    | {"len", "isinstance"}
+)
 _HOST_READS = frozenset("item tolist float int bool test index".split())
 _LAYERS_DEEP = 4
 
 
 @question()
-def detaching_unnoticed(module: Module, place: cst.Name, value: cst.BaseExpression, growth: cst.CSTNode) -> bool:
-    """Say whether no reader of a local sum or list can tell whether what `growth` adds to it carries a graph.
+def detaching_unnoticed(
+    module: Module, place: cst.Name, value: cst.BaseExpression, growth: cst.CSTNode
+) -> bool:
+    """Say whether no reader of a local sum or list can tell whether what `growth` adds to it
+    carries a graph.
 
-    The sum starts as a number, the list as an empty one of its own; all readers are known, and what they
-    read are numbers, lengths and shapes.
+    The sum starts as a number, the list as an empty one of its own; all readers are known, and what
+    they read are numbers, lengths and shapes.
     """
     function = module.function(place)
     if function is None or binds_globally(module, function, place.value) or sees_variables(module):
@@ -139,14 +180,20 @@ def detaching_unnoticed(module: Module, place: cst.Name, value: cst.BaseExpressi
         return False
     is_list = isinstance(growth, cst.Call)
     own = module.small_statement(growth)
-    starts = [w for w in writes_of(module, function, place.value) if not module.is_within(w, own or growth)]
+    starts = [
+        w
+        for w in writes_of(module, function, place.value)
+        if not module.is_within(w, own or growth)
+    ]
     if not starts or not all(_starts_empty(module, start, is_list) for start in starts):
         return False
     if is_list and not _left_alone(module, value):
         return False
     definitions = [module.small_statement(start) for start in starts]
     for definition in [*definitions, *([] if is_list else [own])]:
-        uses = binding_uses(module, definition, place.value, "graph") if definition is not None else []
+        uses = (
+            binding_uses(module, definition, place.value, "graph") if definition is not None else []
+        )
         if definition is None or not all(_blind(module, use, own, _LAYERS_DEEP) for use in uses):
             return False
     return True
@@ -156,30 +203,42 @@ def _starts_empty(module: Module, start: cst.CSTNode, is_list: bool) -> bool:
     """Say whether a binding makes a number, or a list that has no other name."""
     statement = module.small_statement(start)
     match statement:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value) | cst.AnnAssign(value=value):
+        case (
+            cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value)
+            | cst.AnnAssign(value=value)
+        ):
             pass
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple() as left)], value=cst.Tuple() as right):
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Tuple() as left)], value=cst.Tuple() as right
+        ):
             pairs = zip(left.elements, right.elements, strict=False)
             found = [b.value for a, b in pairs if a.value is start]
             if len(found) != 1 or len(left.elements) != len(right.elements):
                 return False
             value = found[0]
         case cst.AugAssign(value=value) if not is_list:  # Another growth of the same sum.
-            return inferred(module, value).kind in ("number", "bool") or made_by_torch(module, value)
+            return inferred(module, value).kind in ("number", "bool") or made_by_torch(
+                module, value
+            )
         case _:
             return False
     if is_list:
-        return isinstance(value, cst.List) and all(isinstance(e.value, cst.BaseNumber) for e in value.elements)
+        return isinstance(value, cst.List) and all(
+            isinstance(e.value, cst.BaseNumber) for e in value.elements
+        )
     return isinstance(value, cst.BaseNumber)
 
 
 def _left_alone(module: Module, value: cst.BaseExpression) -> bool:
-    """Say whether the tensor that a list keeps gets no other storage, hook or attribute by a name of its own."""
+    """Say whether the tensor that a list keeps gets no other storage, hook or attribute by a name
+    of its own."""
     if not isinstance(value, cst.Name):
         return True
     for definition in definitions_of(module, value):
         for use in binding_uses(module, definition, value.value):
-            if use.way is Way.WRITTEN or (use.way is Way.ESCAPES and not _appended(module, use, value.value, value)):
+            if use.way is Way.WRITTEN or (
+                use.way is Way.ESCAPES and not _appended(module, use, value.value, value)
+            ):
                 return False
     return True
 
@@ -190,7 +249,8 @@ def _appended(module: Module, use: ObjectUse, name: str, value: cst.BaseExpressi
 
 
 def _blind(module: Module, use: ObjectUse, own: cst.CSTNode | None, depth: int) -> bool:
-    """Say whether a use, and all that is computed from it, is the same for a tensor without its graph."""
+    """Say whether a use, and all that is computed from it, is the same for a tensor without its
+    graph."""
     if own is not None and module.is_within(use.at, own):
         return True
     if use.way is Way.LOOKED:
@@ -200,7 +260,9 @@ def _blind(module: Module, use: ObjectUse, own: cst.CSTNode | None, depth: int) 
     if use.way is Way.GROWN:
         return True
     if use.way is Way.WRITTEN:
-        return use.name in ("augmented", "[]") and isinstance(use.node, (cst.AugAssign, cst.Subscript))
+        return use.name in ("augmented", "[]") and isinstance(
+            use.node, (cst.AugAssign, cst.Subscript)
+        )
     if use.way is Way.COMPUTED and use.name != "compare":
         return depth > 0 and all(
             _blind(module, each, own, depth - 1) for each in object_uses(module, use.node, "graph")
@@ -213,5 +275,6 @@ def _blind(module: Module, use: ObjectUse, own: cst.CSTNode | None, depth: int) 
     no="its result is used with the graph, or the model is not trained in this file",
 )
 def detached_for_nothing(module: Module, call: cst.Call) -> bool:
-    """Say whether a model that is trained elsewhere in the file runs here for nothing but a detached result."""
+    """Say whether a model that is trained elsewhere in the file runs here for nothing but a
+    detached result."""
     return only_detached(module, call) and trained_elsewhere(module, call)

@@ -1,7 +1,9 @@
-"""What is done with one object, under all its names: who looks at it, computes with it, writes it, or takes it away.
+"""What is done with one object, under all its names: who looks at it, computes with it, writes it,
+or takes it away.
 
-An object is followed from an expression through the names it is bound to, the containers it is put into, its parts
-and its views. The answer is closed: a use that is not understood is an escape, so what is not listed does not happen.
+An object is followed from an expression through the names it is bound to, the containers it is put
+into, its parts and its views. The answer is closed: a use that is not understood is an escape, so
+what is not listed does not happen.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
 
 _COPYING_NUMPY = frozenset(
-    f"numpy.{name}" for name in "array sum mean std var max min median argmax argmin unique concatenate stack".split()
+    f"numpy.{name}"
+    for name in (
+        "array sum mean std var max min median argmax argmin unique concatenate stack"
+    ).split()
 )
 _LOOKS = ops.HOST_METHODS - {"register_hook", "data_ptr", "type"}
 _READS = frozenset(("item", "tolist"))
@@ -33,7 +38,9 @@ _GROWS = frozenset(("append", "extend", "insert", "clear", "appendleft"))
 _HANDS_OUT = frozenset(("items", "values", "get", "copy", "pop", "popleft", "keys"))
 _LOOKING_BUILTINS = frozenset(("len", "isinstance", "type", "id", "hash"))
 _READING_BUILTINS = frozenset(("float", "int", "bool", "complex"))
-_PASSING_BUILTINS = frozenset("max min sorted list tuple set iter next reversed zip enumerate".split())
+_PASSING_BUILTINS = frozenset(
+    "max min sorted list tuple set iter next reversed zip enumerate".split()
+)
 _COMPUTING_BUILTINS = frozenset(("sum", "abs", "round", "any", "all"))
 _SHOWING_BUILTINS = frozenset(("print", "str", "repr", "format"))
 _HOLDERS = (
@@ -74,12 +81,17 @@ class ObjectUse:
 
     Args:
         way: what is done.
-        node: the expression or statement that does it; where something is computed, what gives the result.
-        name: the attribute, method, function or operator by which it is done; empty where there is none.
-        reached: the last binding by which the object came there, or None for the very expression asked for.
+        node: the expression or statement that does it; where something is computed, what gives the
+            result.
+        name: the attribute, method, function or operator by which it is done; empty where there is
+            none.
+        reached: the last binding by which the object came there, or None for the very expression
+            asked for.
         read: the name by which that binding is read, or None.
-        carried: whether a name on the way is read above its binding, so that it holds the object of the turn before.
-        at: where that happens in the function that is asked about: `node`, or the call that leads to it.
+        carried: whether a name on the way is read above its binding, so that it holds the object of
+            the turn before.
+        at: where that happens in the function that is asked about: `node`, or the call that leads
+            to it.
     """
 
     way: Way
@@ -93,11 +105,13 @@ class ObjectUse:
 
 @question(remember=False)
 def object_uses(module: Module, node: cst.CSTNode, lives: str = "") -> list[ObjectUse]:
-    """Return all uses of the object that an expression evaluates to, or that ``x += …`` leaves in `x`.
+    """Return all uses of the object that an expression evaluates to, or that ``x += …`` leaves in
+    `x`.
 
-    Where the tensor `lives` on the ``host`` a move to CUDA makes another object, and on the ``device`` one to the host
-    does; otherwise ``.to()`` may give the tensor itself. In a ``graph`` the search ends where the graph is dropped,
-    and what raises for a tensor with a graph (``numpy()``, ``requires_grad_()``) is an escape.
+    Where the tensor `lives` on the ``host`` a move to CUDA makes another object, and on the
+    ``device`` one to the host does; otherwise ``.to()`` may give the tensor itself. In a ``graph``
+    the search ends where the graph is dropped, and what raises for a tensor with a graph
+    (``numpy()``, ``requires_grad_()``) is an escape.
     """
     search = _Search(module, lives)
     if isinstance(node, cst.AugAssign):
@@ -111,7 +125,8 @@ def object_uses(module: Module, node: cst.CSTNode, lives: str = "") -> list[Obje
 def binding_uses(
     module: Module, definition: cst.CSTNode, name: str, lives: str = "", part: Key | None = None
 ) -> list[ObjectUse]:
-    """Return all uses of the object that a definition, as `Module.definitions` tells it, binds to a name.
+    """Return all uses of the object that a definition, as `Module.definitions` tells it, binds to a
+    name.
 
     With `part`, the uses of that part of a container alone: its other parts are other objects.
     """
@@ -124,9 +139,12 @@ def binding_uses(
 
 
 def literal_key(node: cst.CSTNode | None) -> Key | None:
-    """Return the one number from the front, or the one text, by which a subscript takes a part of a container."""
+    """Return the one number from the front, or the one text, by which a subscript takes a part of a
+    container."""
     match node:
-        case cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Index(star="" | None, value=index))]):
+        case cst.Subscript(
+            slice=[cst.SubscriptElement(slice=cst.Index(star="" | None, value=index))]
+        ):
             if isinstance(index, (cst.Integer, cst.SimpleString)):
                 key = index.evaluated_value
                 return key if isinstance(key, (int, str)) else None
@@ -135,7 +153,8 @@ def literal_key(node: cst.CSTNode | None) -> Key | None:
 
 @question(remember=False)
 def may_follow(module: Module, use: ObjectUse, node: cst.CSTNode, origin: cst.CSTNode) -> bool:
-    """Say whether a use of the object that `origin` gives may run after `node` has, while it is the same object."""
+    """Say whether a use of the object that `origin` gives may run after `node` has, while it is the
+    same object."""
     if module.before(node, use.at) or module.is_within(use.at, node):
         return True
     if any(isinstance(above, cst.GeneratorExp) for above in module.ancestors(use.at)):
@@ -149,16 +168,20 @@ def shared_loop(module: Module, a: cst.CSTNode, b: cst.CSTNode, origin: cst.CSTN
     """Say whether a loop repeats both nodes without the node from which their object comes."""
     loops = [loop for loop in module.ancestors(a) if isinstance(loop, LOOPS)]
     return any(
-        module.is_within(b, loop) and (origin is not loop) and not module.is_within(origin, loop) for loop in loops
+        module.is_within(b, loop) and (origin is not loop) and not module.is_within(origin, loop)
+        for loop in loops
     )
 
 
 def _is_target(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether a subscript or an attribute is stored to or deleted, alone or as part of a tuple."""
+    """Say whether a subscript or an attribute is stored to or deleted, alone or as part of a
+    tuple."""
     child = node
     for above in module.ancestors(node):
         if not isinstance(above, (cst.Tuple, cst.List, cst.Element, cst.StarredElement)):
-            target = getattr(above, "target", None) if not isinstance(above, cst.Attribute) else None
+            target = (
+                getattr(above, "target", None) if not isinstance(above, cst.Attribute) else None
+            )
             return target is child or isinstance(above, (cst.Del, cst.AsName))
         child = above
     return False
@@ -199,7 +222,7 @@ class _Search:
         self._seen.add(key)
         return known
 
-    # -- names --------------------------------------------------------------------------------------------------
+    # -- names -------------------------------------------------------------------------------------
 
     def bound(self, target: cst.CSTNode, definition: cst.CSTNode) -> None:
         """Follow all names that a target binds; what it stores elsewhere escapes."""
@@ -212,11 +235,16 @@ class _Search:
             self._end(Way.ESCAPES, target, "stored", definition)
 
     def name(self, name: str, definition: cst.CSTNode, part: Key | None = None) -> None:
-        """Follow the reads that may find what a definition binds to a name, but for those of other parts of it."""
+        """Follow the reads that may find what a definition binds to a name, but for those of other
+        parts of it."""
         if self._known(definition, name):
             return
         module = self.module
-        owner = definition if isinstance(definition, cst.FunctionDef) else module.tree.owners[definition]
+        owner = (
+            definition
+            if isinstance(definition, cst.FunctionDef)
+            else module.tree.owners[definition]
+        )
         if any(name in names for names in names_of_outer_scopes(module)):
             self._end(Way.ESCAPES, definition, "global", definition)
             return
@@ -235,10 +263,15 @@ class _Search:
             self._read, self._carried = before, turn
 
     def _taken_apart(self, read: cst.Name) -> bool:
-        """Say whether a read takes no more than parts of a container, by number, by key, or by unpacking it."""
+        """Say whether a read takes no more than parts of a container, by number, by key, or by
+        unpacking it."""
         above = self.module.parent(read)
         if isinstance(above, cst.Subscript):
-            return above.value is read and literal_key(above) is not None and not _is_target(self.module, above)
+            return (
+                above.value is read
+                and literal_key(above) is not None
+                and not _is_target(self.module, above)
+            )
         return isinstance(above, cst.Assign) and _unpacked(above) is not None
 
     def _part(self, read: cst.Name, definition: cst.CSTNode, part: Key) -> None:
@@ -251,7 +284,9 @@ class _Search:
         elif isinstance(part, int) and part < len(targets) and above is not None:
             self.bound(targets[part].value, above)
 
-    def _comprehension(self, loop: cst.CompFor, target: cst.CSTNode, reached: cst.CSTNode | None) -> None:
+    def _comprehension(
+        self, loop: cst.CompFor, target: cst.CSTNode, reached: cst.CSTNode | None
+    ) -> None:
         """Follow the elements of what a comprehension goes over."""
         holder: cst.CSTNode = loop
         while isinstance(holder, cst.CompFor):
@@ -266,7 +301,7 @@ class _Search:
                 else:
                     self.climb(read, reached)
 
-    # -- expressions --------------------------------------------------------------------------------------------
+    # -- expressions -------------------------------------------------------------------------------
 
     def climb(self, node: cst.CSTNode, reached: cst.CSTNode | None) -> None:
         """Follow the object that an expression evaluates to, by what stands around it."""
@@ -283,7 +318,9 @@ class _Search:
         else:
             self._expression(node, above, reached)
 
-    def _statement(self, node: cst.CSTNode, above: cst.BaseSmallStatement, reached: cst.CSTNode | None) -> None:
+    def _statement(
+        self, node: cst.CSTNode, above: cst.BaseSmallStatement, reached: cst.CSTNode | None
+    ) -> None:
         match above:
             case cst.Expr() | cst.Del() | cst.Assert():
                 return
@@ -302,7 +339,9 @@ class _Search:
             case _:
                 self._end(Way.ESCAPES, above, "", reached)
 
-    def _compound(self, node: cst.CSTNode, above: cst.BaseCompoundStatement, reached: cst.CSTNode | None) -> None:
+    def _compound(
+        self, node: cst.CSTNode, above: cst.BaseCompoundStatement, reached: cst.CSTNode | None
+    ) -> None:
         match above:
             case cst.For(iter=iterated) if iterated is node:
                 self.bound(above.target, above)
@@ -311,7 +350,9 @@ class _Search:
             case _:
                 self._end(Way.ESCAPES, above, "", reached)
 
-    def _expression(self, node: cst.CSTNode, above: cst.CSTNode, reached: cst.CSTNode | None) -> None:
+    def _expression(
+        self, node: cst.CSTNode, above: cst.CSTNode, reached: cst.CSTNode | None
+    ) -> None:
         match above:
             case cst.Attribute(value=value) if value is node:
                 self._attribute(above, reached)
@@ -357,12 +398,22 @@ class _Search:
         if left is None or not isinstance(right, cst.Tuple) or not _unstarred(right.elements):
             return None
         pairs = zip(left, right.elements, strict=False)
-        return next(a.value for a, b in pairs if b is element) if len(left) == len(right.elements) else None
+        return (
+            next(a.value for a, b in pairs if b is element)
+            if len(left) == len(right.elements)
+            else None
+        )
 
-    def _operation(self, node: cst.BinaryOperation | cst.UnaryOperation, reached: cst.CSTNode | None) -> None:
+    def _operation(
+        self, node: cst.BinaryOperation | cst.UnaryOperation, reached: cst.CSTNode | None
+    ) -> None:
         if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
             self._end(Way.READ, node, "test", reached)
-        elif isinstance(node, cst.BinaryOperation) and inferred(self.module, node).kind in ("list", "tuple", "?"):
+        elif isinstance(node, cst.BinaryOperation) and inferred(self.module, node).kind in (
+            "list",
+            "tuple",
+            "?",
+        ):
             # ``[x] + rest`` holds the same elements; a sum of what is not known may be such a list.
             self._end(Way.COMPUTED, node, "operator", reached)
             self.climb(node, reached)
@@ -373,7 +424,11 @@ class _Search:
 
     def _comparison(self, node: cst.CSTNode, reached: cst.CSTNode | None) -> None:
         whole = node if isinstance(node, cst.Comparison) else self.module.parent(node)
-        by = {type(part.operator) for part in whole.comparisons} if isinstance(whole, cst.Comparison) else set()
+        by = (
+            {type(part.operator) for part in whole.comparisons}
+            if isinstance(whole, cst.Comparison)
+            else set()
+        )
         if by & {cst.Is, cst.IsNot, cst.In, cst.NotIn}:
             self._end(Way.LOOKED, whole or node, "is", reached)
         else:
@@ -424,13 +479,14 @@ class _Search:
             self._end(Way.ESCAPES, call, name, reached)
 
     def _moved(self, call: cst.Call) -> bool:
-        """Say whether a call copies from the host to the device, or back: the result is another object."""
+        """Say whether a call copies from the host to the device, or back: the result is another
+        object."""
         if self._lives == "device":
             return host_copy(self.module, call) is not None
         transfer = transfer_of(self.module, call) if self._lives == "host" else None
         return transfer is not None and transfer.device == "cuda"
 
-    # -- arguments ----------------------------------------------------------------------------------------------
+    # -- arguments ---------------------------------------------------------------------------------
 
     def _argument(self, arg: cst.Arg, reached: cst.CSTNode | None) -> None:
         call = self.module.parent(arg)
@@ -454,7 +510,8 @@ class _Search:
             self._called(call, arg, reached)
 
     def _criterion(self, call: cst.Call) -> bool:
-        """Say whether a call is that of a loss of torch.nn, which keeps nothing, or of a scaler's ``scale``."""
+        """Say whether a call is that of a loss of torch.nn, which keeps nothing, or of a scaler's
+        ``scale``."""
         callee = inferred(self.module, call.func)
         if (
             callee.kind == "module"
@@ -467,8 +524,13 @@ class _Search:
                 return inferred(self.module, holder).kind == "scaler"
         return False
 
-    def _builtin(self, call: cst.Call, arg: cst.Arg, name: str, reached: cst.CSTNode | None) -> None:
-        plain = all(a.keyword is None or a.keyword.value in ("reverse", "strict", "start") for a in call.args)
+    def _builtin(
+        self, call: cst.Call, arg: cst.Arg, name: str, reached: cst.CSTNode | None
+    ) -> None:
+        plain = all(
+            a.keyword is None or a.keyword.value in ("reverse", "strict", "start")
+            for a in call.args
+        )
         if name in _LOOKING_BUILTINS:
             self._end(Way.LOOKED, call, name, reached)
         elif name in _READING_BUILTINS:
@@ -486,12 +548,21 @@ class _Search:
         else:
             self._end(Way.ESCAPES, call, name, reached)
 
-    def _by_position(self, call: cst.Call, name: str, arg: cst.Arg, reached: cst.CSTNode | None) -> bool:
-        """Follow the one target that a loop over ``zip`` or ``enumerate`` binds to the object's elements."""
+    def _by_position(
+        self, call: cst.Call, name: str, arg: cst.Arg, reached: cst.CSTNode | None
+    ) -> bool:
+        """Follow the one target that a loop over ``zip`` or ``enumerate`` binds to the object's
+        elements."""
         loop = self.module.parent(call)
-        if not isinstance(loop, (cst.For, cst.CompFor)) or not isinstance(loop.target, cst.Tuple) or arg.star:
+        if (
+            not isinstance(loop, (cst.For, cst.CompFor))
+            or not isinstance(loop.target, cst.Tuple)
+            or arg.star
+        ):
             return False
-        place = 1 if name == "enumerate" else next(i for i, each in enumerate(call.args) if each is arg)
+        place = (
+            1 if name == "enumerate" else next(i for i, each in enumerate(call.args) if each is arg)
+        )
         starred = any(isinstance(each, cst.StarredElement) for each in loop.target.elements)
         if starred or place >= len(loop.target.elements):
             return False
@@ -505,12 +576,18 @@ class _Search:
     def _cast(self, call: cst.Call) -> bool:
         """Say whether a ``map`` applies nothing but a cast to a number or a text."""
         name = self.module.name(call.args[0].value) or ""
-        return name == "torch.Tensor.item" or name.removeprefix("builtins.") in (*_READING_BUILTINS, "str")
+        return name == "torch.Tensor.item" or name.removeprefix("builtins.") in (
+            *_READING_BUILTINS,
+            "str",
+        )
 
     def _tensor_method(self, call: cst.Call, reached: cst.CSTNode | None) -> bool:
-        """Follow the argument of a tensor's method, which is only read: ``total.add_(x)``, ``a.copy_(x)``."""
+        """Follow the argument of a tensor's method, which is only read: ``total.add_(x)``,
+        ``a.copy_(x)``."""
         match call.func:
-            case cst.Attribute(value=holder, attr=cst.Name(value=name)) if inferred(self.module, holder).tensor:
+            case cst.Attribute(value=holder, attr=cst.Name(value=name)) if inferred(
+                self.module, holder
+            ).tensor:
                 known = name in ops.COMPUTING_METHODS or name in _ARITHMETIC
                 if known:
                     self._end(Way.COMPUTED, call, name, reached)
@@ -521,7 +598,12 @@ class _Search:
         """Follow an argument into the function of this file that a call certainly reaches."""
         callees = callees_of(self.module, call)
         function = callees[0] if len(callees) == 1 else None
-        if arg.star or not isinstance(function, cst.FunctionDef) or function.decorators or function.asynchronous:
+        if (
+            arg.star
+            or not isinstance(function, cst.FunctionDef)
+            or function.decorators
+            or function.asynchronous
+        ):
             self._end(Way.ESCAPES, call, "called", reached)
             return
         method = isinstance(call.func, cst.Attribute) and self.module.class_of(function) is not None

@@ -1,8 +1,10 @@
-"""Who may see or change what the code does not show: names read by a string, patched functions, hooked operations.
+"""Who may see or change what the code does not show: names read by a string, patched functions,
+hooked operations.
 
-A rewrite that is bit for bit the same at the end can still be told apart in between by code that looks at another
-function's frame, at a module's globals or at every operation that torch runs. Such code has to say so somewhere;
-these questions look for the words, in this file and, where they can reach it, in the project's others.
+A rewrite that is bit for bit the same at the end can still be told apart in between by code that
+looks at another function's frame, at a module's globals or at every operation that torch runs. Such
+code has to say so somewhere; these questions look for the words, in this file and, where they can
+reach it, in the project's others.
 """
 
 from __future__ import annotations
@@ -25,17 +27,19 @@ from torchlint.semantic.question import question
 
 _FRAMES = Wording(
     re.compile(
-        r"_getframe|currentframe|_current_frames|\bf_(locals|globals|back)\b|\b(tb|gi|cr|ag)_frame\b|\bset(trace|profile)\b"
-        r"|\bsys\.monitoring\b|getargvalues|get(generator|coroutine|asyncgen)locals|getclosurevars|capture_locals"
+        r"_getframe|currentframe|_current_frames|\bf_(locals|globals|back)\b"
+        r"|\b(tb|gi|cr|ag)_frame\b|\bset(trace|profile)\b"
+        r"|\bsys\.monitoring\b|getargvalues|get(generator|coroutine|asyncgen)locals"
+        r"|getclosurevars|capture_locals"
         r"|show_locals|set_trace|\bbreakpoint\b|^[^#\n]*(?<!self\.)(?<!def )\bembed\("
         r"|get_(referrers|objects)|numexpr|snoop|pythonapi|py_object",
         re.MULTILINE,
     ),
     tuple(
-        """getframe currentframe current_frames tb_frame gi_frame cr_frame ag_frame f_locals f_globals f_back
-        settrace setprofile sys.monitoring getargvalues getgeneratorlocals getcoroutinelocals
-        getasyncgenlocals getclosurevars capture_locals show_locals set_trace breakpoint embed(
-        get_referrers get_objects numexpr snoop pythonapi py_object""".split()
+        """getframe currentframe current_frames tb_frame gi_frame cr_frame ag_frame f_locals
+        f_globals f_back settrace setprofile sys.monitoring getargvalues getgeneratorlocals
+        getcoroutinelocals getasyncgenlocals getclosurevars capture_locals show_locals set_trace
+        breakpoint embed( get_referrers get_objects numexpr snoop pythonapi py_object""".split()
     ),
 )
 """Words without which no code can look into the variables of a running function."""
@@ -43,15 +47,29 @@ _INTERACT = re.compile(r"interact(?<=\binteract)\b")
 """One more of those; the order is that which Python searches fast."""
 _MODULES = Wording(
     re.compile(
-        r"__main__|\bsys\.modules\b|\bfrom\s+sys\s+import\b|\.modules\s*\[|\.modules\.get\b|[\"']modules[\"']"
+        r"__main__|\bsys\.modules\b|\bfrom\s+sys\s+import\b|\.modules\s*\[|\.modules\.get\b"
+        r"|[\"']modules[\"']"
         r"|\bimportlib\b|\bimport_module\b|__import__|__globals__|\brunpy\b|\bgetmembers\b"
     ),
-    ("__main__", "sys", "modules", "importlib", "import_module", "__import__", "__globals__", "runpy", "getmembers"),
+    (
+        "__main__",
+        "sys",
+        "modules",
+        "importlib",
+        "import_module",
+        "__import__",
+        "__globals__",
+        "runpy",
+        "getmembers",
+    ),
 )
-"""Words without which no code can look at the variables of a module that it does not import by name."""
+"""Words without which no code can look at the variables of a module that it does not import by
+name."""
 _IMP = re.compile(r"imp(?<=\bimp)\b")
 """The module of that name, which does so, too."""
-_MAIN_GUARD = re.compile(r"__name__\s*[!=]=\s*[\"']__main__[\"']|[\"']__main__[\"']\s*[!=]=\s*__name__")
+_MAIN_GUARD = re.compile(
+    r"__name__\s*[!=]=\s*[\"']__main__[\"']|[\"']__main__[\"']\s*[!=]=\s*__name__"
+)
 _BUILTINS = Wording(
     re.compile(
         r"__builtins__|(setattr|patch|object|setitem)\([^\n]*[\"'.](float|int)[\"']"
@@ -62,67 +80,100 @@ _BUILTINS = Wording(
 _BUILTIN_SET = re.compile(r"\.(float|int)\s*=(?!=)")
 """Words without which no code can replace the builtin ``float`` or ``int``."""
 _OWN_TENSORS = re.compile(
-    r"__torch_function__|__torch_dispatch__|(Function|Dispatch)Mode|as_subclass|_make_(wrapper_)?subclass"
+    r"__torch_function__|__torch_dispatch__|(Function|Dispatch)Mode|as_subclass"
+    r"|_make_(wrapper_)?subclass"
     r"|class\s+\w+\([^)]*\bTensor\b"
 )
 """Words without which all tensors are torch's own, and no code sees each operation on them."""
 _WATCHED = Wording(
     re.compile(
-        r"register_module_\w*hook|\bsymbolic_trace\b|\btorch\.(fx|export)\b|\bimport fx\b|\bmake_fx\b|\bjit\.trace\b"
+        r"register_module_\w*hook|\bsymbolic_trace\b|\btorch\.(fx|export)\b|\bimport fx\b"
+        r"|\bmake_fx\b|\bjit\.trace\b"
     ),
-    ("register_module_", "symbolic_trace", "torch.fx", "torch.export", "import fx", "make_fx", "jit.trace"),
+    (
+        "register_module_",
+        "symbolic_trace",
+        "torch.fx",
+        "torch.export",
+        "import fx",
+        "make_fx",
+        "jit.trace",
+    ),
 )
 """Words without which no code is handed the operations of a network, or traces them."""
 _PATCHED = re.compile(
-    r"^[^\S\n]*(torch|F|nn|Tensor|functional)\.(?!backends\b)[\w.]+\s*=[^=]|monkeypatch|\bmock\b", re.MULTILINE
+    r"^[^\S\n]*(torch|F|nn|Tensor|functional)\.(?!backends\b)[\w.]+\s*=[^=]|monkeypatch|\bmock\b",
+    re.MULTILINE,
 )
 """Words without which torch's functions are torch's."""
 _OWN_CALLS = re.compile(r"register_\w*hook|\.forward\s*=[^=]|__class__|__call__\s*=|\bsetattr\(")
-"""Words without which torch's own layers give what torch computes: hooks, or another ``forward``."""
+"""Words without which torch's own layers give what torch computes: hooks, or another
+``forward``."""
 _WARNINGS = Wording(
     re.compile(
-        r"catch_warnings\([^)]*record\s*=\s*True|(?:simplefilter|filterwarnings)\(\s*(?:action\s*=\s*)?"
-        r"(?![\"'](?:ignore|default|once|always|module)\b)|\bwarnings\.filters\b|\bredirect_stderr\b"
-        r"|captureWarnings|\bshowwarning\b|\bformatwarning\b|warns\(\s*\w*Warning|assertWarns|catch_warnings\([^)]*action"
+        r"catch_warnings\([^)]*record\s*=\s*True|(?:simplefilter"
+        r"|filterwarnings)\(\s*(?:action\s*=\s*)?"
+        r"(?![\"'](?:ignore|default|once|always|module)\b)|\bwarnings\.filters\b"
+        r"|\bredirect_stderr\b"
+        r"|captureWarnings|\bshowwarning\b|\bformatwarning\b|warns\(\s*\w*Warning|assertWarns"
+        r"|catch_warnings\([^)]*action"
     ),
     tuple(
-        """catch_warnings( simplefilter filterwarnings warnings.filters redirect_stderr captureWarnings
-        showwarning formatwarning warns( assertWarns""".split()
+        """catch_warnings( simplefilter filterwarnings warnings.filters redirect_stderr
+        captureWarnings showwarning formatwarning warns( assertWarns""".split()
     ),
 )
 """Words without which warnings are printed or ignored, and nothing else."""
 _WITH_DATA = r"(?!\(\s*(?:torch\.device\(\s*)?[\"'](?:cpu|cuda|mps|xpu|hpu)\b)"
 _META = Wording(
     re.compile(
-        r"device\b[^\n]*[\"']meta\b|[\"']meta\b[^\n]*\bdevice\b|init_empty_weights|deferred_init|\bFake(Tensor)?Mode\b"
+        r"device\b[^\n]*[\"']meta\b|[\"']meta\b[^\n]*\bdevice\b|init_empty_weights|deferred_init"
+        r"|\bFake(Tensor)?Mode\b"
         rf"|\bset_default_device\b{_WITH_DATA}|\bDeviceContext\b|\bdevice\b[^\n]*__enter__"
     ),
-    ("meta", "init_empty_weights", "deferred_init", "Fake", "set_default_device", "DeviceContext", "__enter__"),
+    (
+        "meta",
+        "init_empty_weights",
+        "deferred_init",
+        "Fake",
+        "set_default_device",
+        "DeviceContext",
+        "__enter__",
+    ),
 )
-"""Words without which tensors without data are made only where a call says so itself, or below a ``with``."""
+"""Words without which tensors without data are made only where a call says so itself, or below a
+``with``."""
 _WITH_DEVICE = re.compile(
     rf"^[ \t]*with\s+(?!torch\.cuda\.)(?:\w+\.)*\w*dev(?:ice)?\b{_WITH_DATA}(?=\s*[:(,])"
     rf"|^[ \t]*with\b[^\n]*\b(?:torch|th)\.device\b{_WITH_DATA}",
     re.MULTILINE,
 )
-_ENTERED_DEVICE = re.compile(rf"enter_context(?<=\benter_context)\([^\n]*\b(?:torch|th)\.device\b{_WITH_DATA}")
+_ENTERED_DEVICE = re.compile(
+    rf"enter_context(?<=\benter_context)\([^\n]*\b(?:torch|th)\.device\b{_WITH_DATA}"
+)
 _SCRIPT = Wording(
-    re.compile(r"\bjit\b\W*(script|export|trace|ignore)|\bjit\s+import\b|script_method|ScriptModule"),
+    re.compile(
+        r"\bjit\b\W*(script|export|trace|ignore)|\bjit\s+import\b|script_method|ScriptModule"
+    ),
     ("jit", "script_method", "ScriptModule"),
 )
 _CELLS = re.compile(r"^# ?%%", re.MULTILINE)
 _DYNAMIC = ("eval", "exec", "globals", "locals", "compile")
 _SETTERS = frozenset(
-    "setattr delattr __setattr__ __delattr__ setitem patch object multiple dict setdefault update pop".split()
+    (
+        "setattr delattr __setattr__ __delattr__ setitem patch object multiple dict setdefault "
+        "update pop"
+    ).split()
 )
 
 
-# -- names ----------------------------------------------------------------------------------------------------------
+# -- names -----------------------------------------------------------------------------------------
 
 
 @question(remember=False)
 def is_builtin(module: Module, name: str, at: cst.CSTNode) -> bool:
-    """Say whether ``float`` or ``int``, written where `at` stands, would be Python's builtin of that name."""
+    """Say whether ``float`` or ``int``, written where `at` stands, would be Python's builtin of
+    that name."""
     plain = meaning_of(module, name, at) == f"builtins.{name}"
     if not plain or says(module, _BUILTINS) or says(module, _BUILTIN_SET):
         return False
@@ -131,12 +182,16 @@ def is_builtin(module: Module, name: str, at: cst.CSTNode) -> bool:
 
 @question(ground=True)
 def reads_by_string(module: Module) -> bool:
-    """Say whether code of this file can reach any variable by a name that it computes: ``eval``, ``globals()``."""
+    """Say whether code of this file can reach any variable by a name that it computes: ``eval``,
+    ``globals()``."""
     for name in _DYNAMIC:
-        own = isinstance(top_level(module, name), (cst.FunctionDef, cst.ClassDef))  # ``def eval(model, loader)``
+        own = isinstance(
+            top_level(module, name), (cst.FunctionDef, cst.ClassDef)
+        )  # ``def eval(model, loader)``
         if not own and reads_of(module, module.root, name):
             return True
-    # ``vars(args)`` reads an object; without an argument, or called under another name, the variables around it.
+    # ``vars(args)`` reads an object; without an argument, or called under another name, the
+    # variables around it.
     for read in (*reads_of(module, module.root, "vars"), *reads_of(module, module.root, "dir")):
         call = module.parent(read)
         if not (isinstance(call, cst.Call) and call.func is read and call.args):
@@ -152,7 +207,8 @@ def sees_variables(module: Module) -> bool:
 
 @question(ground=True)
 def sees_itself(module: Module) -> bool:
-    """Say whether code of this file may look up its own top-level names: by a string, as a module, through frames."""
+    """Say whether code of this file may look up its own top-level names: by a string, as a module,
+    through frames."""
     text = _MAIN_GUARD.sub("", module.text)
     return (
         any(pattern.search(text) for pattern in (_MODULES, _IMP))
@@ -163,10 +219,11 @@ def sees_itself(module: Module) -> bool:
 
 
 def sees_globals(module: Module, name: str) -> bool:
-    """Say whether anything but plain code of this file may see the top-level name `name` while the file runs.
+    """Say whether anything but plain code of this file may see the top-level name `name` while the
+    file runs.
 
-    That is another file of the project, a function that looks into modules or frames, and, in a notebook, the cell
-    that comes next.
+    That is another file of the project, a function that looks into modules or frames, and, in a
+    notebook, the cell that comes next.
     """
     if sees_variables(module) or sees_itself(module) or is_interactive(module):
         return True
@@ -178,51 +235,59 @@ def is_interactive(module: Module) -> bool:
     return module.filename.endswith(".ipynb") or mentions(module, _CELLS)
 
 
-# -- functions ------------------------------------------------------------------------------------------------------
+# -- functions -------------------------------------------------------------------------------------
 
 
 @question(ground=True)
 def hooks_operations(module: Module) -> bool:
-    """Say whether code of the project may see, or change, each operation that torch runs on a tensor."""
+    """Say whether code of the project may see, or change, each operation that torch runs on a
+    tensor."""
     return has_own_tensors(module) or says(module, _WATCHED)
 
 
 def has_own_tensors(module: Module) -> bool:
-    """Say whether the program has tensors with methods of their own, or a mode that sees every call."""
+    """Say whether the program has tensors with methods of their own, or a mode that sees every
+    call."""
     return says(module, _OWN_TENSORS)
 
 
 def patches_torch(module: Module) -> bool:
-    """Say whether the program may put something else in the place of a function of torch, whichever it is."""
+    """Say whether the program may put something else in the place of a function of torch, whichever
+    it is."""
     return says(module, _PATCHED)
 
 
 def changes_layers(module: Module) -> bool:
-    """Say whether the program may change what torch's own layers give: by hooks, by another ``forward``."""
+    """Say whether the program may change what torch's own layers give: by hooks, by another
+    ``forward``."""
     return says(module, _OWN_CALLS)
 
 
 @question(remember=False)
 def minds_warnings(module: Module, *, near: bool = False) -> bool:
-    """Say whether code of the project, or that `near` to this file, collects warnings or makes errors of them."""
+    """Say whether code of the project, or that `near` to this file, collects warnings or makes
+    errors of them."""
     return said_somewhere(module, _holds(_WARNINGS), near=near)
 
 
 @question(ground=True)
 def defaults_to_meta(module: Module) -> bool:
-    """Say whether code of the project may have a factory make a tensor that has no data, by the default device."""
+    """Say whether code of the project may have a factory make a tensor that has no data, by the
+    default device."""
     return any(says(module, pattern) for pattern in (_META, _WITH_DEVICE, _ENTERED_DEVICE))
 
 
 @question(ground=True)
 def scripted(module: Module) -> bool:
-    """Say whether code of the project is compiled by TorchScript, in which a variable has one type."""
+    """Say whether code of the project is compiled by TorchScript, in which a variable has one
+    type."""
     return says(module, _SCRIPT)
 
 
 @question(remember=False)
 def replaced(module: Module, *attributes: str) -> bool:
-    """Say whether code of the project may put something of its own in the place of a library's attribute.
+    """Say whether code of the project may put something of its own in the place of a library's
+    attribute.
 
     `attributes` are the last parts of their names: ``stack`` for ``numpy.stack``.
     """
@@ -258,7 +323,8 @@ def is_stored(module: Module, node: cst.CSTNode) -> bool:
 
 
 def _sets(module: Module, string: cst.SimpleString, attribute: str) -> bool:
-    """Say whether a string names an attribute for ``setattr``, ``mock.patch`` or an assignment to ``vars(np)[...]``."""
+    """Say whether a string names an attribute for ``setattr``, ``mock.patch`` or an assignment to
+    ``vars(np)[...]``."""
     if str(string.raw_value).rpartition(".")[2] != attribute:
         return False
     for above in module.ancestors(string):
@@ -273,20 +339,25 @@ def _sets(module: Module, string: cst.SimpleString, attribute: str) -> bool:
 
 
 _LIBRARIES = ("torch", "np", "numpy", "th", "F", "functional", "nn", "Tensor", "Module")
-_ALIASES = re.compile(r"\bimport\s+(?:torch|numpy)[\w.]*\s+as\s+(\w+)|\bfrom\s+(?:torch|numpy)[\w.]*\s+import\s+(.+)")
+_ALIASES = re.compile(
+    r"\bimport\s+(?:torch|numpy)[\w.]*\s+as\s+(\w+)|\bfrom\s+(?:torch|numpy)[\w.]*\s+import\s+(.+)"
+)
 
 _WRAPS = re.compile(
     r"\bgetattr\(\s*((?!self\b|args\b|opt\b|cfg\b|config\b)\w+)\s*,\s*(?![\"'\s])(?s:.*?)\bsetattr\(\s*\1\s*,\s*(?![\"'\s])"
 )
-"""An attribute that is read and written again by a name that is computed: a wrapper of whatever it is given."""
+"""An attribute that is read and written again by a name that is computed: a wrapper of whatever it
+is given."""
 
 
 @functools.cache
 def _replacing(attribute: str) -> Callable[[str], bool]:
-    """Return the test whether a text may replace an attribute of a library, by whatever name it has it."""
+    """Return the test whether a text may replace an attribute of a library, by whatever name it has
+    it."""
     name = re.escape(attribute)
     by_string = re.compile(
-        rf"(setattr|patch|object|setitem)\([^\n]*[\"'.]{name}[\"']|\bmultiple\([^\n]*\b{name}\s*=(?!=)"
+        rf"(setattr|patch|object|setitem)\([^\n]*[\"'.]{name}[\"']"
+        rf"|\bmultiple\([^\n]*\b{name}\s*=(?!=)"
     )
 
     assigned = re.compile(rf"\.{name}\s*(:[^=\n]+)?=(?!=)")
@@ -311,22 +382,26 @@ def _replaces_any(text: str) -> bool:
 
 
 def _libraries_in(text: str) -> str:
-    """Return the pattern of the names that a text may have given to torch, NumPy and what is in them."""
+    """Return the pattern of the names that a text may have given to torch, NumPy and what is in
+    them."""
     given = [alias or names for alias, names in _ALIASES.findall(text)]
     held = {*_LIBRARIES, *(word for each in given for word in re.findall(r"\w+", each))}
     return rf"\b({'|'.join(map(re.escape, sorted(held)))})"
 
 
-_PLAIN_CALLS = frozenset(("torch.device", "builtins.str", "builtins.int", "torch.cuda.current_device"))
+_PLAIN_CALLS = frozenset(
+    ("torch.device", "builtins.str", "builtins.int", "torch.cuda.current_device")
+)
 _READERS = frozenset(("get_device", "size", "dim", "parameters", "buffers"))
 
 
 @question()
 def free_of_effects(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether it cannot be told when, or how often, an expression is evaluated: names, attributes and literals.
+    """Say whether it cannot be told when, or how often, an expression is evaluated: names,
+    attributes and literals.
 
-    ``next(model.parameters())`` counts too. An attribute may be a property that does something; where this file
-    defines one of that name, it is not free of effects.
+    ``next(model.parameters())`` counts too. An attribute may be a property that does something;
+    where this file defines one of that name, it is not free of effects.
     """
     if isinstance(node, (cst.SimpleString, cst.Integer)):
         return True
@@ -348,19 +423,22 @@ def _only_reads(module: Module, call: cst.Call) -> bool:
 
 
 def _is_property(module: Module, name: str) -> bool:
-    """Say whether a class of this file computes an attribute of that name by more than returning something."""
+    """Say whether a class of this file computes an attribute of that name by more than returning
+    something."""
     for node in module.tree.named(name):
         function = module.parent(node)
         if isinstance(function, cst.FunctionDef) and function.name is node and function.decorators:
             body = function.body.body
             line = body[-1] if len(body) == 1 else None
-            returns = isinstance(line, cst.SimpleStatementLine) and isinstance(line.body[0], cst.Return)
+            returns = isinstance(line, cst.SimpleStatementLine) and isinstance(
+                line.body[0], cst.Return
+            )
             if not returns or any(True for _ in module.within(function.body, cst.NamedExpr)):
                 return True
     return any(module.tree.named(hook) for hook in ("__getattr__", "__getattribute__"))
 
 
-# -- other files ----------------------------------------------------------------------------------------------------
+# -- other files -----------------------------------------------------------------------------------
 
 
 def says(module: Module, pattern: re.Pattern[str] | Wording) -> bool:
@@ -394,8 +472,11 @@ _LOOKS_AT_MODULES = Wording(
 
 @question(yes="the new object is only used here", no="the new object is handed to other code")
 def stays_here(module: Module, call: cst.BaseExpression) -> bool:
-    """Say whether a new object is only seen by its own function or script, which calls its methods."""
+    """Say whether a new object is only seen by its own function or script, which calls its
+    methods."""
     name = keeper(module, call)
     if name is None or sees_itself(module):
         return False
-    return module.tree.owners[call] is not module.tree.root or reached_elsewhere(module, name) is False
+    return (
+        module.tree.owners[call] is not module.tree.root or reached_elsewhere(module, name) is False
+    )

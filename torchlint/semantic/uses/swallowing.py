@@ -11,7 +11,8 @@ from torchlint.semantic.torch import ops
 
 _PASS_ON = ops.dotted("context") | frozenset(
     (
-        "contextlib.nullcontext contextlib.closing contextlib.redirect_stdout contextlib.redirect_stderr builtins.open "
+        "contextlib.nullcontext contextlib.closing contextlib.redirect_stdout "
+        "contextlib.redirect_stderr builtins.open "
         "tqdm.tqdm tqdm.auto.tqdm tqdm.trange warnings.catch_warnings tempfile.TemporaryDirectory"
     ).split()
 )
@@ -19,17 +20,20 @@ _PASS_ON = ops.dotted("context") | frozenset(
 
 
 def may_be_swallowed(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether an exception raised in `node` may be caught by its own function, which would then go on behind it.
+    """Say whether an exception raised in `node` may be caught by its own function, which would then
+    go on behind it.
 
-    A ``try`` with a ``finally`` counts as well: its code still runs. Of the callers nothing is asked: the function's
-    own variables are gone when they catch it.
+    A ``try`` with a ``finally`` counts as well: its code still runs. Of the callers nothing is
+    asked: the function's own variables are gone when they catch it.
     """
     for above in module.ancestors(node):
         if isinstance(above, FUNCTIONS):
             return False
         if isinstance(above, (cst.Try, cst.TryStar)):
             return True
-        if isinstance(above, cst.With) and not all(passes_on(module, item.item) for item in above.items):
+        if isinstance(above, cst.With) and not all(
+            passes_on(module, item.item) for item in above.items
+        ):
             return True
     return False
 

@@ -1,6 +1,8 @@
-"""What is certainly a tensor, by the way it was made: by torch, or by the loader that stacks samples into batches.
+"""What is certainly a tensor, by the way it was made: by torch, or by the loader that stacks
+samples into batches.
 
-How a value is used proves less: any object may have a ``.backward()``, a ``.to()`` or a ``.shape`` of its own.
+How a value is used proves less: any object may have a ``.backward()``, a ``.to()`` or a ``.shape``
+of its own.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ _DEPTH = 5
 _NUMBERS = ("number", "bool", "tensor", "accumulated")
 _MAKERS = ops.FACTORIES | ops.DATA_FACTORIES | ops.COMPUTING_FUNCTIONS
 _OTHER_COLLATE = re.compile(
-    r"default_collate_fn_map|default_collate\s*=|setattr\([^)\n]*collate_fn|Tensor\.(to|cuda)\s*=|DataLoader\.\w+\s*="
+    r"default_collate_fn_map|default_collate\s*=|setattr\([^)\n]*collate_fn|Tensor\.(to|cuda)\s*="
+    r"|DataLoader\.\w+\s*="
 )
 _MOVERS = re.compile(r"^[ \t]+def (to|cuda)\(", re.MULTILINE)
 """Classes of another file whose objects have a way of their own to a device."""
@@ -46,13 +49,16 @@ _WRAPPERS = ("torch.autograd.Variable", "torch.as_tensor")
 
 
 def made_by_torch(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
-    """Say whether an expression, or what ``x += …`` leaves in `x`, is certainly a tensor that torch has computed."""
+    """Say whether an expression, or what ``x += …`` leaves in `x`, is certainly a tensor that torch
+    has computed."""
     if depth == 0 or changes_layers(module) or not all_by_torch(module):
         return False
     match node:
         case cst.Name():
             found = [] if rebound_elsewhere(module, node.value) else definitions_of(module, node)
-            return bool(found) and all(_bound_to_tensor(module, each, node.value, depth) for each in found)
+            return bool(found) and all(
+                _bound_to_tensor(module, each, node.value, depth) for each in found
+            )
         case cst.Call():
             return _called(module, node, depth)
         case cst.BinaryOperation(left=left, right=right):
@@ -60,7 +66,9 @@ def made_by_torch(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> boo
         case cst.UnaryOperation(operator=cst.Minus() | cst.Plus(), expression=inner):
             return made_by_torch(module, inner, depth - 1)
         case cst.IfExp(body=body, orelse=orelse):
-            return made_by_torch(module, body, depth - 1) and made_by_torch(module, orelse, depth - 1)
+            return made_by_torch(module, body, depth - 1) and made_by_torch(
+                module, orelse, depth - 1
+            )
         case cst.Subscript(value=inner):
             return made_by_torch(module, inner, depth - 1)
     return False
@@ -73,13 +81,16 @@ def all_by_torch(module: Module) -> bool:
 
 @question(remember=False)
 def rebound_elsewhere(module: Module, name: str) -> bool:
-    """Say whether a function of the file, or another file, may bind a name of the module or of the function around."""
+    """Say whether a function of the file, or another file, may bind a name of the module or of the
+    function around."""
     if any(name in names for names in names_of_outer_scopes(module)):
         return True
     return bool(writes_of(module, module.root, name)) and elsewhere_reached(module, name)
 
 
-def _arithmetic(module: Module, left: cst.BaseExpression, right: cst.BaseExpression, depth: int) -> bool:
+def _arithmetic(
+    module: Module, left: cst.BaseExpression, right: cst.BaseExpression, depth: int
+) -> bool:
     """Say whether an operator has a tensor on one side, and on the other one or a number."""
     sides = [made_by_torch(module, side, depth - 1) for side in (left, right)]
     plain = [inferred(module, side).kind in _NUMBERS[:2] for side in (left, right)]
@@ -89,7 +100,9 @@ def _arithmetic(module: Module, left: cst.BaseExpression, right: cst.BaseExpress
 def _bound_to_tensor(module: Module, definition: cst.CSTNode, name: str, depth: int) -> bool:
     match definition:
         case cst.Assign(targets=targets, value=value):
-            return all(isinstance(t.target, cst.Name) for t in targets) and made_by_torch(module, value, depth - 1)
+            return all(isinstance(t.target, cst.Name) for t in targets) and made_by_torch(
+                module, value, depth - 1
+            )
         case cst.AnnAssign(target=cst.Name(), value=value) if value is not None:
             return made_by_torch(module, value, depth - 1)
         case cst.AugAssign(target=cst.Name() as target, value=value):
@@ -115,14 +128,23 @@ def _called(module: Module, call: cst.Call, depth: int) -> bool:
     return _returns_tensor(module, call, depth)
 
 
-_SEVERAL = ops.having("several") | ops.having("several-with-more") | ops.having("several-on-request")
+_SEVERAL = (
+    ops.having("several") | ops.having("several-with-more") | ops.having("several-on-request")
+)
 """Functions and methods that give several tensors, at least for some arguments."""
 _OF_ONE = ops.having("reduce", "several-with-more")
 
 
 def _may_be_several(call: cst.Call, name: str) -> bool:
-    """Say whether a call may give several tensors at once: ``torch.median(x, 1)`` does, ``torch.median(x)`` not."""
-    last = name.rpartition(".")[2] if name else call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    """Say whether a call may give several tensors at once: ``torch.median(x, 1)`` does,
+    ``torch.median(x)`` not."""
+    last = (
+        name.rpartition(".")[2]
+        if name
+        else call.func.attr.value
+        if isinstance(call.func, cst.Attribute)
+        else ""
+    )
     if last not in _SEVERAL:
         return False
     plain = all(arg.keyword is None and not arg.star for arg in call.args)
@@ -135,7 +157,8 @@ _LAYERS = ops.dotted("layer", "one-tensor")
 
 
 def _returns_tensor(module: Module, call: cst.Call, depth: int) -> bool:
-    """Say whether a call certainly reaches one plain function of this file that returns nothing but tensors."""
+    """Say whether a call certainly reaches one plain function of this file that returns nothing but
+    tensors."""
     callees = callees_of(module, call)
     function = callees[0] if len(callees) == 1 else None
     if not isinstance(function, cst.FunctionDef) or function.decorators or function.asynchronous:
@@ -146,7 +169,7 @@ def _returns_tensor(module: Module, call: cst.Call, depth: int) -> bool:
     return bool(out) and all(made_by_torch(module, each, depth - 1) for each in out)
 
 
-# -- batches --------------------------------------------------------------------------------------------------------
+# -- batches ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +179,8 @@ class Root:
     Args:
         node: the loop over a loader, or the call that makes a new tensor.
         name: the name that the loop binds; empty for a call.
-        part: the literal index or key of the part that is meant of what the loop binds; None for all of it.
+        part: the literal index or key of the part that is meant of what the loop binds; None for
+            all of it.
     """
 
     node: cst.CSTNode
@@ -166,37 +190,55 @@ class Root:
 
 @question(remember=False)
 def host_roots(module: Module, node: cst.CSTNode, depth: int = 8) -> list[Root] | None:
-    """Return where a tensor on the host comes from, or None where it is not certain that it is one of torch's own.
+    """Return where a tensor on the host comes from, or None where it is not certain that it is one
+    of torch's own.
 
-    It is new in each turn: stacked by a `DataLoader` with its own collate function, or computed by torch.
+    It is new in each turn: stacked by a `DataLoader` with its own collate function, or computed by
+    torch.
     """
     if depth == 0:
         return None
     match node:
         case cst.Name():
-            return _all_roots([_definition_roots(module, d, node.value, depth) for d in definitions_of(module, node)])
+            return _all_roots(
+                [
+                    _definition_roots(module, d, node.value, depth)
+                    for d in definitions_of(module, node)
+                ]
+            )
         case cst.Subscript(value=inner):
             return _part(module, inner, literal_key(node), host_roots(module, inner, depth - 1))
         case cst.Attribute(value=inner, attr=cst.Name(value="data")):
             return host_roots(module, inner, depth - 1)
         case cst.IfExp(body=body, orelse=orelse):
             return _all_roots([host_roots(module, each, depth - 1) for each in (body, orelse)])
-        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=method))) if module.name(node.func) is None:
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=method))) if (
+            module.name(node.func) is None
+        ):
             known = ops.ALIASING_METHODS | ops.COMPUTING_METHODS | {"get", "items", "values"}
             return host_roots(module, inner, depth - 1) if method in known - {"numpy"} else None
-        case cst.Call(func=func, args=[cst.Arg(star="", value=inner), *_]) if module.name(func) in _WRAPPERS:
+        case cst.Call(func=func, args=[cst.Arg(star="", value=inner), *_]) if (
+            module.name(func) in _WRAPPERS
+        ):
             return host_roots(module, inner, depth - 1)
         case cst.Call(func=func) if module.name(func) in _MAKERS:
             return [Root(node, "")]
     return None
 
 
-def _part(module: Module, whole: cst.CSTNode, key: Key | None, roots: list[Root] | None) -> list[Root] | None:
-    """Return the roots of one part of what an expression gives, where that is what a loop binds itself."""
+def _part(
+    module: Module, whole: cst.CSTNode, key: Key | None, roots: list[Root] | None
+) -> list[Root] | None:
+    """Return the roots of one part of what an expression gives, where that is what a loop binds
+    itself."""
     if roots is None or key is None or not isinstance(whole, cst.Name) or len(roots) != 1:
         return roots
     root = roots[0]
-    bound = root.part is None and root.name == whole.value and definitions_of(module, whole) == [root.node]
+    bound = (
+        root.part is None
+        and root.name == whole.value
+        and definitions_of(module, whole) == [root.node]
+    )
     return [replace(root, part=key)] if bound else roots
 
 
@@ -209,7 +251,9 @@ def _all_roots(found: list[list[Root] | None]) -> list[Root] | None:
     return roots or None
 
 
-def _definition_roots(module: Module, definition: cst.CSTNode, name: str, depth: int) -> list[Root] | None:
+def _definition_roots(
+    module: Module, definition: cst.CSTNode, name: str, depth: int
+) -> list[Root] | None:
     match definition:
         case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value):
             return _assigned_roots(module, target, value, name, depth)
@@ -225,20 +269,31 @@ def _definition_roots(module: Module, definition: cst.CSTNode, name: str, depth:
 def _assigned_roots(
     module: Module, target: cst.CSTNode, value: cst.BaseExpression, name: str, depth: int
 ) -> list[Root] | None:
-    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple) and len(target.elements) == len(value.elements):
+    if (
+        isinstance(target, cst.Tuple)
+        and isinstance(value, cst.Tuple)
+        and len(target.elements) == len(value.elements)
+    ):
         for left, right in zip(target.elements, value.elements, strict=True):
             if isinstance(left.value, cst.Name) and left.value.value == name:
                 return host_roots(module, right.value, depth - 1)
         return None
     roots = host_roots(module, value, depth - 1)
-    if isinstance(target, cst.Tuple) and all(isinstance(each, cst.Element) for each in target.elements):
-        places = [n for n, each in enumerate(target.elements) if name in module.names_in(each.value)]
+    if isinstance(target, cst.Tuple) and all(
+        isinstance(each, cst.Element) for each in target.elements
+    ):
+        places = [
+            n for n, each in enumerate(target.elements) if name in module.names_in(each.value)
+        ]
         return _part(module, value, places[0] if len(places) == 1 else None, roots)
     return roots
 
 
-def _passed_roots(module: Module, function: cst.FunctionDef, name: str, depth: int) -> list[Root] | None:
-    """Return where the argument for a parameter comes from at every call, where the file shows them all."""
+def _passed_roots(
+    module: Module, function: cst.FunctionDef, name: str, depth: int
+) -> list[Root] | None:
+    """Return where the argument for a parameter comes from at every call, where the file shows them
+    all."""
     sites = call_sites(module, function)
     if not sites or _handed_on(module, function):
         return None
@@ -251,12 +306,14 @@ def _passed_roots(module: Module, function: cst.FunctionDef, name: str, depth: i
 
 
 def _handed_on(module: Module, function: cst.FunctionDef) -> bool:
-    """Say whether others than the calls in this file may call a function: it is passed on, or stored."""
+    """Say whether others than the calls in this file may call a function: it is passed on, or
+    stored."""
     return bool(function.decorators) or escapes(module, function)
 
 
 def stacks_batches(module: Module, iterated: cst.BaseExpression, depth: int = 3) -> bool:
-    """Say whether what a loop goes over is certainly a `DataLoader` that stacks samples into new tensors.
+    """Say whether what a loop goes over is certainly a `DataLoader` that stacks samples into new
+    tensors.
 
     So does the collate function that it has by itself, for batches of whatever size.
     """
@@ -271,10 +328,17 @@ def stacks_batches(module: Module, iterated: cst.BaseExpression, depth: int = 3)
     definitions = definitions_of(module, iterated)
     if function is None or definitions != [function]:
         made = [d.value for d in definitions if isinstance(d, cst.Assign) and len(d.targets) == 1]
-        return bool(made) and len(made) == len(definitions) and all(stacks_batches(module, m, depth - 1) for m in made)
+        return (
+            bool(made)
+            and len(made) == len(definitions)
+            and all(stacks_batches(module, m, depth - 1) for m in made)
+        )
     sites = call_sites(module, function)
     method = module.class_of(function) is not None
-    passed = [bind(function, s, method and isinstance(s.func, cst.Attribute)).get(iterated.value) for s in sites]
+    passed = [
+        bind(function, s, method and isinstance(s.func, cst.Attribute)).get(iterated.value)
+        for s in sites
+    ]
     known = bool(passed) and not _handed_on(module, function)
     return known and all(p is not None and stacks_batches(module, p, depth - 1) for p in passed)
 
@@ -284,13 +348,18 @@ def _stacks(module: Module, loader: cst.Call) -> bool:
         return False
     bound = arguments_of(module, loader, DATALOADER)
     size = bound.value("batch_size")
-    if bound.open or "collate_fn" in bound.named or (size is not None and _may_be_none(module, size)):
+    if (
+        bound.open
+        or "collate_fn" in bound.named
+        or (size is not None and _may_be_none(module, size))
+    ):
         return False
     return not _own_moves(module)
 
 
 def _may_be_none(module: Module, node: cst.BaseExpression) -> bool:
-    """Say whether the file shows that an expression may be None: without a batch size, nothing is stacked."""
+    """Say whether the file shows that an expression may be None: without a batch size, nothing is
+    stacked."""
     match node:
         case cst.Name("None"):
             return True
@@ -310,13 +379,19 @@ def _may_be_none(module: Module, node: cst.BaseExpression) -> bool:
 
 @question(ground=True)
 def _own_moves(module: Module) -> bool:
-    """Say whether the program has batches with a ``.to`` of their own, or gives a loader its collate function later."""
+    """Say whether the program has batches with a ``.to`` of their own, or gives a loader its
+    collate function later."""
     if says(module, _OTHER_COLLATE) or not all_by_torch(module) or elsewhere(module, _MOVERS):
         return True
     for cls in module.nodes(cst.ClassDef):
-        own = any(own_method(module, cls, name) is not None for name in ("to", "cuda", "__torch_function__"))
+        own = any(
+            own_method(module, cls, name) is not None
+            for name in ("to", "cuda", "__torch_function__")
+        )
         # What is neither a tensor nor a mapping or sequence cannot be collated.
-        if "torch.Tensor" in base_names(module, cls) or (own and cls.bases and not is_network(module, cls)):
+        if "torch.Tensor" in base_names(module, cls) or (
+            own and cls.bases and not is_network(module, cls)
+        ):
             return True
     stored = (module.parent(n) for n in module.nodes(cst.Attribute) if n.attr.value == "collate_fn")
     return any(isinstance(above, cst.AssignTarget) for above in stored)

@@ -18,7 +18,9 @@ _OTHER = Wording(
     ("mxnet", "jax", "tensorflow", "paddle", "mindspore"),
 )
 _ACCEL = Wording(
-    re.compile(r"cuda|\bdevice\b|\bgpus?\b|accelerat|\bmps\b|\.cpu\(\)|lightningmodule|\btrainer\b"),
+    re.compile(
+        r"cuda|\bdevice\b|\bgpus?\b|accelerat|\bmps\b|\.cpu\(\)|lightningmodule|\btrainer\b"
+    ),
     ("cuda", "device", "gpu", "accelerat", "mps", ".cpu()", "lightningmodule", "trainer"),
 )
 """What speaks of one in a text in lower case."""
@@ -32,7 +34,10 @@ _TRAINERS = frozenset(
 
 @question(
     yes="the file runs on an accelerator",
-    no="nothing in the file shows an accelerator (no cuda, no device, no nn.Module), or it is told to stay on the CPU",
+    no=(
+        "nothing in the file shows an accelerator (no cuda, no device, no nn.Module), or it is "
+        "told to stay on the CPU"
+    ),
     ground=True,
 )
 def on_accelerator(module: Module) -> bool:
@@ -42,14 +47,23 @@ def on_accelerator(module: Module) -> bool:
     if module.accelerator != "auto":
         return module.accelerator != "cpu"
     classes = (node for node in module.nodes(cst.ClassDef) if isinstance(node, cst.ClassDef))
-    return any(scopes(module).is_module(cls) for cls in classes) or _ACCEL.search(module.text.lower()) is not None
+    return (
+        any(scopes(module).is_module(cls) for cls in classes)
+        or _ACCEL.search(module.text.lower()) is not None
+    )
 
 
 @question(ground=True)
 def trains_on_cpu(module: Module) -> bool:
     """Whether every Lightning ``Trainer`` of the file is told to stay on the CPU."""
-    every = [c for c in module.nodes(cst.Call) if isinstance(c, cst.Call) and makes_lightning_trainer(module, c)]
-    return bool(every) and all(string(keyword_argument(module, call, "accelerator")) == "cpu" for call in every)
+    every = [
+        c
+        for c in module.nodes(cst.Call)
+        if isinstance(c, cst.Call) and makes_lightning_trainer(module, c)
+    ]
+    return bool(every) and all(
+        string(keyword_argument(module, call, "accelerator")) == "cpu" for call in every
+    )
 
 
 @question(yes="`{0}` makes a Lightning Trainer", no="`{0}` makes no Lightning Trainer")

@@ -1,4 +1,5 @@
-"""Which names of a function flow into the loss that it back-propagates: they were computed on the model's device."""
+"""Which names of a function flow into the loss that it back-propagates: they were computed on the
+model's device."""
 
 from __future__ import annotations
 
@@ -12,15 +13,22 @@ from torchlint.semantic.torch import ops
 
 _TAKERS = frozenset(("backward", "scale", "manual_backward"))
 _RECEIVERS = ("torch", "ctx", "self")
-_COMPUTING = ops.TENSOR_ONLY_METHODS | ops.REDUCTIONS | ops.having("method", "pointwise") | ops.SAME_VALUES | {"float"}
+_COMPUTING = (
+    ops.TENSOR_ONLY_METHODS
+    | ops.REDUCTIONS
+    | ops.having("method", "pointwise")
+    | ops.SAME_VALUES
+    | {"float"}
+)
 
 
 def trained_names(tree: Tree, names: Names, owner: cst.CSTNode) -> dict[str, bool]:
-    """Return the plain names that reach a ``backward()`` of the function; True for those that must be tensors.
+    """Return the plain names that reach a ``backward()`` of the function; True for those that must
+    be tensors.
 
-    Followed are assignments whose right side is arithmetic, tensor methods and torch functions: their operands live
-    where the loss lives (0-dim CPU tensors aside, whose device is known from how they were made). What is given to
-    models and to other functions is not followed.
+    Followed are assignments whose right side is arithmetic, tensor methods and torch functions:
+    their operands live where the loss lives (0-dim CPU tensors aside, whose device is known from
+    how they were made). What is given to models and to other functions is not followed.
     """
     todo = list(dict.fromkeys(_back_propagated(tree, owner)))
     if not todo:
@@ -90,7 +98,11 @@ def _called(node: cst.Call, names: Names) -> Iterator[tuple[str, bool]]:
         for index, arg in enumerate(node.args):
             if arg.keyword is None and not arg.star:
                 yield from _operands(arg.value, names, index < tensors)
-    elif name is None and isinstance(node.func, cst.Attribute) and isinstance(node.func.value, cst.BaseExpression):
+    elif (
+        name is None
+        and isinstance(node.func, cst.Attribute)
+        and isinstance(node.func.value, cst.BaseExpression)
+    ):
         method = node.func.attr.value
         if method in _COMPUTING:
             yield from _operands(node.func.value, names, True)

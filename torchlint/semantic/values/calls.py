@@ -35,7 +35,9 @@ class Calls(Functions):
         func = node.func
         dotted = self.values.names.name(func)
         receiver = (
-            self.eval(func.value) if isinstance(func, cst.Attribute) and (dotted is None or "." not in dotted) else None
+            self.eval(func.value)
+            if isinstance(func, cst.Attribute) and (dotted is None or "." not in dotted)
+            else None
         )
         if dotted is not None:
             if dotted == "functools.partial" and arguments and arguments[0].kind == "function":
@@ -43,10 +45,16 @@ class Calls(Functions):
             found = self.dotted_call(dotted, node, arguments)
             if found is not None:
                 return found
-            dropped = isinstance(self.values.tree.parents.get(node), cst.Expr)  # Nobody looks at what it gives.
-            elsewhere = UNKNOWN if dropped else self.values.names.outside.call(dotted, node, arguments)
+            dropped = isinstance(
+                self.values.tree.parents.get(node), cst.Expr
+            )  # Nobody looks at what it gives.
+            elsewhere = (
+                UNKNOWN if dropped else self.values.names.outside.call(dotted, node, arguments)
+            )
             if elsewhere.kind != "?":
-                made = elsewhere.kind == "loader" and (elsewhere.device is not None or ".py:" in (elsewhere.name or ""))
+                made = elsewhere.kind == "loader" and (
+                    elsewhere.device is not None or ".py:" in (elsewhere.name or "")
+                )
                 return elsewhere.but(node=node) if made else elsewhere
         if isinstance(func, cst.Attribute):
             if receiver is None:
@@ -57,7 +65,7 @@ class Calls(Functions):
             return local
         return self._called(node, self.eval(func), arguments)
 
-    # -- functions, classes and modules -------------------------------------------------------------------------
+    # -- functions, classes and modules ------------------------------------------------------------
 
     def _local(self, node: cst.Call) -> Value | None:
         callees = self.values.flow.callees(node)
@@ -73,7 +81,8 @@ class Calls(Functions):
         return found if found.kind != "?" else None
 
     def _for_arguments(self, function: cst.CSTNode, node: cst.Call, found: Value) -> Value:
-        """Return what a call gives for its own tensors, where the callee says too little for all its calls at once."""
+        """Return what a call gives for its own tensors, where the callee says too little for all
+        its calls at once."""
         if not isinstance(function, cst.FunctionDef) or not self._fuelled():
             return found
         passed = bind(function, node, self.values.scopes.is_method(function))
@@ -96,10 +105,20 @@ class Calls(Functions):
         self.plain = False
         outer = self.env
         names = [p.name.value for p in function.params.params]
-        given = [self.recorded.get(arg.value, UNKNOWN) for arg in node.args if arg.keyword is None and not arg.star]
-        self.env = {**outer, **dict.fromkeys(names, UNKNOWN), **dict(zip(names, given, strict=False))}
+        given = [
+            self.recorded.get(arg.value, UNKNOWN)
+            for arg in node.args
+            if arg.keyword is None and not arg.star
+        ]
+        self.env = {
+            **outer,
+            **dict.fromkeys(names, UNKNOWN),
+            **dict(zip(names, given, strict=False)),
+        }
         if isinstance(function.params.star_arg, cst.Param):
-            self.env[function.params.star_arg.name.value] = Value("tuple", items=tuple(given[len(names) :]))
+            self.env[function.params.star_arg.name.value] = Value(
+                "tuple", items=tuple(given[len(names) :])
+            )
         self.fuel -= 1
         found = self.eval(function.body)
         self.fuel += 1
@@ -124,7 +143,10 @@ class Calls(Functions):
     def _instance(self, node: cst.Call, cls: cst.ClassDef) -> Value:
         bases = self.values.scopes.base_names(cls)
         if self.values.scopes.is_module(cls):
-            name = next((b for b in bases if b.startswith("torch.nn.") and b.endswith("Loss")), cls.name.value)
+            name = next(
+                (b for b in bases if b.startswith("torch.nn.") and b.endswith("Loss")),
+                cls.name.value,
+            )
             return Value("module", node=cls, name=name)
         if "torch.utils.data.DataLoader" in bases:
             return Value("loader", node=node, name=cls.name.value)
@@ -135,18 +157,26 @@ class Calls(Functions):
     def module_call(self, node: cst.Call, module: Value, args: list[Value]) -> Value:
         """Return what calling a module gives: its forward's summary, a loss, or a model output."""
         operands = [a for a in args if a.kind in ("tensor", "batch", "accumulated")]
-        device = module.device or next((a.device for a in operands if a.device in (CUDA, ACCEL)), None)
+        device = module.device or next(
+            (a.device for a in operands if a.device in (CUDA, ACCEL)), None
+        )
         if device is None:
             device = CPU if operands and all(a.device == CPU for a in operands) else ACCEL
         graph = self.graph(node)
-        forward = self.values.scopes.method(module.node, "forward") if isinstance(module.node, cst.ClassDef) else None
+        forward = (
+            self.values.scopes.method(module.node, "forward")
+            if isinstance(module.node, cst.ClassDef)
+            else None
+        )
         if forward is not None:
             found = self.values.summary(forward, self.fuel - 1)
         else:
             found = self.values.names.outside.method(self.values.family(module), "forward")
         if found.kind != "?":
             if found.tensor:
-                return found.but(device=device, grad=graph, node=None, origin=found.origin or "model")
+                return found.but(
+                    device=device, grad=graph, node=None, origin=found.origin or "model"
+                )
             if found.kind not in ("?", "none"):
                 return found
         if _is_loss(module, node):
@@ -157,13 +187,22 @@ class Calls(Functions):
                 and not has_keyword(module.node, "reduction", "reduce", "size_average")
                 and not (module.name or "").endswith("SoftmaxWithLoss")
             )
-            return Value("tensor", device=device, origin="loss", grad=graph, rank=0 if reduced else None, dtype="float")
+            return Value(
+                "tensor",
+                device=device,
+                origin="loss",
+                grad=graph,
+                rank=0 if reduced else None,
+                dtype="float",
+            )
         loose = not (module.name or "").startswith("torch.nn.")
         return Value("tensor", device=device, origin="model", grad=graph, loose=loose)
 
-    # -- methods ------------------------------------------------------------------------------------------------
+    # -- methods -----------------------------------------------------------------------------------
 
-    def _method(self, node: cst.Call, func: cst.Attribute, receiver: Value, args: list[Value]) -> Value:
+    def _method(
+        self, node: cst.Call, func: cst.Attribute, receiver: Value, args: list[Value]
+    ) -> Value:
         name = func.attr.value
         local = self._local(node)
         if local is None:
@@ -213,17 +252,29 @@ class Calls(Functions):
         if name in _CHAINS:
             return module
         if name in ("parameters", "buffers"):
-            return Value("iterator", item=Value("tensor", device=ACCEL, origin="param", grad=name == "parameters"))
+            return Value(
+                "iterator",
+                item=Value("tensor", device=ACCEL, origin="param", grad=name == "parameters"),
+            )
         if name in ("named_parameters", "named_buffers"):
-            return Value("iterator", item=Value("tuple", items=(STR, Value("tensor", device=ACCEL, origin="param"))))
-        if name in ("forward", "generate", "__call__") or (name.startswith("forward_") and module.node is None):
+            return Value(
+                "iterator",
+                item=Value("tuple", items=(STR, Value("tensor", device=ACCEL, origin="param"))),
+            )
+        if name in ("forward", "generate", "__call__") or (
+            name.startswith("forward_") and module.node is None
+        ):
             return self.module_call(node, module, args)
         if isinstance(module.node, cst.ClassDef):
             method = self.values.scopes.method(module.node, name)
             if method is not None:
                 return self.values.summary(method, self.fuel - 1)
         if self.values.is_submodule(module, name):
-            part = self.attribute_of(node.func, module) if isinstance(node.func, cst.Attribute) else UNKNOWN
+            part = (
+                self.attribute_of(node.func, module)
+                if isinstance(node.func, cst.Attribute)
+                else UNKNOWN
+            )
             self.recorded[node.func] = part
             return self.module_call(node, part if part.kind == "module" else Value("module"), args)
         return UNKNOWN

@@ -9,13 +9,17 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
 
-@question(yes="it is code of a LightningModule", no="it is not code of a LightningModule", ground=True)
+@question(
+    yes="it is code of a LightningModule", no="it is not code of a LightningModule", ground=True
+)
 def in_lightning(module: Module, node: cst.CSTNode) -> bool:
     """Say whether `node` lies in a LightningModule."""
     return scopes(module).is_lightning(module.class_of(node))
 
 
-@question(yes="the class is an nn.Module", no="the class is no nn.Module", ground=True, remember=False)
+@question(
+    yes="the class is an nn.Module", no="the class is no nn.Module", ground=True, remember=False
+)
 def is_network(module: Module, cls: cst.ClassDef) -> bool:
     """Say whether a class is an nn.Module."""
     return scopes(module).is_module(cls)

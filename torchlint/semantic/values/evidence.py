@@ -8,7 +8,16 @@ from functools import cache
 import libcst as cst
 
 from torchlint.semantic.torch import dtypes, ops
-from torchlint.semantic.torch.spelling import CRITERION, DEVICE, LOADER, LOSS, MODEL, OPTIMIZER, SCALER, called
+from torchlint.semantic.torch.spelling import (
+    CRITERION,
+    DEVICE,
+    LOADER,
+    LOSS,
+    MODEL,
+    OPTIMIZER,
+    SCALER,
+    called,
+)
 from torchlint.semantic.values.value import ACCEL, UNKNOWN, Value
 
 
@@ -32,7 +41,10 @@ def by_name(name: str) -> Value:
 
 _ANNOTATIONS = {
     "torch.Tensor": Value("tensor"),
-    **{f"torch.{old}": Value("tensor", dtype=dtypes.KINDS[f"torch.{dtype}"]) for old, dtype in dtypes.LEGACY.items()},
+    **{
+        f"torch.{old}": Value("tensor", dtype=dtypes.KINDS[f"torch.{dtype}"])
+        for old, dtype in dtypes.LEGACY.items()
+    },
     "torch.nn.Module": Value("module"),
     "torch.utils.data.DataLoader": Value("loader"),
     "torch.optim.Optimizer": Value("optimizer"),
@@ -61,8 +73,9 @@ def tensor_names(
 ) -> dict[str, Value]:
     """Return the plain names on which methods or attributes are used that only tensors have.
 
-    ``loss.backward()`` says more: a 0-dim tensor with a graph. Names in `trained` flow into such a loss: they live
-    with the model, and are tensors where that is certain (True) or ``.item()`` is read from them.
+    ``loss.backward()`` says more: a 0-dim tensor with a graph. Names in `trained` flow into such a
+    loss: they live with the model, and are tensors where that is certain (True) or ``.item()`` is
+    read from them.
     """
     out = {name: Value("tensor", origin="model") for name, certain in trained.items() if certain}
     for call in calls:

@@ -41,7 +41,8 @@ class Expressions(Parts):
         self.recorded: dict[cst.CSTNode, Value] = {}
         """The values of the expressions of the step at hand."""
         self.plain = True
-        """Whether the step at hand has neither given anything to a caller nor read names that are not in it."""
+        """Whether the step at hand has neither given anything to a caller nor read names that are
+        not in it."""
         self.yields: list[Value] = []
 
     def eval(self, node: cst.CSTNode) -> Value:
@@ -73,14 +74,17 @@ class Expressions(Parts):
         return self.attribute_of(node, self.eval(node.value))
 
     def attribute_of(self, node: cst.Attribute, holder: Value) -> Value:
-        """Return an attribute of a value that is evaluated already: a chain of calls is walked once, not 2^n times."""
+        """Return an attribute of a value that is evaluated already: a chain of calls is walked
+        once, not 2^n times."""
         attr = node.attr.value
         text = dotted_text(node)
         if text is not None and text in self.env:
             return self.env[text]
         dotted = self.values.names.name(node)
         if dotted is not None and dotted.startswith("torch."):
-            return Value("dtype", name=dotted) if dotted in _DTYPES else Value("function", name=dotted)
+            return (
+                Value("dtype", name=dotted) if dotted in _DTYPES else Value("function", name=dotted)
+            )
         found = self.part(holder, attr)
         if found is None:
             found = self.values.attribute(node, holder, attr, self.fuel)
@@ -106,9 +110,15 @@ class Expressions(Parts):
         if "str" in kinds:
             return STR
         if kinds <= {"number", "bool"}:
-            if left.dtype == right.dtype == "int" and not isinstance(node.operator, (cst.Divide, cst.Power)):
+            if left.dtype == right.dtype == "int" and not isinstance(
+                node.operator, (cst.Divide, cst.Power)
+            ):
                 return INT
-            return FLOAT if isinstance(node.operator, cst.Divide) or "float" in (left.dtype, right.dtype) else NUMBER
+            return (
+                FLOAT
+                if isinstance(node.operator, cst.Divide) or "float" in (left.dtype, right.dtype)
+                else NUMBER
+            )
         if kinds == {"list"} or kinds == {"tuple"}:
             return join(left.but(items=None), right.but(items=None))
         return UNKNOWN
@@ -143,7 +153,10 @@ class Expressions(Parts):
     def _if_exp(self, node: cst.IfExp) -> Value:
         self.eval(node.test)
         body, orelse = self.eval(node.body), self.eval(node.orelse)
-        if body.kind == orelse.kind == "str" and {body.name and body.name[:4], orelse.name} == {"cuda", "cpu"}:
+        if body.kind == orelse.kind == "str" and {body.name and body.name[:4], orelse.name} == {
+            "cuda",
+            "cpu",
+        }:
             return body  # ``"cuda" if torch.cuda.is_available() else "cpu"``
         return join(body, orelse)
 
@@ -183,7 +196,9 @@ class Expressions(Parts):
                 values.append(self.element(self.eval(element.value)))
         return Value("dict", item=join_all(values) if values else None, node=node)
 
-    def _comprehension(self, node: cst.ListComp | cst.SetComp | cst.GeneratorExp | cst.DictComp) -> Value:
+    def _comprehension(
+        self, node: cst.ListComp | cst.SetComp | cst.GeneratorExp | cst.DictComp
+    ) -> Value:
         outer = dict(self.env)
         self._comp_for(node.for_in)
         if isinstance(node, cst.DictComp):

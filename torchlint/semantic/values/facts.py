@@ -1,11 +1,13 @@
-"""The values of one file: asked for by expression, computed once, with a bounded depth across functions.
+"""The values of one file: asked for by expression, computed once, with a bounded depth across
+functions.
 
-An analysis of a function has *fuel*: with none left, parameters are known by annotation and use alone and calls of
-local functions give nothing. With more, parameters take the join of their call sites and calls take the callee's
-summary, each analysed with one unit less. So results do not depend on the order of questions.
+An analysis of a function has *fuel*: with none left, parameters are known by annotation and use
+alone and calls of local functions give nothing. With more, parameters take the join of their call
+sites and calls take the callee's summary, each analysed with one unit less. So results do not
+depend on the order of questions.
 
-What never wanted more fuel than it had is the same with any more: such an analysis is done once and not again for
-each amount (see `fuel`).
+What never wanted more fuel than it had is the same with any more: such an analysis is done once and
+not again for each amount (see `fuel`).
 """
 
 from __future__ import annotations
@@ -35,7 +37,10 @@ if TYPE_CHECKING:
 
 FUEL = 3
 _FRAMEWORK = re.compile(
-    r"^[^\S\n]*(?:import|from) (?:accelerate|(?:pytorch_)?lightning(?:_fabric)?|ignite|fastai|deepspeed)\b",
+    (
+        r"^[^\S\n]*(?:import|from) "
+        r"(?:accelerate|(?:pytorch_)?lightning(?:_fabric)?|ignite|fastai|deepspeed)\b"
+    ),
     re.MULTILINE,
 )
 _DEFAULT_DEVICE = re.compile(r"set_default_device|set_default_tensor_type|with torch\.device\(")
@@ -52,7 +57,9 @@ class Values(Fuelled, Roles):
         self.flow = flow
         self.framework = bool(_FRAMEWORK.search(text))
         self._default_device = bool(_DEFAULT_DEVICE.search(text))
-        self._given: dict[tuple[cst.FunctionDef, int, tuple[tuple[str, Value], ...]], Interpreter] = {}
+        self._given: dict[
+            tuple[cst.FunctionDef, int, tuple[tuple[str, Value], ...]], Interpreter
+        ] = {}
         self._runs: dict[tuple[cst.CSTNode, int], Interpreter] = {}
         self._attributes: dict[tuple[cst.ClassDef, str, int], Value] = {}
         self._full_runs: dict[cst.CSTNode, Interpreter] = {}
@@ -65,7 +72,7 @@ class Values(Fuelled, Roles):
         self._assigned: dict[cst.ClassDef, params.Assignments] = {}
         self._buffers: dict[cst.ClassDef, frozenset[str]] = {}
 
-    # -- asking -------------------------------------------------------------------------------------------------
+    # -- asking ------------------------------------------------------------------------------------
 
     def value(self, node: cst.CSTNode, fuel: int = FUEL) -> Value:
         """Return what is known of an expression (or of the target an assignment binds)."""
@@ -74,9 +81,16 @@ class Values(Fuelled, Roles):
             owner = self.tree.owners[owner]
         return self.run(owner, fuel).value_of(node)
 
-    def run_with(self, function: cst.FunctionDef, fuel: int, given: Mapping[str, Value]) -> Interpreter:
-        """Return the analysis of a function for these arguments; an unknown one is left to its other evidence."""
-        known = tuple(sorted((name, value) for name, value in given.items() if value.kind not in ("?", "none")))
+    def run_with(
+        self, function: cst.FunctionDef, fuel: int, given: Mapping[str, Value]
+    ) -> Interpreter:
+        """Return the analysis of a function for these arguments; an unknown one is left to its
+        other evidence."""
+        known = tuple(
+            sorted(
+                (name, value) for name, value in given.items() if value.kind not in ("?", "none")
+            )
+        )
         key = (function, fuel, known)
         found = self._given.get(key)
         if found is None:
@@ -110,8 +124,11 @@ class Values(Fuelled, Roles):
             self._parameters[function] = params.Parameters(self, function)
         return self._parameters[function].environment(fuel)
 
-    def summary(self, function: cst.CSTNode, fuel: int, given: Mapping[str, Value] | None = None) -> Value:
-        """Return what a call of a local function gives, for these arguments if any are; unknown without fuel."""
+    def summary(
+        self, function: cst.CSTNode, fuel: int, given: Mapping[str, Value] | None = None
+    ) -> Value:
+        """Return what a call of a local function gives, for these arguments if any are; unknown
+        without fuel."""
         self.asked += 1
         if fuel < 0:
             self.starve()
@@ -120,8 +137,14 @@ class Values(Fuelled, Roles):
             return self.value(function.body, fuel)
         if not isinstance(function, cst.FunctionDef):
             return UNKNOWN
-        declared = self.annotation(function.returns.annotation) if function.returns is not None else UNKNOWN
-        found = (self.run_with(function, fuel, given) if given else self.run(function, fuel)).result()
+        declared = (
+            self.annotation(function.returns.annotation)
+            if function.returns is not None
+            else UNKNOWN
+        )
+        found = (
+            self.run_with(function, fuel, given) if given else self.run(function, fuel)
+        ).result()
         if function.asynchronous is not None:
             return UNKNOWN
         return declared if found.kind in ("?", "none") and declared.kind != "?" else found
@@ -141,7 +164,9 @@ class Values(Fuelled, Roles):
                 return Value("dict", item=self.annotation(inner[1]))
             return self.annotation(node.value)
         if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.BitOr):
-            sides = [self.annotation(s) for s in (node.left, node.right) if dotted_text(s) != "None"]
+            sides = [
+                self.annotation(s) for s in (node.left, node.right) if dotted_text(s) != "None"
+            ]
             return join_all(sides)
         if isinstance(node, cst.SimpleString):
             return evidence.by_annotation(
@@ -149,12 +174,14 @@ class Values(Fuelled, Roles):
             )
         cls = self.scopes.local_class(node)
         if cls is not None:
-            return Value("module" if self.scopes.is_module(cls) else "object", node=cls, name=cls.name.value)
+            return Value(
+                "module" if self.scopes.is_module(cls) else "object", node=cls, name=cls.name.value
+            )
         dotted = self.names.name(node) or dotted_text(node)
         elsewhere = self.names.outside.instance(dotted) if dotted is not None else UNKNOWN
         return elsewhere if elsewhere.kind != "?" else evidence.by_annotation(dotted)
 
-    # -- names --------------------------------------------------------------------------------------------------
+    # -- names -------------------------------------------------------------------------------------
 
     def free_name(self, node: cst.Name, fuel: int) -> Value:
         """Return the value of a name that the function itself has not bound so far."""
@@ -175,18 +202,26 @@ class Values(Fuelled, Roles):
         return self.run(scope, fuel - 1).env.get(node.value, UNKNOWN)
 
     def _free_name(self, node: cst.Name) -> Value | cst.FunctionDef | cst.Module:
-        """Return the value of such a name where no code needs to run for it, else the scope that binds it."""
+        """Return the value of such a name where no code needs to run for it, else the scope that
+        binds it."""
         scope, bindings = self.names.bindings(node.value, node)
         if len(bindings) == 1 and bindings[0].kind in ("def", "class"):
-            return Value("function" if bindings[0].kind == "def" else "class", node=bindings[0].node)
-        if not isinstance(scope, (cst.FunctionDef, cst.Module)) or self._never_bound(node, scope, bindings):
+            return Value(
+                "function" if bindings[0].kind == "def" else "class", node=bindings[0].node
+            )
+        if not isinstance(scope, (cst.FunctionDef, cst.Module)) or self._never_bound(
+            node, scope, bindings
+        ):
             return UNKNOWN
         return scope
 
     def _never_bound(self, node: cst.Name, scope: cst.CSTNode, bindings: Sequence[Binding]) -> bool:
-        """Say whether no statement gives a name its value: an import does, or it is ``self`` of its own function."""
+        """Say whether no statement gives a name its value: an import does, or it is ``self`` of its
+        own function."""
         kinds = {binding.kind for binding in bindings}
-        return kinds == {"import"} or (kinds == {"param"} and self.scopes.tree.function(node) is scope)
+        return kinds == {"import"} or (
+            kinds == {"param"} and self.scopes.tree.function(node) is scope
+        )
 
     def name_evidence(self, owner: cst.CSTNode, name: str, found: Value) -> Value:
         """Return what the uses of a name in its function, or else its spelling, say."""
@@ -195,7 +230,9 @@ class Values(Fuelled, Roles):
             value = uses[name]
             return value.but(device=found.device or value.device)
         named = evidence.by_name(name)
-        return named if found.device is None or named.kind == "?" else named.but(device=found.device)
+        return (
+            named if found.device is None or named.kind == "?" else named.but(device=found.device)
+        )
 
     def uses(self, owner: cst.CSTNode) -> dict[str, Value]:
         """Return the names of a function that its own code treats as tensors."""
@@ -207,9 +244,15 @@ class Values(Fuelled, Roles):
         return self._uses[owner]
 
     def trained(self, owner: cst.CSTNode, name: str, found: Value) -> Value:
-        """Return a tensor of unknown place as one that lives with the model, where it flows into the loss."""
+        """Return a tensor of unknown place as one that lives with the model, where it flows into
+        the loss."""
         use = self.uses(owner).get(name)
-        if use is None or use.origin is None or found.device is not None or found.origin not in (None, "factory"):
+        if (
+            use is None
+            or use.origin is None
+            or found.device is not None
+            or found.origin not in (None, "factory")
+        ):
             return found
         return found.but(origin=use.origin)
 
@@ -217,10 +260,11 @@ class Values(Fuelled, Roles):
         """Return what the spelling of an attribute says (``self.model``, ``args.device``)."""
         return evidence.by_name(attr)
 
-    # -- attributes ---------------------------------------------------------------------------------------------
+    # -- attributes --------------------------------------------------------------------------------
 
     def attribute(self, node: cst.Attribute, holder: Value, attr: str, fuel: int) -> Value:
-        """Return ``self.attr`` gathered over the whole class, or an attribute of an instance of a local class."""
+        """Return ``self.attr`` gathered over the whole class, or an attribute of an instance of a
+        local class."""
         cls: cst.ClassDef | None = None
         if isinstance(node.value, cst.Name) and node.value.value == "self":
             cls = self.scopes.tree.class_of(node)
@@ -234,7 +278,8 @@ class Values(Fuelled, Roles):
         return self.class_attribute(cls, attr, fuel)
 
     def class_attribute(self, cls: cst.ClassDef, attr: str, fuel: int) -> Value:
-        """Return the join of everything that the class and its relatives in this file assign to ``self.attr``."""
+        """Return the join of everything that the class and its relatives in this file assign to
+        ``self.attr``."""
         self.asked += 1
         least, full = self._full_attributes.get((cls, attr), (FUEL + 1, UNKNOWN))
         if least <= fuel:
@@ -295,15 +340,17 @@ class Values(Fuelled, Roles):
         return self._buffers[cls]
 
     def family(self, instance: Value) -> Sequence[Definition]:
-        """Return the classes in other files of the project from which an instance's class inherits, or is itself."""
+        """Return the classes in other files of the project from which an instance's class inherits,
+        or is itself."""
         if isinstance(instance.node, cst.ClassDef):
             return self.scopes.family_outside(instance.node)
         return self.names.outside.family(instance)
 
-    # -- torch --------------------------------------------------------------------------------------------------
+    # -- torch -------------------------------------------------------------------------------------
 
     def default_device(self, node: cst.CSTNode) -> bool:
-        """Say whether a default device other than the CPU may hold at `node` (judged for the whole file)."""
+        """Say whether a default device other than the CPU may hold at `node` (judged for the whole
+        file)."""
         return self._default_device
 
 

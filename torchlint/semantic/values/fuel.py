@@ -7,9 +7,11 @@ from contextlib import contextmanager
 
 
 class Fuelled:
-    """Counts the times that an answer was cut short, and knows of which remembered answers that is true.
+    """Counts the times that an answer was cut short, and knows of which remembered answers that is
+    true.
 
-    What is made without a count is *full*: it is the same with any more fuel, and need not be made again.
+    What is made without a count is *full*: it is the same with any more fuel, and need not be made
+    again.
     """
 
     def __init__(self) -> None:
@@ -28,7 +30,8 @@ class Fuelled:
 
     @contextmanager
     def _watched(self, key: tuple[object, ...]) -> Iterator[None]:
-        """Note under `key` whether what is made in this context was cut short; until it is done, it counts as such."""
+        """Note under `key` whether what is made in this context was cut short; until it is done, it
+        counts as such."""
         self._short.add(key)
         self._open.add(key)
         before = self.starved

@@ -31,11 +31,13 @@ if TYPE_CHECKING:
     from torchlint.semantic.values.facts import Values
 
 PASS_THROUGH = frozenset(
-    ("tqdm trange track progress_bar islice log_every prefetch autonotebook cycle chain progress").split()
+    (
+        "tqdm trange track progress_bar islice log_every prefetch autonotebook cycle chain progress"
+    ).split()
 )
 _NO_TENSORS = frozenset(
-    """cuda utils backends distributed profiler jit multiprocessing hub onnx amp autograd compiler accelerator mps xpu
-    overrides testing random""".split()
+    """cuda utils backends distributed profiler jit multiprocessing hub onnx amp autograd compiler
+    accelerator mps xpu overrides testing random""".split()
 ) | {""}  # the module itself, called
 _SEVERAL = ops.having("several")
 _WHOLE = ops.having("factory", "whole")
@@ -61,7 +63,8 @@ _BUILTINS = {
 
 
 class Functions:
-    """The part of the evaluator that knows functions by name, devices, and the elements of containers."""
+    """The part of the evaluator that knows functions by name, devices, and the elements of
+    containers."""
 
     values: Values
     owner: cst.CSTNode
@@ -74,7 +77,7 @@ class Functions:
         """Evaluate an expression; the evaluator of expressions knows how."""
         raise NotImplementedError
 
-    # -- functions by dotted name -------------------------------------------------------------------------------
+    # -- functions by dotted name ------------------------------------------------------------------
 
     def dotted_call(self, name: str, node: cst.Call, args: list[Value]) -> Value | None:
         root, _, rest = name.partition(".")
@@ -91,7 +94,11 @@ class Functions:
             return FLOAT
         if name in ("copy.deepcopy", "copy.copy") and args:
             return args[0]
-        if last in PASS_THROUGH and args and root in ("tqdm", "itertools", "rich", "fastprogress", "torchlint"):
+        if (
+            last in PASS_THROUGH
+            and args
+            and root in ("tqdm", "itertools", "rich", "fastprogress", "torchlint")
+        ):
             return args[0]
         return None
 
@@ -104,7 +111,11 @@ class Functions:
             return {"list": Value("list"), "dict": Value("dict"), "tuple": Value("tuple")}.get(name)
         first = args[0]
         if name == "enumerate":
-            return Value("iterator", item=Value("tuple", items=(INT, self.element(first))), name=_passed(first))
+            return Value(
+                "iterator",
+                item=Value("tuple", items=(INT, self.element(first))),
+                name=_passed(first),
+            )
         if name == "zip":
             return Value(
                 "iterator",
@@ -112,7 +123,13 @@ class Functions:
                 name=_passed(*args),
             )
         if name in ("list", "tuple", "sorted", "reversed", "iter", "set"):
-            kind = "iterator" if name in ("iter", "reversed") else "tuple" if name == "tuple" else "list"
+            kind = (
+                "iterator"
+                if name in ("iter", "reversed")
+                else "tuple"
+                if name == "tuple"
+                else "list"
+            )
             return Value(kind, item=self.element(first), name=_passed(first))
         if name == "next":
             return self.element(first)
@@ -172,17 +189,26 @@ class Functions:
         if name in ops.NO_TENSOR or area in _NO_TENSORS:
             return UNKNOWN
         lists = ("list", "tuple")
-        plain = [a if a.kind not in lists else joined(a.items) if a.items else self.element(a) for a in args]
+        plain = [
+            a if a.kind not in lists else joined(a.items) if a.items else self.element(a)
+            for a in args
+        ]
         result = mix(plain)
         if last in _SEVERAL or (last in _SEVERAL_WITH_MORE and len(args) > 1):
             if last in ("max", "min") and args[1].tensor:
                 return result
             return Value("tuple", item=result)
-        if last in ops.REDUCTIONS and len(args) == 1 and not has_keyword(node, "dim", "axis", "keepdim"):
+        if (
+            last in ops.REDUCTIONS
+            and len(args) == 1
+            and not has_keyword(node, "dim", "axis", "keepdim")
+        ):
             result = result.but(rank=0)
         elif last not in methods.SAME_RANK or area in ("linalg", "nn"):
             result = result.but(rank=None)
-        result = result.but(dtype=None if has_keyword(node, "dtype") else methods.computed_dtype(result.dtype, last))
+        result = result.but(
+            dtype=None if has_keyword(node, "dtype") else methods.computed_dtype(result.dtype, last)
+        )
         if last in ops.BOOL_METHODS:
             result = result.but(dtype="bool", grad=False)
         elif last in ops.INT_METHODS:
@@ -198,12 +224,20 @@ class Functions:
         else:
             where = None if self.values.default_device(node) else CPU
         counted = last in _WHOLE
-        whole = counted and not has_keyword(node, "dtype") and all(a.dtype == "int" for a in args if a.kind == "number")
+        whole = (
+            counted
+            and not has_keyword(node, "dtype")
+            and all(a.dtype == "int" for a in args if a.kind == "number")
+        )
         given = _keyword(node, args, "dtype")
-        dtype = dtypes.KINDS.get(given.name or "") if given is not None else "int" if whole else None
+        dtype = (
+            dtypes.KINDS.get(given.name or "") if given is not None else "int" if whole else None
+        )
         size = node.args[0].value if node.args else None
         rank = 0 if isinstance(size, (cst.Tuple, cst.List)) and not size.elements else None
-        return Value("tensor", device=where, dtype=dtype, rank=rank, origin="factory", grad=False, node=node)
+        return Value(
+            "tensor", device=where, dtype=dtype, rank=rank, origin="factory", grad=False, node=node
+        )
 
     def _from_data(self, name: str, node: cst.Call, args: list[Value]) -> Value:
         device = _keyword(node, args, "device")
@@ -227,7 +261,11 @@ class Functions:
 
     def _loss(self, node: cst.Call, args: list[Value]) -> Value:
         # A fourth positional argument may be ``reduce`` or ``reduction``.
-        rank = None if has_keyword(node, "reduction", "reduce", "size_average") or len(node.args) > 3 else 0
+        rank = (
+            None
+            if has_keyword(node, "reduction", "reduce", "size_average") or len(node.args) > 3
+            else 0
+        )
         return mix(args).but(rank=rank, dtype="float", origin="loss", grad=self.graph(node))
 
     def graph(self, node: cst.CSTNode) -> bool | None:
@@ -236,14 +274,19 @@ class Functions:
             return None if self.values.scopes.conditional_grad(node) else True
         return not held
 
-    # -- devices and elements -----------------------------------------------------------------------------------
+    # -- devices and elements ----------------------------------------------------------------------
 
     def device_of(self, value: Value) -> str | None:
-        """Return the device that a device-like argument names, or None where it names none for certain."""
+        """Return the device that a device-like argument names, or None where it names none for
+        certain."""
         if value.kind == "device":
             return value.device
         if value.kind == "str" and value.name is not None:
-            return CUDA if value.name.startswith("cuda") else {"cpu": CPU, "meta": META}.get(value.name, ACCEL)
+            return (
+                CUDA
+                if value.name.startswith("cuda")
+                else {"cpu": CPU, "meta": META}.get(value.name, ACCEL)
+            )
         if value.kind == "number" and value.dtype in ("int", None):
             return CUDA
         if value.tensor:
@@ -253,12 +296,18 @@ class Functions:
     def element(self, value: Value) -> Value:
         """Return what iterating over a value gives."""
         if value.kind == "loader":
-            return Value("batch", device=self.values.batch_device(value), origin="batch", loose=True)
+            return Value(
+                "batch", device=self.values.batch_device(value), origin="batch", loose=True
+            )
         if value.kind == "batch":
             return Value("tensor", device=value.device, origin="batch", loose=True, grad=False)
         if value.kind in ("tensor", "accumulated"):
             rank = value.rank - 1 if value.rank else None
-            return value.but(rank=rank, node=None) if not value.loose or value.origin != "batch" else value
+            return (
+                value.but(rank=rank, node=None)
+                if not value.loose or value.origin != "batch"
+                else value
+            )
         if value.kind == "ndarray":
             return NDARRAY
         if value.kind == "shape":
@@ -280,4 +329,7 @@ def _keyword(node: cst.Call, args: list[Value], name: str) -> Value | None:
 
 
 def has_keyword(node: cst.Call, *names: str) -> bool:
-    return any(arg.star == "**" or (arg.keyword is not None and arg.keyword.value in names) for arg in node.args)
+    return any(
+        arg.star == "**" or (arg.keyword is not None and arg.keyword.value in names)
+        for arg in node.args
+    )

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 
 @question(yes="`{0}`: {answer}", no="`{0}`: {answer}", ground=True, remember=False)
 def inferred(module: Module, node: cst.CSTNode) -> Value:
-    """Return the abstract value of an expression, of an assigned target, or of an augmented assignment."""
+    """Return the abstract value of an expression, of an assigned target, or of an augmented
+    assignment."""
     return values(module).value(node)
 
 
 @question(ground=True, remember=False)
-def returned_by(module: Module, function: cst.FunctionDef, given: Mapping[str, Value] | None = None) -> Value:
+def returned_by(
+    module: Module, function: cst.FunctionDef, given: Mapping[str, Value] | None = None
+) -> Value:
     """Return what calling a function of this file gives, with these values for its parameters."""
     return values(module).summary(function, 2, given)
 
@@ -36,12 +39,16 @@ def batch_device(module: Module, loader: Value) -> str | None:
 
 @question(ground=True, remember=False)
 def classes_behind(module: Module, instance: Value) -> Sequence[Definition]:
-    """Return the classes in other files of the project from which an instance's class inherits, or is itself."""
+    """Return the classes in other files of the project from which an instance's class inherits, or
+    is itself."""
     return values(module).family(instance)
 
 
 @question(
-    yes="the class keeps {answer} there", no="what the class keeps there is not known", ground=True, remember=False
+    yes="the class keeps {answer} there",
+    no="what the class keeps there is not known",
+    ground=True,
+    remember=False,
 )
 def class_attribute(module: Module, cls: cst.ClassDef, attr: str) -> Value:
     """Return what ``self.attr`` holds, gathered over the class."""
@@ -61,11 +68,15 @@ def is_loader(module: Module, node: cst.CSTNode) -> bool:
 
 
 @question(
-    yes="a framework that moves batches or owns the loop is imported (Lightning, Accelerate, Ignite, …)",
+    yes=(
+        "a framework that moves batches or owns the loop is imported (Lightning, Accelerate, "
+        "Ignite, …)"
+    ),
     no="no framework that moves batches is imported",
     ground=True,
     remember=False,
 )
 def framework_moves_batches(module: Module) -> bool:
-    """Whether a framework that moves batches or owns the loop is imported (Lightning, Accelerate, Ignite, …)."""
+    """Whether a framework that moves batches or owns the loop is imported (Lightning, Accelerate,
+    Ignite, …)."""
     return values(module).framework

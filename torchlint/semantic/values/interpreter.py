@@ -23,8 +23,8 @@ Env = dict[str, Value]
 class Interpreter(Expressions):
     """Abstract interpretation of one function body (or of the module's top level).
 
-    Branches join, loops run to a fixed point (their body twice), and a branch that leaves does not join. The value
-    recorded for an expression is that of its last, joined visit.
+    Branches join, loops run to a fixed point (their body twice), and a branch that leaves does not
+    join. The value recorded for an expression is that of its last, joined visit.
     """
 
     def __init__(self, values: Values, owner: cst.CSTNode, fuel: int) -> None:
@@ -54,7 +54,8 @@ class Interpreter(Expressions):
                 self.statement(statement)
 
     def suite(self, suite: cst.BaseSuite) -> bool:
-        """Interpret a block; return whether control always leaves it (return, raise, continue, break)."""
+        """Interpret a block; return whether control always leaves it (return, raise, continue,
+        break)."""
         for statement in suite.body:
             if self.statement(statement):
                 return True
@@ -73,7 +74,8 @@ class Interpreter(Expressions):
         return any(self.statement(small) for small in node.body)
 
     def _step(self, node: cst.CSTNode) -> Value:
-        """Evaluate a simple statement or an expression of a header, or repeat what it came to with the same values."""
+        """Evaluate a simple statement or an expression of a header, or repeat what it came to with
+        the same values."""
         values, fuel = self.values, self.fuel
         step = values.steps.get(node)
         if step is None:
@@ -116,7 +118,9 @@ class Interpreter(Expressions):
     def _ann_assign(self, node: cst.AnnAssign) -> Value:
         value = self.eval(node.value) if node.value is not None else UNKNOWN
         declared = self.values.annotation(node.annotation.annotation)
-        self.bind(node.target, declared if value.kind in ("?", "none") and declared.kind != "?" else value)
+        self.bind(
+            node.target, declared if value.kind in ("?", "none") and declared.kind != "?" else value
+        )
         return value
 
     def _aug_assign(self, node: cst.AugAssign) -> Value:
@@ -135,7 +139,9 @@ class Interpreter(Expressions):
             if target.value == "batch_sizes" and value.tensor:
                 value = value.but(device=CPU)  # A PackedSequence keeps them on the host.
             if value.origin == "batch" and called(target.value, LOADER):
-                value = evidence.by_name(target.value)  # ``for loader in val_loaders``: not a batch, but a loader.
+                value = evidence.by_name(
+                    target.value
+                )  # ``for loader in val_loaders``: not a batch, but a loader.
             self.env[target.value] = value
             self.recorded[target] = value
         elif isinstance(target, cst.Attribute):
@@ -159,7 +165,9 @@ class Interpreter(Expressions):
 
     def _any_of(self, value: Value) -> Value:
         found = self.element(value)
-        return UNKNOWN if found.kind == "accumulated" else found  # Some of the parts are numbers, some are tensors.
+        return (
+            UNKNOWN if found.kind == "accumulated" else found
+        )  # Some of the parts are numbers, some are tensors.
 
     def _store(self, target: cst.Subscript, value: Value) -> None:
         holder = self.eval(target.value)
@@ -214,7 +222,9 @@ class Interpreter(Expressions):
         for item in node.items:
             value = self._step(item.item)
             if item.asname is not None:
-                self._receive(item.asname.name, value if value.kind in ("loader", "iterator") else UNKNOWN)
+                self._receive(
+                    item.asname.name, value if value.kind in ("loader", "iterator") else UNKNOWN
+                )
         return self.suite(node.body)
 
     def _try(self, node: cst.Try) -> bool:

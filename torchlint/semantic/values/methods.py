@@ -35,19 +35,30 @@ SAME_RANK = ops.having("keeps-rank")
 
 
 # What of all things that can be moved to a device only tensors have.
-_OF_TENSORS = ops.having("own") & (ops.SAME_VALUES | ops.having("cast") | ops.having("pick")) | {"squeeze"}
-_OF_MOVED = ops.having("method", "pointwise") | ops.having("method", "reduce") | ops.INT_METHODS - ops.having("cast")
+_OF_TENSORS = ops.having("own") & (ops.SAME_VALUES | ops.having("cast") | ops.having("pick")) | {
+    "squeeze"
+}
+_OF_MOVED = (
+    ops.having("method", "pointwise")
+    | ops.having("method", "reduce")
+    | ops.INT_METHODS - ops.having("cast")
+)
 
 
 def target_device(calls: Calls, node: cst.Call, args: list[Value]) -> str | None:
-    """Return the device named by the arguments of ``.to(...)``, or None (a dtype only, or unknown)."""
+    """Return the device named by the arguments of ``.to(...)``, or None (a dtype only, or
+    unknown)."""
     for arg, value in zip(node.args, args, strict=True):
         if arg.keyword is not None:
             if arg.keyword.value in ("device", "other"):
                 return calls.device_of(value)
         elif arg.star == "" and value.kind != "dtype":
             found = calls.device_of(value)
-            if found is None and value.kind == "?" and called((dotted_text(arg.value) or "").rpartition(".")[2], RANK):
+            if (
+                found is None
+                and value.kind == "?"
+                and called((dotted_text(arg.value) or "").rpartition(".")[2], RANK)
+            ):
                 return CUDA
             return found
         elif arg.star == "*" and value.items:
@@ -58,7 +69,9 @@ def target_device(calls: Calls, node: cst.Call, args: list[Value]) -> str | None
 _MAPPING_METHODS = frozenset(("items", "keys", "values", "get", "pop"))
 
 
-def tensor_method(calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[Value]) -> Value:
+def tensor_method(
+    calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[Value]
+) -> Value:
     """Return what a method of a tensor (or of a batch of tensors) gives."""
     if name in ("to", "cuda", "cpu"):
         return _moved(calls, receiver, name, node, args)
@@ -96,8 +109,12 @@ def tensor_method(calls: Calls, receiver: Value, name: str, node: cst.Call, args
 
 
 def _computed(receiver: Value, name: str, node: cst.Call, args: list[Value]) -> Value:
-    result = mix([receiver, *[a for a in args if a.tensor]]).but(dtype=computed_dtype(receiver.dtype, name))
-    if name in _SEVERAL or (name in _SEVERAL_WITH_DIM and (node.args and not (args and args[0].tensor))):
+    result = mix([receiver, *[a for a in args if a.tensor]]).but(
+        dtype=computed_dtype(receiver.dtype, name)
+    )
+    if name in _SEVERAL or (
+        name in _SEVERAL_WITH_DIM and (node.args and not (args and args[0].tensor))
+    ):
         return Value("tuple", item=result.but(rank=None, node=None))
     if name in ops.REDUCTIONS and not node.args:
         result = result.but(rank=0)
@@ -136,7 +153,9 @@ def _moved(calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[
 
 
 def _batch_method(receiver: Value, name: str) -> Value:
-    tensor = Value("tensor", device=receiver.device, origin=receiver.origin, loose=True, grad=receiver.grad)
+    tensor = Value(
+        "tensor", device=receiver.device, origin=receiver.origin, loose=True, grad=receiver.grad
+    )
     if name == "items":
         return Value("iterator", item=Value("tuple", items=(STR, tensor)))
     if name == "keys":
@@ -146,8 +165,11 @@ def _batch_method(receiver: Value, name: str) -> Value:
     return tensor
 
 
-def plain_method(calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[Value]) -> Value | None:
-    """Return what a method of an array, number, string, list, dict or loader gives; None where unknown."""
+def plain_method(
+    calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[Value]
+) -> Value | None:
+    """Return what a method of an array, number, string, list, dict or loader gives; None where
+    unknown."""
     kind = receiver.kind
     if kind == "ndarray":
         return {"item": NUMBER, "tolist": Value("list", item=NUMBER)}.get(name, NDARRAY)
@@ -156,7 +178,9 @@ def plain_method(calls: Calls, receiver: Value, name: str, node: cst.Call, args:
     if kind == "bool" and (name in _CASTS or name == "type_as"):
         # ``(labels == c).float()`` of operands not known: no Python bool has such a method.
         like = args[0] if name == "type_as" and args else UNKNOWN
-        return Value("tensor", device=like.device, dtype=_CASTS.get(name, like.dtype), origin=like.origin)
+        return Value(
+            "tensor", device=like.device, dtype=_CASTS.get(name, like.dtype), origin=like.origin
+        )
     if kind == "str":
         return Value("list", item=STR) if name in ("split", "splitlines") else STR
     if kind == "shape":
@@ -174,7 +198,9 @@ def plain_method(calls: Calls, receiver: Value, name: str, node: cst.Call, args:
     return None
 
 
-def _list_method(calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[Value]) -> Value:
+def _list_method(
+    calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[Value]
+) -> Value:
     assert isinstance(node.func, cst.Attribute)
     text = dotted_text(node.func.value)
     if name in ("append", "extend", "insert") and args and text is not None:
@@ -196,7 +222,9 @@ def _dict_method(receiver: Value, name: str) -> Value:
     return item if name in ("get", "pop", "setdefault") else UNKNOWN
 
 
-def by_method_name(calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[Value]) -> Value:
+def by_method_name(
+    calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[Value]
+) -> Value:
     """Return what a method of an unknown receiver gives, where its name alone decides."""
     if receiver.kind == "?" and receiver.device is not None and name in _OF_MOVED:
         return tensor_method(calls, Value("tensor", device=receiver.device), name, node, args)

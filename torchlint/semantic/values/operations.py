@@ -1,4 +1,5 @@
-"""One shape for the spellings of a tensor operation: ``torch.f(x)``, ``F.f(x)``, ``x.f()``, ``nn.F()(x)``, ``@``."""
+"""One shape for the spellings of a tensor operation: ``torch.f(x)``, ``F.f(x)``, ``x.f()``,
+``nn.F()(x)``, ``@``."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from torchlint.semantic.torch.ops import values
 from torchlint.semantic.values.inferred import inferred
 
 _PACKAGES = ("torch.nn.functional.", "torch.special.", "torch.linalg.", "torch.Tensor.", "torch.")
-_BINARY: dict[type[cst.BaseBinaryOp], str] = {getattr(cst, sign): name for name, sign in values("operator").items()}
+_BINARY: dict[type[cst.BaseBinaryOp], str] = {
+    getattr(cst, sign): name for name, sign in values("operator").items()
+}
 _AUGMENTED: dict[type[cst.BaseAugOp], str] = {
     getattr(cst, f"{sign}Assign"): name for name, sign in values("operator").items()
 }
@@ -23,9 +26,11 @@ _SYNONYMS = values("is")
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation: its name (``softmax``), its operands in order (a method's receiver first), and its keywords.
+    """One operation: its name (``softmax``), its operands in order (a method's receiver first), and
+    its keywords.
 
-    `made` is the call that constructs the layer, where a layer of torch.nn does it; `name` is then the class's name.
+    `made` is the call that constructs the layer, where a layer of torch.nn does it; `name` is then
+    the class's name.
     """
 
     name: str
@@ -34,8 +39,11 @@ class Operation:
     made: cst.Call | None = None
 
     def argument(self, position: int, keyword: str) -> cst.BaseExpression | None:
-        """Return an argument given by position (the operation's tensor is 0) or by keyword, or None."""
-        return self.operands[position] if position < len(self.operands) else self.keywords.get(keyword)
+        """Return an argument given by position (the operation's tensor is 0) or by keyword, or
+        None."""
+        return (
+            self.operands[position] if position < len(self.operands) else self.keywords.get(keyword)
+        )
 
 
 @question(yes="`{0}` is a tensor operation", no="`{0}` is not the operation that the rule is about")
@@ -43,7 +51,11 @@ def operation_of(module: Module, node: cst.CSTNode | None) -> Operation | None:
     """Return the tensor operation that an expression or ``x *= …`` stands for, or None."""
     if isinstance(node, cst.BinaryOperation) and type(node.operator) in _BINARY:
         return Operation(_BINARY[type(node.operator)], (node.left, node.right), {})
-    if isinstance(node, cst.AugAssign) and isinstance(node.target, cst.Name) and type(node.operator) in _AUGMENTED:
+    if (
+        isinstance(node, cst.AugAssign)
+        and isinstance(node.target, cst.Name)
+        and type(node.operator) in _AUGMENTED
+    ):
         return Operation(_AUGMENTED[type(node.operator)], (node.target, node.value), {})
     if not isinstance(node, cst.Call) or any(arg.star for arg in node.args):
         return None
@@ -57,9 +69,15 @@ def operation_of(module: Module, node: cst.CSTNode | None) -> Operation | None:
             return Operation(_plain(dotted[len(package) :]), given, keywords)
     layer = _layer(module, node.func)
     if layer is not None:
-        return Operation((module.name(layer.func) or "").removeprefix("torch.nn."), given, keywords, layer)
+        return Operation(
+            (module.name(layer.func) or "").removeprefix("torch.nn."), given, keywords, layer
+        )
     func = node.func
-    if not isinstance(func, cst.Attribute) or (dotted is not None and "." in dotted) or _no_tensor(module, func.value):
+    if (
+        not isinstance(func, cst.Attribute)
+        or (dotted is not None and "." in dotted)
+        or _no_tensor(module, func.value)
+    ):
         return None
     return Operation(_plain(func.attr.value), (func.value, *given), keywords)
 
@@ -75,12 +93,28 @@ def _layer(module: Module, func: cst.BaseExpression) -> cst.Call | None:
     if made is None and isinstance(func, (cst.Name, cst.Attribute)):
         value = inferred(module, func)
         made = value.node if value.kind == "module" and isinstance(value.node, cst.Call) else None
-    return made if made is not None and (module.name(made.func) or "").startswith("torch.nn.") else None
+    return (
+        made
+        if made is not None and (module.name(made.func) or "").startswith("torch.nn.")
+        else None
+    )
 
 
 def _no_tensor(module: Module, receiver: cst.BaseExpression) -> bool:
-    """Say whether a method's receiver is something else than a tensor: ``self``, an array, a number, a module."""
+    """Say whether a method's receiver is something else than a tensor: ``self``, an array, a
+    number, a module."""
     root = dotted_text(receiver)
-    if root in ("self", "cls") or (isinstance(receiver, cst.Call) and dotted_text(receiver.func) == "super"):
+    if root in ("self", "cls") or (
+        isinstance(receiver, cst.Call) and dotted_text(receiver.func) == "super"
+    ):
         return True
-    return inferred(module, receiver).kind in ("module", "ndarray", "number", "str", "list", "dict", "object", "class")
+    return inferred(module, receiver).kind in (
+        "module",
+        "ndarray",
+        "number",
+        "str",
+        "list",
+        "dict",
+        "object",
+        "class",
+    )

@@ -1,4 +1,5 @@
-"""What a function's parameters hold when it starts, and what a class's methods assign to ``self``."""
+"""What a function's parameters hold when it starts, and what a class's methods assign to
+``self``."""
 
 from __future__ import annotations
 
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
 
 _NOT_A_TENSOR = re.compile(
     r"(^|_)(size|sizes|shape|shapes|len|num|n|mode|name|names|idx|index|epoch|step|steps|scale_factor|level|flag|cfg|config|eps|k|dim|dims|"
-    r"kwargs|args|cls|key|path|dtype|device|generator|reduction|ratio|prob|p|h|w|spatial_shape|return\w*|use|is|do|type|fn|func|callback|"
-    r"verbose|training|max_len\w*|min_len\w*|patch_size|kernel_size|stride|padding|loader|model|net|optimizer|criterion)$|^(return|use|is|do|num|n)_",
+    r"kwargs|args|cls|key|path|dtype|device|generator|reduction|ratio|prob|p|h|w|spatial_shape"
+    r"|return\w*|use|is|do|type|fn|func|callback|"
+    r"verbose|training|max_len\w*|min_len\w*|patch_size|kernel_size|stride|padding|loader|model"
+    r"|net|optimizer|criterion)$|^(return|use|is|do|num|n)_",
 )
 _MAX_SITES = 12
 # What arrays have as well, but no array is the input of a module.
@@ -28,7 +31,8 @@ _TENSOR_USES = ops.having("weak")
 
 
 class Parameters:
-    """What the parameters of one function hold: by annotation, else call sites, else use, default and name."""
+    """What the parameters of one function hold: by annotation, else call sites, else use, default
+    and name."""
 
     def __init__(self, values: Values, function: cst.FunctionDef) -> None:
         self._values = values
@@ -36,7 +40,11 @@ class Parameters:
         self._method = values.scopes.is_method(function)
         star = function.params.star_arg
         self._star = star.name.value if isinstance(star, cst.Param) else None
-        params = [*function.params.posonly_params, *function.params.params, *function.params.kwonly_params]
+        params = [
+            *function.params.posonly_params,
+            *function.params.params,
+            *function.params.kwonly_params,
+        ]
         self._params = {param.name.value: param for param in params}
         if self._method and params and params[0].name.value in ("self", "cls", "ctx"):
             self._params.pop(params[0].name.value)
@@ -53,13 +61,22 @@ class Parameters:
 
     def _value(self, param: cst.Param, fuel: int) -> Value:
         name = param.name.value
-        declared = self._values.annotation(param.annotation.annotation) if param.annotation is not None else UNKNOWN
+        declared = (
+            self._values.annotation(param.annotation.annotation)
+            if param.annotation is not None
+            else UNKNOWN
+        )
         if declared.kind == "?" and name == self._framework_batch:
             return Value("batch", device=ACCEL, origin="forward", loose=True)
         site = self._from_sites(name, fuel)
         if site.kind not in ("?", "none"):
             return site if declared.kind == "?" or site.kind == declared.kind else declared
-        if self._device and declared.kind in ("?", "dict") and declared.item is None and name in self._keyed:
+        if (
+            self._device
+            and declared.kind in ("?", "dict")
+            and declared.item is None
+            and name in self._keyed
+        ):
             return Value("batch", device=self._device, origin="forward", loose=True)
         origin = "forward" if self._device else None
         if declared.kind != "?":
@@ -109,15 +126,26 @@ class Parameters:
 
 
 def _framework_batch(values: Values, function: cst.FunctionDef) -> str | None:
-    """Return the parameter in which Lightning or transformers' Trainer hands over a batch that is on the device."""
+    """Return the parameter in which Lightning or transformers' Trainer hands over a batch that is
+    on the device."""
     cls = values.scopes.tree.class_of(function) if values.scopes.is_method(function) else None
     if cls is None:
         return None
     names = [p.name.value for p in function.params.params[1:]]
-    if function.name.value in torch_names.STEP_METHODS and names and values.scopes.is_lightning(cls):
+    if (
+        function.name.value in torch_names.STEP_METHODS
+        and names
+        and values.scopes.is_lightning(cls)
+    ):
         return names[0]
-    trainer = "inputs" in names and any(base.endswith("Trainer") for base in values.scopes.base_names(cls))
-    return "inputs" if trainer and function.name.value in ("compute_loss", "training_step", "prediction_step") else None
+    trainer = "inputs" in names and any(
+        base.endswith("Trainer") for base in values.scopes.base_names(cls)
+    )
+    return (
+        "inputs"
+        if trainer and function.name.value in ("compute_loss", "training_step", "prediction_step")
+        else None
+    )
 
 
 def _keyed(values: Values, function: cst.FunctionDef) -> set[str]:
@@ -154,35 +182,55 @@ def _role_device(values: Values, function: cst.FunctionDef, depth: int = 2) -> s
     if values.scopes.is_method(function):
         cls = values.scopes.tree.class_of(function)
         if function.name.value == "__init__" or not values.scopes.is_module(cls):
-            if cls is not None and any(b.startswith("torch.autograd.") for b in values.scopes.base_names(cls)):
+            if cls is not None and any(
+                b.startswith("torch.autograd.") for b in values.scopes.base_names(cls)
+            ):
                 return ACCEL
             return None
         return ACCEL
     if re.search(r"(^|_)loss(es)?(_|$)", function.name.value):
         return ACCEL
-    callers = [values.scopes.tree.function(site) for site in values.flow.sites(function)] if depth else []
-    if callers and all(c is not None and c is not function and _role_device(values, c, depth - 1) for c in callers):
+    callers = (
+        [values.scopes.tree.function(site) for site in values.flow.sites(function)] if depth else []
+    )
+    if callers and all(
+        c is not None and c is not function and _role_device(values, c, depth - 1) for c in callers
+    ):
         return ACCEL
     return None
 
 
 def _used_as_tensor(values: Values, function: cst.FunctionDef) -> frozenset[str]:
-    """Return the plain names that a function passes to torch functions or to modules on ``self``."""
+    """Return the plain names that a function passes to torch functions or to modules on
+    ``self``."""
     out = set(values.uses(function))
     for call in values.tree.within(function, cst.Call):
         assert isinstance(call, cst.Call)
         name = values.names.name(call.func)
         torch_function = (
-            name is not None and name.startswith("torch.") and name not in ops.NO_TENSOR and not _factory(name)
+            name is not None
+            and name.startswith("torch.")
+            and name not in ops.NO_TENSOR
+            and not _factory(name)
         )
         if torch_function or _self_module(values, call):
-            out.update(arg.value.value for arg in call.args if isinstance(arg.value, cst.Name) and arg.keyword is None)
-    forward = values.scopes.is_method(function) and values.scopes.is_module(values.scopes.tree.class_of(function))
+            out.update(
+                arg.value.value
+                for arg in call.args
+                if isinstance(arg.value, cst.Name) and arg.keyword is None
+            )
+    forward = values.scopes.is_method(function) and values.scopes.is_module(
+        values.scopes.tree.class_of(function)
+    )
     for node in values.tree.within(function, cst.Attribute):
         assert isinstance(node, cst.Attribute)
         if node.attr.value in _TENSOR_USES or (forward and node.attr.value in _ARRAY_USES):
             found = _operands(node.value) if forward or isinstance(node.value, cst.Name) else []
-            out.update(n for n in found if node.attr.value in _TENSOR_USES or not n.endswith(("lengths", "lens")))
+            out.update(
+                n
+                for n in found
+                if node.attr.value in _TENSOR_USES or not n.endswith(("lengths", "lens"))
+            )
     return frozenset(out)
 
 
@@ -209,20 +257,33 @@ def _factory(name: str) -> bool:
 
 def _self_module(values: Values, call: cst.Call) -> bool:
     func = call.func
-    if not (isinstance(func, cst.Attribute) and isinstance(func.value, cst.Name) and func.value.value == "self"):
+    if not (
+        isinstance(func, cst.Attribute)
+        and isinstance(func.value, cst.Name)
+        and func.value.value == "self"
+    ):
         return False
     cls = values.scopes.tree.class_of(call)
-    return cls is not None and values.scopes.is_module(cls) and values.scopes.method(cls, func.attr.value) is None
+    return (
+        cls is not None
+        and values.scopes.is_module(cls)
+        and values.scopes.method(cls, func.attr.value) is None
+    )
 
 
 def _all_rest(values: Values, function: cst.FunctionDef, fuel: int) -> Value:
     """Return what ``*args`` holds by what the file's calls pass, where every call is understood."""
     sites = values.flow.sites(function)
-    return join_all([rest(values, function, site, fuel - 1) for site in sites]) if len(sites) <= _MAX_SITES else UNKNOWN
+    return (
+        join_all([rest(values, function, site, fuel - 1) for site in sites])
+        if len(sites) <= _MAX_SITES
+        else UNKNOWN
+    )
 
 
 def rest(values: Values, function: cst.FunctionDef, site: cst.Call, fuel: int) -> Value:
-    """Return the tuple that ``*args`` holds in one call, unknown where that call has a ``*`` itself."""
+    """Return the tuple that ``*args`` holds in one call, unknown where that call has a ``*``
+    itself."""
     if any(arg.star for arg in site.args):
         return UNKNOWN
     taken = len(_positional(function, site, values.scopes.is_method(function)))
@@ -232,9 +293,13 @@ def rest(values: Values, function: cst.FunctionDef, site: cst.Call, fuel: int) -
 
 
 def _positional(function: cst.FunctionDef, call: cst.Call, method: bool) -> list[str]:
-    """Return the names of the parameters that a call's positional arguments go to, without ``self``."""
+    """Return the names of the parameters that a call's positional arguments go to, without
+    ``self``."""
     names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
-    static = any(isinstance(d.decorator, cst.Name) and d.decorator.value == "staticmethod" for d in function.decorators)
+    static = any(
+        isinstance(d.decorator, cst.Name) and d.decorator.value == "staticmethod"
+        for d in function.decorators
+    )
     bound = method and not static and isinstance(call.func, cst.Attribute)
     return names[1:] if bound else names
 
@@ -256,7 +321,8 @@ def bind(function: cst.FunctionDef, call: cst.Call, method: bool) -> dict[str, c
 
 
 Assignments = dict[str, list[cst.CSTNode]]
-"""By attribute name, the expressions assigned to ``self.name``; an unpacked target stands for itself."""
+"""By attribute name, the expressions assigned to ``self.name``; an unpacked target stands for
+itself."""
 
 
 def self_assignments(tree: Tree, cls: cst.ClassDef) -> Assignments:
@@ -275,8 +341,16 @@ def _add(out: Assignments, target: cst.CSTNode, value: cst.CSTNode) -> None:
     if isinstance(target, (cst.Tuple, cst.List)):
         given = value.elements if isinstance(value, (cst.Tuple, cst.List)) else ()
         for index, element in enumerate(target.elements):
-            _add(out, element.value, given[index].value if len(given) == len(target.elements) else element.value)
-    elif isinstance(target, cst.Attribute) and isinstance(target.value, cst.Name) and target.value.value == "self":
+            _add(
+                out,
+                element.value,
+                given[index].value if len(given) == len(target.elements) else element.value,
+            )
+    elif (
+        isinstance(target, cst.Attribute)
+        and isinstance(target.value, cst.Name)
+        and target.value.value == "self"
+    ):
         out.setdefault(target.attr.value, []).append(value)
 
 

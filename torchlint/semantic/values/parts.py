@@ -31,7 +31,8 @@ class Parts(Calls):
     """The part of the evaluator that knows what ``x.attr`` and ``x[i]`` are."""
 
     def part(self, holder: Value, attr: str) -> Value | None:
-        """Return an attribute of a tensor, batch or array, or None where the holder does not decide."""
+        """Return an attribute of a tensor, batch or array, or None where the holder does not
+        decide."""
         if holder.kind in TENSORLIKE or holder.kind == "batch":
             return self._of_tensor(holder, attr)
         if holder.kind == "ndarray":
@@ -42,7 +43,12 @@ class Parts(Calls):
                 device=CPU if attr == "batch_sizes" else holder.device,
                 dtype="int" if attr == "batch_sizes" else None,
             )
-        if holder.kind == "tuple" and attr in ("values", "indices") and holder.item is not None and holder.item.tensor:
+        if (
+            holder.kind == "tuple"
+            and attr in ("values", "indices")
+            and holder.item is not None
+            and holder.item.tensor
+        ):
             return holder.item  # ``x.max(dim=1).values``
         if attr == "grad" and holder.kind == "?":
             # Only parameters have one; they live where the model does.
@@ -53,7 +59,9 @@ class Parts(Calls):
         if attr == "shape":
             return SHAPE
         if attr == "device":
-            return Value("device", device=holder.device if holder.device in (CUDA, ACCEL, CPU) else ACCEL)
+            return Value(
+                "device", device=holder.device if holder.device in (CUDA, ACCEL, CPU) else ACCEL
+            )
         if attr == "dtype":
             return Value("dtype")
         if attr in ("ndim", "nbytes", "itemsize", "batch_size", "num_graphs"):
@@ -61,9 +69,13 @@ class Parts(Calls):
         if attr in ops.HOST_ATTRIBUTES:
             return BOOL
         if attr in ops.ALIASING_ATTRIBUTES or attr == "grad":
-            return holder.but(grad=False if attr in ("data", "grad") else holder.grad, rank=None, loose=False)
+            return holder.but(
+                grad=False if attr in ("data", "grad") else holder.grad, rank=None, loose=False
+            )
         if holder.kind == "batch" or holder.loose:
-            return Value("tensor", device=holder.device, origin=holder.origin, grad=holder.grad, loose=True)
+            return Value(
+                "tensor", device=holder.device, origin=holder.origin, grad=holder.grad, loose=True
+            )
         return UNKNOWN
 
     def subscript(self, node: cst.Subscript) -> Value:
@@ -89,10 +101,16 @@ class Parts(Calls):
         return UNKNOWN
 
     def _tensor_item(
-        self, holder: Value, node: cst.Subscript, index: cst.BaseExpression | None, indices: list[Value]
+        self,
+        holder: Value,
+        node: cst.Subscript,
+        index: cst.BaseExpression | None,
+        indices: list[Value],
     ) -> Value:
         if holder.loose and isinstance(index, cst.SimpleString):
-            return Value("tensor", device=holder.device, origin=holder.origin, grad=holder.grad, loose=True)
+            return Value(
+                "tensor", device=holder.device, origin=holder.origin, grad=holder.grad, loose=True
+            )
         rank = None
         if (
             holder.rank is not None

@@ -14,7 +14,10 @@ from torchlint.semantic.values.value import ACCEL, CUDA, Value
 _ORIGIN_ON_DEVICE = ("model", "loss", "forward")
 
 
-@question(yes="`{0}` is a tensor on the accelerator", no="`{0}` is not known to be a tensor on the accelerator")
+@question(
+    yes="`{0}` is a tensor on the accelerator",
+    no="`{0}` is not known to be a tensor on the accelerator",
+)
 def on_device(module: Module, node: cst.CSTNode) -> bool | None:
     """Say whether an expression is a tensor on the accelerator; None where unknown."""
     return lives(module, inferred(module, node))
@@ -22,7 +25,8 @@ def on_device(module: Module, node: cst.CSTNode) -> bool | None:
 
 @question(yes="`{0}` names the device {answer}", no="`{0}` does not name a device")
 def named_device(module: Module, node: cst.CSTNode | None) -> str | None:
-    """Return the device an expression names: `CUDA`, `ACCEL` (the program's own), `CPU`, `META`, or None."""
+    """Return the device an expression names: `CUDA`, `ACCEL` (the program's own), `CPU`, `META`, or
+    None."""
     if node is None:
         return None
     return values(module).run(_owner(module, node), 3).device_of(inferred(module, node))

@@ -1,4 +1,5 @@
-"""What classes hold that are records: the fields of dataclasses and named tuples, and lists kept on ``self``."""
+"""What classes hold that are records: the fields of dataclasses and named tuples, and lists kept on
+``self``."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _MAX_SITES = 12
 
 
 def field(values: Values, cls: cst.ClassDef, attr: str, fuel: int) -> Value:
-    """Return what a field of a record holds: by what the file's calls of the class pass, else by its annotation."""
+    """Return what a field of a record holds: by what the file's calls of the class pass, else by
+    its annotation."""
     fields = _fields(values, cls)
     if attr not in fields:
         return UNKNOWN
@@ -27,12 +29,18 @@ def field(values: Values, cls: cst.ClassDef, attr: str, fuel: int) -> Value:
         expression = _argument(call, attr, list(fields).index(attr))
         given.append(values.value(expression, fuel - 1) if expression is not None else UNKNOWN)
     found = join_all(given) if given else UNKNOWN
-    return found if found.kind not in ("?", "none") else values.annotation(fields[attr].annotation.annotation)
+    return (
+        found
+        if found.kind not in ("?", "none")
+        else values.annotation(fields[attr].annotation.annotation)
+    )
 
 
 def _fields(values: Values, cls: cst.ClassDef) -> dict[str, cst.AnnAssign]:
     decorated = any(name.endswith("dataclass") for _, name in values.scopes.decorators(cls))
-    if not decorated and not any(name.endswith("NamedTuple") for name in values.scopes.base_names(cls)):
+    if not decorated and not any(
+        name.endswith("NamedTuple") for name in values.scopes.base_names(cls)
+    ):
         return {}
     out = {}
     for line in cls.body.body:
@@ -64,7 +72,8 @@ def filled(values: Values, cls: cst.ClassDef, attr: str, held: Value, fuel: int)
         match call:
             case cst.Call(
                 func=cst.Attribute(
-                    value=cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)), attr=cst.Name("append")
+                    value=cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)),
+                    attr=cst.Name("append"),
                 ),
                 args=[cst.Arg(value=appended, star="")],
             ) if name == attr:

@@ -1,4 +1,5 @@
-"""Functions and classes behind a call or an instance, in this file or in another one of the project.
+"""Functions and classes behind a call or an instance, in this file or in another one of the
+project.
 
 Each comes with the analysis of the file that it is in, as questions about it must go there.
 """
@@ -45,7 +46,8 @@ def method(module: Module, instance: Value, name: str) -> tuple[Module, cst.Func
 
 
 def functions(module: Module, call: cst.Call) -> list[tuple[Module, Function]]:
-    """Return the functions that a call may reach: of this file, else a function or inherited method of another."""
+    """Return the functions that a call may reach: of this file, else a function or inherited method
+    of another."""
     callees = callees_of(module, call)
     if callees:
         return [(module, callee) for callee in callees]
@@ -64,7 +66,9 @@ def named(module: Module, node: cst.BaseExpression) -> tuple[Module, cst.Functio
     """Return the function of another file that an expression names, or None."""
     definition = module.outside.find(module.name(node))
     where = module.outside.module_of(definition) if definition is not None else None
-    found = top_level(where, definition.name) if where is not None and definition is not None else None
+    found = (
+        top_level(where, definition.name) if where is not None and definition is not None else None
+    )
     return (where, found) if where is not None and isinstance(found, cst.FunctionDef) else None
 
 
@@ -77,7 +81,8 @@ def returned(module: Module, function: Function) -> list[cst.BaseExpression]:
 
 
 def made(module: Module, call: cst.Call) -> Value:
-    """Return an instance of the class that a call names, of this file or another; unknown where it names none."""
+    """Return an instance of the class that a call names, of this file or another; unknown where it
+    names none."""
     cls = local_class(module, call.func)
     if cls is not None:
         return Value("object", node=cls)

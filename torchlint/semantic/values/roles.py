@@ -1,4 +1,5 @@
-"""What part a value or a function plays: a loader, a model's call, a batch, a stub. A part of `Values`."""
+"""What part a value or a function plays: a loader, a model's call, a batch, a stub. A part of
+`Values`."""
 
 from __future__ import annotations
 
@@ -35,8 +36,11 @@ class Roles:
         return CPU if loader.node is not None and not self.framework else None
 
     def is_abstract(self, function: cst.CSTNode) -> bool:
-        """Say whether a function's body does nothing (pass, docstring, raise NotImplementedError)."""
-        if not isinstance(function, cst.FunctionDef) or not isinstance(function.body, cst.IndentedBlock):
+        """Say whether a function's body does nothing (pass, docstring, raise
+        NotImplementedError)."""
+        if not isinstance(function, cst.FunctionDef) or not isinstance(
+            function.body, cst.IndentedBlock
+        ):
             return False
         for line in function.body.body:
             if not isinstance(line, cst.SimpleStatementLine):
@@ -50,7 +54,8 @@ class Roles:
         return True
 
     def is_submodule(self, module: Value, attr: str) -> bool:
-        """Say whether ``module.attr`` is a module itself: by its class in this file, or by its name."""
+        """Say whether ``module.attr`` is a module itself: by its class in this file, or by its
+        name."""
         if isinstance(module.node, cst.ClassDef):
             return self._values.class_attribute(module.node, attr, 1).kind == "module"
         return called(attr, MODEL)
@@ -61,12 +66,17 @@ class Roles:
         return value.kind == "loader" or value.name == "loader"
 
     def is_model_call(self, call: cst.Call) -> bool:
-        """Say whether a call runs a model: a module that is not a loss, or a method of one that runs it."""
+        """Say whether a call runs a model: a module that is not a loss, or a method of one that
+        runs it."""
         func = call.func
         if isinstance(func, cst.Attribute) and (
-            func.attr.value in ("forward", "generate", "predict_on_batch") or func.attr.value.startswith("forward_")
+            func.attr.value in ("forward", "generate", "predict_on_batch")
+            or func.attr.value.startswith("forward_")
         ):
-            return self._values.value(func.value).kind in ("module", "?") and dotted_text(func.value) is not None
+            return (
+                self._values.value(func.value).kind in ("module", "?")
+                and dotted_text(func.value) is not None
+            )
         if self.flow.callees(call) or (self.names.name(func) or "").startswith(_NO_MODELS):
             return False  # Known without the values of the function around it.
         if (
@@ -76,4 +86,8 @@ class Roles:
         ):
             return False
         callee = self._values.value(func)
-        return callee.kind == "module" and callee.name != "loss" and not (callee.name or "").endswith("Loss")
+        return (
+            callee.kind == "module"
+            and callee.name != "loss"
+            and not (callee.name or "").endswith("Loss")
+        )

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 _FUEL = 2
 
 
-def seen_from(values: Values, node: cst.CSTNode, function: cst.FunctionDef, site: cst.Call) -> Value:
+def seen_from(
+    values: Values, node: cst.CSTNode, function: cst.FunctionDef, site: cst.Call
+) -> Value:
     """Return the value of `node`, an expression of `function`, when `site` calls the function."""
     given = passed(values, function, site)
     if not any(value.tensor or value.kind in ("tuple", "list") for value in given.values()):
@@ -26,7 +28,10 @@ def seen_from(values: Values, node: cst.CSTNode, function: cst.FunctionDef, site
 def passed(values: Values, function: cst.FunctionDef, site: cst.Call) -> dict[str, Value]:
     """Return the values that a call passes, by parameter; what is left for ``*args`` as a tuple."""
     method = values.scopes.is_method(function)
-    given = {name: values.value(expr, _FUEL) for name, expr in params.bind(function, site, method).items()}
+    given = {
+        name: values.value(expr, _FUEL)
+        for name, expr in params.bind(function, site, method).items()
+    }
     star = function.params.star_arg
     if isinstance(star, cst.Param):
         given[star.name.value] = params.rest(values, function, site, _FUEL)

@@ -1,7 +1,8 @@
 """What a step came to: one that meets values which it has met before is not evaluated again.
 
-A step is what an interpreter evaluates in one go: a simple statement, or an expression in the header of a compound one.
-What it comes to depends on the values of the names in it, and on fuel as far as it asks for any.
+A step is what an interpreter evaluates in one go: a simple statement, or an expression in the
+header of a compound one. What it comes to depends on the values of the names in it, and on fuel as
+far as it asks for any.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ import libcst as cst
 CUDA = "cuda"
 """On a CUDA device by evidence: ``.cuda()``, ``"cuda:0"``, ``"cuda" if available else "cpu"``."""
 ACCEL = "accel"
-"""On the program's device: ``.to(device)``, ``x.device``, with the model; CUDA in a file that uses CUDA."""
+"""On the program's device: ``.to(device)``, ``x.device``, with the model; CUDA in a file that uses
+CUDA."""
 CPU = "cpu"
 META = "meta"
 
@@ -20,12 +21,14 @@ class Value(NamedTuple):
     """One abstract value. Every field but `kind` may be None for unknown.
 
     Args:
-        kind: tensor, module, loader, batch, optimizer, scaler, scheduler, ndarray, number, bool, str, none, shape,
-            list, tuple, dict, device, dtype, function, class, object, or ``?`` for unknown.
+        kind: tensor, module, loader, batch, optimizer, scaler, scheduler, ndarray, number, bool,
+            str, none, shape, list, tuple, dict, device, dtype, function, class, object, or ``?``
+            for unknown.
         device: where a tensor, batch or module lives: `CUDA`, `ACCEL`, `CPU`, `META` or None.
         dtype: float, double, half, int, bool or None.
         rank: number of dimensions, where certain.
-        origin: batch, model, loss, param, forward, factory, buffer or None: where a tensor came from.
+        origin: batch, model, loss, param, forward, factory, buffer or None: where a tensor came
+            from.
         grad: whether a tensor carries an autograd graph.
         loose: a model's output or a batch, whose attributes and items are tensors too.
         item: what iterating over or indexing a container gives.
@@ -75,7 +78,8 @@ NDARRAY = Value("ndarray")
 
 
 def join(a: Value, b: Value) -> Value:
-    """Return what is known when a value is one of two; an optional tensor (``x = None`` first) stays a tensor."""
+    """Return what is known when a value is one of two; an optional tensor (``x = None`` first)
+    stays a tensor."""
     if a is b or a == b:
         return a
     if a.kind == "none":
@@ -90,8 +94,11 @@ def join(a: Value, b: Value) -> Value:
         return UNKNOWN
     return Value(
         a.kind,
-        # CUDA or else the CPU is the program's device; a tensor's own device or else the CPU is unknown.
-        device=ACCEL if a.kind == "device" and {a.device, b.device} == {CUDA, CPU} else _device(a.device, b.device),
+        # CUDA or else the CPU is the program's device; a tensor's own device or else the CPU is
+        # unknown.
+        device=ACCEL
+        if a.kind == "device" and {a.device, b.device} == {CUDA, CPU}
+        else _device(a.device, b.device),
         dtype=a.dtype if a.dtype == b.dtype else None,
         rank=a.rank if a.rank == b.rank else None,
         origin=a.origin if a.origin == b.origin else None,
@@ -105,7 +112,8 @@ def join(a: Value, b: Value) -> Value:
 
 
 def _accumulated(a: Value, b: Value) -> Value:
-    # ``total = 0`` before the loop and ``total + loss`` in it: a number or a tensor, so certain of neither.
+    # ``total = 0`` before the loop and ``total + loss`` in it: a number or a tensor, so certain of
+    # neither.
     tensor = a if a.kind != "number" else b
     return Value("accumulated", device=tensor.device, origin=tensor.origin, grad=tensor.grad)
 
@@ -143,7 +151,8 @@ def mix(operands: list[Value]) -> Value:
     elif ACCEL in devices:
         device = ACCEL
     else:
-        # A CPU operand decides only where all are on the CPU: 0-dim CPU tensors mix with any device.
+        # A CPU operand decides only where all are on the CPU: 0-dim CPU tensors mix with any
+        # device.
         device = CPU if devices == {CPU} else None
     origins = [v.origin for v in tensors if v.origin]
     order = ("loss", "model", "forward", "batch", "param", "buffer", "factory")
@@ -153,13 +162,20 @@ def mix(operands: list[Value]) -> Value:
     ranks = {v.rank for v in tensors}
     certain = all(v.kind in ("tensor", "number", "bool") for v in operands) and None not in ranks
     rank = max((r for r in ranks if r is not None), default=0) if certain else None
-    return Value("tensor", device=device, dtype=_promoted(operands), rank=rank, origin=origin, grad=grad)
+    return Value(
+        "tensor", device=device, dtype=_promoted(operands), rank=rank, origin=origin, grad=grad
+    )
 
 
 def joined(operands: Sequence[Value]) -> Value:
-    """Return what the tensors of a list share that one operation takes: all must be on the same device."""
+    """Return what the tensors of a list share that one operation takes: all must be on the same
+    device."""
     shared = join_all(list(operands))
-    return mix(list(operands)).but(origin=shared.origin) if any(each.tensor for each in operands) else shared
+    return (
+        mix(list(operands)).but(origin=shared.origin)
+        if any(each.tensor for each in operands)
+        else shared
+    )
 
 
 def _promoted(operands: list[Value]) -> str | None:
@@ -172,4 +188,10 @@ def _promoted(operands: list[Value]) -> str | None:
         return tensors.pop() if len(tensors) == 1 else None
     if None in tensors | numbers:
         return None
-    return "float" if "float" in tensors | numbers else "int" if "int" in tensors | numbers else tensors.pop()
+    return (
+        "float"
+        if "float" in tensors | numbers
+        else "int"
+        if "int" in tensors | numbers
+        else tensors.pop()
+    )

@@ -1,6 +1,8 @@
-"""JSON lines over a Unix socket: what the parent and its processes say to each other. Standard library only.
+"""JSON lines over a Unix socket: what the parent and its processes say to each other. Standard
+library only.
 
-No pickle: the parent reads nothing that could run code, whatever the user's program writes into the socket.
+No pickle: the parent reads nothing that could run code, whatever the user's program writes into the
+socket.
 """
 
 from __future__ import annotations
@@ -38,13 +40,15 @@ class Channel:
         self._connection.settimeout(None)
         self._connection.sendall(json.dumps(message).encode() + b"\n")
 
-    def receive(self, timeout: float | None = None, alive: Callable[[], bool] = lambda: True) -> Message | None:
+    def receive(
+        self, timeout: float | None = None, alive: Callable[[], bool] = lambda: True
+    ) -> Message | None:
         """Return the next message; None where the other end has closed.
 
         Args:
             timeout: seconds to wait; None for ever, in which case `alive` is not asked.
-            alive: asked now and then whether the other end's process runs: one that it has started may hold a copy of
-                its socket, so that its end alone would not be seen.
+            alive: asked now and then whether the other end's process runs: one that it has started
+                may hold a copy of its socket, so that its end alone would not be seen.
 
         Raises:
             TimeoutError: nothing came for `timeout` seconds; what came in part is kept.

@@ -28,7 +28,8 @@ def synchronize() -> None:
 
 
 def calibrate(program: Program, block_ns: int) -> dict[str, Any]:
-    """Warm up and find how many runs make a block of at least `block_ns`; a run longer than that is a block."""
+    """Warm up and find how many runs make a block of at least `block_ns`; a run longer than that is
+    a block."""
     reps, taken = 1, program.run(1)[0]
     if taken < LONG_NS:
         for _ in range(WARM_RUNS - 1):

@@ -1,8 +1,10 @@
-"""Counts of syncs and copied bytes on a real GPU: PyTorch's sync debug mode and the profiler's memory copies.
+"""Counts of syncs and copied bytes on a real GPU: PyTorch's sync debug mode and the profiler's
+memory copies.
 
-Not run on a GPU where it was written, as there was none; the reading of traces is tested on made-up ones. The sync
-count is a lower bound: the debug mode is experimental, does not see ``torch.distributed`` and ``torch.sparse``, nor
-copies into pageable memory with ``non_blocking=True`` (PyTorch's documentation of ``set_sync_debug_mode``).
+Not run on a GPU where it was written, as there was none; the reading of traces is tested on made-up
+ones. The sync count is a lower bound: the debug mode is experimental, does not see
+``torch.distributed`` and ``torch.sparse``, nor copies into pageable memory with
+``non_blocking=True`` (PyTorch's documentation of ``set_sync_debug_mode``).
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ class CudaCounts:
     """The ledger's interface with observed numbers (basis ``"cuda"``).
 
     Args:
-        root: the project's folder. Syncs are given to the nearest frame below it, else to ``"<library>"``.
+        root: the project's folder. Syncs are given to the nearest frame below it, else to
+            ``"<library>"``.
     """
 
     def __init__(self, root: str) -> None:
@@ -60,7 +63,8 @@ class CudaCounts:
             self._show(message, *rest, **keywords)
 
     def mark_step(self, kind: str = "train", *, whole: bool = True) -> None:
-        """End a step: what comes next belongs to the following one. Nothing is cut here, so only steps are marked."""
+        """End a step: what comes next belongs to the following one. Nothing is cut here, so only
+        steps are marked."""
         if kind != "train":
             return
         with torch.profiler.record_function(_MARK):
@@ -102,17 +106,22 @@ def copies(trace: list[dict[str, Any]], first_step: int, steps: int) -> dict[str
         first_step, steps: the steps to count, between the recorder's marks.
     """
     marks = sorted(
-        event["ts"] for event in trace if event.get("name") == _MARK and event.get("cat") == "user_annotation"
+        event["ts"]
+        for event in trace
+        if event.get("name") == _MARK and event.get("cat") == "user_annotation"
     )
     calls = {
         event["args"]["correlation"]: event
         for event in trace
-        if event.get("cat") in ("cuda_runtime", "cuda_driver") and "correlation" in event.get("args", {})
+        if event.get("cat") in ("cuda_runtime", "cuda_driver")
+        and "correlation" in event.get("args", {})
     }
     following = _following(list(calls.values()))
     totals = {"h2d_bytes": 0.0, "d2h_bytes": 0.0, "staged": 0.0}
     for event in trace:
-        kind = next((value for key, value in _KINDS.items() if key in str(event.get("name", ""))), "")
+        kind = next(
+            (value for key, value in _KINDS.items() if key in str(event.get("name", ""))), ""
+        )
         call = calls.get(event.get("args", {}).get("correlation"))
         if event.get("cat") != "gpu_memcpy" or not kind or call is None:
             continue

@@ -1,8 +1,8 @@
 """What a call does besides returning a value: output, warnings, files, torch's own settings.
 
-Text is taken at the file descriptors, so that what C++ code and child processes print is seen too. Files are those
-below the copy of the project and the working folder; a call's own changes to them are taken back after it, so that
-every call starts from the same files.
+Text is taken at the file descriptors, so that what C++ code and child processes print is seen too.
+Files are those below the copy of the project and the working folder; a call's own changes to them
+are taken back after it, so that every call starts from the same files.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Effects:
 
     Args:
         folder: the copy of the project; the working folder of the process is watched too.
-        pristine: a folder with the same files, of which changed and removed ones are put back; None for none.
+        pristine: a folder with the same files, of which changed and removed ones are put back; None
+            for none.
     """
 
     def __init__(self, folder: str, pristine: str | None) -> None:
@@ -64,7 +65,9 @@ class Effects:
         self.values = {
             "printed": out,
             "printed to stderr": err,
-            "warnings": [f"{type(each.message).__name__}: {each.message}" for each in self._warned or ()],
+            "warnings": [
+                f"{type(each.message).__name__}: {each.message}" for each in self._warned or ()
+            ],
             "files": self._files(),
             "settings of torch": _settings(),
             "environment": self._changed_variables(),
@@ -72,9 +75,14 @@ class Effects:
         }
 
     def _changed_variables(self) -> dict[str, str]:
-        """Return the variables of the environment that the call set or removed; then take that back."""
+        """Return the variables of the environment that the call set or removed; then take that
+        back."""
         now = dict(os.environ)
-        names = {name for name in now.keys() | self._variables.keys() if now.get(name) != self._variables.get(name)}
+        names = {
+            name
+            for name in now.keys() | self._variables.keys()
+            if now.get(name) != self._variables.get(name)
+        }
         for name in names:
             if name in self._variables:
                 os.environ[name] = self._variables[name]
@@ -121,7 +129,11 @@ class Effects:
                 continue
             shown = os.path.relpath(path, self.folders[0])
             if path in after:
-                found[shown] = f"a folder, mode {after[path][3] & 0o777:o}" if path.endswith(os.sep) else _content(path)
+                found[shown] = (
+                    f"a folder, mode {after[path][3] & 0o777:o}"
+                    if path.endswith(os.sep)
+                    else _content(path)
+                )
             elif not os.path.isdir(path):  # an empty folder that is none any more is another matter
                 found[shown] = "removed"
             self._take_back(path, shown)
@@ -145,9 +157,13 @@ class Effects:
             os.chmod(path, self._before[path][3] & 0o7777)
             return
         source = os.path.join(self.pristine, shown) if self.pristine else ""
-        same = source and os.path.isfile(source) and os.path.getsize(source) == self._before[path][1]
+        same = (
+            source and os.path.isfile(source) and os.path.getsize(source) == self._before[path][1]
+        )
         if not same:
-            self.notes.append(f"{shown}: changed by the call and not put back, so later calls meet it changed")
+            self.notes.append(
+                f"{shown}: changed by the call and not put back, so later calls meet it changed"
+            )
             return
         os.makedirs(os.path.dirname(path), exist_ok=True)
         shutil.copy2(source, path)
@@ -155,7 +171,8 @@ class Effects:
 
 @contextlib.contextmanager
 def _captured(number: int) -> Iterator[io.StringIO]:
-    """Collect what is written to a file descriptor; it goes to where it belongs as well, afterwards."""
+    """Collect what is written to a file descriptor; it goes to where it belongs as well,
+    afterwards."""
     stream = sys.stdout if number == 1 else sys.stderr
     stream.flush()
     text = io.StringIO()
@@ -196,9 +213,15 @@ def _content(path: str) -> str:
     if not os.path.isfile(path):
         return "no regular file"
     with open(path, "rb") as file:  # noqa: PTH123 - a path of the program's, as it is
-        digest = hashlib.file_digest(file, "sha256") if hasattr(hashlib, "file_digest") else _digest(file)
+        digest = (
+            hashlib.file_digest(file, "sha256")
+            if hasattr(hashlib, "file_digest")
+            else _digest(file)
+        )
     found = os.stat(path)
-    return f"{found.st_size} bytes, mode {found.st_mode & 0o777:o}, sha256 {digest.hexdigest()[:16]}"
+    return (
+        f"{found.st_size} bytes, mode {found.st_mode & 0o777:o}, sha256 {digest.hexdigest()[:16]}"
+    )
 
 
 def _digest(file: io.BufferedReader) -> Any:

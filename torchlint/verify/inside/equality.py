@@ -1,11 +1,11 @@
 """How far two runs agree, in everything a caller can see.
 
-Both runs write a snapshot (see `snapshot`) in their own process and a third one compares the files. Two versions of
-one module cannot live in one interpreter without disturbing each other, and a file keeps what it says when the run
-that wrote it crashes afterwards.
+Both runs write a snapshot (see `snapshot`) in their own process and a third one compares the files.
+Two versions of one module cannot live in one interpreter without disturbing each other, and a file
+keeps what it says when the run that wrote it crashes afterwards.
 
-Levels are the words of the report: "bitwise", "close" (defaults of ``torch.testing.assert_close`` for the dtype),
-"same distribution, different random numbers", "different", "not compared".
+Levels are the words of the report: "bitwise", "close" (defaults of ``torch.testing.assert_close``
+for the dtype), "same distribution, different random numbers", "different", "not compared".
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ _FACTS = (
     "coalesced",
     "writeable",
 )
-"""What a caller can see of a value besides its numbers; a difference is noted and does not lower the level."""
+"""What a caller can see of a value besides its numbers; a difference is noted and does not lower
+the level."""
 _HARD_FACTS = ("dtype", "shape", "device", "text", "order", "hooks", "retains_grad")
 """What makes two leaves different, whatever a fix promises."""
 _NAMED = ("order", "hooks", "retains_grad")
@@ -56,12 +57,15 @@ class Comparer:
     """Two snapshots, compared leaf by leaf.
 
     Args:
-        band: absolute difference that counts as close whatever the dtype: three times what the original differs
-            from itself.
-        redrawn: whether other random numbers are allowed: then values that differ are compared as samples.
-        shared: whether to leave out top-level names that only one side has; a module's own variables that only the
-            second side has are left out in any case, for a fix may need one more.
-        ignored: top-level names that are not compared: effects in which the original differs from itself.
+        band: absolute difference that counts as close whatever the dtype: three times what the
+            original differs from itself.
+        redrawn: whether other random numbers are allowed: then values that differ are compared as
+            samples.
+        shared: whether to leave out top-level names that only one side has; a module's own
+            variables that only the second side has are left out in any case, for a fix may need one
+            more.
+        ignored: top-level names that are not compared: effects in which the original differs from
+            itself.
     """
 
     def __init__(
@@ -88,7 +92,8 @@ class Comparer:
         self._compare()
 
     def result(self) -> dict[str, Any]:
-        """Return level, max_abs, notes, facts, rng_changed, and where they differ (``"path|fact"``)."""
+        """Return level, max_abs, notes, facts, rng_changed, and where they differ
+        (``"path|fact"``)."""
         notes = _folded([*self.notes, *self.facts, *self.generators, *self.unseen])
         if len(notes) > NOTES:
             notes = [*notes[:NOTES], f"and {len(notes) - NOTES} more differences"]
@@ -100,7 +105,9 @@ class Comparer:
             "notes": notes,
             "facts": self.facts[:NOTES],
             "different": self.different[:MOST_PLACES],
-            "effects": sorted({top(place.partition("|")[0]) for place in self.different} & {*EFFECTS}),
+            "effects": sorted(
+                {top(place.partition("|")[0]) for place in self.different} & {*EFFECTS}
+            ),
             "rng_changed": bool(self.generators),
         }
 
@@ -119,10 +126,14 @@ class Comparer:
         for path in [p for p in (*left, *right) if (p in left) != (p in right)]:
             if path.endswith(".grad") and _zero(left.get(path) or right[path]):
                 # As zero_grad() leaves it: what is computed stays, but a caller sees it.
-                self.facts.append(f"{path}: zeros in the {'original' if path in left else 'fixed'} run, else None")
+                self.facts.append(
+                    f"{path}: zeros in the {'original' if path in left else 'fixed'} run, else None"
+                )
                 continue
             said = bool(self.notes)
-            self._different(path, "presence", f"only in the {'original' if path in left else 'fixed'} run")
+            self._different(
+                path, "presence", f"only in the {'original' if path in left else 'fixed'} run"
+            )
             if said:
                 self.notes.pop()
         if self.generators:
@@ -131,7 +142,9 @@ class Comparer:
     def _counts(self, name: str, both: set[str], first: set[str]) -> bool:
         if name in self.ignored:
             return False
-        return name in both or not (self.shared or (name.startswith(OF_MODULE) and name not in first))
+        return name in both or not (
+            self.shared or (name.startswith(OF_MODULE) and name not in first)
+        )
 
     def _worse(self, level: str) -> None:
         self.level = max(self.level, level, key=ORDER.index)
@@ -142,7 +155,9 @@ class Comparer:
         self.notes.append(f"{path}: {words}")
 
     def _leaf(self, path: str, left: Leaf, right: Leaf) -> None:
-        if left["kind"] != right["kind"] or (left["kind"] != "tensor" and left["type"] != right["type"]):
+        if left["kind"] != right["kind"] or (
+            left["kind"] != "tensor" and left["type"] != right["type"]
+        ):
             self._different(path, "type", f"{left['type']} and {right['type']}")
             return
         if left.get("unseen") and right.get("unseen") and not path.startswith(OF_MODULE):
@@ -168,7 +183,9 @@ class Comparer:
         lines = itertools.zip_longest(left.splitlines(), right.splitlines(), fillvalue="")
         for number, (one, other) in enumerate(lines, 1):
             if one != other and not _same_numbers(one, other):
-                self._different(path, "text", f"line {number}: {_short(one)!r} and {_short(other)!r}")
+                self._different(
+                    path, "text", f"line {number}: {_short(one)!r} and {_short(other)!r}"
+                )
                 return
         if left.splitlines() == right.splitlines():
             self._different(path, "text", "other line ends")
@@ -197,12 +214,16 @@ class Comparer:
 
 
 def _folded(notes: list[str]) -> list[str]:
-    """Join notes that say the same of places under one name: ``losses[0]: is_leaf False and True (and 3 more)``."""
+    """Join notes that say the same of places under one name: ``losses[0]: is_leaf False and True
+    (and 3 more)``."""
     groups: dict[tuple[str, str], list[str]] = {}
     for note in notes:
         path, _, words = note.partition(": ")
         groups.setdefault((path.partition("[")[0].partition(".")[0], words), []).append(note)
-    return [f"{same[0]} (and {len(same) - 1} more)" if len(same) > 1 else same[0] for same in groups.values()]
+    return [
+        f"{same[0]} (and {len(same) - 1} more)" if len(same) > 1 else same[0]
+        for same in groups.values()
+    ]
 
 
 def compare(
@@ -230,9 +251,10 @@ def compare_files(
     """Compare two files of ``torch.save``: snapshots, or plain containers of tensors and numbers.
 
     Returns:
-        level, max_abs, max_abs_by_name (by top-level key), notes, facts (visible differences that leave the values
-        as they are), different (the places, ``"path|fact"``), effects (the names of effects among them),
-        rng_changed. A file that cannot be read gives the level "not compared" and the reason.
+        level, max_abs, max_abs_by_name (by top-level key), notes, facts (visible differences that
+        leave the values as they are), different (the places, ``"path|fact"``), effects (the names
+        of effects among them), rng_changed. A file that cannot be read gives the level "not
+        compared" and the reason.
     """
     read = []
     for path in (before, after):
@@ -240,13 +262,21 @@ def compare_files(
             data = torch.load(path, map_location="cpu", weights_only=True)
         except Exception as error:
             reason = f"{path}: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
-            return {"level": UNKNOWN, "max_abs": None, "max_abs_by_name": {}, "notes": [reason], "facts": []} | {
+            return {
+                "level": UNKNOWN,
+                "max_abs": None,
+                "max_abs_by_name": {},
+                "notes": [reason],
+                "facts": [],
+            } | {
                 "rng_changed": None,
                 "different": [],
                 "effects": [],
             }
         marked = isinstance(data, dict) and MARK in data
-        read.append(data if marked else snapshot(data if isinstance(data, dict) else {"value": data}))
+        read.append(
+            data if marked else snapshot(data if isinstance(data, dict) else {"value": data})
+        )
     return compare(read[0], read[1], band=band, redrawn=redrawn, shared=shared, ignored=ignored)
 
 
@@ -277,7 +307,8 @@ def _wide(a: torch.Tensor) -> torch.Tensor:
 
 
 def _largest_difference(a: torch.Tensor, b: torch.Tensor) -> float:
-    """Return the largest absolute difference; infinite where a NaN or an infinity meets a number."""
+    """Return the largest absolute difference; infinite where a NaN or an infinity meets a
+    number."""
     wide_a, wide_b = _wide(a), _wide(b)
     if wide_a.shape != wide_b.shape or not wide_a.numel():
         return math.inf if wide_a.shape != wide_b.shape else 0.0
@@ -298,10 +329,11 @@ def _is_close(a: torch.Tensor, b: torch.Tensor, number: bool) -> bool:
 
 
 def _same_distribution(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Say whether mean and standard deviation agree within sampling error, elements taken as independent.
+    """Say whether mean and standard deviation agree within sampling error, elements taken as
+    independent.
 
-    The standard error of a standard deviation s is sqrt((m4 / s**4 - 1) / n) * s / 2 with the fourth central moment
-    m4 (the delta method on the variance of the sample variance).
+    The standard error of a standard deviation s is sqrt((m4 / s**4 - 1) / n) * s / 2 with the
+    fourth central moment m4 (the delta method on the variance of the sample variance).
     """
     wide_a, wide_b = _wide(a).flatten(), _wide(b).flatten()
     count = wide_a.numel()
@@ -327,11 +359,14 @@ def _moments(sample: torch.Tensor) -> tuple[float, float, float]:
 
 
 def _same_numbers(one: str, other: str) -> bool:
-    """Say whether two lines are one text whose floating-point numbers agree, to one in the last digit shown."""
+    """Say whether two lines are one text whose floating-point numbers agree, to one in the last
+    digit shown."""
     if _NUMBER.split(one) != _NUMBER.split(other):
         return False
     pairs = zip(_NUMBER.findall(one), _NUMBER.findall(other))  # noqa: B905 - the texts between them are as many
-    return all(abs(float(a) - float(b)) <= 1.01 * max(_last_digit(a), _last_digit(b)) for a, b in pairs)
+    return all(
+        abs(float(a) - float(b)) <= 1.01 * max(_last_digit(a), _last_digit(b)) for a, b in pairs
+    )
 
 
 def _last_digit(number: str) -> float:

@@ -1,4 +1,5 @@
-"""An example of a rule's page as a program: Setup, what prepares, definitions, and the statements that are timed."""
+"""An example of a rule's page as a program: Setup, what prepares, definitions, and the statements
+that are timed."""
 
 from __future__ import annotations
 
@@ -23,10 +24,11 @@ _DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDe
 class Example:
     """Runs one side, Bad or Good.
 
-    ``settings`` holds source text: ``setup`` and ``prepare`` run once; then of ``side`` the imports, functions and
-    classes run once and the other statements are timed; where there is ``timed``, all of ``side`` runs once and
-    ``timed`` is timed. With ``whole`` nothing is timed: `check` runs ``side`` in its order, then ``timed``.
-    ``standin`` runs it with the CPU in the place of CUDA; ``ledger`` under virtual CUDA. ``file`` is its name.
+    ``settings`` holds source text: ``setup`` and ``prepare`` run once; then of ``side`` the
+    imports, functions and classes run once and the other statements are timed; where there is
+    ``timed``, all of ``side`` runs once and ``timed`` is timed. With ``whole`` nothing is timed:
+    `check` runs ``side`` in its order, then ``timed``. ``standin`` runs it with the CPU in the
+    place of CUDA; ``ledger`` under virtual CUDA. ``file`` is its name.
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -43,7 +45,9 @@ class Example:
         if settings.get("ledger"):
             from .ledger import virtual_cuda
 
-            self.ledger = self.stack.enter_context(virtual_cuda(settings["root"], settings["operations"]))
+            self.ledger = self.stack.enter_context(
+                virtual_cuda(settings["root"], settings["operations"])
+            )
         side, timed = settings["side"], settings["timed"]
         with self._place():
             self._execute(settings["setup"])
@@ -65,7 +69,8 @@ class Example:
             return clock.timed_loop(self._once(), reps)
 
     def check(self, path: str, seed: int) -> dict[str, Any]:
-        """Run the side whole, save every name that is bound then, and return those that it bound or changed."""
+        """Run the side whole, save every name that is bound then, and return those that it bound or
+        changed."""
         with self._place():
             start = snapshot(_visible(self.names))
             self._execute(self.settings["side"])
@@ -79,7 +84,8 @@ class Example:
         return {"told": sorted((told - self.before) | (told & moved))}
 
     def count(self) -> dict[str, Any]:
-        """Run the timed statements once, the second run of two, under the ledger that `load` has started."""
+        """Run the timed statements once, the second run of two, under the ledger that `load` has
+        started."""
         with self.stack:
             self.ledger.mark_step()
             with self._place():
@@ -111,7 +117,10 @@ class Example:
 
     @contextlib.contextmanager
     def _place(self) -> Iterator[None]:
-        with warnings.catch_warnings(), StandIn() if self.settings["standin"] else contextlib.nullcontext():
+        with (
+            warnings.catch_warnings(),
+            StandIn() if self.settings["standin"] else contextlib.nullcontext(),
+        ):
             warnings.simplefilter("ignore")
             yield
 
@@ -127,5 +136,6 @@ def split(side: str) -> tuple[ast.Module, ast.Module]:
 
 
 def _visible(names: dict[str, Any]) -> dict[str, Any]:
-    """Return the names but those that Python makes; `random.random` and its kin are modules and functions."""
+    """Return the names but those that Python makes; `random.random` and its kin are modules and
+    functions."""
     return {name: value for name, value in names.items() if not name.startswith("__")}

@@ -34,9 +34,10 @@ _EXAMPLES = {"int": "10", "float": "0.5", "bool": "True", "str": "'name'"}
 class Function:
     """Calls ``settings["name"]`` of module ``settings["module"]`` in folder ``settings["root"]``.
 
-    ``inputs`` is an expression (arguments of a call), ``factory`` [file, name] of a function that makes them; with
-    neither, every parameter must have a default. ``grad`` calls ``backward`` on the sum of what is returned.
-    ``mutates`` says that the function changes its inputs: then each timed call gets a copy, made outside of the time.
+    ``inputs`` is an expression (arguments of a call), ``factory`` [file, name] of a function that
+    makes them; with neither, every parameter must have a default. ``grad`` calls ``backward`` on
+    the sum of what is returned. ``mutates`` says that the function changes its inputs: then each
+    timed call gets a copy, made outside of the time.
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -67,8 +68,8 @@ class Function:
     def check(self, path: str, seed_number: int) -> dict[str, Any]:
         """Call it once on inputs made from this seed; save all that a caller can see of the call.
 
-        That is what it returned or raised, its inputs afterwards, its object, the names of its module, and its
-        effects (see `effects`). What it raised is in the answer too.
+        That is what it returned or raised, its inputs afterwards, its object, the names of its
+        module, and its effects (see `effects`). What it raised is in the answer too.
         """
         seed(seed_number)
         inputs = self._inputs()
@@ -111,7 +112,11 @@ class Function:
         Of its functions and classes that are attributes: a count, a cache.
         """
         names = vars(sys.modules[self.settings["module"]])
-        found = {name: value for name, value in names.items() if not (name.startswith("__") or _is_code(value))}
+        found = {
+            name: value
+            for name, value in names.items()
+            if not (name.startswith("__") or _is_code(value))
+        }
         for name, value in names.items():
             if _is_code(value) and getattr(value, "__module__", "") == self.settings["module"]:
                 data = {
@@ -119,9 +124,13 @@ class Function:
                     for key, part in getattr(value, "__dict__", {}).items()
                     if not (key.startswith("__") or _is_code(part))
                 }
-                found |= {f"{name}.{key}": part for key, part in data.items() if not _is_descriptor(part)}
+                found |= {
+                    f"{name}.{key}": part for key, part in data.items() if not _is_descriptor(part)
+                }
         large = [name for name, value in found.items() if _bytes(value) > _MOST_BYTES]
-        effects.notes += [f"{name}: more than {_MOST_BYTES >> 20} MB, not compared" for name in large]
+        effects.notes += [
+            f"{name}: more than {_MOST_BYTES >> 20} MB, not compared" for name in large
+        ]
         return {f"{OF_MODULE}{name}": value for name, value in found.items() if name not in large}
 
     def count(self) -> dict[str, Any]:
@@ -135,7 +144,9 @@ class Function:
         module = importlib.import_module(dotted)
         origin = os.path.realpath(module.__file__ or "")
         if not origin.startswith(os.path.realpath(root) + os.sep):
-            raise RefusedError(f"{dotted} was imported from {origin}, not from the copy of the project")
+            raise RefusedError(
+                f"{dotted} was imported from {origin}, not from the copy of the project"
+            )
         owner_name, _, last = name.rpartition(".")
         found: Any = module
         for part in name.split("."):
@@ -156,7 +167,8 @@ class Function:
             return holder()
         except TypeError as error:
             raise RefusedError(
-                f"{name} cannot be built without arguments ({error}); name a function that builds and calls it"
+                f"{name} cannot be built without arguments ({error}); name a function that "
+                "builds and calls it"
             ) from None
 
     # Its inputs
@@ -180,7 +192,9 @@ class Function:
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         if not callable(getattr(module, name, None)):
-            raise RefusedError(f"{os.path.basename(file)} has no function {name}{_hint(module, name)}")
+            raise RefusedError(
+                f"{os.path.basename(file)} has no function {name}{_hint(module, name)}"
+            )
         made = getattr(module, name)()
         if (
             isinstance(made, tuple)
@@ -193,11 +207,17 @@ class Function:
 
     def _defaults(self) -> Inputs:
         parameters = inspect.signature(self.function).parameters.values()
-        needed = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        needed = [
+            p
+            for p in parameters
+            if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        ]
         if needed:
             example = ", ".join(f"{p.name}={_example(p)}" for p in needed)
             names = ", ".join(p.name for p in needed)
-            raise RefusedError(f'{self.settings["name"]} needs inputs for {names}: --inputs "{example}"')
+            raise RefusedError(
+                f'{self.settings["name"]} needs inputs for {names}: --inputs "{example}"'
+            )
         return (), {}
 
     def _fits(self) -> None:
@@ -208,7 +228,9 @@ class Function:
         try:
             signature.bind(*self.inputs[0], **self.inputs[1])
         except TypeError as error:
-            raise RefusedError(f"--inputs do not fit {self.settings['name']}{signature}: {error}") from None
+            raise RefusedError(
+                f"--inputs do not fit {self.settings['name']}{signature}: {error}"
+            ) from None
 
     def _call(self, inputs: Inputs, effects: Effects | None = None) -> Any:
         if not self.settings["grad"]:
@@ -218,7 +240,9 @@ class Function:
         result = consumed(self.function(*inputs[0], **inputs[1]), effects)
         parts = [part.sum() for part in _tensors(result) if part.requires_grad]
         if not parts:
-            raise RefusedError(f"--grad: {self.settings['name']} returns no tensor that has a gradient")
+            raise RefusedError(
+                f"--grad: {self.settings['name']} returns no tensor that has a gradient"
+            )
         if effects is not None:
             effects.say("backward")
         sum(parts[1:], parts[0]).backward()
@@ -226,12 +250,14 @@ class Function:
 
 
 def consumed(result: Any, effects: Effects | None) -> Any:
-    """Wait for what a coroutine returns, and take the items of an iterator: what is lazy does its work only then.
+    """Wait for what a coroutine returns, and take the items of an iterator: what is lazy does its
+    work only then.
 
     Args:
         result: what the function returned.
-        effects: of the call, where they are watched: then each item's place among what is printed is marked, and an
-            iterator becomes `Lazy`, whose items are seen as they were when they came.
+        effects: of the call, where they are watched: then each item's place among what is printed
+            is marked, and an iterator becomes `Lazy`, whose items are seen as they were when they
+            came.
     """
     if inspect.iscoroutine(result):
         if effects is not None:
@@ -262,15 +288,27 @@ def consumed(result: Any, effects: Effects | None) -> Any:
 
 
 def _told(error: BaseException, depth: int = 5) -> str:
-    """Return what a caller can see of an exception: type and bases, message, cause, notes, attributes, members."""
+    """Return what a caller can see of an exception: type and bases, message, cause, notes,
+    attributes, members."""
     kind = type(error)
     lines = [f"{kind.__name__}: {error}"]
     if kind.__module__ != "builtins":
-        lines.append("is a " + ", ".join(base.__name__ for base in kind.__mro__[1:-2]))  # all but itself and object
-    lines += [f"argument of type {type(each).__name__}" for each in error.args if type(each) is not str]
-    lines += [f"{name} = {value!r}" for name, value in vars(error).items() if not _is_address(repr(value))]
+        lines.append(
+            "is a " + ", ".join(base.__name__ for base in kind.__mro__[1:-2])
+        )  # all but itself and object
+    lines += [
+        f"argument of type {type(each).__name__}" for each in error.args if type(each) is not str
+    ]
+    lines += [
+        f"{name} = {value!r}" for name, value in vars(error).items() if not _is_address(repr(value))
+    ]
     others = [error.__cause__, *getattr(error, "exceptions", ())]
-    return "\n".join([*lines, *(f"from {_told(other, depth - 1)}" for other in others if other is not None and depth)])
+    return "\n".join(
+        [
+            *lines,
+            *(f"from {_told(other, depth - 1)}" for other in others if other is not None and depth),
+        ]
+    )
 
 
 def _is_address(text: str) -> bool:
@@ -288,10 +326,13 @@ async def _awaited(result: AsyncIterator[Any]) -> list[Any]:
 
 
 def evaluated(text: str) -> Inputs:
-    """Return the arguments that `text` writes, with torch's names, ``torch``, ``np`` and ``math`` in scope."""
+    """Return the arguments that `text` writes, with torch's names, ``torch``, ``np`` and ``math``
+    in scope."""
     # Python's own names win: torch has a range and a sum of its own.
     torchs = {
-        name: value for name, value in vars(torch).items() if not (name.startswith("_") or hasattr(builtins, name))
+        name: value
+        for name, value in vars(torch).items()
+        if not (name.startswith("_") or hasattr(builtins, name))
     }
     names: dict[str, Any] = {**torchs, "torch": torch}
     names |= {"math": math, "_collect": lambda *args, **kwargs: (args, kwargs)}
@@ -308,7 +349,8 @@ def evaluated(text: str) -> Inputs:
 
 
 def copied(value: Any) -> Any:
-    """Return a copy in which nothing is shared with `value`; leaves that want gradients want them again."""
+    """Return a copy in which nothing is shared with `value`; leaves that want gradients want them
+    again."""
     if isinstance(value, torch.Tensor):
         fresh = value.detach().clone()
         return fresh.requires_grad_(value.requires_grad)
@@ -351,7 +393,11 @@ def _tensors(value: Any) -> list[torch.Tensor]:
         value = [item for item, _ in value.items]
     if isinstance(value, dict):
         value = list(value.values())
-    return [found for item in value for found in _tensors(item)] if isinstance(value, (list, tuple)) else []
+    return (
+        [found for item in value for found in _tensors(item)]
+        if isinstance(value, (list, tuple))
+        else []
+    )
 
 
 def _parameters(owner: Any) -> list[torch.Tensor]:
@@ -374,13 +420,17 @@ def _hint(module: Any, name: str) -> str:
     known = [key for key, value in vars(module).items() if inspect.isfunction(value)]
     for key, value in vars(module).items():
         if inspect.isclass(value) and value.__module__ == module.__name__:
-            known += [f"{key}.{inner}" for inner, what in vars(value).items() if inspect.isfunction(what)]
+            known += [
+                f"{key}.{inner}" for inner, what in vars(value).items() if inspect.isfunction(what)
+            ]
     close = difflib.get_close_matches(name, known, 3, 0.5)
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 def _example(parameter: inspect.Parameter) -> str:
     kind = (
-        parameter.annotation if isinstance(parameter.annotation, str) else getattr(parameter.annotation, "__name__", "")
+        parameter.annotation
+        if isinstance(parameter.annotation, str)
+        else getattr(parameter.annotation, "__name__", "")
     )
     return _EXAMPLES.get(kind, "randn(64, 512)")

@@ -1,4 +1,5 @@
-"""Which of the places that a fix changes are run, seen by a trace function on the functions that hold them alone.
+"""Which of the places that a fix changes are run, seen by a trace function on the functions that
+hold them alone.
 
 A place that ran leaves a file, so that DataLoader workers and other child processes count as well.
 """
@@ -30,12 +31,14 @@ class Marks:
         self._open: dict[str, list[Mark]] = {}
         for mark in marks:
             self._open.setdefault(mark[1], []).append(mark)
-        # By number, as code of two files is equal where the text is; kept, as numbers are used again.
+        # By number, as code of two files is equal where the text is; kept, as numbers are used
+        # again.
         self._of_code: dict[int, tuple[CodeType, list[Mark]]] = {}
         self._files: dict[str, str] = {}
 
     def start(self) -> None:
-        """Watch this thread and those to come. A program that sets a trace function of its own ends the watch."""
+        """Watch this thread and those to come. A program that sets a trace function of its own ends
+        the watch."""
         os.makedirs(self.folder, exist_ok=True)
         threading.settrace(self._call)
         sys.settrace(self._call)
@@ -81,13 +84,15 @@ class Marks:
         return self._line
 
     def _note(self, name: str) -> None:
-        # Where it cannot be written, the parent reads "not seen"; the program must not fail for that.
+        # Where it cannot be written, the parent reads "not seen"; the program must not fail for
+        # that.
         with contextlib.suppress(OSError):
             os.close(os.open(os.path.join(self.folder, name), os.O_CREAT | os.O_WRONLY))
 
 
 class _Pauses(importlib.abc.MetaPathFinder):
-    """Pauses the watch while an installed package is imported: torch and its compiler call millions of functions."""
+    """Pauses the watch while an installed package is imported: torch and its compiler call millions
+    of functions."""
 
     def __init__(self, marks: Marks) -> None:
         self._marks = marks

@@ -1,12 +1,15 @@
 """What an interpreter and its torch can do, as lines of JSON; run as a script: ``python probe.py``.
 
-The first line is printed before torch is imported, so that a crash of the import can be told from other failures::
+The first line is printed before torch is imported, so that a crash of the import can be told from
+other failures::
 
-    {"torchlint_probe": 1, "python": "3.11.7", "executable": "/usr/bin/python3", "implementation": "CPython"}
-    {"torchlint_probe": 2, "torch": "2.13.0", "error": null, "cuda_build": null, "devices": [], ...}
+    {"torchlint_probe": 1, "python": "3.11.7", "executable": "/usr/bin/python3", "implementation":
+    "CPython"} {"torchlint_probe": 2, "torch": "2.13.0", "error": null, "cuda_build": null,
+    "devices": [], ...}
 
-The code keeps to the syntax of Python 3.7, so that an old interpreter is told its version rather than a syntax error.
-What it says of GPUs follows PyTorch's documentation; no GPU was at hand where it was written.
+The code keeps to the syntax of Python 3.7, so that an old interpreter is told its version rather
+than a syntax error. What it says of GPUs follows PyTorch's documentation; no GPU was at hand where
+it was written.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from typing import Any
 
 
 def emit(facts: dict[str, object]) -> None:
-    """Print one line of JSON in ASCII, whatever the locale; a line break first, as the import of torch may print."""
+    """Print one line of JSON in ASCII, whatever the locale; a line break first, as the import of
+    torch may print."""
     sys.stdout.write("\n" + json.dumps(facts) + "\n")
     sys.stdout.flush()
 
@@ -37,10 +41,15 @@ def python_facts() -> dict[str, object]:
 
 
 def torch_facts() -> dict[str, object]:
-    """Version, devices, profiler and threads of torch; ``error`` and its kind instead where it cannot be imported."""
+    """Version, devices, profiler and threads of torch; ``error`` and its kind instead where it
+    cannot be imported."""
     try:
         torch: Any = importlib.import_module("torch")
-        facts: dict[str, object] = {"torchlint_probe": 2, "torch": str(torch.__version__), "error": None}
+        facts: dict[str, object] = {
+            "torchlint_probe": 2,
+            "torch": str(torch.__version__),
+            "error": None,
+        }
     except BaseException as error:  # whatever its import does is to be told, SystemExit too
         missing = isinstance(error, ModuleNotFoundError) and error.name == "torch"
         words = f"{type(error).__name__}: {error}"
@@ -55,7 +64,8 @@ def torch_facts() -> dict[str, object]:
 
 
 def devices(torch: Any) -> tuple[list[dict[str, object]], str]:
-    """Name, total and free memory of each CUDA device in bytes, free None where it cannot be read; or why none is."""
+    """Name, total and free memory of each CUDA device in bytes, free None where it cannot be read;
+    or why none is."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -85,7 +95,8 @@ def device(torch: Any, index: int) -> dict[str, object]:
 def gpu_profile(torch: Any) -> str:
     """Why the profiler sees nothing of the GPU; empty where it sees a kernel.
 
-    CUPTI is often there and still refused, as counters are for administrators only: so a kernel is run and looked for.
+    CUPTI is often there and still refused, as counters are for administrators only: so a kernel is
+    run and looked for.
     """
     activity = torch.profiler.ProfilerActivity
     if activity.CUDA not in torch.profiler.supported_activities():
@@ -94,7 +105,9 @@ def gpu_profile(torch: Any) -> str:
         with torch.profiler.profile(activities=[activity.CPU, activity.CUDA]) as profile:
             torch.ones(8, device="cuda").add(1)
             torch.cuda.synchronize()
-        seen = any(event.device_type == torch.autograd.DeviceType.CUDA for event in profile.events())
+        seen = any(
+            event.device_type == torch.autograd.DeviceType.CUDA for event in profile.events()
+        )
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return "" if seen else "no GPU event was recorded; CUPTI may need permission"

@@ -1,4 +1,5 @@
-"""The record that a process leaves: why it ended, how many steps it did, its peak memory, counts and results."""
+"""The record that a process leaves: why it ended, how many steps it did, its peak memory, counts
+and results."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def write(recorder: Recorder) -> None:
-    """Write ``record-<pid>.json`` in the run's folder, and the results beside it; whole or not at all."""
+    """Write ``record-<pid>.json`` in the run's folder, and the results beside it; whole or not at
+    all."""
     settings = recorder.settings
     content = {
         "pid": os.getpid(),
@@ -55,7 +57,8 @@ def _results(recorder: Recorder) -> dict[str, Any]:
 
 
 def _pace(recorder: Recorder) -> dict[str, float]:
-    """Return the seconds up to the first step, and those of a step; the plan's estimate is made of them."""
+    """Return the seconds up to the first step, and those of a step; the plan's estimate is made of
+    them."""
     ran = time.perf_counter() - recorder.first
     return {
         "start_seconds": recorder.first - recorder.begun,
@@ -87,7 +90,8 @@ def leaked(original: str, copy: str) -> dict[str, str]:
 
 
 def _compiled() -> bool:
-    """Say whether torch.compile has compiled a frame: its lines then run where no trace function sees them."""
+    """Say whether torch.compile has compiled a frame: its lines then run where no trace function
+    sees them."""
     try:
         from torch._dynamo.utils import counters
 

@@ -1,10 +1,13 @@
-"""The recorder: hooks torch as soon as the program imports it, and notes what the program does step by step.
+"""The recorder: hooks torch as soon as the program imports it, and notes what the program does step
+by step.
 
-It imports no torch by itself and changes nothing that the program can compute with. What it does in which phase:
+It imports no torch by itself and changes nothing that the program can compute with. What it does in
+which phase:
 
 - ``time``: the optimizer hook alone, and the parent's blocks (`timing`).
-- ``check``: losses, final weights, outputs of evaluation and random streams under deterministic algorithms, on the
-  ledger's virtual device where the settings ask for it; stops where the settings say.
+- ``check``: losses, final weights, outputs of evaluation and random streams under deterministic
+  algorithms, on the ledger's virtual device where the settings ask for it; stops where the settings
+  say.
 - ``count``: the ledger of host-device traffic; stops after a number of steps.
 """
 
@@ -34,7 +37,8 @@ from .writes import Writes
 
 
 class Stop(BaseException):
-    """Ends the program after the steps asked for; not an Exception, so that ``except Exception`` lets it by."""
+    """Ends the program after the steps asked for; not an Exception, so that ``except Exception``
+    lets it by."""
 
 
 def install(settings_path: str) -> None:
@@ -43,7 +47,9 @@ def install(settings_path: str) -> None:
         settings = json.load(source)
     recorder = Recorder(settings)
     if settings.get("marks"):
-        recorder.marks = Marks([tuple(mark) for mark in settings["marks"]], os.path.join(settings["out"], "marks"))
+        recorder.marks = Marks(
+            [tuple(mark) for mark in settings["marks"]], os.path.join(settings["out"], "marks")
+        )
         recorder.marks.start()
     if settings.get("writes"):
         recorder.writes = Writes(settings["writes"], os.path.join(settings["out"], "writes"))
@@ -77,7 +83,9 @@ class _AfterImport(importlib.abc.MetaPathFinder):
             return None
         self.asking = True
         try:
-            spec = importlib.util.find_spec(name)  # asks all other finders: torch may be an editable install
+            spec = importlib.util.find_spec(
+                name
+            )  # asks all other finders: torch may be an editable install
         finally:
             self.asking = False
         if spec is None or spec.loader is None:
@@ -85,7 +93,8 @@ class _AfterImport(importlib.abc.MetaPathFinder):
         run = spec.loader.exec_module
 
         def exec_module(module: Any) -> None:
-            # Not before: whether there is torch is a question that transformers asks without importing it.
+            # Not before: whether there is torch is a question that transformers asks without
+            # importing it.
             if self in sys.meta_path:
                 sys.meta_path.remove(self)
             run(module)
@@ -133,10 +142,11 @@ class Recorder:
             self.trouble.append(f"recorder disabled: {type(error).__name__}: {error}")
 
     def _be_deterministic(self) -> None:
-        """Have operations be deterministic, as `torch.use_deterministic_algorithms` does with ``warn_only``.
+        """Have operations be deterministic, as `torch.use_deterministic_algorithms` does with
+        ``warn_only``.
 
-        That function imports torch's compiler, for a setting of its own: seconds for each program, of which most
-        compile nothing.
+        That function imports torch's compiler, for a setting of its own: seconds for each program,
+        of which most compile nothing.
         """
         self.torch.set_deterministic_debug_mode("warn")
         _after_import("torch._inductor.config", _compile_deterministically)
@@ -162,7 +172,11 @@ class Recorder:
             self._shake_new(Optimizer, shake)
         if self.phase == "time":
             self.timing = Timing(
-                self.settings["socket"], int(self.settings["warmup"]), self._sync, self._facts, lambda: self.loader_ns
+                self.settings["socket"],
+                int(self.settings["warmup"]),
+                self._sync,
+                self._facts,
+                lambda: self.loader_ns,
             )
         register_optimizer_step_post_hook(self._after_optimizer)
         self._wrap_backward()
@@ -228,7 +242,9 @@ class Recorder:
                 if self.timing is None and self._ours():
                     self.schedule.end(this)
                 raise
-            self.prefetched = getattr(this, "_num_workers", 0) * (getattr(this, "_prefetch_factor", None) or 0)
+            self.prefetched = getattr(this, "_num_workers", 0) * (
+                getattr(this, "_prefetch_factor", None) or 0
+            )
             self.loader_ns += time.perf_counter_ns() - start
             if self._ours():
                 self.schedule.give(this)
@@ -240,7 +256,8 @@ class Recorder:
         dataloader._BaseDataLoaderIter._reset = begun
 
     def _before_batch(self, iterator: Any, caller: FrameType) -> None:
-        """End what came before a batch is asked for, and the iterator itself where it has given enough."""
+        """End what came before a batch is asked for, and the iterator itself where it has given
+        enough."""
         kind = self.schedule.behind(iterator)
         if kind:
             self._mark(kind)
@@ -250,7 +267,8 @@ class Recorder:
             raise StopIteration
 
     def _wrap_forward(self) -> None:
-        """See calls of modules from outside: they tell evaluation from reading on, and give its outputs."""
+        """See calls of modules from outside: they tell evaluation from reading on, and give its
+        outputs."""
         module = self.torch.nn.Module
         call = module.__call__
         compiling = getattr(getattr(self.torch, "compiler", None), "is_compiling", lambda: False)
@@ -292,7 +310,11 @@ class Recorder:
         if threading.current_thread() is not self.main:
             return False
         distributed = self.torch.distributed
-        return not (distributed.is_available() and distributed.is_initialized() and distributed.get_rank() != 0)
+        return not (
+            distributed.is_available()
+            and distributed.is_initialized()
+            and distributed.get_rank() != 0
+        )
 
     def _forked(self) -> None:
         """A forked child starts with nothing done; it leaves no record unless it steps itself."""
@@ -314,10 +336,13 @@ class Recorder:
             self.first = time.perf_counter()
             signal.signal(signal.SIGTERM, self._terminated)
         self._mark(TRAIN)
-        self._go_on(self.timing.step() if self.timing is not None else self.stopping.tick(self.steps))
+        self._go_on(
+            self.timing.step() if self.timing is not None else self.stopping.tick(self.steps)
+        )
 
     def _mark(self, kind: str) -> None:
-        """Tell the ledger what ends here; only what also began with a mark of its kind is a whole one."""
+        """Tell the ledger what ends here; only what also began with a mark of its kind is a whole
+        one."""
         if self.ledger is not None:
             self.ledger.mark_step(kind, whole=self.behind in ("", kind))
         self.behind = kind
@@ -329,7 +354,8 @@ class Recorder:
             self._stop()
 
     def _stop(self) -> None:
-        """End the program: politely three times, then at once, as a bare ``except:`` swallows every exception."""
+        """End the program: politely three times, then at once, as a bare ``except:`` swallows every
+        exception."""
         self.stops += 1
         if self.stops > 3:
             os._exit(0)
@@ -350,7 +376,12 @@ class Recorder:
         cuda = self.settings["device"] == "cuda" and torch.cuda.is_initialized()
         if cuda:
             torch.cuda.reset_peak_memory_stats()
-        return {"pid": os.getpid(), "boundary": self.boundary.kind, "prefetched": self.prefetched, "cuda": cuda}
+        return {
+            "pid": os.getpid(),
+            "boundary": self.boundary.kind,
+            "prefetched": self.prefetched,
+            "cuda": cuda,
+        }
 
     def dump(self) -> None:
         """Write this process' record, once."""

@@ -1,4 +1,5 @@
-"""What a run computed: its losses, final weights and random streams, to compare with another run's."""
+"""What a run computed: its losses, final weights and random streams, to compare with another
+run's."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ OUTPUTS = 10_000
 
 
 class Results:
-    """Collects losses as they are differentiated, the weights of every optimizer that has stepped, and what modules in
-    evaluation mode return."""
+    """Collects losses as they are differentiated, the weights of every optimizer that has stepped,
+    and what modules in evaluation mode return."""
 
     def __init__(self) -> None:
         self.loss: list[float] = []
@@ -36,12 +37,16 @@ class Results:
         for tensor in _tensors(value, 3):
             if len(self.outputs) < OUTPUTS:
                 with torch.no_grad():
-                    self.outputs.append(float(tensor.detach().double().sum()) if tensor.numel() else 0.0)
+                    self.outputs.append(
+                        float(tensor.detach().double().sum()) if tensor.numel() else 0.0
+                    )
 
     @property
     def seen(self) -> int:
         """The number of losses and weights; none are seen of a program that does not train."""
-        groups = (group for optimizer in self.optimizers.values() for group in optimizer.param_groups)
+        groups = (
+            group for optimizer in self.optimizers.values() for group in optimizer.param_groups
+        )
         return len(self.loss) + len(self.outputs) + sum(len(group["params"]) for group in groups)
 
     def save(self, path: str) -> None:

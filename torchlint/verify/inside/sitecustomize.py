@@ -1,7 +1,7 @@
 """Runs the recorder, then the sitecustomize that this one shadows: that may import torch itself.
 
-Python imports ``sitecustomize`` before the program. Loading the recorder here, rather than running the program under
-one, keeps ``__main__``, argv, ``-m``, torchrun and spawned workers as they are.
+Python imports ``sitecustomize`` before the program. Loading the recorder here, rather than running
+the program under one, keeps ``__main__``, argv, ``-m``, torchrun and spawned workers as they are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Everything a caller can see of a run, as a flat dict of plain facts that ``torch.load(weights_only=True)`` reads.
+"""Everything a caller can see of a run, as a flat dict of plain facts that
+``torch.load(weights_only=True)`` reads.
 
-A value is taken apart into leaves by path (``out[0]``, ``model.weight.grad``): a class of the user's is named, never
-pickled, so that reading a snapshot runs no code of anybody's.
+A value is taken apart into leaves by path (``out[0]``, ``model.weight.grad``): a class of the
+user's is named, never pickled, so that reading a snapshot runs no code of anybody's.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ import torch
 MARK = "torchlint snapshot"
 _DEPTH = 30
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
-_IMPLEMENTATION = frozenset({"foreach", "fused", "capturable", "differentiable", "decoupled_weight_decay"})
+_IMPLEMENTATION = frozenset(
+    {"foreach", "fused", "capturable", "differentiable", "decoupled_weight_decay"}
+)
 """Keys of an optimizer's groups that say how it computes, not what."""
 
 OF_MODULE = "module:"
@@ -32,7 +35,8 @@ _NOT_THE_USERS = (sys.stdlib_module_names - {"__main__"}) | {"torch", "numpy"}
 _MOST_LEAVES = 200_000
 """Facts after which what is left of a value is not taken apart any more."""
 _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
-"""Attributes in which any `torch.nn.Module` keeps parameters, buffers, modules, hooks and its mode."""
+"""Attributes in which any `torch.nn.Module` keeps parameters, buffers, modules, hooks and its
+mode."""
 _OF_LOADER = ("dataset", "batch_size", "drop_last")
 """What of a DataLoader says which batches it gives; the rest says how it gets them."""
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_state_dict_hooks")
@@ -59,7 +63,8 @@ class Lazy:
 def snapshot(
     values: Mapping[str, Any], rng: Mapping[str, Any] | None = None, *, aliases: bool = False
 ) -> dict[str, Any]:
-    """Return values by name and the states of the random generators, copied to the host and taken apart.
+    """Return values by name and the states of the random generators, copied to the host and taken
+    apart.
 
     Args:
         values: what is visible after the run, by name: results, inputs, names bound.
@@ -74,7 +79,10 @@ def snapshot(
 
 def random_states() -> dict[str, Any]:
     """Return the states of the torch, Python and, where it is loaded, NumPy generators, by name."""
-    states: dict[str, Any] = {"torch": torch.get_rng_state(), "Python": _digest(repr(random.getstate()))}
+    states: dict[str, Any] = {
+        "torch": torch.get_rng_state(),
+        "Python": _digest(repr(random.getstate())),
+    }
     if torch.cuda.is_initialized():
         for index, state in enumerate(torch.cuda.get_rng_state_all()):
             states[f"torch cuda:{index}"] = state
@@ -133,7 +141,11 @@ class _Taker:
                 self._compound(path, value, depth + 1)
             finally:
                 self.open.discard(id(value))
-            if self.aliases and path in self.leaves and not isinstance(value, (torch.Tensor, tuple, Lazy)):
+            if (
+                self.aliases
+                and path in self.leaves
+                and not isinstance(value, (torch.Tensor, tuple, Lazy))
+            ):
                 self.leaves[path] |= self._same(path, value)
 
     def _unseen(self, path: str, value: Any) -> None:
@@ -146,7 +158,8 @@ class _Taker:
         return {"same object as": "" if first == path else first}
 
     def _attributes(self, path: str, value: Any, depth: int) -> None:
-        """Take what a value of a class of the user's carries besides what it holds as a list, a number, a tensor."""
+        """Take what a value of a class of the user's carries besides what it holds as a list, a
+        number, a tensor."""
         if _is_users(type(value)) or isinstance(value, torch.Tensor):
             for name, part in _attributes(value).items():
                 self.take(f"{path}.{name}", part, depth)
@@ -162,7 +175,11 @@ class _Taker:
         elif isinstance(value, Mapping):
             self._mapping(path, value, depth)
         elif isinstance(value, (set, frozenset)):
-            self.leaves[path] = {"kind": "plain", "type": name, "text": str(sorted(map(repr, value)))}
+            self.leaves[path] = {
+                "kind": "plain",
+                "type": name,
+                "text": str(sorted(map(repr, value))),
+            }
         elif isinstance(value, (list, tuple)):
             self._items(path, value, depth)
         elif isinstance(value, (torch.dtype, torch.device, torch.layout, range, slice)):
@@ -176,7 +193,12 @@ class _Taker:
 
     def _mapping(self, path: str, value: Mapping[Any, Any], depth: int) -> None:
         kind = type(value).__name__
-        self.leaves[path] = {"kind": "keys", "type": kind, "text": _keys(value), "order": str(list(value))}
+        self.leaves[path] = {
+            "kind": "keys",
+            "type": kind,
+            "text": _keys(value),
+            "order": str(list(value)),
+        }
         for key, item in value.items():
             self.take(f"{path}[{key!r}]", item, depth)
         if isinstance(value, collections.defaultdict):
@@ -192,13 +214,19 @@ class _Taker:
         self._attributes(path, value, depth)
 
     def _lazy(self, path: str, value: Lazy) -> None:
-        self.leaves[path] = {"kind": "lazy", "type": value.type, "text": f"{len(value.items)} items"}
+        self.leaves[path] = {
+            "kind": "lazy",
+            "type": value.type,
+            "text": f"{len(value.items)} items",
+        }
         for index, (_, taken) in enumerate(value.items):
             for below, leaf in taken["values"].items():
                 self.leaves[f"{path}[{index}]{below.removeprefix('item')}"] = leaf
         if not self.aliases:
             return
-        for index, (item, _) in enumerate(value.items):  # one buffer that is given out again and again
+        for index, (item, _) in enumerate(
+            value.items
+        ):  # one buffer that is given out again and again
             here = f"{path}[{index}]"
             if isinstance(item, torch.Tensor):
                 self.leaves[here] = self.leaves[here] | self._aliases(here, item)
@@ -209,8 +237,13 @@ class _Taker:
 
     def _function(self, path: str, value: Any, depth: int) -> None:
         """Take apart what a function carries with it; what it does when called is not seen."""
-        while isinstance(value, types.FunctionType) and hasattr(value, "__wrapped__") and not _is_users_code(value):
-            # A decorator of a library's, torch.no_grad() say: how it wraps is not what a caller asks for.
+        while (
+            isinstance(value, types.FunctionType)
+            and hasattr(value, "__wrapped__")
+            and not _is_users_code(value)
+        ):
+            # A decorator of a library's, torch.no_grad() say: how it wraps is not what a caller
+            # asks for.
             value = value.__wrapped__
         if isinstance(value, functools.partial):
             parts: Any = {"func": value.func, "args": value.args, "keywords": value.keywords}
@@ -228,7 +261,9 @@ class _Taker:
     def _object(self, path: str, value: Any, depth: int) -> None:
         self.leaves[path] = {"kind": "object", "type": type(value).__name__}
         if isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)):
-            self.leaves[path]["text"] = getattr(value, "__qualname__", "") or getattr(value, "__name__", "")
+            self.leaves[path]["text"] = getattr(value, "__qualname__", "") or getattr(
+                value, "__name__", ""
+            )
         elif isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
             self._function(path, value, depth)
         elif isinstance(value, torch.nn.Module):
@@ -236,7 +271,10 @@ class _Taker:
         elif isinstance(value, torch.optim.Optimizer):
             state = value.state_dict()
             self.take(f"{path}.state", state["state"], depth)
-            groups = [{k: v for k, v in g.items() if k not in _IMPLEMENTATION} for g in state["param_groups"]]
+            groups = [
+                {k: v for k, v in g.items() if k not in _IMPLEMENTATION}
+                for g in state["param_groups"]
+            ]
             self.take(f"{path}.param_groups", groups, depth)
         elif isinstance(value, torch.utils.data.DataLoader):
             for key in _OF_LOADER:
@@ -246,15 +284,27 @@ class _Taker:
             self.take(f"{path}.__cause__", value.__cause__, depth)
             for key, item in _attributes(value).items():
                 self.take(f"{path}.{key}", item, depth)
-        elif dataclasses.is_dataclass(value) or isinstance(value, types.SimpleNamespace) or _is_users(type(value)):
-            names = [each.name for each in dataclasses.fields(value)] if dataclasses.is_dataclass(value) else []
-            for key, item in {**{name: getattr(value, name, None) for name in names}, **_attributes(value)}.items():
+        elif (
+            dataclasses.is_dataclass(value)
+            or isinstance(value, types.SimpleNamespace)
+            or _is_users(type(value))
+        ):
+            names = (
+                [each.name for each in dataclasses.fields(value)]
+                if dataclasses.is_dataclass(value)
+                else []
+            )
+            for key, item in {
+                **{name: getattr(value, name, None) for name in names},
+                **_attributes(value),
+            }.items():
                 self.take(f"{path}.{key}", item, depth)
         else:
             self._reduced(path, value, depth)
 
     def _module(self, path: str, value: torch.nn.Module, depth: int) -> None:
-        """Take what a module holds, and of each module in it the mode and the attributes: sizes, rates, lists."""
+        """Take what a module holds, and of each module in it the mode and the attributes: sizes,
+        rates, lists."""
         hooks = sum(len(getattr(each, name, ())) for each in value.modules() for name in _HOOKS)
         self.leaves[path] |= {"text": f"training={value.training}", "hooks": hooks}
         kept = value.state_dict(keep_vars=True)
@@ -270,11 +320,16 @@ class _Taker:
                 self.leaves[below] = {"kind": "object", "type": type(module).__name__, "text": text}
             own = not _is_users(type(module))
             for key, item in vars(module).items():
-                if key not in _OF_EVERY_MODULE and not (own and key.startswith("_")) and f"{below}.{key}" not in kept:
+                if (
+                    key not in _OF_EVERY_MODULE
+                    and not (own and key.startswith("_"))
+                    and f"{below}.{key}" not in kept
+                ):
                     self.take(f"{below}.{key}", item, depth)
 
     def _reduced(self, path: str, value: Any, depth: int) -> None:
-        """Take apart an object of Python's, torch's or NumPy's by what `pickle` would write of it."""
+        """Take apart an object of Python's, torch's or NumPy's by what `pickle` would write of
+        it."""
         try:
             known = copyreg.dispatch_table.get(type(value))
             reduced = known(value) if known is not None else value.__reduce_ex__(4)
@@ -287,7 +342,9 @@ class _Taker:
         names = ("args", "state", "items", "pairs")
         for name, part in zip(names, reduced[1:]):  # noqa: B905 - what is None may be left out at the end
             if part is not None and part != ():
-                self.take(f"{path}.<{name}>", list(part) if name in ("items", "pairs") else part, depth)
+                self.take(
+                    f"{path}.<{name}>", list(part) if name in ("items", "pairs") else part, depth
+                )
 
     def _numpy(self, path: str, value: Any) -> None:
         leaf: Leaf = {
@@ -300,14 +357,23 @@ class _Taker:
             # A copy that is contiguous and writable; NumPy's bytes where torch has no such dtype.
             leaf["value"] = torch.tensor(value)
         except (TypeError, RuntimeError):
-            leaf["text"] = _digest(value.tobytes()) if not value.dtype.hasobject else _digest(repr(value.tolist()))
+            leaf["text"] = (
+                _digest(value.tobytes())
+                if not value.dtype.hasobject
+                else _digest(repr(value.tolist()))
+            )
         if self.aliases and hasattr(value, "ctypes"):  # an array, no number
             root = value
             while type(root.base).__module__ == "numpy":
                 root = root.base
-            whole = root.base.untyped_storage().data_ptr() if isinstance(root.base, torch.Tensor) else root.ctypes.data
+            whole = (
+                root.base.untyped_storage().data_ptr()
+                if isinstance(root.base, torch.Tensor)
+                else root.ctypes.data
+            )
             shared = self.memory.setdefault(whole, path) if value.size else path
-            steps = [step for step, size in zip(value.strides, value.shape) if size > 1] if value.size else []  # noqa: B905
+            sizes = zip(value.strides, value.shape)  # noqa: B905 - one length
+            steps = [step for step, size in sizes if size > 1] if value.size else []
             leaf |= {"stride": steps, "writeable": bool(value.flags.writeable)}
             leaf["memory shared with"] = "" if shared == path else shared
             self.kept.append(root)
@@ -323,7 +389,8 @@ class _Taker:
             "layout": str(value.layout),
             "requires_grad": value.requires_grad,
             "is_leaf": value.is_leaf,
-            "hooks": len(value._backward_hooks or ()) + len(getattr(value, "_post_accumulate_grad_hooks", None) or ()),
+            "hooks": len(value._backward_hooks or ())
+            + len(getattr(value, "_post_accumulate_grad_hooks", None) or ()),
             "inference": value.is_inference(),
             "retains_grad": value.retains_grad,
         }
@@ -343,7 +410,12 @@ class _Taker:
             self.take(f"{path}.dequantize()", plain.dequantize(), depth)
         elif value.layout == torch.strided:
             leaf["stride"] = _strides(value)
-            host = plain.cpu().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+            host = (
+                plain.cpu()
+                .resolve_conj()
+                .resolve_neg()
+                .clone(memory_format=torch.contiguous_format)
+            )
             leaf["value"] = host if type(host) is torch.Tensor else host.as_subclass(torch.Tensor)
         elif value.layout == torch.sparse_coo:
             leaf["coalesced"] = plain.is_coalesced()
@@ -359,7 +431,12 @@ class _Taker:
         """Return which tensor seen before is this very object, and which shares its memory."""
         first, _ = self.objects.setdefault(id(value), (path, value))
         found = {"same object as": "" if first == path else first, "memory shared with": ""}
-        if value.layout == torch.strided and not value.is_nested and value.numel() and value.device.type != "meta":
+        if (
+            value.layout == torch.strided
+            and not value.is_nested
+            and value.numel()
+            and value.device.type != "meta"
+        ):
             shared = self.memory.setdefault(value.untyped_storage().data_ptr(), path)
             found["memory shared with"] = "" if shared == path else shared
         return found
@@ -368,12 +445,20 @@ class _Taker:
 def _scalar(value: Any) -> Leaf:
     name = type(value).__name__
     if isinstance(value, complex):
-        return {"kind": "number", "type": name, "value": torch.tensor(value, dtype=torch.complex128)}
+        return {
+            "kind": "number",
+            "type": name,
+            "value": torch.tensor(value, dtype=torch.complex128),
+        }
     if isinstance(value, float):
         return {"kind": "number", "type": name, "value": torch.tensor(value, dtype=torch.float64)}
     if isinstance(value, bytes):
         return {"kind": "plain", "type": name, "text": f"{len(value)} bytes, {_digest(value)[:16]}"}
-    return {"kind": "plain", "type": name, "text": str.__str__(value) if isinstance(value, str) else repr(value)}
+    return {
+        "kind": "plain",
+        "type": name,
+        "text": str.__str__(value) if isinstance(value, str) else repr(value),
+    }
 
 
 def _content(cell: types.CellType) -> Any:
@@ -404,12 +489,14 @@ def _strides(value: torch.Tensor) -> list[int]:
 
 
 def _is_users(kind: type) -> bool:
-    """Say whether a class is neither Python's, torch's nor NumPy's: its attributes are then part of a result."""
+    """Say whether a class is neither Python's, torch's nor NumPy's: its attributes are then part of
+    a result."""
     return _is_users_module(kind.__module__)
 
 
 def _is_users_code(function: types.FunctionType) -> bool:
-    """Say whether a function was written by the user; a wrapper's ``__module__`` is that of what it wraps."""
+    """Say whether a function was written by the user; a wrapper's ``__module__`` is that of what it
+    wraps."""
     return _is_users_module(function.__globals__.get("__name__", ""))
 
 

@@ -1,7 +1,7 @@
 """Where one step of a training program ends.
 
-A step ends where an optimizer has stepped. Programs without one (a compiled ``optimizer.step()`` hides it, inference
-has none) fall back to ``backward`` calls, then to batches of a DataLoader.
+A step ends where an optimizer has stepped. Programs without one (a compiled ``optimizer.step()``
+hides it, inference has none) fall back to ``backward`` calls, then to batches of a DataLoader.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 BACKWARD_FALLBACK = 64
-"""Calls of ``backward`` without any optimizer step after which they count as steps; more than one step accumulates."""
+"""Calls of ``backward`` without any optimizer step after which they count as steps; more than one
+step accumulates."""
 BATCH_FALLBACK = 256
 """Batches without ``backward`` after which they count as steps."""
 
 
 class Boundary:
-    """Decides which events end a step. Where several optimizers step, the one with the most steps counts."""
+    """Decides which events end a step. Where several optimizers step, the one with the most steps
+    counts."""
 
     def __init__(self) -> None:
         self.kind = ""

@@ -1,4 +1,5 @@
-"""How far the program runs: to an agreed point, or until the places that fixes change have been reached."""
+"""How far the program runs: to an agreed point, or until the places that fixes change have been
+reached."""
 
 from __future__ import annotations
 
@@ -9,12 +10,13 @@ from typing import Any
 
 
 class StoppingPoint:
-    """Counts steps of training and batches of evaluation together, as ticks, and says where to stop.
+    """Counts steps of training and batches of evaluation together, as ticks, and says where to
+    stop.
 
     Args (keys of the settings):
         steps: of training, at least.
-        until: the tick to stop at; 0 for the program's own end. Absent where the place is looked for.
-        explore: seconds after the first tick for which a place that has not run is waited for.
+        until: the tick to stop at; 0 for the program's own end. Absent where the place is looked
+        for. explore: seconds after the first tick for which a place that has not run is waited for.
         marks, out: the places, and where `Marks` notes them: see `marks`.
     """
 
@@ -33,7 +35,8 @@ class StoppingPoint:
         self._begun = 0.0
 
     def tick(self, steps: int) -> bool:
-        """Take the end of a step or of a batch of evaluation; return whether the program goes on."""
+        """Take the end of a step or of a batch of evaluation; return whether the program goes
+        on."""
         self.ticks += 1
         if self.until is not None:
             return not self.until or self.ticks < int(self.until)
@@ -49,7 +52,8 @@ class StoppingPoint:
         return bool(self._hoped_for()) and time.monotonic() - self._begun < self.explore
 
     def horizon(self, ended: bool) -> int:
-        """Return the tick to stop at so that all that was reached is reached again; 0 for the program's own end."""
+        """Return the tick to stop at so that all that was reached is reached again; 0 for the
+        program's own end."""
         if self.until is not None:
             return int(self.until)
         before = len(self._seen)
@@ -70,6 +74,12 @@ class StoppingPoint:
             self.newest = self.ticks
 
     def _hoped_for(self) -> set[str]:
-        """Places that have not run, in files that this program has imported: others will hardly ever run."""
-        files = {os.path.realpath(getattr(module, "__file__", None) or "") for module in list(sys.modules.values())}
-        return {name for name, file in self._places.items() if name not in self._seen and file in files}
+        """Places that have not run, in files that this program has imported: others will hardly
+        ever run."""
+        files = {
+            os.path.realpath(getattr(module, "__file__", None) or "")
+            for module in list(sys.modules.values())
+        }
+        return {
+            name for name, file in self._places.items() if name not in self._seen and file in files
+        }

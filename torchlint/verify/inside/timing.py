@@ -1,7 +1,9 @@
-"""The child's side of lock-step timing: runs blocks of steps on the parent's word, and waits frozen in between.
+"""The child's side of lock-step timing: runs blocks of steps on the parent's word, and waits frozen
+in between.
 
-One line of JSON a message over a Unix socket. The child says ``{"ready": …}`` after its warm-up. The parent says
-``{"settle": s, "steps": k}``: the child runs s steps, then times k. Or ``{"quit": true}``.
+One line of JSON a message over a Unix socket. The child says ``{"ready": …}`` after its warm-up.
+The parent says ``{"settle": s, "steps": k}``: the child runs s steps, then times k. Or ``{"quit":
+true}``.
 """
 
 from __future__ import annotations
@@ -64,7 +66,9 @@ class Timing:
             assert self.parent is not None
             wall, cpu, wait = time.perf_counter_ns(), time.process_time_ns(), self.wait_ns()
             first = self._start
-            self.parent.send({"wall_ns": wall - first[0], "cpu_ns": cpu - first[1], "wait_ns": wait - first[2]})
+            self.parent.send(
+                {"wall_ns": wall - first[0], "cpu_ns": cpu - first[1], "wait_ns": wait - first[2]}
+            )
         return self._obey()
 
     def _begin(self) -> None:
@@ -95,7 +99,8 @@ def _reset_peak() -> None:
 
 
 def peak_resident() -> int | None:
-    """Return the peak of resident memory since the last reset, in bytes; None where the system does not tell."""
+    """Return the peak of resident memory since the last reset, in bytes; None where the system does
+    not tell."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as status:  # noqa: PTH123
             for line in status:

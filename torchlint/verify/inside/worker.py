@@ -1,6 +1,8 @@
-"""A resident worker: loads one program, times blocks of it on demand, and writes what it computes to a file.
+"""A resident worker: loads one program, times blocks of it on demand, and writes what it computes
+to a file.
 
-Words of the parent, one answer each; an answer with ``error`` says in one line what the program raised:
+Words of the parent, one answer each; an answer with ``error`` says in one line what the program
+raised:
 
     {"load": {...}}                       do what is not timed; {"device": ..., "device_name": ...}
     {"calibrate": ns}                     {"reps": runs in a block of at least that time, "ns": of one run}
@@ -9,7 +11,7 @@ Words of the parent, one answer each; an answer with ``error`` says in one line 
     {"count": true}                       {"counts": the virtual-CUDA ledger's summary of one run}
     {"find": [packages]}                  {"absent": those that cannot be imported}
     {"compare": [a, b], "how": {...}}     `equality.compare_files` of two snapshots
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -66,7 +68,10 @@ def _settle(settings: dict[str, Any]) -> None:
 
 
 def _redirect(log: str) -> None:
-    null, file = os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    null, file = (
+        os.open(os.devnull, os.O_RDONLY),
+        os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+    )
     os.dup2(null, 0)
     os.dup2(file, 1)
     os.dup2(file, 2)
@@ -95,7 +100,11 @@ class Service:
         if "load" in message:
             return self._load(message["load"])
         if "find" in message:
-            return {"absent": [name for name in message["find"] if importlib.util.find_spec(name) is None]}
+            return {
+                "absent": [
+                    name for name in message["find"] if importlib.util.find_spec(name) is None
+                ]
+            }
         if "compare" in message:
             return compare_files(*message["compare"], **message["how"])
         assert self.program is not None
@@ -110,8 +119,13 @@ class Service:
 
     def _load(self, settings: dict[str, Any]) -> channel.Message:
         seed(int(settings["seed"]))
-        made: Program = (example.Example if settings["kind"] == "example" else function.Function)(settings)
+        made: Program = (example.Example if settings["kind"] == "example" else function.Function)(
+            settings
+        )
         made.load()
         self.program = made
         cuda = clock.uses_cuda()
-        return {"device": "cuda" if cuda else "cpu", "device_name": torch.cuda.get_device_name() if cuda else None}
+        return {
+            "device": "cuda" if cuda else "cpu",
+            "device_name": torch.cuda.get_device_name() if cuda else None,
+        }

@@ -1,7 +1,9 @@
-"""Names the paths outside a program's copy that it writes to. It refuses nothing: that is Landlock's work.
+"""Names the paths outside a program's copy that it writes to. It refuses nothing: that is
+Landlock's work.
 
-An audit hook sees what Python code opens, makes, moves and removes, but not what C++ writes; `watch_saves` adds
-``torch.save``. Other libraries that write from C or C++ (HDF5, image writers) stay unnamed.
+An audit hook sees what Python code opens, makes, moves and removes, but not what C++ writes;
+`watch_saves` adds ``torch.save``. Other libraries that write from C or C++ (HDF5, image writers)
+stay unnamed.
 """
 
 from __future__ import annotations
@@ -68,7 +70,9 @@ class Writes:
         real = os.path.join(os.path.realpath(folder), name)
         if follow:  # what removes or moves a link leaves alone where it leads
             real = os.path.realpath(real)
-        if real in self.seen or any(real == place or real.startswith(place + os.sep) for place in self.allowed):
+        if real in self.seen or any(
+            real == place or real.startswith(place + os.sep) for place in self.allowed
+        ):
             return
         self.seen.add(real)
         line = os.fsencode(real).replace(b"\n", b"?") + b"\n"
@@ -92,5 +96,8 @@ def _written(event: str, arguments: Any) -> list[Any]:
 
 
 def _reachable(path: Any) -> bool:
-    """Say whether the folder of a file exists; without it, opening fails with or without a refusal."""
-    return isinstance(path, (str, bytes, os.PathLike)) and os.path.isdir(os.path.dirname(os.path.abspath(path)))
+    """Say whether the folder of a file exists; without it, opening fails with or without a
+    refusal."""
+    return isinstance(path, (str, bytes, os.PathLike)) and os.path.isdir(
+        os.path.dirname(os.path.abspath(path))
+    )

@@ -1,8 +1,9 @@
-"""Imports torch once, then forks a worker for every program to be measured: ``python -m torchlint_inside.zygote``.
+"""Imports torch once, then forks a worker for every program to be measured: ``python -m
+torchlint_inside.zygote``.
 
-An import takes seconds, a fork a tenth of one. The zygote computes nothing: it forks before any parallel operation,
-whose thread pool a fork would break, and never asks for CUDA devices, as a forked process cannot use a CUDA context
-that its parent has started.
+An import takes seconds, a fork a tenth of one. The zygote computes nothing: it forks before any
+parallel operation, whose thread pool a fork would break, and never asks for CUDA devices, as a
+forked process cannot use a CUDA context that its parent has started.
 """
 
 from __future__ import annotations
@@ -25,14 +26,16 @@ def main(address: str, preload: list[str]) -> None:
 
     Args:
         address: path of the parent's socket.
-        preload: modules that many of the programs import; one that is missing is left to the program to miss.
+        preload: modules that many of the programs import; one that is missing is left to the
+            program to miss.
     """
     import torch
 
     for name in preload:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    # What stands now never becomes garbage: without this the first collection in a worker copies all its pages.
+    # What stands now never becomes garbage: without this the first collection in a worker copies
+    # all its pages.
     gc.collect()
     gc.freeze()
     parent = channel.connect(address)
@@ -67,7 +70,8 @@ def _end(pid: int, grace: float) -> int:
     """
     status = _wait(pid, grace)
     if status is None:
-        # Not reaped yet, so the number is still its own: its group first, which outlives it where it has children.
+        # Not reaped yet, so the number is still its own: its group first, which outlives it where
+        # it has children.
         for kill in (os.killpg, os.kill):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 kill(pid, signal.SIGKILL)
@@ -82,7 +86,8 @@ def _ended(pid: int) -> bool:
 
 
 def _wait(pid: int, seconds: float) -> int | None:
-    """Wait for a worker's end, if possible without reaping it; return its status where it had to be reaped."""
+    """Wait for a worker's end, if possible without reaping it; return its status where it had to be
+    reaped."""
     end = time.monotonic() + seconds
     while True:
         if _ended(pid):

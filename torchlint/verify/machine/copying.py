@@ -1,7 +1,9 @@
-"""Copies a project so that nothing written in the copy reaches the original, without copying its data.
+"""Copies a project so that nothing written in the copy reaches the original, without copying its
+data.
 
-Files are cloned where the file system can (``os.copy_file_range``: btrfs, XFS; no blocks are written until one side
-changes), else copied. Never hard links: a write through one would change the user's file.
+Files are cloned where the file system can (``os.copy_file_range``: btrfs, XFS; no blocks are
+written until one side changes), else copied. Never hard links: a write through one would change the
+user's file.
 """
 
 from __future__ import annotations
@@ -19,15 +21,19 @@ from torchlint.base.errors import UsageError
 LARGE_BYTES = 64_000_000
 """A file above this is linked, not copied."""
 TOTAL_BYTES = 1_000_000_000
-"""What is copied at most: in a project with more, its largest files are linked too, until the rest fits."""
+"""What is copied at most: in a project with more, its largest files are linked too, until the rest
+fits."""
 SPARE_BYTES = 200_000_000
 """Room that a copy leaves free for what the program writes."""
 SKIPPED = frozenset(
-    ".git .hg .svn .jj __pycache__ .mypy_cache .pytest_cache .ruff_cache .hypothesis .torchlint_cache .tox .nox"
+    ".git .hg .svn .jj __pycache__ .mypy_cache .pytest_cache .ruff_cache .hypothesis "
+    ".torchlint_cache .tox .nox"
     " .ipynb_checkpoints node_modules".split()
 )
 """Folders (and ``.git`` files) that are not of the program."""
-_SOURCE = frozenset({".py", ".pyi", ".ipynb", ".toml", ".cfg", ".ini", ".yaml", ".yml", ".json", ".txt", ".sh"})
+_SOURCE = frozenset(
+    {".py", ".pyi", ".ipynb", ".toml", ".cfg", ".ini", ".yaml", ".yml", ".json", ".txt", ".sh"}
+)
 
 
 @dataclass(slots=True)
@@ -53,16 +59,21 @@ class Survey:
     @property
     def bytes(self) -> int:
         """What a copy takes on disk, at 4 kB a name."""
-        return sum(size for _, size in self.files) + 4096 * (len(self.files) + len(self.folders) + len(self.linked))
+        return sum(size for _, size in self.files) + 4096 * (
+            len(self.files) + len(self.folders) + len(self.linked)
+        )
 
 
 def is_skipped(entry: os.DirEntry[str]) -> bool:
-    """Say whether a folder's entry is no part of the program: version control, caches, virtual environments."""
+    """Say whether a folder's entry is no part of the program: version control, caches, virtual
+    environments."""
     if entry.name in SKIPPED:
         return True
     if not entry.is_dir(follow_symlinks=False):
         return False
-    return any(os.path.exists(os.path.join(entry.path, mark)) for mark in ("pyvenv.cfg", "conda-meta"))
+    return any(
+        os.path.exists(os.path.join(entry.path, mark)) for mark in ("pyvenv.cfg", "conda-meta")
+    )
 
 
 def walk(root: Path, notes: list[str]) -> Iterator[os.DirEntry[str]]:
@@ -85,8 +96,8 @@ def walk(root: Path, notes: list[str]) -> Iterator[os.DirEntry[str]]:
 def survey(root: Path) -> Survey:
     """Look through a project before it is copied.
 
-    Files above `LARGE_BYTES` are to be linked; if the rest is above `TOTAL_BYTES`, so are the largest of those that
-    are neither source nor configuration.
+    Files above `LARGE_BYTES` are to be linked; if the rest is above `TOTAL_BYTES`, so are the
+    largest of those that are neither source nor configuration.
     """
     found = Survey(root)
     for entry in walk(root, found.notes):
@@ -123,7 +134,9 @@ def _link_largest(found: Survey) -> None:
     if linked:
         found.files = [item for item in found.files if item[0] not in linked]
         found.linked += sorted(linked)
-        found.notes.append(f"{len(linked)} data files are linked to, not copied: they can be read, not changed")
+        found.notes.append(
+            f"{len(linked)} data files are linked to, not copied: they can be read, not changed"
+        )
 
 
 def write_copy(found: Survey, target: Path) -> list[str]:
@@ -141,7 +154,9 @@ def write_copy(found: Survey, target: Path) -> list[str]:
             copy_file(found.root / name, target / name)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise UsageError(f"the disk of {target} is full; set TMPDIR to a larger one") from None
+                raise UsageError(
+                    f"the disk of {target} is full; set TMPDIR to a larger one"
+                ) from None
             notes.append(f"{name} was left out: {error.strerror}")
     for name in found.linked:
         (target / name).symlink_to(found.root / name)
@@ -149,14 +164,17 @@ def write_copy(found: Survey, target: Path) -> list[str]:
         os.symlink(_link_text(found.root, name, text), target / name)
     for name, _ in found.links:
         original = found.root / name
-        if original.exists() and not (target / name).exists():  # it leads to what is not copied, such as a .venv
+        if (
+            original.exists() and not (target / name).exists()
+        ):  # it leads to what is not copied, such as a .venv
             (target / name).unlink()
             (target / name).symlink_to(original)
     return notes
 
 
 def _link_text(root: Path, name: str, text: str) -> str:
-    """Return where a link points in the copy: within the project to the copy, out of it to the same place as before."""
+    """Return where a link points in the copy: within the project to the copy, out of it to the same
+    place as before."""
     folder = root / os.path.dirname(name)
     if os.path.isabs(text):  # may lead to the project by another name of its folder
         place = os.path.join(os.path.realpath(os.path.dirname(text)), os.path.basename(text))

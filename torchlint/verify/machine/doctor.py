@@ -1,7 +1,8 @@
-"""What can be measured here: the user's interpreter, its torch, the GPU and this machine, and what each means.
+"""What can be measured here: the user's interpreter, its torch, the GPU and this machine, and what
+each means.
 
-``torchlint verify --doctor`` prints it; a verification asks `diagnose` first and ends with `require_torch` where it
-cannot run.
+``torchlint verify --doctor`` prints it; a verification asks `diagnose` first and ends with
+`require_torch` where it cannot run.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class Doctor:
         build: what torch is built for: "CUDA 13.0", "ROCm 6.4" or "the CPU".
         gpus: the devices that torch can use.
         no_gpu: why there is none.
-        no_gpu_profile: why the profiler does not see the GPU; empty where it does, None without one.
+        no_gpu_profile: why the profiler does not see the GPU; empty where it does, None without
+            one.
         kineto: whether torch can record a profile; None without torch.
         threads: threads that torch would take by itself.
     """
@@ -86,7 +88,9 @@ def diagnose(python: str, workspace: Path | None = None, *, timeout: float = TIM
         python_version=about.get("python"),
         torch=facts.get("torch"),
         build=_build(facts),
-        gpus=tuple(Gpu(gpu["name"], gpu["memory"], gpu["free"]) for gpu in facts.get("devices", ())),
+        gpus=tuple(
+            Gpu(gpu["name"], gpu["memory"], gpu["free"]) for gpu in facts.get("devices", ())
+        ),
         no_gpu=_why_no_gpu(facts),
         no_gpu_profile=facts.get("no_gpu_profile"),
         kineto=facts.get("kineto"),
@@ -145,8 +149,13 @@ def _why_no_gpu(facts: Mapping[str, Any]) -> str:
 
 
 def render(doctor: Doctor) -> str:
-    """The diagnosis as text, a line a fact, each with what it means for a verification; ends with a line break."""
-    rows = [*_python_rows(doctor), *(_torch_rows(doctor) if doctor.torch else ()), *_host_rows(doctor.host)]
+    """The diagnosis as text, a line a fact, each with what it means for a verification; ends with a
+    line break."""
+    rows = [
+        *_python_rows(doctor),
+        *(_torch_rows(doctor) if doctor.torch else ()),
+        *_host_rows(doctor.host),
+    ]
     lines = aligned([(name, visible(text)) for name, text in rows])
     end = f"verify cannot run: {doctor.problem}" if doctor.problem else "verify can run here"
     return "\n".join([*lines, "", end, ""])
@@ -154,7 +163,11 @@ def render(doctor: Doctor) -> str:
 
 def _python_rows(doctor: Doctor) -> list[tuple[str, str]]:
     answer = f"Python {doctor.python_version}" if doctor.python_version else "no answer"
-    named = doctor.python if doctor.executable in (None, doctor.python) else f"{doctor.python} ({doctor.executable})"
+    named = (
+        doctor.python
+        if doctor.executable in (None, doctor.python)
+        else f"{doctor.python} ({doctor.executable})"
+    )
     return [("interpreter", f"{named}: {answer}")]
 
 
@@ -162,11 +175,23 @@ def _torch_rows(doctor: Doctor) -> list[tuple[str, str]]:
     rows = [("torch", f"{doctor.torch}, built for {doctor.build}")]
     for gpu in doctor.gpus:
         free = "" if gpu.free is None else f", {_size(gpu.free)} free"
-        rows.append(("gpu", f"{gpu.name}, {_size(gpu.memory)}{free}: times, syncs and bytes are the device's"))
+        rows.append(
+            (
+                "gpu",
+                f"{gpu.name}, {_size(gpu.memory)}{free}: times, syncs and bytes are the device's",
+            )
+        )
     if not doctor.gpus:
-        rows.append(("gpu", f"none ({doctor.no_gpu}): times are CPU times; syncs and bytes are predicted"))
+        rows.append(
+            ("gpu", f"none ({doctor.no_gpu}): times are CPU times; syncs and bytes are predicted")
+        )
     rows.append(("profiler", _profiler(doctor)))
-    rows.append(("threads", f"torch takes {doctor.threads}; verify gives it 1 unless --threads says otherwise"))
+    rows.append(
+        (
+            "threads",
+            f"torch takes {doctor.threads}; verify gives it 1 unless --threads says otherwise",
+        )
+    )
     return rows
 
 
@@ -175,18 +200,39 @@ def _profiler(doctor: Doctor) -> str:
         return "torch is built without Kineto: no profile, so no milliseconds a finding"
     if doctor.no_gpu_profile:
         return f"Kineto, without the GPU ({doctor.no_gpu_profile}): profiles hold CPU time only"
-    return "Kineto and CUPTI: profiles hold CPU and GPU time" if doctor.gpus else "Kineto: profiles hold CPU time"
+    return (
+        "Kineto and CUPTI: profiles hold CPU and GPU time"
+        if doctor.gpus
+        else "Kineto: profiles hold CPU time"
+    )
 
 
 def _host_rows(host: Host) -> list[tuple[str, str]]:
     return [
         ("cores", f"{host.cores}: variants take turns, so one is enough for --threads 1"),
-        ("load", host.busy or ("not known here" if host.loadavg is None else f"{host.loadavg:.1f}: quiet enough")),
+        (
+            "load",
+            host.busy
+            or ("not known here" if host.loadavg is None else f"{host.loadavg:.1f}: quiet enough"),
+        ),
         ("pressure", _pressure(host)),
         ("freeze", _FREEZE[host.can_freeze]),
         ("isolation", _isolation(host)),
-        ("disk", f"{_free(host.disk_free)} in {host.folder}: each variant is a copy of the program there"),
-        ("memory", f"{_free(host.memory_free)}: all variants stay loaded; fewer at a time where they do not fit"),
+        (
+            "disk",
+            (
+                f"{_free(host.disk_free)} in {host.folder}: each variant is a copy of the program "
+                "there"
+            ),
+        ),
+        (
+            "memory",
+            (
+                f"{_free(host.memory_free)}: all variants stay loaded; fewer at a time where "
+                "they do "
+                "not fit"
+            ),
+        ),
     ]
 
 
@@ -199,12 +245,18 @@ _FREEZE = {
 def _pressure(host: Host) -> str:
     if host.psi_cpu_some_avg10 is None:
         return "not known here"
-    return f"{host.psi_cpu_some_avg10:.1f} % of the last 10 s something waited for a core; waiting shows as noise"
+    return (
+        f"{host.psi_cpu_some_avg10:.1f} % of the last 10 s something waited for a core; "
+        "waiting shows as noise"
+    )
 
 
 def _isolation(host: Host) -> str:
     if host.landlock:
-        return f"Landlock {host.landlock}: programs write to their own copy only (chmod and file times are not stopped)"
+        return (
+            f"Landlock {host.landlock}: programs write to their own copy only (chmod and file "
+            "times are not stopped)"
+        )
     return "no Landlock: programs run in a copy, but writes to absolute paths are not stopped"
 
 

@@ -1,8 +1,10 @@
-"""The environment of the processes that run the user's program: caches and temporary files go into the workspace,
-experiment trackers are silent, credentials are left out, and what would make two runs differ is fixed.
+"""The environment of the processes that run the user's program: caches and temporary files go into
+the workspace, experiment trackers are silent, credentials are left out, and what would make two
+runs differ is fixed.
 
-What is not in reach of variables: the network is not blocked, and credentials that lie in files (``~/.netrc``,
-``~/.aws``, a Hugging Face token on disk) stay readable, as the program is the user's own.
+What is not in reach of variables: the network is not blocked, and credentials that lie in files
+(``~/.netrc``, ``~/.aws``, a Hugging Face token on disk) stay readable, as the program is the user's
+own.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 RUN_VARIABLE = "TORCHLINT_RUN"
-"""Names the run a process belongs to, so that it is found when it has left the process tree: see `processes`."""
+"""Names the run a process belongs to, so that it is found when it has left the process tree: see
+`processes`."""
 
 _FOLDERS: Mapping[str, str] = {
     "TMPDIR": "tmp",
@@ -42,7 +45,8 @@ _SETTINGS: Mapping[str, str] = {
     "TRANSFORMERS_OFFLINE": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "DO_NOT_TRACK": "1",
-    # Trackers: dozens of short runs must not appear among the user's experiments. TensorBoard writes files only.
+    # Trackers: dozens of short runs must not appear among the user's experiments. TensorBoard
+    # writes files only.
     "WANDB_MODE": "disabled",
     "WANDB_SILENT": "true",
     "COMET_MODE": "disabled",
@@ -57,7 +61,8 @@ _SETTINGS: Mapping[str, str] = {
     "MPLBACKEND": "Agg",
     # The order of sets of strings is the same in every process.
     "PYTHONHASHSEED": "0",
-    # Bytecode that exists is used, none is written: a cache folder of our own would compile all of torch anew.
+    # Bytecode that exists is used, none is written: a cache folder of our own would compile all of
+    # torch anew.
     "PYTHONDONTWRITEBYTECODE": "1",
     # A crash in native code leaves its Python lines in the log.
     "PYTHONFAULTHANDLER": "1",
@@ -96,7 +101,8 @@ _PASSWORD_IN_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:@]*:[^/\s@]+@")
 
 
 def is_credential(name: str, value: str = "") -> bool:
-    """Say whether a variable may hold a credential: by its name, or as its value is a URL with a password.
+    """Say whether a variable may hold a credential: by its name, or as its value is a URL with a
+    password.
 
     Proxies are exempt, since without them a network is out of reach.
     """
@@ -111,12 +117,16 @@ def child_environment(
 ) -> dict[str, str]:
     """Return the variables of a child process. Creates the folders they name.
 
-    * Temporary files and caches (``TMPDIR``, ``XDG_CACHE_HOME``, CUDA, Triton, Inductor, Matplotlib ...) go into the
-      workspace: the user's caches stay as they are, and a run does not profit from an earlier one.
-    * Hugging Face and ``torch.hub`` keep the user's folders (``HF_HOME``, ``TORCH_HOME``) for reading, offline, so
-      that cached models and data are still found. Under Landlock they cannot be written, not even a lock file.
-    * Trackers (W&B, Comet, MLflow, ClearML, Neptune, SwanLab, DVCLive) are off or write into the workspace.
-    * Credentials are dropped: see `is_credential`; so is what would reach a tracking server or an agent.
+    * Temporary files and caches (``TMPDIR``, ``XDG_CACHE_HOME``, CUDA, Triton, Inductor, Matplotlib
+      ...) go into the workspace: the user's caches stay as they are, and a run does not profit from
+      an earlier one.
+    * Hugging Face and ``torch.hub`` keep the user's folders (``HF_HOME``, ``TORCH_HOME``) for
+      reading, offline, so that cached models and data are still found. Under Landlock they cannot
+      be written, not even a lock file.
+    * Trackers (W&B, Comet, MLflow, ClearML, Neptune, SwanLab, DVCLive) are off or write into the
+      workspace.
+    * Credentials are dropped: see `is_credential`; so is what would reach a tracking server or an
+      agent.
     * ``PYTHONHASHSEED=0``; no ``.pyc`` files are written; faults print a traceback.
     * Thread counts of all numeric libraries follow `threads`.
 
@@ -124,10 +134,13 @@ def child_environment(
         parent: the variables to start from, usually ``os.environ``.
         workspace: the run's folder, or a subfolder for caches of one's own.
         threads: the number of threads; None leaves the parent's choice.
-        extra: set last; it wins over everything but ``TORCHLINT_RUN``, and readmits a dropped variable.
+        extra: set last; it wins over everything but ``TORCHLINT_RUN``, and readmits a dropped
+            variable.
     """
     environment = {
-        name: value for name, value in parent.items() if name not in _DROPPED and not is_credential(name, value)
+        name: value
+        for name, value in parent.items()
+        if name not in _DROPPED and not is_credential(name, value)
     }
     environment |= _libraries(parent)
     for name, folder in _FOLDERS.items():
@@ -143,8 +156,15 @@ def child_environment(
 
 
 def _libraries(parent: Mapping[str, str]) -> dict[str, str]:
-    """Return where models and data were cached by default before ``XDG_CACHE_HOME`` changes, where it exists."""
+    """Return where models and data were cached by default before ``XDG_CACHE_HOME`` changes, where
+    it exists."""
     home = parent.get("HOME") or parent.get("USERPROFILE")
-    cache = Path(parent["XDG_CACHE_HOME"]) if parent.get("XDG_CACHE_HOME") else Path(home or "/nonexistent") / ".cache"
+    cache = (
+        Path(parent["XDG_CACHE_HOME"])
+        if parent.get("XDG_CACHE_HOME")
+        else Path(home or "/nonexistent") / ".cache"
+    )
     places = {"HF_HOME": cache / "huggingface", "TORCH_HOME": cache / "torch"}
-    return {name: str(path) for name, path in places.items() if not parent.get(name) and path.is_dir()}
+    return {
+        name: str(path) for name, path in places.items() if not parent.get(name) and path.is_dir()
+    }

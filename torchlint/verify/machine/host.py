@@ -1,4 +1,5 @@
-"""Facts about this machine that decide how well times can be measured. Read from the system, standard library only."""
+"""Facts about this machine that decide how well times can be measured. Read from the system,
+standard library only."""
 
 from __future__ import annotations
 
@@ -46,7 +47,10 @@ class Host:
         """A warning where more than half of the cores are taken; empty where not."""
         if self.loadavg is None or self.loadavg <= self.cores / 2:
             return ""
-        return f"load average {self.loadavg:.1f} on {self.cores} cores: times will be noisy; stop other work"
+        return (
+            f"load average {self.loadavg:.1f} on {self.cores} cores: times will be noisy; "
+            "stop other work"
+        )
 
 
 def look(folder: Path) -> Host:
@@ -64,8 +68,11 @@ def look(folder: Path) -> Host:
 
 
 def cores(cgroup: Path = _CGROUP) -> int:
-    """Cores that this process may use; a container's quota counts as so many whole cores, rounded up."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores that this process may use; a container's quota counts as so many whole cores, rounded
+    up."""
+    allowed = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     match _words(cgroup / "cpu.max"):
         case [quota, period] if quota.isdigit() and period.isdigit() and int(period) > 0:
             return max(1, min(allowed, math.ceil(int(quota) / int(period))))
@@ -80,7 +87,8 @@ def load_average() -> float | None:
 
 
 def cpu_pressure(proc: Path = _PROC) -> float | None:
-    """Percent of the last ten seconds in which some process waited for a core (Linux 4.20 and newer)."""
+    """Percent of the last ten seconds in which some process waited for a core (Linux 4.20 and
+    newer)."""
     found = re.search(r"^some avg10=([\d.]+)", _text(proc / "pressure" / "cpu"), re.MULTILINE)
     return float(found[1]) if found else None
 
@@ -94,7 +102,8 @@ def disk_free(folder: Path) -> int | None:
 
 
 def memory_free(proc: Path = _PROC, cgroup: Path = _CGROUP) -> int | None:
-    """Bytes that new processes can take: the machine's, or what a container's limit leaves if that is less."""
+    """Bytes that new processes can take: the machine's, or what a container's limit leaves if that
+    is less."""
     found = re.search(r"^MemAvailable:\s+(\d+) kB", _text(proc / "meminfo"), re.MULTILINE)
     available = [int(found[1]) * 1024] if found else []
     match _words(cgroup / "memory.max"), _words(cgroup / "memory.current"):

@@ -24,13 +24,14 @@ def ask(python: str, timeout: float) -> tuple[dict[int, dict[str, Any]], str]:
     """Run the probe in `python`, a path or a name on PATH.
 
     Returns:
-        The probe's lines by their number (see ``inside/probe.py``), and why the second is missing: one line of text,
-        empty where it is there.
+        The probe's lines by their number (see ``inside/probe.py``), and why the second is missing:
+        one line of text, empty where it is there.
     """
     shown = visible(python)
     try:
         process = subprocess.Popen(
-            # The option makes a shell refuse: it would run the probe's lines, and `import` may be a program.
+            # The option makes a shell refuse: it would run the probe's lines, and `import` may be a
+            # program.
             [python, "-W", "ignore", str(_PROBE)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -41,8 +42,14 @@ def ask(python: str, timeout: float) -> tuple[dict[int, dict[str, Any]], str]:
         return {}, f"no interpreter {shown}; use --python"
     except (OSError, ValueError) as error:
         if Path(python).is_dir():
-            return {}, f"{shown} is a folder; give --python the interpreter in it, such as bin/python"
-        return {}, f"{shown} cannot be run ({getattr(error, 'strerror', None) or error}); use --python"
+            return (
+                {},
+                f"{shown} is a folder; give --python the interpreter in it, such as bin/python",
+            )
+        return (
+            {},
+            f"{shown} cannot be run ({getattr(error, 'strerror', None) or error}); use --python",
+        )
     try:
         out, _ = process.communicate(timeout=timeout)
         late = False
@@ -53,7 +60,9 @@ def ask(python: str, timeout: float) -> tuple[dict[int, dict[str, Any]], str]:
         _end(process)
         raise
     lines = _said(out)
-    return lines, "" if 2 in lines else _unfinished(shown, process.returncode, 1 in lines, timeout if late else None)
+    return lines, "" if 2 in lines else _unfinished(
+        shown, process.returncode, 1 in lines, timeout if late else None
+    )
 
 
 def _end(process: subprocess.Popen[bytes]) -> bytes:

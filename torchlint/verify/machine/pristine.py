@@ -1,6 +1,7 @@
 """Puts a copy back to what it was before a run: each run starts as the user's first one would.
 
-A program that finds its own checkpoint goes on from there, and one that makes its run folder fails if it is there.
+A program that finds its own checkpoint goes on from there, and one that makes its run folder fails
+if it is there.
 """
 
 from __future__ import annotations
@@ -29,14 +30,19 @@ class Pristine:
         self.source = source
         self.fixed = dict(fixed)
         self.files = manifest(copy)
-        self.links = {name: os.readlink(copy / name) for name in self.files if (copy / name).is_symlink()}
+        self.links = {
+            name: os.readlink(copy / name) for name in self.files if (copy / name).is_symlink()
+        }
 
     def restore(self) -> None:
-        """Remove what is new, and bring back what was changed or removed. Caches and bytecode stay."""
+        """Remove what is new, and bring back what was changed or removed. Caches and bytecode
+        stay."""
         now = manifest(self.copy)
         if now == self.files:
             return
-        for name in sorted(now.keys() - self.files.keys(), reverse=True):  # what is in a folder before the folder
+        for name in sorted(
+            now.keys() - self.files.keys(), reverse=True
+        ):  # what is in a folder before the folder
             _remove(self.copy / name)
         for name, state in sorted(self.files.items()):
             if now.get(name) != state:

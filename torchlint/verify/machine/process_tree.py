@@ -21,9 +21,11 @@ class Process:
     """A line of the process table.
 
     Args:
-        pid, parent, session: as the system numbers them; `session` is the process group where there is no /proc.
+        pid, parent, session: as the system numbers them; `session` is the process group where there
+            is no /proc.
         state: "R", "S", "D", "T" (stopped), "Z" (ended, not yet collected) ...
-        start: when it started, in clock ticks after boot (seconds since 1970 from ``ps``); tells a reused number apart.
+        start: when it started, in clock ticks after boot (seconds since 1970 from ``ps``); tells a
+            reused number apart.
     """
 
     pid: int
@@ -39,7 +41,9 @@ def table() -> dict[int, Process]:
         found = (_stat(int(name)) for name in os.listdir(_PROC) if name.isdigit())
         return {process.pid: process for process in found if process is not None}
     try:
-        listing = subprocess.run(PS, env={**os.environ, "LC_ALL": "C"}, capture_output=True, text=True, check=True)
+        listing = subprocess.run(
+            PS, env={**os.environ, "LC_ALL": "C"}, capture_output=True, text=True, check=True
+        )
     except (OSError, subprocess.SubprocessError):
         return {}
     return from_ps(listing.stdout)
@@ -72,17 +76,22 @@ def run_of(pid: int) -> str:
         block = (_PROC / str(pid) / "environ").read_bytes()
     except OSError:
         return ""
-    return next((os.fsdecode(item[len(key) :]) for item in block.split(b"\0") if item.startswith(key)), "")
+    return next(
+        (os.fsdecode(item[len(key) :]) for item in block.split(b"\0") if item.startswith(key)), ""
+    )
 
 
 class Family:
-    """All processes of one child: its descendants, its session, whoever holds its run's name, and who once was one.
+    """All processes of one child: its descendants, its session, whoever holds its run's name, and
+    who once was one.
 
-    The run's name finds those that were forked twice and left the session, so that nothing else links them to us; the
-    memory finds those whose parent has ended since, where there are no names to read (macOS).
+    The run's name finds those that were forked twice and left the session, so that nothing else
+    links them to us; the memory finds those whose parent has ended since, where there are no names
+    to read (macOS).
 
     Args:
-        root: number of the child; None to go by name alone, or when it has been collected and may be reused.
+        root: number of the child; None to go by name alone, or when it has been collected and may
+            be reused.
         run: its `RUN_VARIABLE`; with `prefix`, those of all runs that begin so.
     """
 
@@ -90,7 +99,9 @@ class Family:
         self.root = root
         self._run = run
         self._prefix = prefix
-        self._seen: dict[tuple[int, int], bool] = {}  # a process is ours from its beginning to its end, or never
+        self._seen: dict[
+            tuple[int, int], bool
+        ] = {}  # a process is ours from its beginning to its end, or never
 
     def members(self) -> list[Process]:
         """Return the living members, parents before children."""
@@ -100,14 +111,18 @@ class Family:
         for pid in processes:
             self._belongs(pid, processes, known)
         living = (p for p in processes.values() if known.get(p.pid) and p.state not in "ZX")
-        return sorted(living, key=lambda process: (_depth(process, processes), process.start, process.pid))
+        return sorted(
+            living, key=lambda process: (_depth(process, processes), process.start, process.pid)
+        )
 
     def _belongs(self, pid: int, processes: dict[int, Process], known: dict[int, bool]) -> bool:
         """Decide on a process and, on the way, on all its ancestors."""
         chain = []
         while pid not in known and pid in processes:
             chain.append(pid)
-            known[pid] = False  # ends a cycle, which a table that is not read at one instant may hold
+            known[pid] = (
+                False  # ends a cycle, which a table that is not read at one instant may hold
+            )
             pid = processes[pid].parent
         ours = known.get(pid, False)
         for number in reversed(chain):
@@ -120,7 +135,9 @@ class Family:
     def _itself(self, process: Process) -> bool:
         key = (process.pid, process.start)
         if key not in self._seen:
-            self._seen[key] = self.root in (process.pid, process.session) or self._is_named(process.pid)
+            self._seen[key] = self.root in (process.pid, process.session) or self._is_named(
+                process.pid
+            )
         return self._seen[key]
 
     def _is_named(self, pid: int) -> bool:
@@ -160,7 +177,8 @@ def _send(process: Process, number: signal.Signals) -> None:
         os.kill(process.pid, number)
         return
     try:
-        # The descriptor names one process for ever: whether it is the listed one is settled before the signal.
+        # The descriptor names one process for ever: whether it is the listed one is settled before
+        # the signal.
         now = _stat(process.pid)
         if now is not None and now.start == process.start:
             signal.pidfd_send_signal(descriptor, number)

@@ -1,7 +1,8 @@
-"""Starts, freezes and ends the processes that run the user's program, each with everything it has started itself.
+"""Starts, freezes and ends the processes that run the user's program, each with everything it has
+started itself.
 
-A signal to the process group is not enough: torchrun starts its ranks in sessions of their own, and a program may fork
-twice. So every signal goes to a `process_tree.Family`, found again each time.
+A signal to the process group is not enough: torchrun starts its ranks in sessions of their own, and
+a program may fork twice. So every signal goes to a `process_tree.Family`, found again each time.
 """
 
 from __future__ import annotations
@@ -26,17 +27,19 @@ from torchlint.verify.machine.sandbox import landlock_abi
 _SANDBOX = Path(__file__).with_name("sandbox.py")
 _TAIL_BYTES = 1 << 16
 _FREEZE_SECONDS = 2.0
-"""How long to wait until all processes have stopped; one in an uninterruptible wait (disk, driver) takes longer."""
+"""How long to wait until all processes have stopped; one in an uninterruptible wait (disk, driver)
+takes longer."""
 _KILL_SECONDS = 5.0
 _numbers = itertools.count(1)
 _children: set[Child] = set()
 
 
 class Child:
-    """A running program and its descendants: in a session of its own, without input, its output in a log file.
+    """A running program and its descendants: in a session of its own, without input, its output in
+    a log file.
 
-    Use `start` to make one, and `stop` (or ``with``) to end it, also when it has ended by itself: it may have left
-    processes behind.
+    Use `start` to make one, and `stop` (or ``with``) to end it, also when it has ended by itself:
+    it may have left processes behind.
     """
 
     def __init__(self, popen: subprocess.Popen[bytes], log: Path, run: str) -> None:
@@ -51,15 +54,20 @@ class Child:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.stop()
 
     def poll(self) -> int | None:
-        """Return the exit code (``-N`` when signal N ended it), or None while it runs. Its number stays taken."""
+        """Return the exit code (``-N`` when signal N ended it), or None while it runs. Its number
+        stays taken."""
         if self._ended is None:
             if hasattr(os, "waitid"):
-                # WNOWAIT leaves the ended process uncollected, so its number cannot go to another before `stop`.
+                # WNOWAIT leaves the ended process uncollected, so its number cannot go to another
+                # before `stop`.
                 result = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
                 if result is not None:
                     by_itself = result.si_code == os.CLD_EXITED
@@ -78,14 +86,18 @@ class Child:
     def freeze(self) -> None:
         """Stop all its processes (SIGSTOP), parents first, and return when they have stopped.
 
-        One in an uninterruptible wait stops when that is over; after 2 s it is no longer waited for.
+        One in an uninterruptible wait stops when that is over; after 2 s it is no longer waited
+        for.
         """
 
         def stopped() -> bool:
             members = self._family.members()
             held = {process.parent for process in members if process.state in "Tt"}
-            # A parent inside vfork waits uninterruptibly for the child that is stopped, and stops when that goes on.
-            running = [p for p in members if p.state not in "Tt" and not (p.state == "D" and p.pid in held)]
+            # A parent inside vfork waits uninterruptibly for the child that is stopped, and stops
+            # when that goes on.
+            running = [
+                p for p in members if p.state not in "Tt" and not (p.state == "D" and p.pid in held)
+            ]
             send(running, signal.SIGSTOP)
             # Only a look at the table that finds all at rest says that none has forked meanwhile.
             return not running
@@ -97,15 +109,17 @@ class Child:
         send(reversed(self._family.members()), signal.SIGCONT)
 
     def stop(self, grace: float = 5.0) -> None:
-        """End it and all its processes: SIGTERM, at most `grace` seconds, then SIGKILL. Does nothing the second time.
+        """End it and all its processes: SIGTERM, at most `grace` seconds, then SIGKILL. Does
+        nothing the second time.
 
-        The program itself is asked first, for half of `grace`, as a trainer that loses its workers reports a failure
-        that is none. Afterwards the exit code is known and nothing of it is left.
+        The program itself is asked first, for half of `grace`, as a trainer that loses its workers
+        reports a failure that is none. Afterwards the exit code is known and nothing of it is left.
         """
         _stop((self,), grace)
 
     def tail(self, lines: int = 20) -> str:
-        """Return the last lines of its output; of a line that was rewritten (progress bars), what it last showed."""
+        """Return the last lines of its output; of a line that was rewritten (progress bars), what
+        it last showed."""
         try:
             with self.log.open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
@@ -113,11 +127,14 @@ class Child:
                 text = file.read().decode("utf-8", "replace")
         except OSError:
             return ""
-        shown = (line.rstrip("\r").rpartition("\r")[2].rstrip() for line in text.rstrip().split("\n"))
+        shown = (
+            line.rstrip("\r").rpartition("\r")[2].rstrip() for line in text.rstrip().split("\n")
+        )
         return "\n".join(list(shown)[-lines:])
 
     def _finish(self) -> None:
-        """Kill what is left, and take the exit code from the system, which frees the process' number."""
+        """Kill what is left, and take the exit code from the system, which frees the process'
+        number."""
         _until(lambda: _kill(self._family), _KILL_SECONDS)
         if self.poll() is None:  # not in the table: there is none, or it cannot be killed now
             self._popen.kill()
@@ -141,12 +158,14 @@ def start(
     """Start a program and return at once.
 
     Args:
-        command: the program and its arguments; a relative path is looked up from `cwd`, a name in the PATH of `env`.
+        command: the program and its arguments; a relative path is looked up from `cwd`, a name in
+            the PATH of `env`.
         cwd: the folder it starts in.
-        env: all its variables, from `environment.child_environment`; `RUN_VARIABLE` gets a number for this child.
+        env: all its variables, from `environment.child_environment`; `RUN_VARIABLE` gets a number
+            for this child.
         log: the file that takes its output, emptied first.
-        writable: where it may write, with /dev and /proc, if the system has Landlock (`sandbox.landlock_abi`); None
-            to restrict nothing.
+        writable: where it may write, with /dev and /proc, if the system has Landlock
+            (`sandbox.landlock_abi`); None to restrict nothing.
 
     Raises:
         UsageError: there is no such program, or a path of `writable` does not exist.
@@ -183,7 +202,8 @@ def signal_name(number: int) -> str:
 
 
 def sweep(run: str) -> None:
-    """Kill what a run has left behind whose torchlint is gone, by the name in its variables (Linux only)."""
+    """Kill what a run has left behind whose torchlint is gone, by the name in its variables (Linux
+    only)."""
     family = Family(None, f"{run}:", prefix=True)
     _until(lambda: _kill(family), _KILL_SECONDS)
 
@@ -196,7 +216,10 @@ def _wrapper(writable: Sequence[Path] | None) -> list[str]:
     if threading.current_thread() is threading.main_thread():  # see sandbox.die_with
         options += ["--parent", str(os.getpid())]
     if writable is not None and landlock_abi() > 0:
-        options += ["--landlock", *(part for path in writable for part in ("--write", str(path.resolve())))]
+        options += [
+            "--landlock",
+            *(part for path in writable for part in ("--write", str(path.resolve()))),
+        ]
     return [sys.executable, "-I", "-S", str(_SANDBOX), *options, "--"] if options else []
 
 
@@ -205,7 +228,9 @@ def _executable(name: str, cwd: Path, env: Mapping[str, str]) -> str:
     local = os.path.dirname(name) != ""
     found = shutil.which(str(cwd / name) if local else name, path=env.get("PATH", os.defpath))
     if found is None:
-        raise UsageError(f"cannot run {name}: there is no such program{'' if local else ' in PATH'}")
+        raise UsageError(
+            f"cannot run {name}: there is no such program{'' if local else ' in PATH'}"
+        )
     return found  # links are not followed: where a python lies decides which venv it is of
 
 
@@ -239,7 +264,8 @@ def _kill(family: Family) -> bool:
 
 
 def _until(condition: Callable[[], bool], timeout: float | None) -> bool:
-    """Ask again and again, ever more rarely, until it holds or the time is over; asks at least once."""
+    """Ask again and again, ever more rarely, until it holds or the time is over; asks at least
+    once."""
     end = None if timeout is None else time.monotonic() + timeout
     pause = 0.0005
     while not condition():

@@ -1,12 +1,15 @@
-"""Runs a command that cannot write outside the given folders: ``sandbox.py --landlock --write DIR -- COMMAND...``.
+"""Runs a command that cannot write outside the given folders: ``sandbox.py --landlock --write DIR
+-- COMMAND...``.
 
-Run as a script by torchlint's own interpreter (``-I -S``, so it imports the standard library only), because the
-restriction has to be in force before the user's interpreter starts. Landlock needs no privileges and is inherited by
-all descendants. It is asked which rights it knows (its ABI); only rights that write are handled, so all reading stays.
+Run as a script by torchlint's own interpreter (``-I -S``, so it imports the standard library only),
+because the restriction has to be in force before the user's interpreter starts. Landlock needs no
+privileges and is inherited by all descendants. It is asked which rights it knows (its ABI); only
+rights that write are handled, so all reading stays.
 
-What it does not refuse: ``chmod``, ``chown``, ``utime`` and extended attributes anywhere; ``truncate`` by path before
-ABI 3 (Linux 6.2); traffic over the network and over sockets. With ABI 1 (Linux 5.13 to 5.18) a rename from one folder
-to another fails even inside the given folders. Source: Linux, Documentation/userspace-api/landlock.rst.
+What it does not refuse: ``chmod``, ``chown``, ``utime`` and extended attributes anywhere;
+``truncate`` by path before ABI 3 (Linux 6.2); traffic over the network and over sockets. With ABI 1
+(Linux 5.13 to 5.18) a rename from one folder to another fails even inside the given folders.
+Source: Linux, Documentation/userspace-api/landlock.rst.
 """
 
 from __future__ import annotations
@@ -34,7 +37,8 @@ _ALWAYS = ("/dev", "/proc", "/dev/shm")
 
 
 def landlock_abi() -> int:
-    """Return the version of Landlock that this system offers; 0 where there is none or it is switched off."""
+    """Return the version of Landlock that this system offers; 0 where there is none or it is
+    switched off."""
     if not sys.platform.startswith("linux"):
         return 0
     number, flag = ctypes.c_long(_CREATE_RULESET), ctypes.c_uint32(_VERSION_FLAG)
@@ -43,8 +47,14 @@ def landlock_abi() -> int:
 
 
 def write_rights(abi: int) -> int:
-    """Return the rights to handle: all that create, change or remove, as far as an ABI knows them."""
-    return _WRITE_FILE | _REMOVE_AND_MAKE | (_REFER if abi >= 2 else 0) | (_TRUNCATE if abi >= 3 else 0)
+    """Return the rights to handle: all that create, change or remove, as far as an ABI knows
+    them."""
+    return (
+        _WRITE_FILE
+        | _REMOVE_AND_MAKE
+        | (_REFER if abi >= 2 else 0)
+        | (_TRUNCATE if abi >= 3 else 0)
+    )
 
 
 def confine(writable: Iterable[str]) -> None:
@@ -54,12 +64,16 @@ def confine(writable: Iterable[str]) -> None:
         OSError: the system refuses, or a path of `writable` does not exist.
     """
     rights = write_rights(landlock_abi())
-    ruleset = _call(_CREATE_RULESET, _bytes(struct.pack("=Q", rights)), ctypes.c_size_t(8), ctypes.c_uint32(0))
+    ruleset = _call(
+        _CREATE_RULESET, _bytes(struct.pack("=Q", rights)), ctypes.c_size_t(8), ctypes.c_uint32(0)
+    )
     for path in (*writable, *filter(os.path.exists, map(os.path.realpath, _ALWAYS))):
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
         allowed = rights if stat.S_ISDIR(os.fstat(descriptor).st_mode) else rights & _FILE_RIGHTS
         rule = _bytes(struct.pack("=Qi", allowed, descriptor))
-        _call(_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(_PATH_BENEATH), rule, ctypes.c_uint32(0))
+        _call(
+            _ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(_PATH_BENEATH), rule, ctypes.c_uint32(0)
+        )
         os.close(descriptor)
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     _call(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
@@ -67,9 +81,11 @@ def confine(writable: Iterable[str]) -> None:
 
 
 def die_with(parent: int) -> None:
-    """Have this process killed when its parent ends, also by ``kill -9``; the setting outlives exec, not fork.
+    """Have this process killed when its parent ends, also by ``kill -9``; the setting outlives
+    exec, not fork.
 
-    Linux counts the *thread* that started the process as its parent, so only the main thread may start it.
+    Linux counts the *thread* that started the process as its parent, so only the main thread may
+    start it.
     """
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before the call
@@ -92,7 +108,9 @@ def _call(number: int, *arguments: object) -> int:
 
 
 def _prctl(option: int, value: int) -> None:
-    if _libc().prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)):
+    if _libc().prctl(
+        option, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)
+    ):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
@@ -103,9 +121,11 @@ def _fail(message: str, code: int) -> NoReturn:
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """Apply the options before ``--``, then become the command after it. Exits 126 or 127 where that is impossible.
+    """Apply the options before ``--``, then become the command after it. Exits 126 or 127 where
+    that is impossible.
 
-    Options: ``--parent PID`` (die with it), ``--landlock`` (refuse writes), ``--write PATH`` (but here; repeatable).
+    Options: ``--parent PID`` (die with it), ``--landlock`` (refuse writes), ``--write PATH`` (but
+    here; repeatable).
     """
     split = arguments.index("--")
     options, command = iter(arguments[:split]), arguments[split + 1 :]

@@ -1,4 +1,5 @@
-"""How uneven equal work is on this machine now, so that it can be said beforehand what times can show."""
+"""How uneven equal work is on this machine now, so that it can be said beforehand what times can
+show."""
 
 from __future__ import annotations
 
@@ -46,7 +47,11 @@ def words(width: float, pairs: int) -> str:
     """Say what times can show where equal work differs so much."""
     if width >= HOPELESS:
         return (
-            f"equal work differs so much here that times will hardly answer (an interval of +-{width * 100:.0f} % "
+            "equal work differs so much here that times will hardly answer (an interval of "
+            f"+-{width * 100:.0f} % "
             f"after {pairs} pairs); results, waits and bytes do not depend on it and come first"
         )
-    return f"times can show changes of about {max(width, 0.001) * 100:.2g} % and more here, after {pairs} pairs"
+    return (
+        f"times can show changes of about {max(width, 0.001) * 100:.2g} % and more here, "
+        f"after {pairs} pairs"
+    )

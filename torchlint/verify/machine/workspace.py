@@ -1,4 +1,5 @@
-"""The folder a run works in: copies of the user's project, logs, caches; nothing of it is left when the run is over."""
+"""The folder a run works in: copies of the user's project, logs, caches; nothing of it is left when
+the run is over."""
 
 from __future__ import annotations
 
@@ -23,22 +24,27 @@ PREFIX = "torchlint-"
 _OWNER = "owner"
 _INSIDE = Path(__file__).parents[1] / "inside"
 _BASE_BYTES = 45
-"""Longest base folder: an address of a Unix socket has 103 bytes (macOS; Linux 107), and ``/torchlint-abcdefgh/tmp``
-with what multiprocessing adds (``/pymp-abcdefgh/listener-abcdefgh``) takes 56 of them."""
+"""Longest base folder: an address of a Unix socket has 103 bytes (macOS; Linux 107), and
+``/torchlint-abcdefgh/tmp`` with what multiprocessing adds (``/pymp-abcdefgh/listener-abcdefgh``)
+takes 56 of them."""
 
 
 class Workspace:
-    """One folder for one run; use it with ``with``. It stops the run's processes and removes the folder at the end.
+    """One folder for one run; use it with ``with``. It stops the run's processes and removes the
+    folder at the end.
 
-    The end may be success, an error or Ctrl-C. What a run leaves that was killed with ``kill -9`` (the folder, frozen
-    processes) is cleared away when the next one starts: a folder of ours, whose owner holds no lock on it any more.
+    The end may be success, an error or Ctrl-C. What a run leaves that was killed with ``kill -9``
+    (the folder, frozen processes) is cleared away when the next one starts: a folder of ours, whose
+    owner holds no lock on it any more.
 
     Args:
         keep: leave the folder (the processes are stopped all the same).
-        base: where to make it; None for the system's temporary folder, or /tmp where that has too long a name.
+        base: where to make it; None for the system's temporary folder, or /tmp where that has too
+            long a name.
 
     Attributes:
-        path: the folder, absolute and without links. Subfolders in use: ``tmp``, ``cache``, ``inject``.
+        path: the folder, absolute and without links. Subfolders in use: ``tmp``, ``cache``,
+            ``inject``.
         notes: what was left out of copies or could not be removed, in words.
     """
 
@@ -56,18 +62,25 @@ class Workspace:
         try:
             self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base)).resolve()
         except OSError as error:
-            raise UsageError(f"no workspace can be made in {base}: {error.strerror}; set TMPDIR") from None
+            raise UsageError(
+                f"no workspace can be made in {base}: {error.strerror}; set TMPDIR"
+            ) from None
         self._lock = _hold(self.path)
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         try:
             processes.stop_run(str(self.path))
         finally:
             if self.keep:
-                (self.path / _OWNER).unlink(missing_ok=True)  # so that no later run takes it for stale
+                (self.path / _OWNER).unlink(
+                    missing_ok=True
+                )  # so that no later run takes it for stale
             else:
                 self._remove()
             if self._lock >= 0:
@@ -76,8 +89,9 @@ class Workspace:
     def copy(self, source: Path, name: str) -> Path:
         """Copy a project into the folder `name` of the workspace, and return that.
 
-        Left out: version control, virtual environments, caches (`copying.SKIPPED`), and what is no file, folder or
-        link; unreadable files too, each with a note. Large files become links to the originals: see `copying.survey`.
+        Left out: version control, virtual environments, caches (`copying.SKIPPED`), and what is no
+        file, folder or link; unreadable files too, each with a note. Large files become links to
+        the originals: see `copying.survey`.
 
         Raises:
             UsageError: `source` is no folder or holds the workspace, or there is too little room.
@@ -86,7 +100,8 @@ class Workspace:
             raise UsageError(f"{source} is no folder, so it cannot be copied")
         if self.path.is_relative_to(source.resolve()):
             raise UsageError(
-                f"{source} holds {self.path.parent}, where its copies would go; set TMPDIR to a folder outside, "
+                f"{source} holds {self.path.parent}, where its copies would go; set TMPDIR to a "
+                "folder outside, "
                 "or keep the program in a folder of its own"
             )
         found = survey(source.resolve())
@@ -97,12 +112,17 @@ class Workspace:
         return target
 
     def inject(self) -> Path:
-        """Copy the code that works inside the user's interpreter; return the folder for its ``PYTHONPATH``.
+        """Copy the code that works inside the user's interpreter; return the folder for its
+        ``PYTHONPATH``.
 
         It holds ``torchlint_inside/`` and, at its top, the ``sitecustomize.py`` that starts it.
         """
         target = self.path / "inject"
-        shutil.copytree(_INSIDE, target / "torchlint_inside", ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+        shutil.copytree(
+            _INSIDE,
+            target / "torchlint_inside",
+            ignore=shutil.ignore_patterns("__pycache__", "*.pyc"),
+        )
         hook = target / "torchlint_inside" / "sitecustomize.py"
         if hook.is_file():
             shutil.move(hook, target / "sitecustomize.py")
@@ -112,7 +132,8 @@ class Workspace:
         free = free_bytes(self.path)
         if found.bytes > free:
             raise UsageError(
-                f"{found.root} takes {_size(found.bytes)} to copy and {self.path.parent} has {_size(free)} free; "
+                f"{found.root} takes {_size(found.bytes)} to copy and {self.path.parent} has "
+                f"{_size(free)} free; "
                 "set TMPDIR to a larger disk"
             )
 
@@ -131,7 +152,8 @@ def replace_file(copy: Path, file: str, data: bytes) -> None:
     """Give a file of a copy new contents; a link out of the copy is replaced, never followed.
 
     Raises:
-        UsageError: it lies in a folder that is linked to, so that writing it would write the user's own file.
+        UsageError: it lies in a folder that is linked to, so that writing it would write the user's
+            own file.
     """
     path, top = copy / file, copy.resolve()
     if path.resolve().is_relative_to(top):
@@ -140,7 +162,10 @@ def replace_file(copy: Path, file: str, data: bytes) -> None:
         path.unlink()
         path.write_bytes(data)
     else:
-        raise UsageError(f"{file} lies in a folder that the project links to, so its fixes cannot be verified here")
+        raise UsageError(
+            f"{file} lies in a folder that the project links to, so its fixes cannot be verified "
+            "here"
+        )
 
 
 def _base() -> Path:
@@ -152,30 +177,39 @@ def _base() -> Path:
 
 
 def _hold(folder: Path) -> int:
-    """Lock a workspace for as long as this process lives; the system lets go of it whatever ends us."""
+    """Lock a workspace for as long as this process lives; the system lets go of it whatever ends
+    us."""
     if sys.platform == "win32":
         return -1
     new = folder / f"{_OWNER}.new"
     descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     os.write(descriptor, f"{os.getpid()}\n".encode())
-    new.rename(folder / _OWNER)  # it gets its name when it is locked, so nobody sees it free meanwhile
+    new.rename(
+        folder / _OWNER
+    )  # it gets its name when it is locked, so nobody sees it free meanwhile
     return descriptor
 
 
 def _clear_stale(base: Path) -> None:
-    """Kill and remove what runs have left whose process has gone; another user's and kept ones are not touched."""
+    """Kill and remove what runs have left whose process has gone; another user's and kept ones are
+    not touched."""
     for folder in _stale(base):
         processes.sweep(str(folder))
         _remove_tree(folder)
 
 
 def _stale(base: Path) -> Iterator[Path]:
-    """Yield our workspaces that nobody holds. One without an owner file is being made right now, or was kept."""
+    """Yield our workspaces that nobody holds. One without an owner file is being made right now, or
+    was kept."""
     if sys.platform == "win32":
         return
     with contextlib.suppress(OSError), os.scandir(base.resolve()) as entries:
-        found = [Path(entry.path) for entry in entries if entry.name.startswith(PREFIX) and _is_own(entry)]
+        found = [
+            Path(entry.path)
+            for entry in entries
+            if entry.name.startswith(PREFIX) and _is_own(entry)
+        ]
         for folder in found:
             with contextlib.suppress(OSError):
                 descriptor = os.open(folder / _OWNER, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)

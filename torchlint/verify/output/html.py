@@ -14,10 +14,16 @@ _ARROW = "→"
 _OPEN = 4
 """So many fixes are shown unfolded."""
 _LINES = 40
-_METRICS = (("syncs", "Syncs"), ("h2d_bytes", "Bytes to the device (H2D)"), ("d2h_bytes", "Bytes to the host (D2H)"))
+_METRICS = (
+    ("syncs", "Syncs"),
+    ("h2d_bytes", "Bytes to the device (H2D)"),
+    ("d2h_bytes", "Bytes to the host (D2H)"),
+)
 _STATISTICS = (
-    "Paired blocks: the log ratio of each pair of blocks from one round, their Hodges-Lehmann estimate, and the exact "
-    "Wilcoxon signed-rank interval. The null control, a byte-identical copy, is measured like a fix; where its 99 % "
+    "Paired blocks: the log ratio of each pair of blocks from one round, their Hodges-Lehmann "
+    "estimate, and the exact "
+    "Wilcoxon signed-rank interval. The null control, a byte-identical copy, is measured like a "
+    "fix; where its 99 % "
     "interval excludes 1, nothing is decided."
 )
 
@@ -37,7 +43,9 @@ def _page(report: Report) -> dict[str, Any]:
     clock = phrases.clock(report)
     tree, *_ = sentences.safety(report)
     fixes = [_fix(report, each) for each in report.variants]
-    facts = [f"Not measured: {', '.join(found.unmeasured)}."] if found.unmeasured and found.rows else []
+    facts = (
+        [f"Not measured: {', '.join(found.unmeasured)}."] if found.unmeasured and found.rows else []
+    )
     return {
         "command": sentences.command(report),
         "headline": sentences.headline(report),
@@ -66,7 +74,8 @@ def _page(report: Report) -> dict[str, Any]:
 
 
 def _forest(report: Report) -> dict[str, Any]:
-    """Return the forest plot: a row for each variant that was timed, the null control last, and the axis."""
+    """Return the forest plot: a row for each variant that was timed, the null control last, and the
+    axis."""
     timed = [(each, each.speed.ratio) for each in report.variants if each.speed.ratio is not None]
     null = report.null_control
     ratios = [ratio for _, ratio in timed] + ([] if null is None else [null.ratio])
@@ -75,17 +84,45 @@ def _forest(report: Report) -> dict[str, Any]:
     band = (1 / (1 + report.plan.min_effect), 1 + report.plan.min_effect)
     scale = svg.axis([*(end for each in ratios for end in (*each.ci95, each.estimate)), *band])
 
-    def row(key: str, name: str, where: str, ratio: Ratio, verdict: str, tone: str, marks: str) -> dict[str, Any]:
+    def row(
+        key: str, name: str, where: str, ratio: Ratio, verdict: str, tone: str, marks: str
+    ) -> dict[str, Any]:
         ends = (phrases.bounded(ratio.ci95[0]), phrases.bounded(ratio.ci95[1]))
         said = phrases.ratio(ratio)
-        drawing = svg.strip(ratio.estimate, ends, scale, band, key=f"forest-{key}", title=name, said=said, tone=marks)
-        return {"name": name, "where": where, "drawing": drawing, "speed": said, "verdict": verdict, "tone": tone}
+        drawing = svg.strip(
+            ratio.estimate,
+            ends,
+            scale,
+            band,
+            key=f"forest-{key}",
+            title=name,
+            said=said,
+            tone=marks,
+        )
+        return {
+            "name": name,
+            "where": where,
+            "drawing": drawing,
+            "speed": said,
+            "verdict": verdict,
+            "tone": tone,
+        }
 
     rows = []
     for index, (each, ratio) in enumerate(timed):
         changed, tone = phrases.changes_results(each), phrases.verdict_tone(each)
         verdict = phrases.verdict(each) + (", changed results" if changed else "")
-        rows.append(row(str(index), phrases.label(each), each.where, ratio, verdict, "bad" if changed else tone, tone))
+        rows.append(
+            row(
+                str(index),
+                phrases.label(each),
+                each.where,
+                ratio,
+                verdict,
+                "bad" if changed else tone,
+                tone,
+            )
+        )
     if null is not None:
         verdict, tone = ("", "") if null.ok else ("too noisy", "bad")
         rows.append(row("null", "null control", "", null.ratio, verdict, tone, tone))
@@ -108,7 +145,9 @@ def _blocks(report: Report) -> Iterator[dict[str, Any]]:
 
 def _basis(report: Report) -> str:
     labels = {
-        phrases.basis_label(counts.basis) for counts in map(phrases.counted, report.variants) if counts is not None
+        phrases.basis_label(counts.basis)
+        for counts in map(phrases.counted, report.variants)
+        if counts is not None
     }
     return labels.pop() if len(labels) == 1 else ""
 
@@ -118,7 +157,8 @@ def _traffic(report: Report) -> Iterator[dict[str, Any]]:
         pairs = [
             (each, counts, pair)
             for each in report.variants
-            if (counts := phrases.counted(each)) is not None and (pair := getattr(counts, name)) is not None
+            if (counts := phrases.counted(each)) is not None
+            and (pair := getattr(counts, name)) is not None
         ]
         if not pairs:
             continue
@@ -126,12 +166,23 @@ def _traffic(report: Report) -> Iterator[dict[str, Any]]:
         moved = [found for found in pairs if any(found[2])]
         drawn = []
         for index, (each, counts, pair) in enumerate(moved):
-            first, second = (words.number(value) if name == "syncs" else words.size(value) for value in pair)
-            title = f"{phrases.label(each)}: {heading} a {phrases.unit(report)}, {phrases.basis_label(counts.basis)}"
-            drawing = svg.bars(pair, largest, key=f"{name}-{index}", title=title, shown=(first, second))
+            first, second = (
+                words.number(value) if name == "syncs" else words.size(value) for value in pair
+            )
+            title = (
+                f"{phrases.label(each)}: {heading} a {phrases.unit(report)}, "
+                f"{phrases.basis_label(counts.basis)}"
+            )
+            drawing = svg.bars(
+                pair, largest, key=f"{name}-{index}", title=title, shown=(first, second)
+            )
             drawn.append({"name": phrases.label(each), "drawing": drawing})
         nothing = f"0 before and after: {len(pairs) - len(moved)} of {len(pairs)} measured."
-        yield {"name": heading, "bars": drawn, "nothing": nothing if len(moved) < len(pairs) else ""}
+        yield {
+            "name": heading,
+            "bars": drawn,
+            "nothing": nothing if len(moved) < len(pairs) else "",
+        }
 
 
 def _fix(report: Report, variant: VariantResult) -> dict[str, Any]:
@@ -161,17 +212,26 @@ def _numbers(report: Report, variant: VariantResult) -> Iterator[tuple[str, str]
         yield "99 % interval", phrases.interval(speed.ratio.ci99)
         yield "pairs, p-value", f"{speed.ratio.n}, p = {speed.ratio.p:.2g}"
     if speed.before_ms is not None and speed.after_ms is not None:
-        pair = f"{phrases.milliseconds(speed.before_ms)} {_ARROW} {phrases.milliseconds(speed.after_ms)}"
+        pair = (
+            f"{phrases.milliseconds(speed.before_ms)} {_ARROW} "
+            f"{phrases.milliseconds(speed.after_ms)}"
+        )
         yield f"{clock} wall time a {unit}", pair
     if speed.cpu_ratio is not None:
         yield "by process CPU time", words.times(speed.cpu_ratio)
     if variant.exercised is not None:
         yield "changed lines ran", "yes" if variant.exercised else "no"
     if memory is not None:
-        yield f"peak memory ({phrases.memory_label(memory.basis)})", words.sizes(memory.peak_bytes, _ARROW)
+        yield (
+            f"peak memory ({phrases.memory_label(memory.basis)})",
+            words.sizes(memory.peak_bytes, _ARROW),
+        )
     if equality is not None:
         yield "results promised", equality.expected.value
-        found = [("largest difference", equality.max_abs), ("largest difference of the loss", equality.max_loss_diff)]
+        found = [
+            ("largest difference", equality.max_abs),
+            ("largest difference of the loss", equality.max_loss_diff),
+        ]
         found.append(("original against itself", equality.self_noise))
         yield from ((name, phrases.difference(value)) for name, value in found if value is not None)
 
@@ -186,7 +246,9 @@ def _line(version: str, line: CountLine, counts: Counts) -> dict[str, str]:
     return {
         "version": version,
         "where": f"{line.file}:{line.line}",
-        "kind": {"mismatch": "device mismatch", "h2d": "H2D", "d2h": "D2H"}.get(line.kind, line.kind),
+        "kind": {"mismatch": "device mismatch", "h2d": "H2D", "d2h": "D2H"}.get(
+            line.kind, line.kind
+        ),
         "times": words.number(line.count / steps) if steps else words.DASH,
         "bytes": words.size(line.bytes / steps) if steps else words.DASH,
         "what": line.what,
@@ -195,7 +257,10 @@ def _line(version: str, line: CountLine, counts: Counts) -> dict[str, str]:
 
 def _diff_line(line: str) -> dict[str, str]:
     kinds = (("---", "file"), ("+++", "file"), ("@@", "hunk"), ("+", "added"), ("-", "removed"))
-    return {"kind": next((kind for start, kind in kinds if line.startswith(start)), ""), "text": line}
+    return {
+        "kind": next((kind for start, kind in kinds if line.startswith(start)), ""),
+        "text": line,
+    }
 
 
 def _method(report: Report, tree: str) -> list[tuple[str, str]]:

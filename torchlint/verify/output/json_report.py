@@ -1,6 +1,7 @@
 """A verification as one JSON document; ``verify-report.schema.json`` beside this file describes it.
 
-Every number is finite. What was not measured, and an end of an interval that the sample does not bound, is null.
+Every number is finite. What was not measured, and an end of an interval that the sample does not
+bound, is null.
 """
 
 from __future__ import annotations
@@ -10,7 +11,16 @@ import math
 from typing import Any
 
 from torchlint.report.kit import ascii_json
-from torchlint.verify.model import Counts, Equality, Interval, Memory, Ratio, Report, Speed, VariantResult
+from torchlint.verify.model import (
+    Counts,
+    Equality,
+    Interval,
+    Memory,
+    Ratio,
+    Report,
+    Speed,
+    VariantResult,
+)
 from torchlint.verify.output import phrases
 
 SCHEMA_VERSION = 1
@@ -38,7 +48,10 @@ def document(report: Report) -> dict[str, Any]:
         if null is None
         else {**_ratio(null.ratio), "ok": null.ok, "blocks_ns": _plain(null.blocks_ns)},
         "interactions": list(report.interactions),
-        "safety": {"tree_unchanged": report.tree_unchanged, "blocked_writes": list(report.blocked_writes)},
+        "safety": {
+            "tree_unchanged": report.tree_unchanged,
+            "blocked_writes": list(report.blocked_writes),
+        },
         "warnings": list(report.warnings),
         "skipped": list(report.skipped),
         "seconds": _plain(report.seconds),
@@ -99,7 +112,8 @@ def _interval(ends: Interval) -> list[float | None]:
 def _counts(counts: Counts) -> dict[str, Any]:
     known = not counts.unavailable
     pairs = {
-        name: _plain(getattr(counts, name)) if known else None for name in ("syncs", "h2d_bytes", "d2h_bytes", "staged")
+        name: _plain(getattr(counts, name)) if known else None
+        for name in ("syncs", "h2d_bytes", "d2h_bytes", "staged")
     }
     return {
         "basis": counts.basis,

@@ -1,7 +1,8 @@
-"""A verification as a comment on a pull request: GitHub-flavoured Markdown, short enough for GitHub.
+"""A verification as a comment on a pull request: GitHub-flavoured Markdown, short enough for
+GitHub.
 
-Names and messages come from the user's code, so nothing in them may become markup, a mention or a link: every
-character with a meaning in Markdown or HTML is written as a character reference.
+Names and messages come from the user's code, so nothing in them may become markup, a mention or a
+link: every character with a meaning in Markdown or HTML is written as a character reference.
 Source: https://github.github.com/gfm/#entity-and-numeric-character-references.
 """
 
@@ -45,10 +46,11 @@ def render(report: Report, *, color: bool = False) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return words of the user's code as plain words of one line: no markup, no mention, no link, no reference."""
+    """Return words of the user's code as plain words of one line: no markup, no mention, no link,
+    no reference."""
     plain = _MARKUP.sub(_referenced, visible(text).replace("\t", " "))
-    # GitHub looks for mentions and issue numbers in the rendered text; an empty comment parts that text. The hash
-    # of a character reference stays.
+    # GitHub looks for mentions and issue numbers in the rendered text; an empty comment parts that
+    # text. The hash of a character reference stays.
     return re.sub(r"(?<!&)[@#]", r"\g<0><!-- -->", plain)
 
 
@@ -57,7 +59,8 @@ def _referenced(found: re.Match[str]) -> str:
 
 
 def _code(text: str) -> str:
-    # <code>, not backticks: a reference to a pipe works in it inside a table, and mentions are not looked for.
+    # <code>, not backticks: a reference to a pipe works in it inside a table, and mentions are not
+    # looked for.
     return f"<code>{escaped(words.clipped(text, _NAME))}</code>" if text else ""
 
 
@@ -65,14 +68,22 @@ def _table(found: Table) -> Iterator[str]:
     if not found.rows:
         yield "No fix was verified."
         return
-    yield _line(f"{column.head} ({column.basis})" if column.basis else column.head for column in found.columns)
+    yield _line(
+        f"{column.head} ({column.basis})" if column.basis else column.head
+        for column in found.columns
+    )
     yield _line("---" for _ in found.columns)
     # The totals are the last rows and are never left out.
     single = [_row(row, found.columns) for row in found.rows if row.kind not in ("all", "null")]
     kept = _fitting(single, _TABLE)
     yield from kept
     if len(kept) < len(single):
-        yield _line([f"{len(single) - len(kept)} more, see the other formats", *[""] * (len(found.columns) - 1)])
+        yield _line(
+            [
+                f"{len(single) - len(kept)} more, see the other formats",
+                *[""] * (len(found.columns) - 1),
+            ]
+        )
     yield from (_row(row, found.columns) for row in found.rows if row.kind in ("all", "null"))
 
 
@@ -86,7 +97,11 @@ def _cell(name: str, cell: Cell, kind: str) -> str:
     text = escaped(words.clipped(cell.text, _NAME))
     if name == "verdict" or (name == "results" and cell.tone == "bad"):
         return f"{_TONES.get(cell.tone, '')}{text}"
-    return f"**{text}**" if kind == "all" and name in ("fix", "speed", "code") and text != words.DASH else text
+    return (
+        f"**{text}**"
+        if kind == "all" and name in ("fix", "speed", "code") and text != words.DASH
+        else text
+    )
 
 
 def _line(cells: Iterable[str]) -> str:
@@ -94,8 +109,13 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _lists(report: Report, found: Table) -> Iterator[str]:
-    facts = [f"Not measured: {', '.join(found.unmeasured)}."] if found.unmeasured and found.rows else []
-    facts += [*sentences.unavailable(report), *(line for line in sentences.safety(report)[:1] if report.tree_unchanged)]
+    facts = (
+        [f"Not measured: {', '.join(found.unmeasured)}."] if found.unmeasured and found.rows else []
+    )
+    facts += [
+        *sentences.unavailable(report),
+        *(line for line in sentences.safety(report)[:1] if report.tree_unchanged),
+    ]
     loud = [] if report.tree_unchanged is not False else [sentences.safety(report)[0]]
     yield from _list("", [*loud, *facts], _LISTS // 4)
     yield from _list("Warnings", sentences.warnings(report), _LISTS // 4)
@@ -110,7 +130,9 @@ def _measured(report: Report) -> Iterator[str]:
     blocked = sentences.safety(report)[1:]
     version = f"torchlint {report.version}, {report.date}. {sentences.took(report)}"
     yield from _folded(
-        "How this was measured", [*filter(None, facts), *sentences.extra(report), *blocked, version], _LISTS // 4
+        "How this was measured",
+        [*filter(None, facts), *sentences.extra(report), *blocked, version],
+        _LISTS // 4,
     )
 
 
@@ -121,7 +143,8 @@ def _list(title: str, lines: Sequence[str], budget: int) -> Iterator[str]:
         yield from (f"**{title}**", "")
     # A line that begins like a list or a heading stays a line.
     items = [
-        f"- {'<!-- -->' if _MARKER.match(line) else ''}{escaped(words.clipped(line, _SENTENCE))}" for line in lines
+        f"- {'<!-- -->' if _MARKER.match(line) else ''}{escaped(words.clipped(line, _SENTENCE))}"
+        for line in lines
     ]
     kept = _fitting(items, budget)
     yield from kept
@@ -132,7 +155,13 @@ def _list(title: str, lines: Sequence[str], budget: int) -> Iterator[str]:
 
 def _folded(title: str, lines: Sequence[str], budget: int) -> Iterator[str]:
     if lines:
-        yield from (f"<details><summary>{title}</summary>", "", *_list("", lines, budget), "</details>", "")
+        yield from (
+            f"<details><summary>{title}</summary>",
+            "",
+            *_list("", lines, budget),
+            "</details>",
+            "",
+        )
 
 
 def _fitting(lines: Sequence[str], budget: int) -> list[str]:
@@ -151,7 +180,9 @@ def _diffs(variants: Sequence[VariantResult], budget: int) -> Iterator[str]:
     # The diff of all fixes together repeats theirs.
     single = [each for each in variants if each.diff and each.kind in ("single", "group", "rule")]
     left = len(single)
-    last = "\n{} more diffs are left out: a comment on GitHub is limited. The html format has them.\n"
+    last = (
+        "\n{} more diffs are left out: a comment on GitHub is limited. The html format has them.\n"
+    )
     budget -= len(last) + 10
     for variant in single:
         text = _diff(variant, budget)
@@ -167,7 +198,10 @@ def _diff(variant: VariantResult, budget: int) -> str:
     lines = [visible(line) for line in variant.diff.splitlines()]
     fence = "`" * (max([2, *(len(run) for line in lines for run in re.findall("`+", line))]) + 1)
     place = f" {_code(variant.where)}" if variant.where else ""
-    title = f"<details><summary>Diff: {escaped(words.clipped(phrases.label(variant), _NAME))}{place}</summary>"
+    title = (
+        "<details><summary>Diff: "
+        f"{escaped(words.clipped(phrases.label(variant), _NAME))}{place}</summary>"
+    )
     before, after = [title, "", f"{fence}diff"], [fence, "", "</details>", "", ""]
     cut = "... {} more lines are left out: a comment on GitHub is limited"
     # A fix has its share of what is left, so that one huge diff does not push out the others.

@@ -1,4 +1,5 @@
-"""What variants, their verdicts and their results are called: one spelling for text, Markdown and HTML.
+"""What variants, their verdicts and their results are called: one spelling for text, Markdown and
+HTML.
 
 Counts of the virtual-CUDA ledger are called predicted, counts of a GPU
 observed.
@@ -8,7 +9,16 @@ from __future__ import annotations
 
 import math
 
-from torchlint.report.kit.words import DASH, clipped, counts, digits, pluralise, sizes, times, visible
+from torchlint.report.kit.words import (
+    DASH,
+    clipped,
+    counts,
+    digits,
+    pluralise,
+    sizes,
+    times,
+    visible,
+)
 from torchlint.verify.model import (
     Counts,
     Equality,
@@ -53,7 +63,8 @@ def ratio(value: Ratio | None) -> str:
 
 
 def with_evaluation(found: Counts | None, name: str, arrow: str) -> str:
-    """Return counts or bytes a step before and after, and a batch of evaluation's where these change."""
+    """Return counts or bytes a step before and after, and a batch of evaluation's where these
+    change."""
     if found is None:
         return DASH
     shown = counts if name == "syncs" else sizes
@@ -80,7 +91,8 @@ def basis_label(basis: str) -> str:
 
 
 def memory_label(basis: str) -> str:
-    """Return whose peak it is: the process's resident set, or what the device's allocator gave out."""
+    """Return whose peak it is: the process's resident set, or what the device's allocator gave
+    out."""
     return "resident" if basis == "vmhwm" else "device"
 
 
@@ -132,7 +144,8 @@ def results(variant: VariantResult, mode: str) -> str:
 
 
 def results_tone(variant: VariantResult) -> str:
-    """Return ``bad`` where a promise on results is broken, ``good`` where results are the same to the bit."""
+    """Return ``bad`` where a promise on results is broken, ``good`` where results are the same to
+    the bit."""
     if changes_results(variant):
         return "bad"
     equality = variant.equality
@@ -153,7 +166,8 @@ def clock(report: Report) -> str:
 
 
 def counted(variant: VariantResult) -> Counts | None:
-    """Return a variant's counts where there are any; numbers beside a reason for their absence do not count."""
+    """Return a variant's counts where there are any; numbers beside a reason for their absence do
+    not count."""
     return None if variant.counts is None or variant.counts.unavailable else variant.counts
 
 

@@ -1,4 +1,5 @@
-"""What a report says in sentences: the headline, the machine, the reasons, what the reader must know."""
+"""What a report says in sentences: the headline, the machine, the reasons, what the reader must
+know."""
 
 from __future__ import annotations
 
@@ -13,7 +14,13 @@ from torchlint.verify.output import phrases
 _SINGLE = frozenset({"single", "group", "rule"})
 _LONGEST_REASON = 160
 _MOST_NAMED = 12
-_ORDER = (Verdict.SLOWER, Verdict.NO_CHANGE, Verdict.INCONCLUSIVE, Verdict.NOT_EXERCISED, Verdict.NOT_MEASURED)
+_ORDER = (
+    Verdict.SLOWER,
+    Verdict.NO_CHANGE,
+    Verdict.INCONCLUSIVE,
+    Verdict.NOT_EXERCISED,
+    Verdict.NOT_MEASURED,
+)
 
 
 def command(report: Report) -> str:
@@ -28,7 +35,10 @@ def headline(report: Report) -> str:
     if null is not None and not null.ok:
         read = phrases.ratio(null.ratio)
         what = "no time is decided" if gain else "nothing is decided"
-        return f"{gain}{_where(report)}: {what}. The machine is too noisy: the null control read {read}."
+        return (
+            f"{gain}{_where(report)}: {what}. The machine is too noisy: the null control read "
+            f"{read}."
+        )
     if gain:
         return f"{gain}{_where(report)}: {_speeds(report)}."
     if report.machine.device == "virtual-cuda":
@@ -39,16 +49,23 @@ def headline(report: Report) -> str:
 
 
 def device_line(report: Report) -> str:
-    """Return what measured what: ``CPU, 2 cores, torch 2.13.0, 1 thread. No GPU used: times are CPU times; …``."""
+    """Return what measured what: ``CPU, 2 cores, torch 2.13.0, 1 thread. No GPU used: times are CPU
+    times; …``."""
     machine = report.machine
     name = visible(machine.device_name or "")
     torch = f"torch {visible(machine.torch)}"
     cpu = f"{pluralise(machine.cores, 'core')}, {torch}, {pluralise(machine.threads, 'thread')}"
     if machine.device == "cuda":
-        return f"GPU{f' {name}' if name else ''}, {torch}. Times are wall times with this GPU; {_counted(report)}."
+        return (
+            f"GPU{f' {name}' if name else ''}, {torch}. Times are wall times with this GPU; "
+            f"{_counted(report)}."
+        )
     if machine.device == "virtual-cuda":
         return f"Virtual CUDA on a CPU, {cpu}. No times are taken; {_counted(report)}."
-    return f"CPU{f' {name}' if name else ''}, {cpu}. No GPU used: times are CPU times; {_counted(report)}."
+    return (
+        f"CPU{f' {name}' if name else ''}, {cpu}. No GPU used: times are CPU times; "
+        f"{_counted(report)}."
+    )
 
 
 def surroundings(report: Report) -> str:
@@ -65,13 +82,18 @@ def plan_line(report: Report) -> str:
     """Return how many measurements the numbers rest on; the pairs are those that were measured."""
     plan, unit = report.plan, phrases.unit(report)
     found = sorted({each.speed.ratio.n for each in report.variants if each.speed.ratio is not None})
-    pairs = f"{found[0]} to {found[-1]} pairs" if len(found) > 1 else pluralise(found[0] if found else 0, "pair")
+    pairs = (
+        f"{found[0]} to {found[-1]} pairs"
+        if len(found) > 1
+        else pluralise(found[0] if found else 0, "pair")
+    )
     block = "calibrated length" if plan.block_steps is None else pluralise(plan.block_steps, unit)
     launches = "1 launch" if plan.launches == 1 else f"{plan.launches} launches"
     return (
         f"{pairs} of blocks of {block} (planned: {plan.pairs}), {launches}, warm-up {plan.warmup}, "
         f"settle {plan.settle}, seed {plan.seed}, minimum effect {plan.min_effect * 100:.3g} %, "
-        f"ablation {visible(plan.ablation)}, results compared over {pluralise(plan.check_steps, unit)}."
+        f"ablation {visible(plan.ablation)}, results compared over "
+        f"{pluralise(plan.check_steps, unit)}."
     )
 
 
@@ -86,7 +108,8 @@ def unavailable(report: Report) -> tuple[str, ...]:
         if each.counts is not None and each.counts.unavailable:
             found.setdefault(_no_counts(each.counts), []).append(name(each))
     return tuple(
-        reason if len(names) == len(counted) else f"{reason} ({', '.join(names)})" for reason, names in found.items()
+        reason if len(names) == len(counted) else f"{reason} ({', '.join(names)})"
+        for reason, names in found.items()
     )
 
 
@@ -94,11 +117,16 @@ def name(variant: VariantResult) -> str:
     """Return how a sentence calls a variant: ``TL603 at pkg/model.py:15``, ``all together``."""
     if variant.kind in ("all", "without"):
         return phrases.label(variant)
-    return f"{phrases.code(variant)} at {visible(variant.where)}" if variant.where else phrases.code(variant)
+    return (
+        f"{phrases.code(variant)} at {visible(variant.where)}"
+        if variant.where
+        else phrases.code(variant)
+    )
 
 
 def reasons(variant: VariantResult) -> tuple[str, ...]:
-    """Return what stands behind a verdict: why, what failed, what differs, what the fix says it changes."""
+    """Return what stands behind a verdict: why, what failed, what differs, what the fix says it
+    changes."""
     found = [variant.speed.why, variant.error]
     if variant.exercised is False and not variant.speed.why:
         found.append("no line that the fix changes ran")
@@ -107,7 +135,9 @@ def reasons(variant: VariantResult) -> tuple[str, ...]:
         found += variant.equality.notes
         if variant.equality.self_noise:
             noise = phrases.difference(variant.equality.self_noise)
-            found.append(f"the original differs from itself by {noise}: it is not reproducible to the bit")
+            found.append(
+                f"the original differs from itself by {noise}: it is not reproducible to the bit"
+            )
         if variant.equality.rng_changed:
             found.append("random streams end in another state")
     if variant.note:
@@ -125,7 +155,8 @@ def idle(report: Report) -> tuple[VariantResult, ...]:
 
 
 def why(report: Report) -> tuple[str, ...]:
-    """Return the reasons behind all verdicts, each with the variant's name; one line for all that did not run."""
+    """Return the reasons behind all verdicts, each with the variant's name; one line for all that
+    did not run."""
     found = [
         f"{name(each)}: {reason}"
         for each in report.variants
@@ -136,13 +167,20 @@ def why(report: Report) -> tuple[str, ...]:
     for each in idle(report):
         reason = visible(each.speed.why) or "no line that the fix changes ran"
         groups.setdefault(reason, []).append(name(each))
-    return (*found, *(f"not exercised: {', '.join(names)}: {reason}" for reason, names in groups.items()))
+    return (
+        *found,
+        *(f"not exercised: {', '.join(names)}: {reason}" for reason, names in groups.items()),
+    )
 
 
 def process_times(report: Report) -> str:
-    """Return the ratios of process CPU time; nothing where there are none, or too many for a sentence."""
+    """Return the ratios of process CPU time; nothing where there are none, or too many for a
+    sentence."""
     known = [
-        f"{phrases.code(each) if each.kind != 'all' else 'all together'} {words.times(each.speed.cpu_ratio)}"
+        (
+            f"{phrases.code(each) if each.kind != 'all' else 'all together'} "
+            f"{words.times(each.speed.cpu_ratio)}"
+        )
         for each in report.variants
         if each.speed.cpu_ratio is not None
     ]
@@ -150,7 +188,8 @@ def process_times(report: Report) -> str:
 
 
 def warnings(report: Report) -> tuple[str, ...]:
-    """Return the report's warnings, and the places where the original would mix devices on a GPU."""
+    """Return the report's warnings, and the places where the original would mix devices on a
+    GPU."""
     mixed = dict.fromkeys(
         f"{phrases.basis_label(each.counts.basis)}: {visible(line.file)}:{line.line} mixes devices"
         f"{f' ({visible(line.what)})' if line.what else ''}; a real GPU stops there"
@@ -211,22 +250,31 @@ def extra(report: Report) -> tuple[str, ...]:
 
 
 def _for_a_gpu(report: Report) -> str:
-    """Say what all fixes together would save on a GPU, where times are those of a CPU and traffic was predicted."""
+    """Say what all fixes together would save on a GPU, where times are those of a CPU and traffic
+    was predicted."""
     if report.machine.device != "cpu" or report.mode != "script":
         return ""
     single = [each for each in report.variants if each.kind in _SINGLE]
     known = [counts for each in report.variants if (counts := phrases.counted(each)) is not None]
     if not known:
         return ""
-    together = next((phrases.counted(each) for each in report.variants if each.kind == "all"), None) or known[-1]
+    together = (
+        next((phrases.counted(each) for each in report.variants if each.kind == "all"), None)
+        or known[-1]
+    )
     if len(known) > 1 and not any(each.kind == "all" for each in report.variants):
         return ""
     fewer = sum(counts is not None and _lowers(counts) for counts in map(phrases.counted, single))
     parts = [_saved(together, phrases.unit(report))]
     if together.evaluation is not None:
         parts.append(_saved(together.evaluation, "batch of evaluation"))
-    said = ", ".join(part for part in parts if part) or f"no fewer waits or bytes a {phrases.unit(report)}"
-    of = f", by {fewer} of {pluralise(len(single), 'fix')}" if len(single) > 1 and any(parts) else ""
+    said = (
+        ", ".join(part for part in parts if part)
+        or f"no fewer waits or bytes a {phrases.unit(report)}"
+    )
+    of = (
+        f", by {fewer} of {pluralise(len(single), 'fix')}" if len(single) > 1 and any(parts) else ""
+    )
     return f"Predicted for a GPU: {said}{of}. "
 
 
@@ -236,7 +284,10 @@ def _saved(counts: Counts, unit: str) -> str:
     if counts.syncs is not None and counts.syncs[0] != counts.syncs[1]:
         parts.append(f"{words.counts(counts.syncs, '->')} waits")
     if counts.h2d_bytes is not None and counts.d2h_bytes is not None:
-        pair = (counts.h2d_bytes[0] + counts.d2h_bytes[0], counts.h2d_bytes[1] + counts.d2h_bytes[1])
+        pair = (
+            counts.h2d_bytes[0] + counts.d2h_bytes[0],
+            counts.h2d_bytes[1] + counts.d2h_bytes[1],
+        )
         parts += [f"{words.sizes(pair, '->')} copied"] if pair[0] != pair[1] else []
     return f"{' and '.join(parts)} a {unit}" if parts else ""
 
@@ -252,10 +303,16 @@ def _where(report: Report) -> str:
 
 def _speeds(report: Report) -> str:
     single = [each for each in report.variants if each.kind in _SINGLE]
-    together = [each for each in report.variants if each.kind == "all" and each.speed.ratio is not None]
+    together = [
+        each for each in report.variants if each.kind == "all" and each.speed.ratio is not None
+    ]
     if len(single) == 1 and not together:
         return f"1 fix: {_outcome(single[0])}"
-    alone = [each for each in single if each.speed.verdict not in (Verdict.NOT_MEASURED, Verdict.NOT_EXERCISED)]
+    alone = [
+        each
+        for each in single
+        if each.speed.verdict not in (Verdict.NOT_MEASURED, Verdict.NOT_EXERCISED)
+    ]
     odd = any(each.status is not Status.OK or phrases.changes_results(each) for each in single)
     parts = [_tally(single)] if single and (alone or odd or not together) else []
     parts += [f"together {_outcome(each)}" for each in together]
@@ -266,11 +323,19 @@ def _tally(single: list[VariantResult]) -> str:
     ran = Counter(each.speed.verdict for each in single if each.status is Status.OK)
     failed = Counter(each.status for each in single if each.status is not Status.OK)
     faster = ran[Verdict.FASTER]
-    amount = f"{faster} of {pluralise(len(single), 'fix')}" if faster else f"none of {pluralise(len(single), 'fix')}"
-    parts = [f"{amount} {'is' if faster <= 1 else 'are'} {'faster' if faster else 'shown to be faster'}"]
+    amount = (
+        f"{faster} of {pluralise(len(single), 'fix')}"
+        if faster
+        else f"none of {pluralise(len(single), 'fix')}"
+    )
+    parts = [
+        f"{amount} {'is' if faster <= 1 else 'are'} {'faster' if faster else 'shown to be faster'}"
+    ]
     parts += [f"{ran[kind]} {kind.value}" for kind in _ORDER if ran[kind]]
     parts += [f"{count} {status.value}" for status, count in failed.items()]
-    changed = [each for each in single if phrases.changes_results(each) and each.status is Status.OK]
+    changed = [
+        each for each in single if phrases.changes_results(each) and each.status is Status.OK
+    ]
     unsound = sum(each.speed.verdict is Verdict.FASTER for each in changed)
     if unsound:
         parts[0] += f" ({unsound} of them with changed results)"
@@ -290,11 +355,19 @@ def _outcome(variant: VariantResult) -> str:
 def _traffic(report: Report) -> str:
     single = [each for each in report.variants if each.kind in _SINGLE]
     fewer = sum(counts is not None and _lowers(counts) for counts in map(phrases.counted, single))
-    parts = [f"{fewer} of {pluralise(len(single), 'fix')} {'lowers' if fewer == 1 else 'lower'} syncs or bytes"]
+    parts = [
+        (
+            f"{fewer} of {pluralise(len(single), 'fix')} {'lowers' if fewer == 1 else 'lower'} "
+            "syncs "
+            "or bytes"
+        )
+    ]
     parts += [
         f"together {words.counts(counts.syncs, '->')} syncs a {phrases.unit(report)}"
         for each in report.variants
-        if each.kind == "all" and (counts := phrases.counted(each)) is not None and counts.syncs is not None
+        if each.kind == "all"
+        and (counts := phrases.counted(each)) is not None
+        and counts.syncs is not None
     ]
     changed = sum(phrases.changes_results(each) for each in single)
     parts += [f"{changed} with changed results"] if changed else []
@@ -302,7 +375,8 @@ def _traffic(report: Report) -> str:
 
 
 def _compared(report: Report) -> str:
-    """Say what is left to tell where neither times nor counts were taken: whether results are kept."""
+    """Say what is left to tell where neither times nor counts were taken: whether results are
+    kept."""
     single = [each for each in report.variants if each.kind in _SINGLE]
     changed = sum(phrases.changes_results(each) for each in single)
     same = f"{changed} with changed results" if changed else "none is shown to change results"
@@ -340,4 +414,9 @@ def _staged(counts: Counts | None) -> list[str]:
     if counts is None or counts.staged is None or not any(counts.staged):
         return []
     pair = words.counts(counts.staged, "->")
-    return [f"{pair} copies from pageable memory with non_blocking ({phrases.basis_label(counts.basis)})"]
+    return [
+        (
+            f"{pair} copies from pageable memory with non_blocking "
+            f"({phrases.basis_label(counts.basis)})"
+        )
+    ]

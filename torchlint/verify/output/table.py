@@ -43,7 +43,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The table, without the columns in which nothing was measured; those are named in `unmeasured`."""
+    """The table, without the columns in which nothing was measured; those are named in
+    `unmeasured`."""
 
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]

@@ -24,8 +24,9 @@ def render(report: Report, *, color: bool = False, width: int | None = None) -> 
     Args:
         report: what was found.
         color: use ANSI colours.
-        width: of the terminal in columns. Where the table is wider, places and titles are shortened; where that
-            does not do, each fix gets lines of its own. None is no limit, for files and pipes.
+        width: of the terminal in columns. Where the table is wider, places and titles are
+            shortened; where that does not do, each fix gets lines of its own. None is no limit, for
+            files and pipes.
     """
     found = table(report, _ARROW)
     lines = [
@@ -43,7 +44,11 @@ def render(report: Report, *, color: bool = False, width: int | None = None) -> 
 
 def _laid_out(found: Table, width: int | None, color: bool) -> Iterator[str]:
     texts = {
-        column.name: [column.head, column.basis, *(shown_line(row.cells[column.name].text).text for row in found.rows)]
+        column.name: [
+            column.head,
+            column.basis,
+            *(shown_line(row.cells[column.name].text).text for row in found.rows),
+        ]
         for column in found.columns
     }
     if width is not None:
@@ -61,14 +66,16 @@ def _laid_out(found: Table, width: int | None, color: bool) -> Iterator[str]:
         if row is not None and row.kind == "all" and len(found.rows) > 2:
             yield ""
         yield _GAP.join(
-            _padded(texts[name][index], widths[name], _style(row.cells[name]) if row else "", color) for name in texts
+            _padded(texts[name][index], widths[name], _style(row.cells[name]) if row else "", color)
+            for name in texts
         )
 
 
 def _stacked(found: Table, color: bool) -> Iterator[str]:
     first = found.columns[0].name
     names = {
-        column.name: f"{column.head} ({column.basis})" if column.basis else column.head for column in found.columns
+        column.name: f"{column.head} ({column.basis})" if column.basis else column.head
+        for column in found.columns
     }
     indent = max(map(columns, names.values())) + len(_GAP)
     for index, row in enumerate(found.rows):
@@ -85,7 +92,10 @@ def _stacked(found: Table, color: bool) -> Iterator[str]:
 def _below(report: Report, found: Table, color: bool) -> Iterator[str]:
     before = phrases.before_ms(report)
     facts = [
-        f"Original: {phrases.milliseconds(before)} a {phrases.unit(report)} on the {phrases.clock(report)}."
+        (
+            f"Original: {phrases.milliseconds(before)} a {phrases.unit(report)} on the "
+            f"{phrases.clock(report)}."
+        )
         if before is not None
         else "",
         sentences.process_times(report),
@@ -108,7 +118,9 @@ def _left_over(report: Report) -> Iterator[str]:
     lines, counts = sentences.left_over(report)
     if counts is None or not lines:
         return
-    shown = [sentences.line_words(line, counts, phrases.unit(report)) for line in lines[:_LEFT_OVER]]
+    shown = [
+        sentences.line_words(line, counts, phrases.unit(report)) for line in lines[:_LEFT_OVER]
+    ]
     if len(lines) > _LEFT_OVER:
         shown.append(f"and {len(lines) - _LEFT_OVER} more lines")
     yield from _block(f"Left after all fixes ({phrases.basis_label(counts.basis)})", shown)
@@ -123,7 +135,8 @@ def _block(title: str, lines: Sequence[str], indent: str = _GAP) -> Iterator[str
 
 
 def _shorten(texts: dict[str, list[str]], name: str, width: int) -> None:
-    """Take from a column what the table is too wide by; places lose their left end, titles their right."""
+    """Take from a column what the table is too wide by; places lose their left end, titles their
+    right."""
     excess = _table_width(texts) - width
     own = max(map(columns, texts[name]))
     if excess <= 0:
@@ -141,7 +154,9 @@ def _cut(text: str, target: int, *, from_left: bool) -> str:
 
 
 def _table_width(texts: dict[str, list[str]]) -> int:
-    return sum(max(map(columns, column)) for column in texts.values()) + len(_GAP) * (len(texts) - 1)
+    return sum(max(map(columns, column)) for column in texts.values()) + len(_GAP) * (
+        len(texts) - 1
+    )
 
 
 def _padded(text: str, width: int, style: str, color: bool) -> str:

@@ -1,4 +1,5 @@
-"""Function mode: one function of the user's with given inputs, the original beside each fixed version of its module."""
+"""Function mode: one function of the user's with given inputs, the original beside each fixed
+version of its module."""
 
 from __future__ import annotations
 
@@ -16,7 +17,16 @@ from torchlint.verify.errors import OriginalFailedError
 from torchlint.verify.fixes import FixUnit, applied, diff
 from torchlint.verify.machine.manifest import manifest, warnings
 from torchlint.verify.machine.workspace import Workspace, replace_file
-from torchlint.verify.model import Equality, Expected, Level, Report, Speed, Status, VariantResult, Verdict
+from torchlint.verify.model import (
+    Equality,
+    Expected,
+    Level,
+    Report,
+    Speed,
+    Status,
+    VariantResult,
+    Verdict,
+)
 from torchlint.verify.options import Options
 from torchlint.verify.paired.sessions import Session, Version, session
 from torchlint.verify.session.promise import Comparison, comparison, judged, together
@@ -80,7 +90,8 @@ class FunctionRequest:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A copy of the project with fixes, what they promise together, and whether all of them are safe."""
+    """A copy of the project with fixes, what they promise together, and whether all of them are
+    safe."""
 
     name: str
     folder: Path
@@ -106,18 +117,23 @@ def parse_target(text: str, root: Path) -> Target:
         root: the project.
 
     Raises:
-        UsageError: it is not of that form, there is no such file, it lies outside the project, or is no module.
+        UsageError: it is not of that form, there is no such file, it lies outside the project, or
+            is no module.
     """
     path, mark, name = text.partition("::")
     if not mark or not _NAME.fullmatch(name) or not path.endswith(".py"):
-        raise UsageError(f"{text!r} is no function: write path/to/module.py::function or module.py::Class.method")
+        raise UsageError(
+            f"{text!r} is no function: write path/to/module.py::function or module.py::Class.method"
+        )
     file = Path(path).resolve()
     if not file.is_file():
         raise UsageError(f"{path}: no such file")
     if not file.is_relative_to(root.resolve()):
         raise UsageError(f"{path} lies outside the project {root}")
     relative = file.relative_to(root.resolve())
-    source = "src" if relative.parts[0] == "src" and not (root / "src" / "__init__.py").exists() else ""
+    source = (
+        "src" if relative.parts[0] == "src" and not (root / "src" / "__init__.py").exists() else ""
+    )
     parts = list((relative.relative_to(source) if source else relative).with_suffix("").parts)
     if parts[-1] == "__init__":
         parts.pop()
@@ -126,7 +142,9 @@ def parse_target(text: str, root: Path) -> Target:
     return Target(".".join(parts), name, source, relative.as_posix())
 
 
-def run(request: FunctionRequest, say: Callable[[str], None], tick: Callable[[str], None]) -> Report:
+def run(
+    request: FunctionRequest, say: Callable[[str], None], tick: Callable[[str], None]
+) -> Report:
     """Verify, and return the report.
 
     Args:
@@ -151,10 +169,19 @@ def run(request: FunctionRequest, say: Callable[[str], None], tick: Callable[[st
             f"runs your code in copies under {workspace.path}"
         )
         original = workspace.copy(request.root, "v0")
-        copies = [_copied(variant, number, request, workspace) for number, variant in enumerate(fixed, 1)]
+        copies = [
+            _copied(variant, number, request, workspace) for number, variant in enumerate(fixed, 1)
+        ]
         with session(options, workspace) as live:
             calls = FunctionCalls(
-                live, request.target, request.inputs, original, request.grad, SEEDS, tick, request.root
+                live,
+                request.target,
+                request.inputs,
+                original,
+                request.grad,
+                SEEDS,
+                tick,
+                request.root,
             )
             outcomes = calls.compare(copies)
             machine, plan = live.machine(calls.times), live.plan()
@@ -186,7 +213,9 @@ def _copied(variant: Variant, number: int, request: FunctionRequest, workspace: 
     return Fixed(variant.name, folder, variant.unit.expected, variant.unit.safe)
 
 
-def _result(variant: Variant, outcome: Outcome, times: Times, request: FunctionRequest) -> VariantResult:
+def _result(
+    variant: Variant, outcome: Outcome, times: Times, request: FunctionRequest
+) -> VariantResult:
     assert variant.unit is not None
     return VariantResult(
         id=variant.name,
@@ -205,7 +234,8 @@ def _result(variant: Variant, outcome: Outcome, times: Times, request: FunctionR
 
 
 class FunctionCalls:
-    """FunctionCalls a function in the original and in every fixed version; results decide what is timed.
+    """FunctionCalls a function in the original and in every fixed version; results decide what is
+    timed.
 
     Args:
         live: forks the workers.
@@ -215,7 +245,8 @@ class FunctionCalls:
         grad: whether ``backward`` is part of it.
         seeds: for how many seeds results are compared.
         tick: takes a line of progress.
-        pristine: the project that the copies were made of; files that a call changes are put back from there.
+        pristine: the project that the copies were made of; files that a call changes are put back
+            from there.
 
     Attributes:
         times: what was measured.
@@ -264,7 +295,9 @@ class FunctionCalls:
         timed = [copy for copy in copies if outcomes[copy.name].status is Status.OK]
         if timed and self.live.options.device != "virtual-cuda":
             outcomes |= self._timed(timed, outcomes)
-        self.notes += [f"seed {seed}: {self.target.name} raises {error}" for seed, error in self.raises.items()]
+        self.notes += [
+            f"seed {seed}: {self.target.name} raises {error}" for seed, error in self.raises.items()
+        ]
         return outcomes
 
     def program(self, folder: Path) -> dict[str, object]:
@@ -313,11 +346,13 @@ class FunctionCalls:
         return saved
 
     def _raised(self, raised: Mapping[str, str], seed: int, folder: Path) -> None:
-        """Note that the original raises for some of the seeds; then the fixed versions must do so too.
+        """Note that the original raises for some of the seeds; then the fixed versions must do so
+        too.
 
         Raises:
-            ProgramError: a fixed version raises where the original does not, or the original for the first seed:
-                then it fails with any inputs, as far as is known, and nothing can be timed.
+            ProgramError: a fixed version raises where the original does not, or the original for
+                the first seed: then it fails with any inputs, as far as is known, and nothing can
+                    be timed.
         """
         if folder != self.original and seed in self.raises:
             return
@@ -325,31 +360,46 @@ class FunctionCalls:
             raise ProgramError(raised["error"], raised["kind"], raised["where"])
         self.raises.setdefault(seed, raised["error"])
 
-    def _equality(self, first: Sequence[str], second: Sequence[str], fixed: Sequence[str], copy: Fixed) -> Equality:
+    def _equality(
+        self, first: Sequence[str], second: Sequence[str], fixed: Sequence[str], copy: Fixed
+    ) -> Equality:
         redrawn = copy.expected is Expected.RNG
         found = []
         with self.live.fork() as worker:
             for seed, one, two, other in zip(self.seeds, first, second, fixed, strict=True):
                 noisy = _compared(worker, one, two).effects
                 itself = _compared(worker, one, two, ignored=noisy)
-                compared = _compared(worker, one, other, band=itself.band, redrawn=redrawn, ignored=noisy)
+                compared = _compared(
+                    worker, one, other, band=itself.band, redrawn=redrawn, ignored=noisy
+                )
                 equality = judged(compared, itself, copy.expected, safe=copy.safe)
-                unseen = tuple(f"{name}: differs between two runs of the original, not compared" for name in noisy)
+                unseen = tuple(
+                    f"{name}: differs between two runs of the original, not compared"
+                    for name in noisy
+                )
                 found.append((f"seed {seed}", replace(equality, notes=(*equality.notes, *unseen))))
         return together(found)
 
     # Times
 
-    def _timed(self, copies: Sequence[Fixed], outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
+    def _timed(
+        self, copies: Sequence[Fixed], outcomes: Mapping[str, Outcome]
+    ) -> dict[str, Outcome]:
         """Return the outcomes with times; sets `times`."""
         self.tick(f"timing {len(copies) + 2} versions")
-        folders = {ORIGINAL: self.original, NULL: self.original, **{copy.name: copy.folder for copy in copies}}
+        folders = {
+            ORIGINAL: self.original,
+            NULL: self.original,
+            **{copy.name: copy.folder for copy in copies},
+        }
         versions = {name: Version(self.program(folder), folder) for name, folder in folders.items()}
         self.times = times = self.live.measure(versions, BLOCK_MS)
         failed = times.failures.get(ORIGINAL)
         if failed is not None:
             # Its results were compared in calls of their own: only calls one after the other fail.
-            self.notes.append(f"not timed: {self.target.name} cannot be called again and again: {failed}")
+            self.notes.append(
+                f"not timed: {self.target.name} cannot be called again and again: {failed}"
+            )
             self.times = Times(device=times.device, device_name=times.device_name)
             return {}
         control = times.null_control()
@@ -373,7 +423,9 @@ def _broken(error: ProgramError, copy: Fixed) -> Outcome:
     """Return the outcome of a version that fails where the original does not."""
     text = _told(error, copy.folder)
     equality = Equality(Level.DIFFERENT, copy.expected, False, notes=(text,))
-    return Outcome(Speed(Verdict.NOT_MEASURED, why=error.status.value), equality, error.status, text)
+    return Outcome(
+        Speed(Verdict.NOT_MEASURED, why=error.status.value), equality, error.status, text
+    )
 
 
 def _told(error: ProgramError, folder: Path) -> str:

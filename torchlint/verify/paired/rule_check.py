@@ -1,4 +1,5 @@
-"""What the examples of one rule compute and would move between host and device; each run in a fresh worker."""
+"""What the examples of one rule compute and would move between host and device; each run in a fresh
+worker."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from torchlint.verify.session.workers import Worker
 
 STANDIN, VIRTUAL = "a CPU stand-in for CUDA", "a virtual CUDA device"
 INSTEAD = ("", STANDIN, VIRTUAL)
-"""What an example runs on that needs CUDA, in the order of trying: ``""`` is the machine as it is."""
+"""What an example runs on that needs CUDA, in the order of trying: ``""`` is the machine as it
+is."""
 _ON_CUDA = re.compile(r"cuda|pin_memory")
 _NO_FIX = "for information: no fix is applied to this example"
 _NOTHING = "the example binds and changes nothing that could be compared"
@@ -61,13 +63,15 @@ class ExampleRunner:
         }
 
     def absent(self) -> str:
-        """Return a package that the examples import and the interpreter has not; empty where nothing lacks."""
+        """Return a package that the examples import and the interpreter has not; empty where
+        nothing lacks."""
         with self.live.fork() as worker:
             lacking = worker.ask(find=sorted(self.page.imports))["absent"]
         return str(lacking[0]) if lacking else ""
 
     def equality(self, fixes: Sequence[str]) -> Equality:
-        """Compare Bad and Good of the first example, and of every other one that a fix leads from and to.
+        """Compare Bad and Good of the first example, and of every other one that a fix leads from
+        and to.
 
         Sets `instead` where the examples fail as they are, for want of a CUDA device.
 
@@ -85,7 +89,8 @@ class ExampleRunner:
         return together(found)
 
     def _somewhere(self, index: int, fix: str) -> Equality:
-        """Compare on what there is, else with the CPU in the place of CUDA, else on a virtual CUDA device."""
+        """Compare on what there is, else with the CPU in the place of CUDA, else on a virtual CUDA
+        device."""
         try:
             return self._compared(index, fix)
         except ProgramError as error:
@@ -97,7 +102,8 @@ class ExampleRunner:
             try:
                 return self._compared(index, fix)
             except ProgramError as error:
-                # What fails on the stand-in says more than that there is no CUDA, and more than a gap of the ledger.
+                # What fails on the stand-in says more than that there is no CUDA, and more than a
+                # gap of the ledger.
                 told = error if instead == STANDIN else told
         raise told
 
@@ -105,7 +111,10 @@ class ExampleRunner:
         bad, good = self.page.pairs[index]
         expected = Expected.BITWISE if fix == "safe" else Expected(self.page.info.equivalence)
         redrawn = expected is Expected.RNG
-        files = [str(self.live.site.folder / f"{self.page.info.code}-{name}.pt") for name in ("a", "b", "c")]
+        files = [
+            str(self.live.site.folder / f"{self.page.info.code}-{name}.pt")
+            for name in ("a", "b", "c")
+        ]
         own = self._checked(index, bad, files[0])
         others = self._checked(index, good, files[2])
         with self.live.fork() as worker:
@@ -115,13 +124,16 @@ class ExampleRunner:
             fixed = self._compare(worker, files[0], files[2], band=itself.band, redrawn=redrawn)
         equality = judged(fixed, itself, expected, safe=fix == "safe")
         if not own & others:
-            equality = replace(equality, level=Level.UNKNOWN, ok=True, notes=(*equality.notes, _NOTHING))
+            equality = replace(
+                equality, level=Level.UNKNOWN, ok=True, notes=(*equality.notes, _NOTHING)
+            )
         if not fix:
             equality = replace(equality, ok=True, notes=(*equality.notes, _NO_FIX))
         return equality
 
     def _checked(self, index: int, side: str, path: str) -> frozenset[str]:
-        """Run one side from the start, save its snapshot, and return the names of values that it bound or changed."""
+        """Run one side from the start, save its snapshot, and return the names of values that it
+        bound or changed."""
         with self.live.fork() as worker:
             return self._check_in(worker, index, side, path)
 
@@ -142,13 +154,16 @@ class ExampleRunner:
             return found
 
     def counts(self) -> Counts:
-        """Return the traffic of one timed run as the virtual-CUDA ledger predicts it, or why there is none."""
+        """Return the traffic of one timed run as the virtual-CUDA ledger predicts it, or why there
+        is none."""
         summaries = []
         for side in self.page.pairs[0]:
             try:
                 told = self._counted(side)
             except ProgramError as error:
-                return Counts("virtual-cuda", unavailable=f"the example does not run under it: {error}")
+                return Counts(
+                    "virtual-cuda", unavailable=f"the example does not run under it: {error}"
+                )
             if told.get("unavailable"):
                 return Counts("virtual-cuda", unavailable=str(told["unavailable"]))
             summaries.append(told)

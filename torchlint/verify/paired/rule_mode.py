@@ -1,4 +1,5 @@
-"""Rule mode: the examples of the rules' pages, Bad against Good: equal results, times, and predicted traffic."""
+"""Rule mode: the examples of the rules' pages, Bad against Good: equal results, times, and
+predicted traffic."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ FIXED = "fixed"
 _Outcome = tuple[VariantResult, Times | None]
 
 
-def run(codes: Sequence[str], options: Options, tick: Callable[[str], None] = lambda line: None) -> Report:
+def run(
+    codes: Sequence[str], options: Options, tick: Callable[[str], None] = lambda line: None
+) -> Report:
     """Run the examples of rules.
 
     Args:
@@ -50,7 +53,10 @@ def run(codes: Sequence[str], options: Options, tick: Callable[[str], None] = la
     begun = time.monotonic()
     options = replace(options, timeout=min(options.timeout, TIMEOUT))
     pages = [page(info) for info in _wanted(codes)]
-    with Workspace(keep=options.keep) as workspace, session(options, workspace, preload=PRELOAD) as live:
+    with (
+        Workspace(keep=options.keep) as workspace,
+        session(options, workspace, preload=PRELOAD) as live,
+    ):
         tick(f"finding the fixes of {len(pages)} rules")
         examples = _Examples(live, applied_fixes(pages))
         for zygote in live.zygotes:
@@ -69,13 +75,16 @@ def _wanted(codes: Sequence[str]) -> list[RuleInfo]:
     chosen = catalog.resolve(codes, "verify rules", UsageError)
     found = [info for info in catalog.rules if info.code in chosen]
     if not found:
-        raise UsageError(f"verify rules: {', '.join(codes)} names no rule that has a page with examples")
+        raise UsageError(
+            f"verify rules: {', '.join(codes)} names no rule that has a page with examples"
+        )
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Examples:
-    """Those of all rules. `fixes` says which fix leads from each Bad to its Good, by code and number."""
+    """Those of all rules. `fixes` says which fix leads from each Bad to its Good, by code and
+    number."""
 
     live: Session
     fixes: Mapping[tuple[str, int], str]
@@ -105,7 +114,9 @@ class _Examples:
             equality = replace(equality, notes=(*equality.notes, f"run on {runner.instead}"))
         if runner.instead == STANDIN and speed.ratio is not None:
             speed = replace(speed, why="; ".join(filter(None, (speed.why, f"run on {STANDIN}"))))
-        failure = None if times is None else times.failures.get(ORIGINAL) or times.failures.get(FIXED)
+        failure = (
+            None if times is None else times.failures.get(ORIGINAL) or times.failures.get(FIXED)
+        )
         if failure is not None and failure.kind == "empty":
             failure = None
         result = VariantResult(
@@ -140,7 +151,9 @@ class _Examples:
             command=tuple(codes),
             version=torchlint.__version__,
             date=datetime.date.today().isoformat(),
-            machine=self.live.machine(next((times for _, times in results if times and times.device), None)),
+            machine=self.live.machine(
+                next((times for _, times in results if times and times.device), None)
+            ),
             plan=self.live.plan(),
             variants=tuple(result for result, _ in results),
             null_control=_all_nulls(results),
@@ -150,7 +163,8 @@ class _Examples:
 
 
 def _unmeasured(each: Page, why: str, status: Status = Status.OK) -> VariantResult:
-    """Return the result of a rule whose examples do not run: for want of a package that is no failure."""
+    """Return the result of a rule whose examples do not run: for want of a package that is no
+    failure."""
     return VariantResult(
         id=f"rule:{each.info.code}",
         kind="rule",
@@ -164,7 +178,12 @@ def _unmeasured(each: Page, why: str, status: Status = Status.OK) -> VariantResu
 
 
 def _all_nulls(results: Sequence[_Outcome]) -> NullControl | None:
-    """Return one null control for the table: a pair is a rule, its original's and its copy's median time."""
-    pairs = [times.blocks_ns(NULL) for _, times in results if times is not None and times.pairs(NULL)]
-    before, after = ([numbers.median(pair[side] for pair in each) for each in pairs] for side in (0, 1))
+    """Return one null control for the table: a pair is a rule, its original's and its copy's median
+    time."""
+    pairs = [
+        times.blocks_ns(NULL) for _, times in results if times is not None and times.pairs(NULL)
+    ]
+    before, after = (
+        [numbers.median(pair[side] for pair in each) for each in pairs] for side in (0, 1)
+    )
     return statistics.null_control(before, after) if pairs else None

@@ -1,8 +1,10 @@
-"""A rule's page as programs to run: Setup, Bad against Good, what Measure adds, and which fix leads from Bad to Good.
+"""A rule's page as programs to run: Setup, Bad against Good, what Measure adds, and which fix leads
+from Bad to Good.
 
-The convention of ``## Measure``: its first block of Python only prepares (binds names to larger sizes). Then the
-imports, functions and classes of Bad (of Good) run once, and what is timed are its other statements. With a second
-block all of Bad (of Good) runs once and that block is timed. A first line "Not timed: ..." says why nothing is.
+The convention of ``## Measure``: its first block of Python only prepares (binds names to larger
+sizes). Then the imports, functions and classes of Bad (of Good) run once, and what is timed are its
+other statements. With a second block all of Bad (of Good) runs once and that block is timed. A
+first line "Not timed: ..." says why nothing is.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ class Page:
     @property
     def text(self) -> str:
         """All code of the page."""
-        return "\n".join((self.setup, self.prepare, self.timed, *(side for pair in self.pairs for side in pair)))
+        return "\n".join(
+            (self.setup, self.prepare, self.timed, *(side for pair in self.pairs for side in pair))
+        )
 
     @property
     def imports(self) -> frozenset[str]:
@@ -65,16 +69,22 @@ def page(info: RuleInfo) -> Page:
 
 
 def applied_fixes(pages: Sequence[Page]) -> Mapping[tuple[str, int], str]:
-    """Return which fix leads from each Bad to its Good: "safe", "unsafe", or "" where none is applied."""
+    """Return which fix leads from each Bad to its Good: "safe", "unsafe", or "" where none is
+    applied."""
     wanted = [(page, index) for page in pages for index in range(len(page.pairs))]
     texts = [
-        (each.info.code, f"{each.setup}\n{each.pairs[index][0]}" if each.setup else each.pairs[index][0])
+        (
+            each.info.code,
+            f"{each.setup}\n{each.pairs[index][0]}" if each.setup else each.pairs[index][0],
+        )
         for each, index in wanted
     ]
     found = {}
     for (each, index), findings in zip(wanted, rule_findings(texts), strict=True):
         offered = {f.fix.safety.value for f in findings if f.fix is not None and not f.fix.withheld}
-        found[each.info.code, index] = next((kind for kind in ("safe", "unsafe") if kind in offered), "")
+        found[each.info.code, index] = next(
+            (kind for kind in ("safe", "unsafe") if kind in offered), ""
+        )
     return found
 
 

@@ -1,6 +1,8 @@
-"""A run with resident workers: its zygotes, one a launch, and the versions of a program that they time in turns.
+"""A run with resident workers: its zygotes, one a launch, and the versions of a program that they
+time in turns.
 
-Two launches by default, each from a zygote of its own: workers forked from one zygote share its address layout.
+Two launches by default, each from a zygote of its own: workers forked from one zygote share its
+address layout.
 """
 
 from __future__ import annotations
@@ -23,12 +25,14 @@ from torchlint.verify.session.workers import Worker, Zygote
 from torchlint.verify.variants import ORIGINAL
 
 SETTLE_NS = 5_000_000
-"""A run up to this long is run once more, unmeasured, before each block: other workers have had the caches."""
+"""A run up to this long is run once more, unmeasured, before each block: other workers have had the
+caches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version of the program: settings for the worker, and where it starts (in an empty folder where None)."""
+    """A version of the program: settings for the worker, and where it starts (in an empty folder
+    where None)."""
 
     program: Mapping[str, object]
     cwd: Path | None = None
@@ -54,7 +58,8 @@ class _Resident(Lane):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What all programs of a run share: where they work, and the zygotes that fork their workers."""
+    """What all programs of a run share: where they work, and the zygotes that fork their
+    workers."""
 
     site: Site
     zygotes: tuple[Zygote, ...]
@@ -68,14 +73,17 @@ class Session:
         """Return a new worker for what is not timed."""
         return self.zygotes[0].fork(cwd)
 
-    def measure(self, versions: Mapping[str, Version], block_ms: float, long_ms: float = float("inf")) -> Times:
+    def measure(
+        self, versions: Mapping[str, Version], block_ms: float, long_ms: float = float("inf")
+    ) -> Times:
         """Time all versions against each other, one launch a zygote; the first is the original.
 
         A version that fails is left out from then on. Where the original fails nothing goes on.
 
         Args:
             block_ms: the least length of a block.
-            long_ms: where one run takes longer there are 12 pairs at most, the smallest number for a verdict.
+            long_ms: where one run takes longer there are 12 pairs at most, the smallest number for
+                a verdict.
         """
         times, rng, launches = Times(), random.Random(self.options.seed), len(self.zygotes)
         for number, zygote in enumerate(self.zygotes):
@@ -102,7 +110,8 @@ class Session:
         return times
 
     def speed(self, times: Times, name: str, null: NullControl | None) -> Speed:
-        """Return what the times of a version say. On a GPU, CPU time says nothing and is left out."""
+        """Return what the times of a version say. On a GPU, CPU time says nothing and is left
+        out."""
         if not times.pairs(name):
             return Speed(Verdict.NOT_MEASURED, why=str(times.why_lost(name) or "no pair was timed"))
         alone = times.device == "cpu" and self.options.threads == 1
@@ -113,7 +122,10 @@ class Session:
         device, name = (used.device, used.device_name) if used is not None else ("", None)
         facts = self.zygotes[0].facts
         return self.site.machine(
-            device=device or "cpu", device_name=name, torch=str(facts["torch"]), python=str(facts["python"])
+            device=device or "cpu",
+            device_name=name,
+            torch=str(facts["torch"]),
+            python=str(facts["python"]),
         )
 
     def plan(self) -> Plan:
@@ -122,7 +134,9 @@ class Session:
 
 
 @contextmanager
-def session(options: Options, workspace: Workspace, preload: Sequence[str] = ()) -> Iterator[Session]:
+def session(
+    options: Options, workspace: Workspace, preload: Sequence[str] = ()
+) -> Iterator[Session]:
     """Start the zygotes; they import torch while the parent goes on.
 
     Args:
@@ -136,4 +150,7 @@ def session(options: Options, workspace: Workspace, preload: Sequence[str] = ())
     site = site_in(workspace, options)
     launches = 1 if options.device == "virtual-cuda" else max(1, options.launches)
     with ExitStack() as stack:
-        yield Session(site, tuple(stack.enter_context(Zygote(site, number, preload)) for number in range(launches)))
+        yield Session(
+            site,
+            tuple(stack.enter_context(Zygote(site, number, preload)) for number in range(launches)),
+        )

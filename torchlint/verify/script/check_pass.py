@@ -63,8 +63,12 @@ def run(
     """Run every variant once, and compare it with the original."""
     others = [variant for variant in variants if variant.unit is not None]
     settings = base.course.settings()
-    records = runner.all([(homes[variant.name], "check", settings) for variant in others], together, tick)
-    checked = Checked(peak=max((int(record.record.get("peak") or 0) for record in records), default=0))
+    records = runner.all(
+        [(homes[variant.name], "check", settings) for variant in others], together, tick
+    )
+    checked = Checked(
+        peak=max((int(record.record.get("peak") or 0) for record in records), default=0)
+    )
     checked.peak = max(checked.peak, base.peak)
     for variant, record in zip(others, records, strict=True):
         checked.status[variant.name] = record.status
@@ -87,8 +91,12 @@ def _compare(
     tick: Callable[[str], None],
 ) -> None:
     """Fill in `Checked.equality`."""
-    redrawn = [variant.unit is not None and variant.unit.expected is Expected.RNG for variant, _ in ran]
-    found = runner.compare(base.record, [(run, may) for (_, run), may in zip(ran, redrawn, strict=True)])
+    redrawn = [
+        variant.unit is not None and variant.unit.expected is Expected.RNG for variant, _ in ran
+    ]
+    found = runner.compare(
+        base.record, [(run, may) for (_, run), may in zip(ran, redrawn, strict=True)]
+    )
     shaken = None
     if any(_needs_band(v, one) for one, (v, _) in zip(found, ran, strict=True)):
         shaken = _shaken(runner, home, base, tick)
@@ -102,8 +110,11 @@ def _needs_band(variant: Variant, found: Comparison) -> bool:
     return close and found.level is Level.DIFFERENT and found.max_abs is not None
 
 
-def _shaken(runner: Runner, home: Home, base: Reference, tick: Callable[[str], None]) -> Comparison | None:
-    """Run the original with initial weights times 1 + 2**-20: training amplifies rounding, and this says how much."""
+def _shaken(
+    runner: Runner, home: Home, base: Reference, tick: Callable[[str], None]
+) -> Comparison | None:
+    """Run the original with initial weights times 1 + 2**-20: training amplifies rounding, and this
+    says how much."""
     (record,) = runner.all([(home, "check", {**base.course.settings(), "shake": True})], 1, tick)
     if record.status is not Status.OK or not record.record.get("results"):
         return None

@@ -10,7 +10,10 @@ from pathlib import Path
 
 from torchlint.base.errors import UsageError
 
-LAUNCHERS = {"torchrun": "torch.distributed.run", "accelerate": "accelerate.commands.accelerate_cli"}
+LAUNCHERS = {
+    "torchrun": "torch.distributed.run",
+    "accelerate": "accelerate.commands.accelerate_cli",
+}
 """Console scripts that start training programs, and the modules behind them."""
 
 
@@ -49,7 +52,8 @@ class Command:
     script: int | None
 
     def in_copy(self, original: Path, copy: Path, port: int) -> list[str]:
-        """Return the arguments for one copy: an absolute script path moved into it, and a port of its own.
+        """Return the arguments for one copy: an absolute script path moved into it, and a port of
+        its own.
 
         Args:
             original: the project.
@@ -68,12 +72,14 @@ def parse(typed: Sequence[str], cwd: Path, root: Path) -> Command:
     """Understand a command.
 
     Args:
-        typed: ``["train.py", "--epochs", "1"]``, ``["-m", "pkg.train"]``, ``["torchrun", …]``, ``["python", …]``.
+        typed: ``["train.py", "--epochs", "1"]``, ``["-m", "pkg.train"]``, ``["torchrun", …]``,
+            ``["python", …]``.
         cwd: where it would be run.
         root: the project that is copied.
 
     Raises:
-        UsageError: there is none, it names no such file, it lies outside the project, or it is no Python program.
+        UsageError: there is none, it names no such file, it lies outside the project, or it is no
+            Python program.
     """
     words = list(typed)
     if words and _is_python(words[0]):
@@ -88,16 +94,26 @@ def parse(typed: Sequence[str], cwd: Path, root: Path) -> Command:
         return Command(tuple(typed), ("-m", LAUNCHERS[words[0]], *words[1:]), None)
     script = cwd / words[0]
     if words[0].startswith("-"):
-        raise UsageError(f"cannot run {words[0]}: name a Python script, -m and a module, or torchrun")
+        raise UsageError(
+            f"cannot run {words[0]}: name a Python script, -m and a module, or torchrun"
+        )
     if script.is_dir():
-        raise UsageError(f"cannot run {words[0]}: it is a folder; name a Python script, -m and a module, or torchrun")
+        raise UsageError(
+            f"cannot run {words[0]}: it is a folder; name a Python script, -m and a module, or "
+            "torchrun"
+        )
     if not script.is_file():
         hint = "" if words[0].endswith(".py") else " (name a script, -m and a module, or torchrun)"
         raise UsageError(f"cannot run {words[0]}: there is no such file in {cwd}{hint}")
     if not words[0].endswith(".py"):
-        raise UsageError(f"cannot run {words[0]}: name a Python script, -m and a module, or torchrun")
+        raise UsageError(
+            f"cannot run {words[0]}: name a Python script, -m and a module, or torchrun"
+        )
     if not script.resolve().is_relative_to(root):
-        raise UsageError(f"{words[0]} lies outside {root}, the project that would be copied; name its folder instead")
+        raise UsageError(
+            f"{words[0]} lies outside {root}, the project that would be copied; name its folder "
+            "instead"
+        )
     return Command(tuple(typed), tuple(words), 0)
 
 

@@ -1,4 +1,5 @@
-"""The count pass: host-device traffic per step and source line, predicted by the ledger or observed on a GPU."""
+"""The count pass: host-device traffic per step and source line, predicted by the ledger or observed
+on a GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from torchlint.verify.session.counts import side_by_side
 from torchlint.verify.variants import ORIGINAL, Variant
 
 UNUSED = (
-    "nothing was predicted, as the program put no tensor on the CUDA device that the ledger offers in the steps "
+    "nothing was predicted, as the program put no tensor on the CUDA device that the ledger "
+    "offers in the steps "
     "counted: it chooses its device by something else than torch.cuda "
     "(a default of its own, a setting, another process)"
 )
@@ -23,7 +25,11 @@ _HOST_WORDS = ("cpu", "no-cuda", "no_cuda", "disable-cuda", "disable_cuda", "no-
 
 
 def run(
-    runner: Runner, homes: Mapping[str, Home], variants: Sequence[Variant], together: int, tick: Callable[[str], None]
+    runner: Runner,
+    homes: Mapping[str, Home],
+    variants: Sequence[Variant],
+    together: int,
+    tick: Callable[[str], None],
 ) -> dict[str, Counts]:
     """Count the original and every variant; return the pairs by variant."""
     wanted = [variant for variant in variants if variant.unit is not None]
@@ -37,13 +43,23 @@ def run(
 
 
 def taken(
-    before: RunRecord, records: Mapping[str, RunRecord], homes: Mapping[str, Home], gap: str, device: str
+    before: RunRecord,
+    records: Mapping[str, RunRecord],
+    homes: Mapping[str, Home],
+    gap: str,
+    device: str,
 ) -> dict[str, Counts]:
-    """Return the counts by variant from runs that were made for something else too, or why there are none."""
+    """Return the counts by variant from runs that were made for something else too, or why there
+    are none."""
     ok = [(name, record) for name, record in records.items() if record.status is Status.OK]
     if gap:
-        return {name: Counts("cuda" if device == "cuda" else "virtual-cuda", unavailable=gap) for name, _ in ok}
-    return {name: paired(before, record, homes[ORIGINAL], homes[name], device) for name, record in ok}
+        return {
+            name: Counts("cuda" if device == "cuda" else "virtual-cuda", unavailable=gap)
+            for name, _ in ok
+        }
+    return {
+        name: paired(before, record, homes[ORIGINAL], homes[name], device) for name, record in ok
+    }
 
 
 def paired(before: RunRecord, after: RunRecord, home: Home, other: Home, device: str) -> Counts:
@@ -62,12 +78,17 @@ def paired(before: RunRecord, after: RunRecord, home: Home, other: Home, device:
 
 
 def gap(record: RunRecord, counts: Mapping[str, Any] | None) -> str:
-    """Return why a run gives no counts: the ledger met something that it does not know, or the program failed."""
+    """Return why a run gives no counts: the ledger met something that it does not know, or the
+    program failed."""
     if counts and counts.get("unavailable"):
         return str(counts["unavailable"])
     if record.status is not Status.OK:
         last = next((line for line in reversed(record.tail.splitlines()) if line.strip()), "")
-        return f"the program {record.status.value if record.status is not Status.BROKEN else 'failed'} under it: {last}"
+        return (
+            "the program "
+            f"{record.status.value if record.status is not Status.BROKEN else 'failed'} under "
+            f"it: {last}"
+        )
     if not counts:
         return "; ".join(record.record.get("trouble") or []) or "nothing was counted"
     if not counts.get("steps"):
@@ -76,7 +97,8 @@ def gap(record: RunRecord, counts: Mapping[str, Any] | None) -> str:
 
 
 def unused_hint(typed: Sequence[str]) -> str:
-    """Say how a command is told to use the GPU where it stays on the host; empty where no argument says so."""
+    """Say how a command is told to use the GPU where it stays on the host; empty where no argument
+    says so."""
     for argument in typed:
         if any(word in argument.lower() for word in _HOST_WORDS):
             return (

@@ -1,4 +1,5 @@
-"""What part of the program the untimed runs go through, the same for the original and for every variant."""
+"""What part of the program the untimed runs go through, the same for the original and for every
+variant."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from torchlint.report.kit.words import pluralise
 from torchlint.verify.options import Options
 
 EVALUATION_BATCHES = 6
-"""Batches of the first way of evaluation through a data set; of the later ones, and steps of later epochs, fewer."""
+"""Batches of the first way of evaluation through a data set; of the later ones, and steps of later
+epochs, fewer."""
 LATER = 2
 EXPLORE_SHARE = 0.1
 """Of the budget, what is spent on waiting for the places of fixes to run, at most."""
@@ -26,7 +28,8 @@ class Course:
         steps: of training, at least.
         ledger: whether they run on the ledger's virtual device, and so give counts too.
         cut: how much of each way through a DataLoader is left; see inside/schedule.
-        until: steps of training and batches of evaluation together after which a run is stopped; 0 for its own end.
+        until: steps of training and batches of evaluation together after which a run is stopped; 0
+            for its own end.
         trained: how many steps of training that is.
         epochs, evaluations, batches: how many epochs were cut short, and what evaluation there was.
         gap: why the ledger could not follow the program.
@@ -51,10 +54,16 @@ class Course:
         return {**self._common(), "explore": options.budget * EXPLORE_SHARE, "marks": list(marks)}
 
     def _common(self) -> dict[str, Any]:
-        return {"steps": self.steps, "ledger": self.ledger, "cut": dict(self.cut), "warmup": SKIPPED_STEPS}
+        return {
+            "steps": self.steps,
+            "ledger": self.ledger,
+            "cut": dict(self.cut),
+            "warmup": SKIPPED_STEPS,
+        }
 
     def unfit(self, record: Mapping[str, Any]) -> bool:
-        """Say whether a run that went well is not what is wanted: compiled code runs eagerly under the ledger."""
+        """Say whether a run that went well is not what is wanted: compiled code runs eagerly under
+        the ledger."""
         notes = (record.get("counts") or {}).get("notes", ())
         return self.ledger and any("torch.compile" in note for note in notes)
 
@@ -73,17 +82,22 @@ class Course:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Say what was cut: ``epochs shortened to 20 steps; evaluation ran 1 x, 6 batches in all``."""
+        """Say what was cut: ``epochs shortened to 20 steps; evaluation ran 1 x, 6 batches in
+        all``."""
         parts = []
         if self.epochs:
             later = f", later ones to {self.cut['later']}" if self.epochs > 1 else ""
             parts.append(f"epochs shortened to {pluralise(self.cut['train'], 'step')}{later}")
         if self.batches:
             times = f"{self.evaluations or 1} x"
-            parts.append(f"evaluation ran {times}, {self.batches} batch{'es' * (self.batches != 1)} in all")
+            parts.append(
+                f"evaluation ran {times}, {self.batches} batch{'es' * (self.batches != 1)} in all"
+            )
         if not parts:
             return ()
-        return (f"results and transfers were compared on a part of the program: {'; '.join(parts)}",)
+        return (
+            f"results and transfers were compared on a part of the program: {'; '.join(parts)}",
+        )
 
 
 def tried(virtual: bool, options: Options) -> Iterator[Course]:

@@ -1,4 +1,5 @@
-"""Lock-step timing: every variant is one resident process; one runs a block of steps while the others are frozen."""
+"""Lock-step timing: every variant is one resident process; one runs a block of steps while the
+others are frozen."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ BLOCK_SECONDS = 0.05
 """The least length of a block; shorter ones measure the timer and the scheduler."""
 BLOCK_STEPS = 10
 LOADER_SHARE = 0.2
-"""Share of a step's time spent waiting for the DataLoader from which prefetched batches are drained first."""
+"""Share of a step's time spent waiting for the DataLoader from which prefetched batches are drained
+first."""
 _QUIT_SECONDS = 5.0
 
 
@@ -48,7 +50,8 @@ class Resident(Lane):
         self.child: Runnable | None = None
         self.prefetched = 0
         self.steps, self.settle, self.timeout = BLOCK_STEPS, 0, 0.0
-        """Of each block: the steps that are measured, those before them, and the most seconds for both."""
+        """Of each block: the steps that are measured, those before them, and the most seconds for
+        both."""
         self._listener: Listener | None = None
         self._channel: Channel | None = None
 
@@ -85,7 +88,9 @@ class Resident(Lane):
         self.child.thaw()
         message = self._ask(settle=self.settle, steps=self.steps)
         self.child.freeze()
-        return Block(*(float(message[key]) / self.steps for key in ("wall_ns", "cpu_ns", "wait_ns")))
+        return Block(
+            *(float(message[key]) / self.steps for key in ("wall_ns", "cpu_ns", "wait_ns"))
+        )
 
     def quit(self) -> None:
         """Ask the process to end, and give it a moment to leave its record."""
@@ -123,7 +128,8 @@ class LaunchSettings:
         settle: steps before each block that are not measured.
         block: steps of a block; None to choose by `BLOCK_SECONDS` and `BLOCK_STEPS`.
         timeout: seconds for the warm-up of one process, and for one block.
-        seconds: the time that all rounds together should take; blocks get shorter, then rounds fewer.
+        seconds: the time that all rounds together should take; blocks get shorter, then rounds
+            fewer.
         together: how many processes may start at the same time.
     """
 
@@ -135,10 +141,17 @@ class LaunchSettings:
     together: int = 2
 
 
-def run(residents: Sequence[Resident], pace: LaunchSettings, rng: random.Random, tick: Callable[[int], None]) -> int:
-    """Time all variants in one launch, and return the steps of a block; the residents hold the rest.
+def run(
+    residents: Sequence[Resident],
+    pace: LaunchSettings,
+    rng: random.Random,
+    tick: Callable[[int], None],
+) -> int:
+    """Time all variants in one launch, and return the steps of a block; the residents hold the
+    rest.
 
-    Each variant has as many blocks as the shortest complete series. All processes are stopped at the end.
+    Each variant has as many blocks as the shortest complete series. All processes are stopped at
+    the end.
 
     Args:
         residents: the variants; the first is the original.
@@ -191,8 +204,13 @@ def _settled(resident: Resident, deadline: float, timeout: float) -> bool:
 
 
 def _calibrate(original: Resident, pace: LaunchSettings, variants: int) -> tuple[int, int, float]:
-    """Return steps of a block, settle steps, and the time at which no new round is begun; runs one trial block."""
-    original.steps, original.settle, original.timeout = pace.block or BLOCK_STEPS, pace.settle, pace.timeout
+    """Return steps of a block, settle steps, and the time at which no new round is begun; runs one
+    trial block."""
+    original.steps, original.settle, original.timeout = (
+        pace.block or BLOCK_STEPS,
+        pace.settle,
+        pace.timeout,
+    )
     try:
         trial = original.block()
     except ProgramError as error:
@@ -202,7 +220,9 @@ def _calibrate(original: Resident, pace: LaunchSettings, variants: int) -> tuple
     step = max(trial.wall / 1e9, 1e-7)
     settle = pace.settle
     if trial.wait > LOADER_SHARE * trial.wall:
-        settle = max(settle, original.prefetched)  # what its workers have ready was loaded before the block
+        settle = max(
+            settle, original.prefetched
+        )  # what its workers have ready was loaded before the block
     steps = pace.block or max(BLOCK_STEPS, math.ceil(BLOCK_SECONDS / step))
     affordable = pace.seconds / (step * variants * pace.rounds) - settle
     if pace.block is None:

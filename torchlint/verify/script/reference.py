@@ -1,4 +1,5 @@
-"""The original program, run before anything else: that it works, what it computes, and which fixes it reaches."""
+"""The original program, run before anything else: that it works, what it computes, and which fixes
+it reaches."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ class Reference:
     Args:
         record: the run that variants are compared with.
         itself: another run against that; None where no results were recorded.
-        exercised: by unit id, whether a place that the fix changes ran; None where nobody can tell (compiled code).
+        exercised: by unit id, whether a place that the fix changes ran; None where nobody can tell
+            (compiled code).
         peak: the larger peak of resident memory, in bytes.
         writes: paths outside its copy that it wanted to write.
         warnings: what the reader must know.
@@ -68,11 +70,15 @@ def run(
     watched, course = _explored(runner, other, units, together, tick)
     exercised = _exercised(units, watched)
     peak = int(watched.record.get("peak") or 0)
-    if units and not any(ran is not False for ran in exercised.values()):  # there is nothing to compare with it
+    if units and not any(
+        ran is not False for ran in exercised.values()
+    ):  # there is nothing to compare with it
         course = course.gone(watched.record)
         return Reference(watched, None, exercised, peak, watched.writes(), course.notes, course)
     wanted = [(home, "check", course.settings())]
-    again = watched.record.get("ticks") != course.until and not (course.until == 0 and _by_itself(watched))
+    again = watched.record.get("ticks") != course.until and not (
+        course.until == 0 and _by_itself(watched)
+    )
     if again:  # it was stopped later, in search of places that do not run
         wanted.append((other, "check", course.settings()))
     records = runner.all(wanted, together, tick)
@@ -97,16 +103,21 @@ def _explored(
 ) -> tuple[RunRecord, Course]:
     """Run the original, watched, until the places of all fixes were reached or that takes too long.
 
-    On a CPU it is first tried on the ledger's virtual device: there one run shows what a GPU would do, and the results
-    too. Where it fails so, it is run as it is, and then without any epoch cut short.
+    On a CPU it is first tried on the ledger's virtual device: there one run shows what a GPU would
+    do, and the results too. Where it fails so, it is run as it is, and then without any epoch cut
+    short.
     """
     virtual = runner.device == "cpu"
     marks = _marks(units, home)
     reason = ""
     for course in course_module.tried(virtual, runner.options):
-        (record,) = runner.all([(home, "check", {**course.looking(runner.options, marks), "writes": True})], 1, tick)
+        (record,) = runner.all(
+            [(home, "check", {**course.looking(runner.options, marks), "writes": True})], 1, tick
+        )
         hopeless = record.status is Status.TIMEOUT or not record.record
-        if (record.status is Status.OK and record.steps and not course.unfit(record.record)) or hopeless:
+        if (
+            record.status is Status.OK and record.steps and not course.unfit(record.record)
+        ) or hopeless:
             break
         if course.ledger:
             reason = count_pass.gap(record, record.record.get("counts")) or "it compiles its code"
@@ -119,7 +130,9 @@ def _by_itself(record: RunRecord) -> bool:
     return record.record.get("reason") != STOPPED
 
 
-def _itself(runner: Runner, first: RunRecord, second: RunRecord) -> tuple[Comparison | None, tuple[str, ...]]:
+def _itself(
+    runner: Runner, first: RunRecord, second: RunRecord
+) -> tuple[Comparison | None, tuple[str, ...]]:
     if not first.record.get("results"):
         return None, ("no results were recorded: " + "; ".join(first.record.get("trouble", [])),)
     (itself,) = runner.compare(first, [(second, False)])
@@ -140,7 +153,8 @@ def _marks(units: Sequence[FixUnit], home: Home) -> list[tuple[str, str, int, in
 
 
 def _exercised(units: Sequence[FixUnit], watched: RunRecord) -> dict[str, bool | None]:
-    """Say of each unit whether a place that it changes ran; compiled code and a program that traces itself hide it."""
+    """Say of each unit whether a place that it changes ran; compiled code and a program that traces
+    itself hide it."""
     seen = {name.partition("-")[0] for name in watched.marks()}
     hidden = watched.record.get("compiled") or not watched.record.get("watched")
     unseen = None if hidden else False
@@ -151,17 +165,24 @@ def _demand(record: RunRecord, runner: Runner) -> None:
     """Raise unless the original ran, did steps, and ran from its copy."""
     program = in_words(runner.command.typed)
     if record.status is not Status.OK:
-        raise OriginalFailedError(f"{program} {runner.failure(record)}{_refused(record, runner)}", record.tail)
+        raise OriginalFailedError(
+            f"{program} {runner.failure(record)}{_refused(record, runner)}", record.tail
+        )
     leaked = record.record.get("leaked") or {}
     if leaked:
         name, file = next(iter(leaked.items()))
         raise OriginalFailedError(
-            f"{name} came from your tree ({file}), not from the copy, so no fix would have been run: "
+            f"{name} came from your tree ({file}), not from the copy, so no fix would have been "
+            "run: "
             "look for sys.path or PYTHONPATH entries that name the project"
         )
     if not record.steps:
         trouble = "; ".join(record.record.get("trouble") or []) or (
-            "it ended before any optimizer step, and without many calls of backward() or batches of a DataLoader"
+            (
+                "it ended before any optimizer step, and without many calls of backward() or "
+                "batches "
+                "of a DataLoader"
+            )
             if record.record
             else "it never imported torch, or ignores PYTHONPATH (python -I, -E)"
         )
@@ -173,4 +194,7 @@ def _refused(record: RunRecord, runner: Runner) -> str:
     writes = record.writes() if runner.site.landlock else ()
     if not writes:
         return ""
-    return f"; it tried to write {visible(writes[0])}, outside its copy: --allow-write lets a program write to a path"
+    return (
+        f"; it tried to write {visible(writes[0])}, outside its copy: --allow-write lets a "
+        "program write to a path"
+    )

@@ -41,4 +41,10 @@ class Request:
     def device(self) -> str:
         """Where the program runs: "cuda" or "cpu"; counts alone are taken from a CPU."""
         wanted = self.options.device
-        return ("cuda" if self.doctor.gpus else "cpu") if wanted == "auto" else "cpu" if wanted != "cuda" else wanted
+        return (
+            ("cuda" if self.doctor.gpus else "cpu")
+            if wanted == "auto"
+            else "cpu"
+            if wanted != "cuda"
+            else wanted
+        )

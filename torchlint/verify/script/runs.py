@@ -26,7 +26,10 @@ from torchlint.verify.session.workers import Worker, Zygote
 
 STOPPED = "step budget"
 """The reason in a record of a program that was stopped after the steps that were asked for."""
-NOTHING = "no loss, no weight and no output of a model in evaluation mode was seen, so no results were compared"
+NOTHING = (
+    "no loss, no weight and no output of a model in evaluation mode was seen, so no "
+    "results were compared"
+)
 """Of a program that does not train: its random streams alone are no result."""
 _LINGER = 20.0
 """Seconds that a program may take to end after its record is there."""
@@ -56,7 +59,8 @@ class RunRecord:
     folder: Path
 
     def writes(self) -> tuple[str, ...]:
-        """Return the paths outside its copy that the program, or one it started, wanted to write; see inside/writes."""
+        """Return the paths outside its copy that the program, or one it started, wanted to write;
+        see inside/writes."""
         try:
             text = os.fsdecode((self.folder / "writes").read_bytes())
         except OSError:
@@ -73,7 +77,8 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where a variant lives: its copy of the project, and a folder for its records, caches and temporary files.
+    """Where a variant lives: its copy of the project, and a folder for its records, caches and
+    temporary files.
 
     `pristine` puts the copy back before each run.
     """
@@ -85,7 +90,8 @@ class Home:
 
 
 class Runner:
-    """Starts runs of one command in the copies of a project, and compares what they compute; use it with ``with``.
+    """Starts runs of one command in the copies of a project, and compares what they compute; use it
+    with ``with``.
 
     Args:
         site: where.
@@ -95,7 +101,9 @@ class Runner:
         device: "cpu" or "cuda": what the program will find.
     """
 
-    def __init__(self, site: Site, command: Command, original: Path, cwd: Path, device: str) -> None:
+    def __init__(
+        self, site: Site, command: Command, original: Path, cwd: Path, device: str
+    ) -> None:
         self.site = site
         self.options = site.options
         self.command = command
@@ -159,12 +167,17 @@ class Runner:
         if "MASTER_PORT" in os.environ:
             extra["MASTER_PORT"] = str(free_port())
         if phase == "check":
-            extra["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # cuBLAS' condition for reproducible results
+            extra["CUBLAS_WORKSPACE_CONFIG"] = (
+                ":4096:8"  # cuBLAS' condition for reproducible results
+            )
         if phase == "count" or ledger:
             extra["TORCHDYNAMO_DISABLE"] = "1"
         threads = self.options.threads if self.device == "cpu" else None
-        # Caches and temporary files are each variant's own; by the name of the verification its processes are found.
-        own_places = child_environment(os.environ, home.folder, threads=threads, extra={**extra, **self.options.env})
+        # Caches and temporary files are each variant's own; by the name of the verification its
+        # processes are found.
+        own_places = child_environment(
+            os.environ, home.folder, threads=threads, extra={**extra, **self.options.env}
+        )
         return {**own_places, RUN_VARIABLE: str(self.site.folder)}
 
     def finished(self, child: Child, out: Path, timed_out: bool = False) -> RunRecord:
@@ -181,8 +194,11 @@ class Runner:
             status = Status.OUT_OF_MEMORY if memory else Status.BROKEN
         return RunRecord(status, int(record.get("steps", 0)), record, code, tail, out)
 
-    def compare(self, first: RunRecord, others: Sequence[tuple[RunRecord, bool]]) -> list[Comparison]:
-        """Compare the results of a run with those of others; of each: whether it may draw other random numbers.
+    def compare(
+        self, first: RunRecord, others: Sequence[tuple[RunRecord, bool]]
+    ) -> list[Comparison]:
+        """Compare the results of a run with those of others; of each: whether it may draw other
+        random numbers.
 
         Raises:
             TorchlintError: the comparing process fails: a bug of torchlint.
@@ -194,7 +210,9 @@ class Runner:
                 worker.timeout = _COMPARE_SECONDS
                 return [_compared(worker, first, other, redrawn) for other, redrawn in others]
         except ProgramError as error:
-            raise TorchlintError(f"the results could not be compared (please report this): {error}") from None
+            raise TorchlintError(
+                f"the results could not be compared (please report this): {error}"
+            ) from None
 
     def failure(self, record: RunRecord) -> str:
         """Say how a run failed, and after how many steps."""
@@ -202,10 +220,15 @@ class Runner:
         if record.status is Status.TIMEOUT:
             return f"timed out after {self.options.timeout:g} s{after} (--timeout)"
         if record.status is Status.OUT_OF_MEMORY and record.code == -9:
-            return f"was killed{after}, most often by the system for want of memory: lower the batch size"
+            return (
+                f"was killed{after}, most often by the system for want of memory: lower the "
+                "batch size"
+            )
         if record.status is Status.OUT_OF_MEMORY:
             return f"ran out of memory{after}: lower the batch size, or close other programs"
-        last = next((f": {line.strip()}" for line in reversed(record.tail.splitlines()) if line.strip()), "")
+        last = next(
+            (f": {line.strip()}" for line in reversed(record.tail.splitlines()) if line.strip()), ""
+        )
         return f"{_ending(record.code)}{after}{last}"
 
     def all(
@@ -237,8 +260,11 @@ class Runner:
                 child.stop(0.5)
         return [done[child] for child in order]
 
-    def _look(self, child: Child, going: dict[Child, tuple[Path, float, float]]) -> RunRecord | None:
-        """Return a run's record if it is over; one that has left its record has a while to end by itself."""
+    def _look(
+        self, child: Child, going: dict[Child, tuple[Path, float, float]]
+    ) -> RunRecord | None:
+        """Return a run's record if it is over; one that has left its record has a while to end by
+        itself."""
         out, deadline, left = going[child]
         now = time.monotonic()
         if child.poll() is None and now < deadline:
@@ -250,13 +276,16 @@ class Runner:
 
 
 def record_in(out: Path) -> dict[str, Any]:
-    """Return the record of the process with the most steps: of torchrun's, that is a rank and not the launcher.
+    """Return the record of the process with the most steps: of torchrun's, that is a rank and not
+    the launcher.
 
-    Of several that trained side by side it is the one with the least process number, so most likely the first: two
-    versions of the program are to be compared by the same one of them.
+    Of several that trained side by side it is the one with the least process number, so most likely
+    the first: two versions of the program are to be compared by the same one of them.
     """
     best: dict[str, Any] = {}
-    for path in sorted(out.glob("record-*.json"), key=lambda path: int(path.stem.rpartition("-")[2])):
+    for path in sorted(
+        out.glob("record-*.json"), key=lambda path: int(path.stem.rpartition("-")[2])
+    ):
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):

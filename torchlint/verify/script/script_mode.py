@@ -1,7 +1,9 @@
-"""Script mode: a training program as it is, in copies with and without the fixes, compared run by run.
+"""Script mode: a training program as it is, in copies with and without the fixes, compared run by
+run.
 
-Four kinds of evidence, each from runs of its own, as each recorder disturbs the others: `check_pass` (equal results),
-`count_pass` (host-device traffic), `time_pass` (speed), and which lines ran at all.
+Four kinds of evidence, each from runs of its own, as each recorder disturbs the others:
+`check_pass` (equal results), `count_pass` (host-device traffic), `time_pass` (speed), and which
+lines ran at all.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ from torchlint.verify.variants import NULL, ORIGINAL, Variant, planned, single, 
 START_SHARE = 0.25
 """How much of what is left of the budget is kept for starting the processes of the time pass."""
 LEAST_SECONDS = 5.0
-"""What a launch gets even when the budget is spent: without times the run would have been for nothing."""
+"""What a launch gets even when the budget is spent: without times the run would have been for
+nothing."""
 
 
 def run(request: Request, say: Callable[[str], None], tick: Callable[[str], None]) -> Report:
@@ -105,7 +108,9 @@ class _Verification:
         self._settle(planned((), self.options.ablation))
         base = self._reference()
         reached = base.reached(self.request.units)
-        variants, self.notes = sound(planned(reached, self.options.ablation), self.request.documents)
+        variants, self.notes = sound(
+            planned(reached, self.options.ablation), self.request.documents
+        )
         self._announce_variants(len(reached), len(variants), base)
         self._settle(variants[1:] if reached else [])
         checked = self._check(variants, base)
@@ -130,9 +135,15 @@ class _Verification:
     def _announce_variants(self, reached: int, variants: int, base: Reference) -> None:
         every = len(self.request.units)
         if reached < every:
-            self.say(f"plan: {every - reached} of {every} fixes change lines that did not run in {base.course.extent}")
+            self.say(
+                f"plan: {every - reached} of {every} fixes change lines that did not run in "
+                f"{base.course.extent}"
+            )
         if reached:
-            self.say(f"plan: {variants} variants: the original, a null control, and {variants - 2} with fixes")
+            self.say(
+                f"plan: {variants} variants: the original, a null control, and {variants - 2} "
+                "with fixes"
+            )
 
     def _announce(self) -> None:
         options = self.options
@@ -149,7 +160,10 @@ class _Verification:
             launches = f"{options.launches} launch{'es' * (options.launches != 1)}"
             rounds = f"{options.pairs} blocks in {launches}, at most about {options.budget:g} s"
         self.say(f"plan: {in_words(self.request.command.typed)}: {what}; {rounds} (--budget)")
-        self.say(f"plan: runs your code in copies under {self.workspace.path}; {where}; the network is not blocked")
+        self.say(
+            f"plan: runs your code in copies under {self.workspace.path}; {where}; the network "
+            "is not blocked"
+        )
         busy = self.request.doctor.host.busy
         if busy:
             self.say(f"plan: {busy}")
@@ -162,13 +176,19 @@ class _Verification:
         for variant in [variant for variant in variants if variant.name not in self.homes]:
             number = len(self.homes)
             self.tick(f"copying {self.request.root.name or 'the project'} ({variant.name})")
-            copy = self.workspace.copy(self.request.root, f"v{number}/{self.request.root.name or 'project'}")
-            fixed = applied([variant.unit], self.request.documents) if variant.unit is not None else {}
+            copy = self.workspace.copy(
+                self.request.root, f"v{number}/{self.request.root.name or 'project'}"
+            )
+            fixed = (
+                applied([variant.unit], self.request.documents) if variant.unit is not None else {}
+            )
             for file, data in fixed.items():
                 replace_file(copy, file, data)
             folder = self.workspace.path / f"h{number}"
             folder.mkdir()
-            self.homes[variant.name] = Home(variant.name, copy, folder, Pristine(copy, self.request.root, fixed))
+            self.homes[variant.name] = Home(
+                variant.name, copy, folder, Pristine(copy, self.request.root, fixed)
+            )
 
     def _reference(self) -> Reference:
         def tell(name: str) -> None:
@@ -183,18 +203,30 @@ class _Verification:
 
         return check_pass.run(self.runner, self.homes, variants, base, self.together, tell)
 
-    def _count(self, variants: Sequence[Variant], checked: Checked, base: Reference) -> dict[str, Counts]:
+    def _count(
+        self, variants: Sequence[Variant], checked: Checked, base: Reference
+    ) -> dict[str, Counts]:
         course = base.course
         if course.ledger or course.gap:
-            return count_pass.taken(base.record, checked.records, self.homes, course.gap, self.request.device)
+            return count_pass.taken(
+                base.record, checked.records, self.homes, course.gap, self.request.device
+            )
         sound = [variants[0], *(v for v in variants if checked.status.get(v.name) is Status.OK)]
         return count_pass.run(
-            self.runner, self.homes, sound, self.together, lambda name: self.tick(f"counting transfers: {name}")
+            self.runner,
+            self.homes,
+            sound,
+            self.together,
+            lambda name: self.tick(f"counting transfers: {name}"),
         )
 
     def _time(self, variants: Sequence[Variant], base: Reference, checked: Checked) -> Times:
         """Time the variants that run: all fixes together first, each alone only if these move."""
-        wanted = [variant for variant in variants if variant.unit is None or checked.status[variant.name] is Status.OK]
+        wanted = [
+            variant
+            for variant in variants
+            if variant.unit is None or checked.status[variant.name] is Status.OK
+        ]
         first = [variant for variant in wanted if variant.kind in ("original", "null", "all")]
         rest = [variant for variant in wanted if variant not in first]
         if self.options.ablation != "auto" or len(first) < 3 or not rest:
@@ -204,14 +236,25 @@ class _Verification:
             found.merge(self._timed([*first[:2], *rest], base, checked, self.watch.left))
         return found
 
-    def _timed(self, wanted: Sequence[Variant], base: Reference, checked: Checked, budget: float) -> Times:
-        """Time some variants, launch by launch; after each, those with a verdict take no further part."""
+    def _timed(
+        self, wanted: Sequence[Variant], base: Reference, checked: Checked, budget: float
+    ) -> Times:
+        """Time some variants, launch by launch; after each, those with a verdict take no further
+        part."""
         options = self.options
         self.timings += 1
         sockets = self.workspace.path / f"s{self.timings}"
         sockets.mkdir()
         room = capacity(self.request.doctor.host.memory_free, checked.peak)
-        timing = TimePass(self.runner, self.homes, sockets, self.together, room, random.Random(options.seed), self.tick)
+        timing = TimePass(
+            self.runner,
+            self.homes,
+            sockets,
+            self.together,
+            room,
+            random.Random(options.seed),
+            self.tick,
+        )
         rounds = rounds_of(options)
         looks = list(itertools.accumulate(rounds))
         seconds = max(LEAST_SECONDS, budget * (1 - START_SHARE) / options.launches)
@@ -237,7 +280,9 @@ class _Verification:
         return timing.found
 
     def _moved(self, variants: Sequence[Variant], timed: Times) -> bool:
-        return any(variant.kind == "all" and moved(timed, variant, self.options) for variant in variants)
+        return any(
+            variant.kind == "all" and moved(timed, variant, self.options) for variant in variants
+        )
 
     def _split(self, variants: Sequence[Variant], timed: Times, checked: Checked) -> list[Variant]:
         """Return single variants for the groups that moved or compute something else."""
@@ -256,7 +301,8 @@ class _Verification:
         return tuple(f"the program wrote outside its copy: {path}" for path in paths)
 
     def _unpredicted(self, counts: Mapping[str, Counts]) -> tuple[str, ...]:
-        """Say how to have the GPU's path predicted where a command keeps the program on the host."""
+        """Say how to have the GPU's path predicted where a command keeps the program on the
+        host."""
         if not any(each.unavailable == count_pass.UNUSED for each in counts.values()):
             return ()
         hint = count_pass.unused_hint(self.request.command.typed)
@@ -280,7 +326,9 @@ class _Verification:
             date=date.today().isoformat(),
             machine=self.site.machine(
                 device=request.device,
-                device_name=doctor.gpus[0].name if request.device == "cuda" and doctor.gpus else None,
+                device_name=doctor.gpus[0].name
+                if request.device == "cuda" and doctor.gpus
+                else None,
                 torch=doctor.torch or "",
                 python=doctor.python_version or "",
             ),

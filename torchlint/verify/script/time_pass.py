@@ -1,4 +1,5 @@
-"""The time pass: launches of lock-step rounds, in waves where not all variants fit into memory at once."""
+"""The time pass: launches of lock-step rounds, in waves where not all variants fit into memory at
+once."""
 
 from __future__ import annotations
 
@@ -72,11 +73,16 @@ class TimePass:
         options = self.runner.options
         started: dict[str, tuple[Child, Path]] = {}
         residents = [self._resident(variant.name, started) for variant in variants]
-        pace = LaunchSettings(rounds, options.settle, options.block, options.timeout, seconds, self.together)
+        pace = LaunchSettings(
+            rounds, options.settle, options.block, options.timeout, seconds, self.together
+        )
         self._number += 1
         number = self._number
         steps = lockstep.run(
-            residents, pace, self.rng, lambda done: self.tick(f"timing, launch {number}: round {done} of {rounds}")
+            residents,
+            pace,
+            self.rng,
+            lambda done: self.tick(f"timing, launch {number}: round {done} of {rounds}"),
         )
         self.found.block_steps = steps or self.found.block_steps
         for resident in residents:
@@ -87,13 +93,17 @@ class TimePass:
         self.found.add(residents)
 
     def _in_words(self, failure: ProgramError, child: Child, folder: Path) -> ProgramError:
-        """Say why a process gave no more blocks: that it ended does not tell the end of its data from a crash."""
+        """Say why a process gave no more blocks: that it ended does not tell the end of its data
+        from a crash."""
         if failure.kind != "ended":
             return failure
         record = self.runner.finished(child, folder)
         if record.status is Status.OK:
             return ProgramError(str(failure), "done")
-        return ProgramError(self.runner.failure(record), "memory" if record.status is Status.OUT_OF_MEMORY else "ended")
+        return ProgramError(
+            self.runner.failure(record),
+            "memory" if record.status is Status.OUT_OF_MEMORY else "ended",
+        )
 
     def _resident(self, name: str, started: dict[str, tuple[Child, Path]]) -> Resident:
         self._sockets += 1
@@ -115,7 +125,8 @@ class TimePass:
 
 
 def rounds_of(options: Options) -> list[int]:
-    """Return the rounds of each launch; after each is a look. The last, of as many as all others, is for what is open.
+    """Return the rounds of each launch; after each is a look. The last, of as many as all others,
+    is for what is open.
 
     Too few pairs to decide anything before the end are one look.
     """
@@ -124,7 +135,9 @@ def rounds_of(options: Options) -> list[int]:
     return [*planned, each * options.launches] if each >= statistics.LOOKS[0] else planned
 
 
-def expected_seconds(record: Mapping[str, float], processes: int, options: Options, together: int) -> float:
+def expected_seconds(
+    record: Mapping[str, float], processes: int, options: Options, together: int
+) -> float:
     """Return about how long the launches will take, by the pace of the original's first run.
 
     Args:
@@ -137,11 +150,14 @@ def expected_seconds(record: Mapping[str, float], processes: int, options: Optio
     block = options.block or max(BLOCK_STEPS, math.ceil(BLOCK_SECONDS / step))
     start = float(record.get("start_seconds", 0.0)) + options.warmup * step
     rounds = max(1, options.pairs // options.launches)
-    return options.launches * processes * (start / together + rounds * (options.settle + block) * step)
+    return (
+        options.launches * processes * (start / together + rounds * (options.settle + block) * step)
+    )
 
 
 def _waves(variants: Sequence[Variant], capacity: int) -> list[list[Variant]]:
-    """Cut the variants into waves of at most `capacity` processes, original and null control in each."""
+    """Cut the variants into waves of at most `capacity` processes, original and null control in
+    each."""
     base = [variant for variant in variants if variant.name in (ORIGINAL, NULL)]
     rest = [variant for variant in variants if variant.name not in (ORIGINAL, NULL)]
     size = max(1, capacity - len(base))
@@ -149,7 +165,8 @@ def _waves(variants: Sequence[Variant], capacity: int) -> list[list[Variant]]:
 
 
 def capacity(free: int | None, peak: int) -> int:
-    """Return how many processes of `peak` bytes fit into `MEMORY_SHARE` of `free` bytes; three at least."""
+    """Return how many processes of `peak` bytes fit into `MEMORY_SHARE` of `free` bytes; three at
+    least."""
     if free is None or peak <= 0:
         return 64
     return max(3, int(free * MEMORY_SHARE / peak))

@@ -1,4 +1,5 @@
-"""What the passes of script mode say together: a result for each variant, the null control, how fixes interact."""
+"""What the passes of script mode say together: a result for each variant, the null control, how
+fixes interact."""
 
 from __future__ import annotations
 
@@ -31,16 +32,23 @@ from torchlint.verify.variants import ALL, ORIGINAL, Variant
 def speeds(
     variants: Sequence[Variant], base: Reference, checked: Checked, timed: Times, options: Options
 ) -> dict[str, Speed]:
-    """Return what the timing says of each variant; of many fixes p-values are adjusted for their number."""
+    """Return what the timing says of each variant; of many fixes p-values are adjusted for their
+    number."""
     null = timed.null_control()
     fixes = [variant for variant in variants if variant.unit is not None and variant.kind != "all"]
     adjusted = dict(
-        zip([v.name for v in fixes], statistics.adjusted_ps([timed.ratio(v.name) for v in fixes]), strict=True)
+        zip(
+            [v.name for v in fixes],
+            statistics.adjusted_ps([timed.ratio(v.name) for v in fixes]),
+            strict=True,
+        )
     )
     found = {}
     for variant in variants:
         if variant.unit is not None:
-            found[variant.name] = _speed(variant, base, checked, timed, options, null, adjusted.get(variant.name))
+            found[variant.name] = _speed(
+                variant, base, checked, timed, options, null, adjusted.get(variant.name)
+            )
     return found
 
 
@@ -59,9 +67,15 @@ def _speed(
     if options.device == "virtual-cuda":
         return Speed(Verdict.NOT_MEASURED, why="--device virtual-cuda takes counts only")
     if ORIGINAL in timed.failed() and timed.ratio(ALL) is None and timed.ratio(name) is None:
-        return Speed(Verdict.NOT_MEASURED, why=f"not timed, as the program without fixes {timed.failures[ORIGINAL]}")
+        return Speed(
+            Verdict.NOT_MEASURED,
+            why=f"not timed, as the program without fixes {timed.failures[ORIGINAL]}",
+        )
     if name not in timed.launches and ALL in timed.launches:
-        return Speed(Verdict.NOT_MEASURED, why=f"not timed alone, as all together {_together(timed)}; see --ablation")
+        return Speed(
+            Verdict.NOT_MEASURED,
+            why=f"not timed alone, as all together {_together(timed)}; see --ablation",
+        )
     speed = timed.speed(
         name,
         options,
@@ -78,7 +92,8 @@ def _speed(
 
 
 def _together(timed: Times) -> str:
-    """Say what the timing of all fixes together came to, where that is a reason not to time each."""
+    """Say what the timing of all fixes together came to, where that is a reason not to time
+    each."""
     ratio = timed.ratio(ALL)
     if ratio is None or not math.isfinite(ratio.ci95[1]):
         return "could not be timed"
@@ -133,7 +148,9 @@ def _broken(variant: Variant, checked: Checked) -> Equality | None:
     """A variant that fails where the original does not counts as different."""
     if checked.status.get(variant.name, Status.OK) is Status.OK or variant.unit is None:
         return None
-    return Equality(Level.DIFFERENT, variant.unit.expected, ok=False, notes=(checked.errors[variant.name],))
+    return Equality(
+        Level.DIFFERENT, variant.unit.expected, ok=False, notes=(checked.errors[variant.name],)
+    )
 
 
 def _memory(timed: Times, name: str) -> Memory | None:
@@ -143,8 +160,11 @@ def _memory(timed: Times, name: str) -> Memory | None:
     return Memory(timed.basis, (before, after), timed.retries.get(name))
 
 
-def unreached(units: Sequence[FixUnit], documents: Mapping[str, Document], extent: str) -> tuple[VariantResult, ...]:
-    """Return the results of fixes that were not compared, as no line that they change runs; `extent` is how far."""
+def unreached(
+    units: Sequence[FixUnit], documents: Mapping[str, Document], extent: str
+) -> tuple[VariantResult, ...]:
+    """Return the results of fixes that were not compared, as no line that they change runs;
+    `extent` is how far."""
     return tuple(
         VariantResult(
             id=f"fix:{unit.id}",
@@ -152,7 +172,9 @@ def unreached(units: Sequence[FixUnit], documents: Mapping[str, Document], exten
             fixes=(unit.id,),
             title=unit.title,
             where=unit.where,
-            speed=Speed(Verdict.NOT_EXERCISED, why=f"not reached in {extent} (--check-steps, --budget)"),
+            speed=Speed(
+                Verdict.NOT_EXERCISED, why=f"not reached in {extent} (--check-steps, --budget)"
+            ),
             exercised=False,
             diff=diff([unit], documents),
             note=unit.note,
@@ -162,7 +184,12 @@ def unreached(units: Sequence[FixUnit], documents: Mapping[str, Document], exten
 
 
 def undecided(
-    timed: Times, variants: Sequence[Variant], options: Options, *, level: float = statistics.ALPHA, last: bool = False
+    timed: Times,
+    variants: Sequence[Variant],
+    options: Options,
+    *,
+    level: float = statistics.ALPHA,
+    last: bool = False,
 ) -> list[Variant]:
     """Return the variants for which more rounds could bring a verdict that there is none of yet.
 
@@ -171,7 +198,8 @@ def undecided(
         variants: that were timed; the original and the null control are never among those returned.
         options: the least effect.
         level: the error that this look may spend.
-        last: whether the next look is the last: only what lies half way to the least effect is worth that.
+        last: whether the next look is the last: only what lies half way to the least effect is
+            worth that.
     """
     null = timed.null_control()
     half = math.log1p(options.min_effect) / 2
@@ -180,22 +208,28 @@ def undecided(
         ratio = timed.ratio(variant.name) if variant.unit is not None else None
         if ratio is None or ratio.n < statistics.MIN_PAIRS:
             continue
-        verdict, _ = statistics.verdict(ratio, min_effect=options.min_effect, null=null, level=level)
+        verdict, _ = statistics.verdict(
+            ratio, min_effect=options.min_effect, null=null, level=level
+        )
         if verdict is Verdict.INCONCLUSIVE and not (last and abs(math.log(ratio.estimate)) < half):
             found.append(variant)
     return found
 
 
 def moved(timed: Times, variant: Variant, options: Options) -> bool:
-    """Say whether a group of fixes is faster or slower as a whole, so that its members are worth a look."""
+    """Say whether a group of fixes is faster or slower as a whole, so that its members are worth a
+    look."""
     verdict, _ = statistics.verdict(timed.ratio(variant.name), min_effect=options.min_effect)
     return verdict in (Verdict.FASTER, Verdict.SLOWER)
 
 
 def interactions(variants: Sequence[Variant], timed: Times) -> tuple[str, ...]:
-    """Say where the joint effect of all fixes is not the sum of their single effects, if the intervals show it."""
+    """Say where the joint effect of all fixes is not the sum of their single effects, if the
+    intervals show it."""
     together = timed.ratio(ALL)
-    singles = [timed.ratio(variant.name) for variant in variants if variant.kind in ("single", "group")]
+    singles = [
+        timed.ratio(variant.name) for variant in variants if variant.kind in ("single", "group")
+    ]
     known = [ratio for ratio in singles if ratio is not None]
     if together is None or len(known) < 2 or len(known) != len(singles):
         return ()
@@ -214,5 +248,7 @@ def opt_in_notes(variants: Sequence[Variant]) -> tuple[str, ...]:
     return tuple(
         f"{variant.unit.id} changes results by design: {variant.unit.note}"
         for variant in variants
-        if variant.kind == "single" and variant.unit is not None and variant.unit.expected is Expected.ANY
+        if variant.kind == "single"
+        and variant.unit is not None
+        and variant.unit.expected is Expected.ANY
     )

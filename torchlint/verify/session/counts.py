@@ -1,4 +1,5 @@
-"""Host-device traffic before and after, put together from two summaries of a ledger (`inside.ledger`)."""
+"""Host-device traffic before and after, put together from two summaries of a ledger
+(`inside.ledger`)."""
 
 from __future__ import annotations
 

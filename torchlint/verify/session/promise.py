@@ -1,7 +1,7 @@
 """Whether two runs agree as a fix promises: the one judge of all modes.
 
-The comparing process (`inside.equality`) says how far results agree. Here the original's own noise is excused, and what
-is left is held against the promise.
+The comparing process (`inside.equality`) says how far results agree. Here the original's own noise
+is excused, and what is left is held against the promise.
 """
 
 from __future__ import annotations
@@ -13,8 +13,16 @@ from typing import Any
 from torchlint.verify.model import Equality, Expected, Level
 
 NOISE = 3.0
-"""How often the original's difference from itself, or from its shaken self, a variant may differ."""
-_ORDER = (Level.UNKNOWN, Level.BITWISE, Level.CLOSE, Level.BAND, Level.DISTRIBUTION, Level.DIFFERENT)
+"""How often the original's difference from itself, or from its shaken self, a variant may
+differ."""
+_ORDER = (
+    Level.UNKNOWN,
+    Level.BITWISE,
+    Level.CLOSE,
+    Level.BAND,
+    Level.DISTRIBUTION,
+    Level.DIFFERENT,
+)
 _APART = (Level.DIFFERENT, Level.DISTRIBUTION)
 _KEEPING: Mapping[Expected, tuple[Level, ...]] = {
     Expected.BITWISE: (Level.BITWISE,),
@@ -31,13 +39,15 @@ class Comparison:
 
     Args:
         level: how far their results agree.
-        largest: the largest absolute difference by kind of result; None where it is not finite, or none was measured.
+        largest: the largest absolute difference by kind of result; None where it is not finite, or
+            none was measured.
         notes: what differs, in words.
         rng_changed: whether a random stream ends in another state; None where nobody looked.
         different: the places that differ beyond rounding, ``"path|fact"``.
         facts: what a caller sees differ besides values: strides, ``requires_grad`` ...
-        steps: of both runs, where they are training programs: what these compute are numbers, their noise has a
-            bound. A function may as well return the time of day as a text. None of functions and examples.
+        steps: of both runs, where they are training programs: what these compute are numbers, their
+            noise has a bound. A function may as well return the time of day as a text. None of
+            functions and examples.
         effects: what a call did besides returning a value that differs: output, files ...
     """
 
@@ -55,7 +65,11 @@ class Comparison:
         """The largest difference: of training programs that of a weight."""
         if self.largest is None:
             return None
-        return max(self.largest.values(), default=0.0) if self.steps is None else self.largest.get("weights", 0.0)
+        return (
+            max(self.largest.values(), default=0.0)
+            if self.steps is None
+            else self.largest.get("weights", 0.0)
+        )
 
     @property
     def max_loss(self) -> float | None:
@@ -68,12 +82,15 @@ class Comparison:
         return NOISE * (self.max_abs or 0.0)
 
     def within(self, other: Comparison) -> bool:
-        """Say whether nothing but numbers differs, and each kind no more than `NOISE` times as far as in another."""
+        """Say whether nothing but numbers differs, and each kind no more than `NOISE` times as far
+        as in another."""
         if self.largest is None or other.largest is None:
             return False
         if not all(place.endswith("|value") for place in self.different):
             return False
-        return all(gap <= NOISE * other.largest.get(name, 0.0) for name, gap in self.largest.items())
+        return all(
+            gap <= NOISE * other.largest.get(name, 0.0) for name, gap in self.largest.items()
+        )
 
 
 def comparison(raw: Mapping[str, Any], steps: tuple[int, int] | None = None) -> Comparison:
@@ -98,13 +115,15 @@ def judged(
     shaken: Comparison | None = None,
     safe: bool = False,
 ) -> Equality:
-    """Say how far a variant's results agree with the original's, and whether that keeps its promise.
+    """Say how far a variant's results agree with the original's, and whether that keeps its
+    promise.
 
     Args:
         compared: the original against the variant.
         itself: the original against itself.
         expected: what the fix promises.
-        shaken: the original against itself with initial weights times 1 + 2**-20; None where not run.
+        shaken: the original against itself with initial weights times 1 + 2**-20; None where not
+            run.
         safe: a safe fix also keeps strides, ``requires_grad`` and all else that a caller can see.
     """
     level, notes = compared.level, list(compared.notes)
@@ -140,8 +159,11 @@ def judged(
 
 
 def together(found: Sequence[tuple[str, Equality]]) -> Equality:
-    """Return one answer for several comparisons (seeds, examples): the worst level, every note under its title."""
-    worst = max((each for _, each in found), key=lambda each: (not each.ok, _ORDER.index(each.level)))
+    """Return one answer for several comparisons (seeds, examples): the worst level, every note
+    under its title."""
+    worst = max(
+        (each for _, each in found), key=lambda each: (not each.ok, _ORDER.index(each.level))
+    )
     gaps = [each.max_abs for _, each in found if each.max_abs is not None]
     noises = [each.self_noise for _, each in found if each.self_noise is not None]
     streams = [each.rng_changed for _, each in found if each.rng_changed is not None]

@@ -13,7 +13,16 @@ from torchlint.verify.machine.workspace import Workspace
 from torchlint.verify.model import Machine, Plan
 from torchlint.verify.options import Options
 
-_PLANNED = ("pairs", "launches", "warmup", "settle", "seed", "min_effect", "ablation", "check_steps")
+_PLANNED = (
+    "pairs",
+    "launches",
+    "warmup",
+    "settle",
+    "seed",
+    "min_effect",
+    "ablation",
+    "check_steps",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +30,10 @@ class Site:
     """What all processes of a verification share.
 
     Args:
-        folder: of the workspace, for sockets, logs and snapshots; its path is short (see `workspace.Workspace`).
-        inject: the folder that holds ``torchlint_inside`` and the ``sitecustomize`` that starts the recorder.
+        folder: of the workspace, for sockets, logs and snapshots; its path is short (see
+            `workspace.Workspace`).
+        inject: the folder that holds ``torchlint_inside`` and the ``sitecustomize`` that starts the
+            recorder.
         options: interpreter, threads, limits, folders that may be written.
         host: the machine.
     """
@@ -38,9 +49,16 @@ class Site:
         return self.options.isolation == "auto" and self.host.landlock > 0
 
     def start(
-        self, arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Path, own: Sequence[Path]
+        self,
+        arguments: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        log: Path,
+        own: Sequence[Path],
     ) -> Child:
-        """Start the interpreter; it may write to its `own` folders and to those that the user allows."""
+        """Start the interpreter; it may write to its `own` folders and to those that the user
+        allows."""
         return start(
             [self.options.python, *arguments],
             cwd=cwd,

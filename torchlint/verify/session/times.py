@@ -1,4 +1,5 @@
-"""What the blocks of all launches show: the ratio of each version to the original, and the verdict on it."""
+"""What the blocks of all launches show: the ratio of each version to the original, and the verdict
+on it."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ class Times:
 
     Args:
         launches: the pairs of each launch.
-        failures: why a version gave no more blocks; of kind "done" where its program simply came to its end.
+        failures: why a version gave no more blocks; of kind "done" where its program simply came to
+            its end.
         peaks: the peaks of memory in bytes, one a launch, with what they were read from.
         block_steps: steps of a block in the last launch.
         level: the error that the last look may spend.
@@ -62,7 +64,9 @@ class Times:
 
     def failed(self) -> dict[str, ProgramError]:
         """Return the versions that crashed or hung."""
-        return {name: error for name, error in self.failures.items() if error.status is not Status.OK}
+        return {
+            name: error for name, error in self.failures.items() if error.status is not Status.OK
+        }
 
     def pairs(self, name: str) -> list[Pair]:
         """Return all pairs of a version."""
@@ -89,7 +93,11 @@ class Times:
     def null_control(self) -> NullControl | None:
         """Return what a second copy of the original reads, or None where it was not timed."""
         pairs = self.blocks_ns(NULL)
-        return statistics.null_control([one for one, _ in pairs], [two for _, two in pairs]) if pairs else None
+        return (
+            statistics.null_control([one for one, _ in pairs], [two for _, two in pairs])
+            if pairs
+            else None
+        )
 
     def speed(
         self,
@@ -102,7 +110,8 @@ class Times:
         exercised: bool | None = None,
         adjusted_p: float | None = None,
     ) -> Speed:
-        """Return what the times of a version say; the other arguments are those of `statistics.verdict`.
+        """Return what the times of a version say; the other arguments are those of
+        `statistics.verdict`.
 
         Args:
             cpu_time: whether the program works on the CPU, so that its CPU time says something.
@@ -116,12 +125,16 @@ class Times:
             null=null,
             adjusted_p=adjusted_p,
             cpu=cpu if options.threads == 1 else None,
-            launches=[each for each in launches if each is not None and each.n >= statistics.LAUNCH_PAIRS],
+            launches=[
+                each for each in launches if each is not None and each.n >= statistics.LAUNCH_PAIRS
+            ],
             level=self.level.get(name, statistics.ALPHA),
             remedy=remedy,
         )
         cpu_ratio = cpu.estimate if cpu is not None else None
-        return Speed(verdict, ratio, self.milliseconds(name, 0), self.milliseconds(name, 1), cpu_ratio, why)
+        return Speed(
+            verdict, ratio, self.milliseconds(name, 0), self.milliseconds(name, 1), cpu_ratio, why
+        )
 
     def why_lost(self, name: str) -> ProgramError | None:
         """Return why a version, or else the original, gave no more blocks."""

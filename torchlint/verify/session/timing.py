@@ -1,7 +1,8 @@
 """Runs blocks of all versions in turns: the one timer of all modes.
 
-Block i of the original and block i of a variant lie in one round, so they share the machine's state. The order is
-random in every round, as a fixed forward and reverse order has once biased the null control by 7 %.
+Block i of the original and block i of a variant lie in one round, so they share the machine's
+state. The order is random in every round, as a fixed forward and reverse order has once biased the
+null control by 7 %.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from torchlint.verify.session.wire import ProgramError
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One measured block of one version, per step or call: nanoseconds of wall time, CPU time, waiting for data."""
+    """One measured block of one version, per step or call: nanoseconds of wall time, CPU time,
+    waiting for data."""
 
     wall: float
     cpu: float
@@ -52,8 +54,8 @@ def take_turns(
 ) -> None:
     """Run one block of each lane in every round, in random order.
 
-    A lane that fails is left out from then on. All is over where the original fails, and its last round is dropped, or
-    where nothing is left to compare it with.
+    A lane that fails is left out from then on. All is over where the original fails, and its last
+    round is dropped, or where nothing is left to compare it with.
 
     Args:
         lanes: the first is the original.

@@ -1,6 +1,7 @@
 """The parent's side of the wire: where processes call, what they are asked, and how they ended.
 
-All modes speak it: resident training programs (`script.lockstep`), zygotes and the workers that they fork.
+All modes speak it: resident training programs (`script.lockstep`), zygotes and the workers that
+they fork.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ class ProgramError(Exception):
 
     Args:
         message: what happened.
-        kind: "raised" (the program raised it), "usage" (the request does not fit the program), "empty" (there is
-            nothing to time), "memory", "timeout", "ended" (its process is gone), "done" (it came to its end, before
-            all was measured), "unsupported".
+        kind: "raised" (the program raised it), "usage" (the request does not fit the program),
+            "empty" (there is nothing to time), "memory", "timeout", "ended" (its process is gone),
+            "done" (it came to its end, before all was measured), "unsupported".
         where: ``"file:line"`` in the user's code, as far as known.
         missing: the module that could not be imported.
     """
@@ -68,7 +69,8 @@ class Listener:
         """Return the next caller.
 
         Raises:
-            ConnectionError: nobody has called for so long, or who should call is not `alive` any more.
+            ConnectionError: nobody has called for so long, or who should call is not `alive` any
+                more.
         """
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -85,7 +87,10 @@ class Listener:
 
 
 def asked(
-    channel: Channel, message: dict[str, object], timeout: float, alive: Callable[[], bool] = lambda: True
+    channel: Channel,
+    message: dict[str, object],
+    timeout: float,
+    alive: Callable[[], bool] = lambda: True,
 ) -> dict[str, Any]:
     """Send a word and return the answer; `alive` as in `Channel.receive`.
 
@@ -109,7 +114,8 @@ def asked(
 
 
 def ending(code: int | None) -> ProgramError:
-    """Return the error of a process that ended without an answer, by its exit code (minus the signal's number)."""
+    """Return the error of a process that ended without an answer, by its exit code (minus the
+    signal's number)."""
     if code == -signal.SIGKILL:
         return ProgramError("killed by the system, most often for want of memory", "memory")
     if code is not None and code < 0:

@@ -1,7 +1,8 @@
-"""Resident workers: a zygote in the user's interpreter has imported torch, and forks a process for each program.
+"""Resident workers: a zygote in the user's interpreter has imported torch, and forks a process for
+each program.
 
-A worker that crashes, hangs or runs out of memory costs its own program and nothing else; each way to end is told
-apart and said in one line.
+A worker that crashes, hangs or runs out of memory costs its own program and nothing else; each way
+to end is told apart and said in one line.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ class Zygote:
             raise UsageError("this mode needs processes that fork, which Windows has not: use WSL")
         self.site = site
         self.number = number
-        self.cwd = site.folder / "cwd"  # empty: a zygote in the project would import the project's own json.py
+        self.cwd = (
+            site.folder / "cwd"
+        )  # empty: a zygote in the project would import the project's own json.py
         self.cwd.mkdir(exist_ok=True)
         self._workers = 0
         self._listener = Listener(site.folder / f"z{number}")
@@ -74,7 +77,10 @@ class Zygote:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         """End the zygote and with it all workers."""
         if self._channel is not None:
@@ -112,7 +118,8 @@ class Zygote:
         return worker
 
     def end(self, pid: int, grace: float) -> int | None:
-        """Reap a worker; return its exit code or minus the signal; None where the zygote is gone too."""
+        """Reap a worker; return its exit code or minus the signal; None where the zygote is gone
+        too."""
         with contextlib.suppress(OSError, ValueError):
             own = self.ready()
             own.send({"end": pid, "grace": grace})
@@ -134,10 +141,15 @@ class Zygote:
             own=[site.folder],
         )
 
-    def _called(self, seconds: float, worker: str = "", pid: int = 0) -> tuple[Channel, dict[str, Any]]:
-        """Return the next connection and what it says first: of the zygote, or of a worker that it has forked."""
+    def _called(
+        self, seconds: float, worker: str = "", pid: int = 0
+    ) -> tuple[Channel, dict[str, Any]]:
+        """Return the next connection and what it says first: of the zygote, or of a worker that it
+        has forked."""
         while True:
-            channel = self._listener.wait(seconds, lambda: self._lives() and not (pid and self._ended(pid)))
+            channel = self._listener.wait(
+                seconds, lambda: self._lives() and not (pid and self._ended(pid))
+            )
             said = channel.receive(seconds)
             if said is not None and (not worker or "error" in said or said.get("worker") == worker):
                 return channel, said
@@ -156,7 +168,8 @@ class Zygote:
 
 
 class Worker:
-    """One program in a process of its own; use it with ``with``. After an error of its end it is gone."""
+    """One program in a process of its own; use it with ``with``. After an error of its end it is
+    gone."""
 
     def __init__(self, zygote: Zygote, channel: Channel, pid: int) -> None:
         self._zygote = zygote
@@ -169,7 +182,10 @@ class Worker:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 

@@ -1,4 +1,5 @@
-"""The virtual-CUDA ledger: counts a program's host-device syncs and copies on a machine without a GPU."""
+"""The virtual-CUDA ledger: counts a program's host-device syncs and copies on a machine without a
+GPU."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Which operations make the host wait for the GPU, and how many bytes come back with each wait.
 
-Read in PyTorch's sources (``aten/src/ATen/native/cuda``): ``Nonzero.cu`` copies one int, ``UniqueCub.cu`` one int64,
-``SummaryOps.cu`` the smallest and the largest value, ``Repeat.h`` the sum and the sign check, and so on. They are
-predictions until a run on a GPU has confirmed them.
+Read in PyTorch's sources (``aten/src/ATen/native/cuda``): ``Nonzero.cu`` copies one int,
+``UniqueCub.cu`` one int64, ``SummaryOps.cu`` the smallest and the largest value, ``Repeat.h`` the
+sum and the sign check, and so on. They are predictions until a run on a GPU has confirmed them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _INT = 4
 _LONG = 8
 
 
-def _argument(args: Sequence[Any], kwargs: dict[str, Any], index: int, name: str, default: Any = None) -> Any:
+def _argument(
+    args: Sequence[Any], kwargs: dict[str, Any], index: int, name: str, default: Any = None
+) -> Any:
     return args[index] if len(args) > index else kwargs.get(name, default)
 
 
@@ -44,7 +46,9 @@ def _extremes(what: str) -> Cost:
     """Reads the smallest and the largest value."""
 
     def cost(events: Events, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        if what == "histc" and _argument(args, kwargs, 2, "min", 0) != _argument(args, kwargs, 3, "max", 0):
+        if what == "histc" and _argument(args, kwargs, 2, "min", 0) != _argument(
+            args, kwargs, 3, "max", 0
+        ):
             return
         reads = 1 if args[0].dtype is torch.uint8 else 2  # of bytes the smallest is known
         for _ in range(reads if args[0].numel() else 0):
@@ -67,7 +71,10 @@ def _repeat_interleave(events: Events, args: Sequence[Any], kwargs: dict[str, An
 def _multinomial(events: Events, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     if _RELEASE >= (2, 6):
         return  # checks on the device since pytorch/pytorch#134818
-    drawn, replacement = _argument(args, kwargs, 1, "num_samples"), _argument(args, kwargs, 2, "replacement", False)
+    drawn, replacement = (
+        _argument(args, kwargs, 1, "num_samples"),
+        _argument(args, kwargs, 2, "replacement", False),
+    )
     if not replacement or drawn == 1:
         events.sync("multinomial", 1)
         events.sync("multinomial", 1)
@@ -93,7 +100,15 @@ def _indices(events: Events, indices: Any) -> None:
                     what="index from host",
                 )
         else:
-            record_copy(events, index, index, to_device=True, non_blocking=False, pinned=False, what="index from host")
+            record_copy(
+                events,
+                index,
+                index,
+                to_device=True,
+                non_blocking=False,
+                pinned=False,
+                what="index from host",
+            )
 
 
 def _index(events: Events, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
@@ -118,7 +133,15 @@ def _index_put(events: Events, args: Sequence[Any], kwargs: dict[str, Any]) -> N
     if from_host and value.dim():
         events.add("mismatch", "index_put_")
     elif from_host:
-        record_copy(events, value, value, to_device=True, non_blocking=False, pinned=False, what="value from host")
+        record_copy(
+            events,
+            value,
+            value,
+            to_device=True,
+            non_blocking=False,
+            pinned=False,
+            what="value from host",
+        )
 
 
 def _normal(events: Events, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
@@ -154,6 +177,8 @@ def costs_of(costs: dict[str, str], said: dict[str, str]) -> dict[str, Cost]:
         said: under what name the wait is reported, where that is not the operator's.
     """
     return {
-        f"aten::{name}": _flat(said.get(name, name), int(cost)) if cost.isdigit() else _CONDITIONS[cost]
+        f"aten::{name}": _flat(said.get(name, name), int(cost))
+        if cost.isdigit()
+        else _CONDITIONS[cost]
         for name, cost in costs.items()
     }

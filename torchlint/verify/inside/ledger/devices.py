@@ -1,4 +1,5 @@
-"""Stand-ins for the objects of ``torch.cuda``: streams, events, generators, device properties, old tensor types."""
+"""Stand-ins for the objects of ``torch.cuda``: streams, events, generators, device properties, old
+tensor types."""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ class Event:
 
     events: Events
 
-    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
+    def __init__(
+        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
+    ) -> None:
         self.device = CUDA
         self._time = 0.0
 
@@ -113,14 +116,16 @@ class Stream:
 
 
 def stream_classes(events: Events) -> tuple[type[Stream], type[Event]]:
-    """Classes to stand for ``torch.cuda.Stream`` and ``torch.cuda.Event``, which count in `events`."""
+    """Classes to stand for ``torch.cuda.Stream`` and ``torch.cuda.Event``, which count in
+    `events`."""
     same: dict[str, Any] = {"events": events, "__eq__": object.__eq__, "__hash__": object.__hash__}
     event = _made(Event, "_EventBase", same)
     return _made(Stream, "_StreamBase", {**same, "event": event}), event
 
 
 def _made(kind: type, abstract: str, members: dict[str, Any]) -> Any:
-    """A subclass; below the abstract class where there is one (torch 2.2 to 2.4), as PyTorch's compiler asks for it."""
+    """A subclass; below the abstract class where there is one (torch 2.2 to 2.4), as PyTorch's
+    compiler asks for it."""
     base = getattr(getattr(torch, "_streambase", None), abstract, None)
     if type(base) is ABCMeta:
         return ABCMeta(kind.__name__, (kind, base), members)
@@ -128,7 +133,8 @@ def _made(kind: type, abstract: str, members: dict[str, Any]) -> Any:
 
 
 def generator_class() -> Any:
-    """A class to stand for ``torch.Generator``: those of the GPU draw from a host generator of their own."""
+    """A class to stand for ``torch.Generator``: those of the GPU draw from a host generator of
+    their own."""
     plain: Any = torch.Generator
 
     class Meta(type):
@@ -159,13 +165,19 @@ def legacy_types(events: Events, legacy: dict[str, Any]) -> dict[str, Any]:
     def made(name: str, dtype: Any) -> Any:
         class Meta(type):
             def __instancecheck__(cls, instance: Any) -> bool:
-                return isinstance(instance, torch.Tensor) and instance.is_cuda and instance.dtype == dtype
+                return (
+                    isinstance(instance, torch.Tensor)
+                    and instance.is_cuda
+                    and instance.dtype == dtype
+                )
 
             def __call__(cls, *args: Any, **kwargs: Any) -> Any:
                 result = getattr(torch, name)(*args, **kwargs)
                 set_cuda(result, True)
                 if args and not isinstance(args[0], (int, torch.Size, torch.Tensor)):
-                    record_copy(events, result, result, to_device=True, non_blocking=False, pinned=False)
+                    record_copy(
+                        events, result, result, to_device=True, non_blocking=False, pinned=False
+                    )
                 return result
 
         return Meta(name, (), {"__module__": "torch.cuda", "dtype": dtype, "is_cuda": True})

@@ -33,7 +33,9 @@ class Frames:
         if filename.startswith("<"):
             return ""
         for path, root in zip((os.path.abspath(filename), os.path.realpath(filename)), self._roots):  # noqa: B905
-            if path.startswith(root.rstrip(os.sep) + os.sep) and not path.startswith(_HERE + os.sep):
+            if path.startswith(root.rstrip(os.sep) + os.sep) and not path.startswith(
+                _HERE + os.sep
+            ):
                 relative = os.path.relpath(path, root).replace(os.sep, "/")
                 parts = relative.split("/")
                 return "" if "site-packages" in parts or "dist-packages" in parts else relative
@@ -63,7 +65,8 @@ class Log(threading.local):
     mixed: tuple[bool, bool] = (False, False)
     """Whether it was also given host tensors: (with dimensions, numbers)."""
     requested: bool | None = None
-    """The device that the running factory function was asked for: CUDA, host, or not in a factory."""
+    """The device that the running factory function was asked for: CUDA, host, or not in a
+    factory."""
 
 
 class Events:
@@ -86,12 +89,15 @@ class Events:
         self.now = Log()
 
     def add(self, kind: str, what: str, nbytes: int = 0) -> None:
-        """Count one event at the project's line. kind: "sync", "h2d", "d2h", "staged" or "mismatch"."""
+        """Count one event at the project's line. kind: "sync", "h2d", "d2h", "staged" or
+        "mismatch"."""
         if not self.active or self.now.silent:
             return
         file, line = self._frames.here()
         with self._lock:
-            entry = self._counts.setdefault((self._step, kind, file, line, self.now.what or what), [0, 0])
+            entry = self._counts.setdefault(
+                (self._step, kind, file, line, self.now.what or what), [0, 0]
+            )
             entry[0] += 1
             entry[1] += nbytes
 
@@ -110,8 +116,11 @@ class Events:
             Use.lately = False
 
     def used(self, first_step: int) -> bool:
-        """Say whether the steps that are counted had anything on the virtual device; a probe before them is none."""
-        trained = [number for number, (kind, _) in enumerate(self._kinds) if kind == "train"][first_step:]
+        """Say whether the steps that are counted had anything on the virtual device; a probe before
+        them is none."""
+        trained = [number for number, (kind, _) in enumerate(self._kinds) if kind == "train"][
+            first_step:
+        ]
         return any(self._used[trained[0] :]) if trained else Use.cuda
 
     def gap(self, reason: str) -> None:
@@ -125,7 +134,8 @@ class Events:
 
     @contextmanager
     def cause(self, what: str) -> Iterator[None]:
-        """Name the cause of all events in the block, whatever operation brings them; the outermost name stays."""
+        """Name the cause of all events in the block, whatever operation brings them; the outermost
+        name stays."""
         before = self.now.what
         self.now.what = before or what
         try:
@@ -135,7 +145,8 @@ class Events:
 
     @contextmanager
     def silence(self) -> Iterator[None]:
-        """Count nothing in the block: what happens there is the recorder's doing, or counted already."""
+        """Count nothing in the block: what happens there is the recorder's doing, or counted
+        already."""
         self.now.silent += 1
         try:
             yield
@@ -143,8 +154,13 @@ class Events:
             self.now.silent -= 1
 
     def summary(self, first_step: int) -> dict[str, Any]:
-        """The counts of the finished steps from `first_step` on, as plain data; all of them where no step ended."""
-        base: dict[str, Any] = {"basis": "virtual-cuda", "unavailable": self.unavailable, "notes": list(self.notes)}
+        """The counts of the finished steps from `first_step` on, as plain data; all of them where
+        no step ended."""
+        base: dict[str, Any] = {
+            "basis": "virtual-cuda",
+            "unavailable": self.unavailable,
+            "notes": list(self.notes),
+        }
         empty: dict[str, Any] = {
             "steps": 0,
             "syncs": None,
@@ -155,7 +171,9 @@ class Events:
         }
         trained = sum(kind == "train" for kind, _ in self._kinds)
         if self._step and trained <= first_step:
-            base["unavailable"] = base["unavailable"] or f"only {trained} steps ran; counting starts at {first_step}"
+            base["unavailable"] = (
+                base["unavailable"] or f"only {trained} steps ran; counting starts at {first_step}"
+            )
         if base["unavailable"]:
             return {**base, **empty}
         if not self._step:
@@ -170,14 +188,19 @@ class Events:
     def _training(self, first_step: int) -> tuple[set[int], int]:
         """Return the marks between which whole steps lie, and their number.
 
-        Where there is none, as each epoch has one batch, all but evaluation, shared out to the steps.
+        Where there is none, as each epoch has one batch, all but evaluation, shared out to the
+        steps.
         """
-        train = [number for number, (kind, _) in enumerate(self._kinds) if kind == "train"][first_step:]
+        train = [number for number, (kind, _) in enumerate(self._kinds) if kind == "train"][
+            first_step:
+        ]
         whole = {number for number in train if self._kinds[number][1]}
         if whole:
             return whole, len(whole)
         since = train[0]
-        return {number for number in range(since, self._step) if self._kinds[number][0] != "evaluation"}, len(train)
+        return {
+            number for number in range(since, self._step) if self._kinds[number][0] != "evaluation"
+        }, len(train)
 
     def _counted(self, chosen: set[int] | None, steps: int) -> dict[str, Any]:
         """Return the totals and rows of some steps; of everything for None."""
@@ -205,5 +228,7 @@ def _totals(lines: dict[tuple[str, str, int, str], list[int]], steps: int) -> di
 def _rows(lines: dict[tuple[str, str, int, str], list[int]]) -> list[dict[str, Any]]:
     return [
         {"kind": kind, "file": file, "line": line, "count": count, "bytes": nbytes, "what": what}
-        for (kind, file, line, what), (count, nbytes) in sorted(lines.items(), key=lambda item: (item[0][1:3], item[0]))
+        for (kind, file, line, what), (count, nbytes) in sorted(
+            lines.items(), key=lambda item: (item[0][1:3], item[0])
+        )
     ]

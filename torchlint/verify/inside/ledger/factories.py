@@ -1,4 +1,5 @@
-"""Functions that make tensors: the device they are asked for, and what it costs to fill it from the host."""
+"""Functions that make tensors: the device they are asked for, and what it costs to fill it from the
+host."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def _wanted(args: Sequence[Any], kwargs: dict[str, Any], inherits: bool) -> bool
     return default_is_cuda()
 
 
-def _make(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str, Any], cuda: bool) -> Any:
+def _make(
+    events: Events, func: Any, args: Sequence[Any], kwargs: dict[str, Any], cuda: bool
+) -> Any:
     """Call the factory on the host and tag what it makes."""
     if elsewhere(kwargs.get("device")):
         return func(*args, **kwargs)
@@ -60,7 +63,8 @@ def device(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str, Any
 
 
 def _module_to(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Read the arguments of ``Module.to``: a number, a rank say, is the GPU; a build without one refuses it."""
+    """Read the arguments of ``Module.to``: a number, a rank say, is the GPU; a build without one
+    refuses it."""
     if args and type(args[0]) is int:
         args = (torch.device("cuda", args[0]), *args[1:])
     if type(kwargs.get("device")) is int:
@@ -97,8 +101,11 @@ def _without_default(events: Events, func: Any, args: Sequence[Any], kwargs: dic
     return result
 
 
-def _from_tensor(events: Events, func: Any, source: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """``torch.tensor(t)``, ``torch.as_tensor(t)``: a tensor's own device unless another is named."""
+def _from_tensor(
+    events: Events, func: Any, source: Any, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    """``torch.tensor(t)``, ``torch.as_tensor(t)``: a tensor's own device unless another is
+    named."""
     device = kwargs.get("device")
     cuda = is_cuda(source) if device is None else names_cuda(device)
     rest = {**kwargs, "device": "cpu"} if device is not None else dict(kwargs)
@@ -121,9 +128,17 @@ def _from_data(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str,
             kwargs[name] = value
         args = args[:1]
     method = func is torch.Tensor.new_tensor
-    data = args[1] if method and len(args) > 1 else args[0] if args and not method else kwargs.get("data")
+    data = (
+        args[1]
+        if method and len(args) > 1
+        else args[0]
+        if args and not method
+        else kwargs.get("data")
+    )
     if isinstance(data, torch.Tensor) and not method:
-        return _from_tensor(events, func, data, args or (data,), {k: v for k, v in kwargs.items() if k != "data"})
+        return _from_tensor(
+            events, func, data, args or (data,), {k: v for k, v in kwargs.items() if k != "data"}
+        )
     for element in tensors_in(data):
         if is_cuda(element):
             events.sync("item()", element.element_size())
@@ -136,7 +151,8 @@ def _from_data(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str,
 
 
 def _one_hot(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """On a GPU the largest class is read only where the number of classes is not given; a CPU checks always."""
+    """On a GPU the largest class is read only where the number of classes is not given; a CPU
+    checks always."""
     source: Any = args[0] if args else kwargs.get("tensor", kwargs.get("input", kwargs.get("self")))
     classes = args[1] if len(args) > 1 else kwargs.get("num_classes", -1)
     cuda = isinstance(source, torch.Tensor) and is_cuda(source)
@@ -161,7 +177,12 @@ def _pad_packed(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str
     return result
 
 
-_WAYS: dict[str, Factory] = {"plain": _plain, "placed": _inheriting, "like": _like, "from-data": _from_data}
+_WAYS: dict[str, Factory] = {
+    "plain": _plain,
+    "placed": _inheriting,
+    "like": _like,
+    "from-data": _from_data,
+}
 
 
 def factories_of(made: dict[str, list[str]], methods: list[str]) -> dict[Any, Factory]:
@@ -173,7 +194,10 @@ def factories_of(made: dict[str, list[str]], methods: list[str]) -> dict[Any, Fa
     """
     table: dict[Any, Factory] = {}
     for way, names in made.items():
-        found = (reduce(lambda at, part: getattr(at, part, None), name.split(".")[1:], torch) for name in names)
+        found = (
+            reduce(lambda at, part: getattr(at, part, None), name.split(".")[1:], torch)
+            for name in names
+        )
         table.update({function: _WAYS[way] for function in found if function is not None})
     table.update({getattr(torch.Tensor, name): _inheriting for name in methods})
     table[torch.Tensor.new_tensor] = _from_data

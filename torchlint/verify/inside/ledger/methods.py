@@ -1,4 +1,5 @@
-"""Methods and properties of tensors and storages that name a device, made to tell of the virtual one."""
+"""Methods and properties of tensors and storages that name a device, made to tell of the virtual
+one."""
 
 from __future__ import annotations
 
@@ -12,8 +13,11 @@ from .tags import CUDA, elsewhere, is_cuda, is_pinned, names_cuda, pin, set_stor
 from .transfers import move, record_copy
 
 
-def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-    """(wanted CUDA or None, dtype, non_blocking, copy, other keywords) of a call of ``Tensor.to``."""
+def _parse_to(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    """(wanted CUDA or None, dtype, non_blocking, copy, other keywords) of a call of
+    ``Tensor.to``."""
     kwargs = dict(kwargs)
     device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
     other = kwargs.pop("other", None)
@@ -42,7 +46,9 @@ def _transfers(events: Events, patches: Patches) -> None:
         if self.is_meta or any(elsewhere(value) for value in (*args, kwargs.get("device"))):
             return plain_to(self, *args, **kwargs)
         cuda, dtype, non_blocking, copy, rest = _parse_to(args, kwargs)
-        return move(events, self, is_cuda(self) if cuda is None else cuda, dtype, non_blocking, copy, **rest)
+        return move(
+            events, self, is_cuda(self) if cuda is None else cuda, dtype, non_blocking, copy, **rest
+        )
 
     def cuda(self: Any, device: Any = None, non_blocking: bool = False, **rest: Any) -> Any:
         if device is not None and not names_cuda(device):
@@ -57,7 +63,9 @@ def _transfers(events: Events, patches: Patches) -> None:
 
     for function in (to, cuda, cpu, type_as):
         patches.set(tensor, function.__name__, function)
-    lazy: Any = torch.nn.parameter.UninitializedTensorMixin  # parameters of lazy modules allow these by identity
+    lazy: Any = (
+        torch.nn.parameter.UninitializedTensorMixin
+    )  # parameters of lazy modules allow these by identity
     patches.set(lazy, "_allowed_methods", [*lazy._allowed_methods, to, cuda, cpu])
 
 
@@ -96,7 +104,15 @@ def _reads(events: Events, patches: Patches) -> None:
 
     def tolist(self: Any) -> Any:
         if is_cuda(self):
-            record_copy(events, self, self, to_device=False, non_blocking=False, pinned=False, what="tolist()")
+            record_copy(
+                events,
+                self,
+                self,
+                to_device=False,
+                non_blocking=False,
+                pinned=False,
+                what="tolist()",
+            )
             with events.silence():
                 return plain_list(self)
         return plain_list(self)
@@ -110,9 +126,13 @@ def _places(patches: Patches) -> None:
     plain: Any = tensor.device
     plain_number: Any = tensor.get_device
     plain_host: Any = tensor.is_cpu
-    patches.set(tensor, "device", property(lambda self: CUDA if is_cuda(self) else plain.__get__(self)))
+    patches.set(
+        tensor, "device", property(lambda self: CUDA if is_cuda(self) else plain.__get__(self))
+    )
     patches.set(tensor, "is_cuda", property(is_cuda))
-    patches.set(tensor, "is_cpu", property(lambda self: not is_cuda(self) and plain_host.__get__(self)))
+    patches.set(
+        tensor, "is_cpu", property(lambda self: not is_cuda(self) and plain_host.__get__(self))
+    )
     patches.set(tensor, "get_device", lambda self: 0 if is_cuda(self) else plain_number(self))
 
 
@@ -135,10 +155,15 @@ def _pinning(events: Events, patches: Patches) -> None:
 
 
 def _backward(events: Events, patches: Patches) -> None:
-    """Run the engine with the function mode on, so that hooks and recomputed forwards are followed too."""
+    """Run the engine with the function mode on, so that hooks and recomputed forwards are followed
+    too."""
 
     def backward(
-        self: Any, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None
+        self: Any,
+        gradient: Any = None,
+        retain_graph: Any = None,
+        create_graph: bool = False,
+        inputs: Any = None,
     ) -> None:
         before, events.now.ambient = events.now.ambient, is_cuda(self)
         try:
@@ -179,16 +204,27 @@ def _storages(events: Events, patches: Patches) -> None:
         cuda = names_cuda(device)
         return self if cuda == storage_is_cuda(self) else copied(self, cuda)
 
-    patches.set(owner, "device", property(lambda s: CUDA if storage_is_cuda(s) else plain_device.__get__(s)), new=True)
+    patches.set(
+        owner,
+        "device",
+        property(lambda s: CUDA if storage_is_cuda(s) else plain_device.__get__(s)),
+        new=True,
+    )
     patches.set(owner, "is_cuda", property(storage_is_cuda), new=True)
     patches.set(owner, "clone", lambda self: copied(self, storage_is_cuda(self)), new=True)
     patches.set(owner, "to", to, new=True)
     patches.set(owner, "cpu", lambda self: to(self, device="cpu"), new=True)
-    patches.set(owner, "cuda", lambda self, device=None, non_blocking=False: to(self, device="cuda"), new=True)
+    patches.set(
+        owner,
+        "cuda",
+        lambda self, device=None, non_blocking=False: to(self, device="cuda"),
+        new=True,
+    )
 
 
 def _grouping(patches: Patches) -> None:
-    """PyTorch groups optimizer tensors by device in C++, which sees host memory; group by the virtual device."""
+    """PyTorch groups optimizer tensors by device in C++, which sees host memory; group by the
+    virtual device."""
     plain = getattr(torch._C, "_group_tensors_by_device_and_dtype", None)
     if plain is None:
         return
@@ -201,14 +237,18 @@ def _grouping(patches: Patches) -> None:
             part = [[column[i] for i in keep] if column else [] for column in lists]
             for (device, dtype), (columns, indices) in plain(part, True).items():
                 place = CUDA if tag else device
-                groups[(place, dtype)] = (columns, [keep[i] for i in indices] if with_indices else [])
+                groups[(place, dtype)] = (
+                    columns,
+                    [keep[i] for i in indices] if with_indices else [],
+                )
         return groups
 
     patches.set(torch._C, "_group_tensors_by_device_and_dtype", group)
 
 
 def _fast_paths(patches: Patches) -> None:
-    """Let attention take its fast path: PyTorch avoids it where a function mode is on, as ours is."""
+    """Let attention take its fast path: PyTorch avoids it where a function mode is on, as ours
+    is."""
 
     def has_torch_function(tensors: Any) -> bool:
         return any(getattr(type(t), "__torch_function__", plain) not in ordinary for t in tensors)

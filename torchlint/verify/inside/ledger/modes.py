@@ -1,8 +1,8 @@
 """The two modes that follow the virtual device through a program.
 
-The function mode sees what Python asks for: factories with ``device=``, and whether a function got CUDA tensors. The
-dispatch mode sees every operation, those of the backward pass and of optimizers too; it carries the tags on and
-counts. Both act per thread.
+The function mode sees what Python asks for: factories with ``device=``, and whether a function got
+CUDA tensors. The dispatch mode sees every operation, those of the backward pass and of optimizers
+too; it carries the tags on and counts. Both act per thread.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class FunctionMode(TorchFunctionMode):
         kwargs = kwargs or {}
         if self._events.stopped:
             return func(*args, **kwargs)
-        func = self._originals.get(func, func)  # PyTorch looks methods up by name, and finds the replaced ones
+        func = self._originals.get(
+            func, func
+        )  # PyTorch looks methods up by name, and finds the replaced ones
         factory = self._factories.get(func)
         if factory is not None:
             return factory(self._events, func, args, kwargs)
@@ -100,7 +102,8 @@ class DispatchMode(TorchDispatchMode):
         return result
 
     def _before(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[bool, bool]:
-        """Count what the call costs and turn it to the host; return where its results lie: (CUDA, pinned)."""
+        """Count what the call costs and turn it to the host; return where its results lie: (CUDA,
+        pinned)."""
         name = func._schema.name
         tensors = list(tensors_in(args)) + list(tensors_in(kwargs))
         tags = [is_cuda(tensor) for tensor in tensors]
@@ -134,7 +137,12 @@ class DispatchMode(TorchDispatchMode):
         return some or (not tensors and now.ambient), pinned
 
     def _count(
-        self, name: str, args: Sequence[Any], kwargs: dict[str, Any], tensors: list[Any], tags: list[bool]
+        self,
+        name: str,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        tensors: list[Any],
+        tags: list[bool],
     ) -> None:
         if name == "aten::copy_":
             self._copy(args, kwargs, tags)
@@ -153,7 +161,9 @@ class DispatchMode(TorchDispatchMode):
         PyTorch's own code may make helper tensors that carry no tag; these are not the program's.
         """
         strict = name in self._operations.strict
-        if any(not tag and (strict or tensor.dim()) for tensor, tag in zip(tensors, tags, strict=True)):
+        if any(
+            not tag and (strict or tensor.dim()) for tensor, tag in zip(tensors, tags, strict=True)
+        ):
             self._events.add("mismatch", name.partition("::")[2])
             self._events.now.mixed = (False, False)
 
@@ -173,10 +183,13 @@ class DispatchMode(TorchDispatchMode):
         )
 
     def _tag(self, func: Any, result: Any, args: Sequence[Any], cuda: bool) -> None:
-        """Tag the results: new memory lies where the call runs, views where their base lies; written tensors stay."""
+        """Tag the results: new memory lies where the call runs, views where their base lies;
+        written tensors stay."""
         kinds = self._returns.get(func)
         if kinds is None:
-            kinds = self._returns[func] = tuple(_kind(func._schema, i) for i in range(len(func._schema.returns)))
+            kinds = self._returns[func] = tuple(
+                _kind(func._schema, i) for i in range(len(func._schema.returns))
+            )
         results = result if len(kinds) > 1 and isinstance(result, (tuple, list)) else (result,)
         base = bool(args) and isinstance(args[0], torch.Tensor) and is_cuda(args[0])
         for kind, value in zip(kinds, results):  # noqa: B905

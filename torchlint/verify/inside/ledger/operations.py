@@ -1,6 +1,7 @@
 """What the ledger reads of torchlint's table of operations, for the torch that is here.
 
-The rows come with the settings of a run, as plain data: this package imports nothing of torchlint's.
+The rows come with the settings of a run, as plain data: this package imports nothing of
+torchlint's.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ class Patches:
         """By replacing function, the function it replaces."""
 
     def set(self, owner: Any, name: str, value: Any, *, new: bool = False) -> None:
-        """Set an attribute. Where the owner does not have it, nothing is done unless it is to be new."""
+        """Set an attribute. Where the owner does not have it, nothing is done unless it is to be
+        new."""
         if not new and not hasattr(owner, name):
             return
         own = vars(owner) if hasattr(owner, "__dict__") else {}

@@ -23,13 +23,15 @@ _WORDS = ("cuda", "cudnn", "nccl", "nvml", "accelerator")
 
 
 class Ledger:
-    """Counts the syncs and copies that a program would make on a machine with one CUDA GPU, without the GPU.
+    """Counts the syncs and copies that a program would make on a machine with one CUDA GPU, without
+    the GPU.
 
     All arithmetic is done on the CPU; storages carry a virtual device. The counts are predictions
     (basis ``"virtual-cuda"``). One ledger at a time.
 
     Args:
-        root: the project's folder. Events are given to the nearest frame below it, else to ``"<library>"``.
+        root: the project's folder. Events are given to the nearest frame below it, else to
+            ``"<library>"``.
         rows: what the table of operations says; see `torchlint.api.ledger_rows`.
     """
 
@@ -53,7 +55,9 @@ class Ledger:
         stubs.install(self._events, self._patches, self._operations.legacy)
         self._threads()
         self._modes.enter_context(stubs.environment())
-        self._modes.enter_context(FunctionMode(self._events, self._patches.originals, self._operations))
+        self._modes.enter_context(
+            FunctionMode(self._events, self._patches.originals, self._operations)
+        )
         self._modes.enter_context(DispatchMode(self._events, self._operations))
         os.register_at_fork(after_in_child=self._forked)
 
@@ -69,7 +73,8 @@ class Ledger:
         self._patches.set(threading.Thread, "_bootstrap_inner", bootstrap)
 
     def _forked(self) -> None:
-        """A forked worker has no GPU and is not counted; one that trains has no counts, rather than counts of 0."""
+        """A forked worker has no GPU and is not counted; one that trains has no counts, rather than
+        counts of 0."""
         self._events.active = False
         self._events.gap("the training ran in a forked process, which the ledger does not follow")
 
@@ -89,15 +94,19 @@ class Ledger:
     def stop(self) -> None:
         """Switch everything off again; the counts stay."""
         self._events.active, self._events.stopped = False, True
-        with suppress(Exception):  # inside a torch function the mode is off the stack, and comes back inert
+        with suppress(
+            Exception
+        ):  # inside a torch function the mode is off the stack, and comes back inert
             self._modes.close()
         self._patches.undo()
 
     def failed(self, error: BaseException) -> str:
-        """Say that an exception ended the program, and learn whether it comes from a gap of the virtual device.
+        """Say that an exception ended the program, and learn whether it comes from a gap of the
+        virtual device.
 
         Returns:
-            the reason, which `summary` then carries as "unavailable"; empty where the program itself failed.
+            the reason, which `summary` then carries as "unavailable"; empty where the program
+            itself failed.
         """
         frames = traceback.extract_tb(error.__traceback__)
         last = frames[-1].filename.replace(os.sep, "/") if frames else ""
@@ -109,13 +118,15 @@ class Ledger:
         return self._events.unavailable
 
     def summary(self, first_step: int) -> dict[str, Any]:
-        """The counts of the finished steps from `first_step` (0 is the first) on; of everything where no step ended.
+        """The counts of the finished steps from `first_step` (0 is the first) on; of everything
+        where no step ended.
 
         Returns:
-            plain data. "syncs", "h2d_bytes", "d2h_bytes", "staged" (copies) are per step; "lines" holds totals over
-            the counted steps. A sync line and a byte line of the same copy stand next to each other. Where the virtual
-            device has a gap, "unavailable" tells it and the numbers are None. "used" says whether the steps had
-            anything on the device: where they had not, numbers of 0 predict nothing.
+            plain data. "syncs", "h2d_bytes", "d2h_bytes", "staged" (copies) are per step; "lines"
+            holds totals over the counted steps. A sync line and a byte line of the same copy stand
+            next to each other. Where the virtual device has a gap, "unavailable" tells it and the
+            numbers are None. "used" says whether the steps had anything on the device: where they
+            had not, numbers of 0 predict nothing.
         """
         last = getattr(sys, "last_value", None)
         if isinstance(last, BaseException) and last is not self._earlier:

@@ -11,21 +11,34 @@ from typing import Any
 
 import torch
 
-from .devices import CAPABILITY, NAME, TOTAL_BYTES, generator_class, legacy_types, properties, stream_classes
+from .devices import (
+    CAPABILITY,
+    NAME,
+    TOTAL_BYTES,
+    generator_class,
+    legacy_types,
+    properties,
+    stream_classes,
+)
 from .events import Events
 from .patches import Patches
 from .tags import CUDA
 
 _ZERO = (
-    "memory_allocated max_memory_allocated memory_reserved max_memory_reserved memory_cached max_memory_cached "
-    "current_device utilization memory_usage device_memory_used _exchange_device _maybe_exchange_device initial_seed "
+    "memory_allocated max_memory_allocated memory_reserved max_memory_reserved memory_cached "
+    "max_memory_cached "
+    "current_device utilization memory_usage device_memory_used _exchange_device "
+    "_maybe_exchange_device initial_seed "
     "current_blas_handle current_solver_handle get_sync_debug_mode"
 )
 _NOTHING = (
-    "_lazy_init init set_device empty_cache ipc_collect reset_peak_memory_stats reset_max_memory_allocated "
+    "_lazy_init init set_device empty_cache ipc_collect reset_peak_memory_stats "
+    "reset_max_memory_allocated "
     "reset_max_memory_cached reset_accumulated_memory_stats reset_accumulated_host_memory_stats "
-    "reset_peak_host_memory_stats set_per_process_memory_fraction manual_seed manual_seed_all seed seed_all "
-    "set_rng_state set_rng_state_all set_sync_debug_mode set_stream _sleep _record_memory_history _dump_snapshot"
+    "reset_peak_host_memory_stats set_per_process_memory_fraction manual_seed manual_seed_all "
+    "seed seed_all "
+    "set_rng_state set_rng_state_all set_sync_debug_mode set_stream _sleep "
+    "_record_memory_history _dump_snapshot"
 )
 _TRUE = "is_available is_initialized is_bf16_supported is_tf32_supported _is_compiled"
 _RNG_BYTES = 16
@@ -84,7 +97,9 @@ def _cuda_values() -> dict[str, Any]:
         "memory_stats_as_nested_dict": lambda *a, **k: {},
         "memory_snapshot": lambda *a, **k: [],
         "memory_summary": _constant("no memory statistics on the virtual CUDA device"),
-        "get_rng_state": lambda device="cuda": torch.zeros(_RNG_BYTES, dtype=torch.uint8, device="cpu"),
+        "get_rng_state": lambda device="cuda": torch.zeros(
+            _RNG_BYTES, dtype=torch.uint8, device="cpu"
+        ),
         "get_rng_state_all": lambda: [torch.zeros(_RNG_BYTES, dtype=torch.uint8, device="cpu")],
         "device": _DeviceBlock,
         "device_of": _DeviceBlock,
@@ -192,10 +207,13 @@ def _defaults(patches: Patches) -> None:
 
 
 def _single_device_parallel(patches: Patches) -> None:
-    """``DataParallel`` copies in C++ code of CUDA builds; of the devices that it names there is one."""
+    """``DataParallel`` copies in C++ code of CUDA builds; of the devices that it names there is
+    one."""
     plain: Any = torch.nn.DataParallel.__init__
 
-    def init(self: Any, module: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0) -> None:
+    def init(
+        self: Any, module: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0
+    ) -> None:
         plain(self, module, None if device_ids is None else [0], None, dim)
 
     patches.set(torch.nn.DataParallel, "__init__", init)

@@ -1,7 +1,9 @@
-"""Virtual device tags: which storages count as CUDA memory, and which host storages count as pinned.
+"""Virtual device tags: which storages count as CUDA memory, and which host storages count as
+pinned.
 
-The tag is an attribute of the storage's Python object, which PyTorch keeps for as long as the memory block lives
-(PyObject preservation). So all views share it, and a new tensor at a reused address does not inherit it.
+The tag is an attribute of the storage's Python object, which PyTorch keeps for as long as the
+memory block lives (PyObject preservation). So all views share it, and a new tensor at a reused
+address does not inherit it.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ _no_function: Any = torch._C.DisableTorchFunction
 
 
 def parts(tensor: Any) -> tuple[Any, ...]:
-    """The strided tensors that hold a tensor's memory: those of a sparse one, and below functorch's wrappers."""
+    """The strided tensors that hold a tensor's memory: those of a sparse one, and below functorch's
+    wrappers."""
     functorch = torch._C._functorch
     while functorch.is_functorch_wrapped_tensor(tensor):
         tensor = functorch.get_unwrapped(tensor)
@@ -107,8 +110,8 @@ def elsewhere(device: Any) -> bool:
 def names_cuda(device: Any) -> bool:
     """Whether a ``device=`` argument (string, number, ``torch.device``) means the GPU.
 
-    A program that was written for a machine with several GPUs and names ``cuda:1`` gets the one there is: its traffic
-    with the host is the same.
+    A program that was written for a machine with several GPUs and names ``cuda:1`` gets the one
+    there is: its traffic with the host is the same.
 
     Raises:
         RuntimeError: for an ordinal that no machine has, as CUDA does.

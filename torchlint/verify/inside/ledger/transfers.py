@@ -4,11 +4,13 @@ The rules are those of PyTorch's ``Copy.cu`` and of CUDA's "API synchronization 
 
 * A blocking copy is a ``cudaMemcpyAsync`` and a stream synchronisation: one sync.
 * ``non_blocking`` from page-locked memory, or into it: no sync.
-* ``non_blocking`` from pageable memory to the device returns once the data is staged: not a sync, counted as staged.
-* ``non_blocking`` from the device into pageable memory returns only when the copy is complete: one sync, which
-  ``torch.cuda.set_sync_debug_mode`` does not see.
+* ``non_blocking`` from pageable memory to the device returns once the data is staged: not a sync,
+  counted as staged.
+* ``non_blocking`` from the device into pageable memory returns only when the copy is complete: one
+  sync, which ``torch.cuda.set_sync_debug_mode`` does not see.
 * ``.to("cpu", non_blocking=True)`` allocates its result in page-locked memory: no sync.
-* Where the dtype changes too, a blocking copy converts on the host and a non-blocking one on the device.
+* Where the dtype changes too, a blocking copy converts on the host and a non-blocking one on the
+  device.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ _no_function: Any = torch._C.DisableTorchFunction
 def _dense(tensor: Any) -> bool:
     """Whether the elements fill one block of memory, in any order of dimensions."""
     expected = 1
-    for size, stride in sorted(zip(tensor.shape, tensor.stride(), strict=True), key=lambda pair: pair[1]):
+    for size, stride in sorted(
+        zip(tensor.shape, tensor.stride(), strict=True), key=lambda pair: pair[1]
+    ):
         if size != 1 and stride != expected:
             return False
         expected *= size
@@ -35,24 +39,43 @@ def _dense(tensor: Any) -> bool:
 
 
 def direct(host: Any, other: Any, non_blocking: bool) -> bool:
-    """Whether page-locked memory of the host's side takes part in the copy itself, with no temporary between."""
+    """Whether page-locked memory of the host's side takes part in the copy itself, with no
+    temporary between."""
     if not is_pinned(host):
         return False
     same_layout = host.stride() == other.stride() and _dense(host)
-    return (host.dtype == other.dtype and same_layout) or (non_blocking and bool(host.is_contiguous()))
+    return (host.dtype == other.dtype and same_layout) or (
+        non_blocking and bool(host.is_contiguous())
+    )
 
 
 def record_copy(
-    events: Events, source: Any, target: Any, *, to_device: bool, non_blocking: bool, pinned: bool, what: str = ""
+    events: Events,
+    source: Any,
+    target: Any,
+    *,
+    to_device: bool,
+    non_blocking: bool,
+    pinned: bool,
+    what: str = "",
 ) -> None:
-    """Count one copy between host and device; `source` and `target` tell dtypes, `target` tells the shape.
+    """Count one copy between host and device; `source` and `target` tell dtypes, `target` tells the
+    shape.
 
     Args:
         pinned: whether the host side is page-locked.
     """
     if target.layout is not torch.strided:
         for part in parts(target):
-            record_copy(events, part, part, to_device=to_device, non_blocking=non_blocking, pinned=pinned, what=what)
+            record_copy(
+                events,
+                part,
+                part,
+                to_device=to_device,
+                non_blocking=non_blocking,
+                pinned=pinned,
+                what=what,
+            )
         return
     count = target.numel()
     if not count:
@@ -73,13 +96,22 @@ def record_copy(
         events.add("sync", what or "copy to pageable memory")
 
 
-def _moved(events: Events, tensor: Any, cuda: bool, dtype: Any, non_blocking: bool, keywords: dict[str, Any]) -> Any:
+def _moved(
+    events: Events,
+    tensor: Any,
+    cuda: bool,
+    dtype: Any,
+    non_blocking: bool,
+    keywords: dict[str, Any],
+) -> Any:
     """A copy on the other side, outside autograd's view."""
     with events.silence():
         result = _to(tensor, dtype=dtype, copy=True, **keywords)
     with _no_function():
         pinned = direct(tensor, result, non_blocking) if cuda else True
-        record_copy(events, tensor, result, to_device=cuda, non_blocking=non_blocking, pinned=pinned)
+        record_copy(
+            events, tensor, result, to_device=cuda, non_blocking=non_blocking, pinned=pinned
+        )
     set_cuda(result, cuda)
     if non_blocking and not cuda:
         pin(result)
@@ -109,7 +141,8 @@ def move(
     copy: bool = False,
     **keywords: Any,
 ) -> Any:
-    """``tensor.to(...)`` with the virtual device: the tensor itself, a converted copy, or a copy on the other side."""
+    """``tensor.to(...)`` with the virtual device: the tensor itself, a converted copy, or a copy on
+    the other side."""
     dtype = dtype or tensor.dtype
     if is_cuda(tensor) == cuda:
         result = _to(tensor, dtype=dtype, copy=copy, **keywords)
