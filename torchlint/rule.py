@@ -253,10 +253,13 @@ class Rule(Declaration):
                 for hit in check(node, module):
                     if not isinstance(hit, Hit) or not isinstance(hit.node, cst.CSTNode):
                         yield hit  # The engine says what is wrong with it.
-                    elif _counted(module, node, often, benchmarks) is not None:
-                        there = _counted(module, hit.node, often, benchmarks)
-                        if there is not None:
-                            yield replace(hit, why_hot=(*hit.why_hot, *there.why))
+                        continue
+                    asked = about is not None or hit.node is node
+                    if not asked and _counted(module, node, often, benchmarks) is None:
+                        continue
+                    there = _counted(module, hit.node, often, benchmarks)
+                    if there is not None:
+                        yield replace(hit, why_hot=(*hit.why_hot, *there.why))
 
             self.checks.extend((node_type, asked) for node_type in node_types)
             return check

@@ -123,6 +123,7 @@ _REAL_DTYPES = dtypes.spelled(dtypes.FULL)
 _EYE_DTYPES = _REAL_DTYPES | dtypes.spelled(dtypes.of_kind("complex"))
 """Dtypes for which every factory of zeros and ones exists; torch.eye has no others."""
 _FILLED_DTYPES = dtypes.spelled(dtypes.DTYPES)
+_MOVES = ops.having("move")
 _STRANGE = frozenset("layout memory_format names".split())
 _COPIES = "`{expr}` was built on the CPU by {factory} and is copied; build it with device={dev}."
 _HOIST = "`{expr}` is the same in every step and copied in each; move it to the device once."
@@ -373,5 +374,5 @@ def _seen(module: Module, transfer: Transfer, factory: cst.Call) -> Iterator[str
         yield "meta"
     called = factory.func.attr.value if isinstance(factory.func, cst.Attribute) else "torch"
     own = (module.name(factory.func) or "").rpartition(".")[2]
-    if replaced(module, *{called, own, *ops.having("move")}) or hooks_operations(module):
+    if replaced(module, *{called, own, *_MOVES}) or hooks_operations(module):
         yield "patched"

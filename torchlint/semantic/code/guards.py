@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.semantic.code.names import Names, dotted_text
-from torchlint.semantic.code.tree import FUNCTIONS, Tree
+from torchlint.semantic.code.tree import FUNCTIONS, OPEN, Open, Tree
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
@@ -99,35 +99,19 @@ class Guards:
         That is in a ``raise``, the message of an ``assert``, an ``except`` block, or a block that
         ends in ``raise``.
         """
-        known = self._error_paths
-        passed: list[cst.CSTNode] = []
-        at, found = node, known.get(node)
-        while found is None:
-            passed.append(at)  # all of them: a chain of 3,000 calls is climbed once
-            above = self.tree.parents.get(at)
-            found = False if above is None else self._leads_to_exception(at, above)
-            if above is not None:
-                at = above
-                found = found if found is not None else known.get(above)
-        known.update(dict.fromkeys(passed, found))
-        return found
+        return self.tree.climbed(node, self._error_paths, self._leads_to_exception)
 
-    def _leads_to_exception(self, node: cst.CSTNode, above: cst.CSTNode) -> bool | None:
-        """Say whether the node above makes another run on an error path alone; None where it leaves
-        that open."""
-        if isinstance(above, FUNCTIONS):
+    def _leads_to_exception(self, node: cst.CSTNode, above: cst.CSTNode | None) -> bool | Open:
+        """Say whether the node above makes another run on an error path alone."""
+        if above is None or isinstance(above, FUNCTIONS):
             return False
         if isinstance(above, (cst.Raise, cst.ExceptHandler)):
             return True
         if isinstance(above, cst.Assert) and node is above.msg:
             return True
-        return (
-            True
-            if isinstance(above, (cst.If, cst.Else))
-            and node is above.body
-            and self._raises(above.body)
-            else None
-        )
+        if isinstance(above, (cst.If, cst.Else)) and node is above.body:
+            return True if self._raises(above.body) else OPEN
+        return OPEN
 
     def _raises(self, suite: cst.BaseSuite) -> bool:
         last: cst.CSTNode | None = suite.body[-1] if suite.body else None

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import enum
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import libcst as cst
 
@@ -19,6 +20,7 @@ from torchlint.semantic.code.spelling import SKIPPED
 quicken()
 
 N = TypeVar("N", bound=cst.CSTNode)
+T = TypeVar("T")
 Function: TypeAlias = cst.FunctionDef | cst.Lambda
 Owner: TypeAlias = cst.FunctionDef | cst.Lambda | cst.Module
 Statement: TypeAlias = cst.BaseStatement | cst.BaseSmallStatement
@@ -28,6 +30,15 @@ Comprehension: TypeAlias = cst.ListComp | cst.SetComp | cst.GeneratorExp | cst.D
 LOOPS = (cst.For, cst.While)
 COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)
 FUNCTIONS = (cst.FunctionDef, cst.Lambda)
+
+
+class Open(enum.Enum):
+    """What `Tree.climbed` is told where a node leaves open what is asked."""
+
+    OPEN = "open"
+
+
+OPEN: Final = Open.OPEN
 _SCOPES = frozenset((*COMPREHENSIONS, *FUNCTIONS, cst.ClassDef))
 
 
@@ -189,14 +200,39 @@ class Tree:
     def _nearest(
         self, node: cst.CSTNode, kind: type[N], known: dict[cst.CSTNode, N | None]
     ) -> N | None:
+        def nearest(_: cst.CSTNode, above: cst.CSTNode | None) -> N | Open | None:
+            return above if above is None or isinstance(above, kind) else OPEN
+
+        return self.climbed(node, known, nearest)
+
+    def climbed(
+        self,
+        node: cst.CSTNode,
+        known: dict[cst.CSTNode, T],
+        decide: Callable[[cst.CSTNode, cst.CSTNode | None], T | Open],
+    ) -> T:
+        """Return what decides about `node` on the way up from it.
+
+        Args:
+            node: where to start.
+            known: what was found before; it gets what is found for all nodes that are passed, so
+                that a chain of 3,000 calls is climbed once.
+            decide: what a node and its parent, None for the module's, say; `OPEN` to climb on.
+        """
         if node in known:
             return known[node]
-        passed = [node]
-        at = self.parents.get(node)
-        while at is not None and not isinstance(at, kind) and at not in known:
-            passed.append(at)  # all of them: a chain of 3,000 calls is climbed once
-            at = self.parents.get(at)
-        found = at if isinstance(at, kind) else known[at] if at is not None else None
+        passed: list[cst.CSTNode] = []
+        at = node
+        while at not in known:
+            passed.append(at)
+            above = self.parents.get(at)
+            found = decide(at, above)
+            if found is not OPEN:
+                break
+            assert above is not None, "the module's parent decides"
+            at = above
+        else:
+            found = known[at]
         known.update(dict.fromkeys(passed, found))
         return found
 
@@ -221,20 +257,14 @@ class Tree:
         """Return the small statement (``x = 1`` of ``x = 1; y = 2``) that holds `node`, if any."""
         if isinstance(node, cst.BaseSmallStatement):
             return node
-        passed: list[cst.CSTNode] = []
-        found: cst.CSTNode | None = None
-        for above in self.ancestors(node):
-            if above in self._small:
-                found = self._small[above]
-                break
+
+        def small(_: cst.CSTNode, above: cst.CSTNode | None) -> cst.CSTNode | Open | None:
             if isinstance(above, cst.BaseSmallStatement):
-                found = above
-                break
-            if isinstance(above, (cst.BaseCompoundStatement, cst.Module)):
-                break
-            passed.append(above)
-        self._small.update(dict.fromkeys(passed, found))
-        return found
+                return above
+            ends = above is None or isinstance(above, (cst.BaseCompoundStatement, cst.Module))
+            return None if ends else OPEN
+
+        return self.climbed(node, self._small, small)
 
     def nodes(self, *types: type[N]) -> list[N]:
         """Return all nodes of exactly these types in source order."""

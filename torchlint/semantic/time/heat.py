@@ -13,7 +13,7 @@ import libcst as cst
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.guards import Guards, guards
 from torchlint.semantic.code.scopes import Scopes, scopes
-from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, Tree
+from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, OPEN, Open, Tree
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.loops import LoopKind, Loops, loops
@@ -150,9 +150,8 @@ class HeatMap:
     def heat(self, node: cst.CSTNode, depth: int = _DEPTH) -> Heat:
         """Return how often `node` runs. Throttled places are cold."""
         if depth != _DEPTH or self._pending:
-            return self._heat(
-                node, depth
-            )  # Of a function that is being judged, this is not the last word.
+            # Of a function that is being judged, this is not the last word.
+            return self._heat(node, depth)
         place = self._place(node)
         if place not in self._heats:
             self._heats[place] = self._heat(place, depth)
@@ -161,23 +160,13 @@ class HeatMap:
     def _place(self, node: cst.CSTNode) -> cst.CSTNode:
         """Return the largest part of a statement around `node` that runs as often, as nothing in it
         is conditional."""
-        parents, known = self.tree.parents, self._places
-        passed: list[cst.CSTNode] = []
-        at = node
-        while at not in known:
-            passed.append(at)  # all of them: a chain of 3,000 calls is climbed once
-            above = parents.get(at)
-            if (
-                above is None
-                or isinstance(above, _DECIDING)
-                or (isinstance(above, cst.BooleanOperation) and at is above.right)
-            ):
-                known[at] = at
-            else:
-                at = above
-        found = known[at]
-        known.update(dict.fromkeys(passed, found))
-        return found
+
+        def largest(at: cst.CSTNode, above: cst.CSTNode | None) -> cst.CSTNode | Open:
+            if above is None or isinstance(above, _DECIDING):
+                return at
+            return at if isinstance(above, cst.BooleanOperation) and at is above.right else OPEN
+
+        return self.tree.climbed(node, self._places, largest)
 
     def _heat(self, node: cst.CSTNode, depth: int) -> Heat:
         function = self.scopes.tree.function(node)

@@ -35,6 +35,7 @@ _READS = ("item", "float", "int", "bool", "complex")
 _CONTAINERS = ("tensor", "list", "tuple", "iterator")
 _TYPE_TESTS = ("builtins.isinstance", "torch.is_tensor", "builtins.type")
 _FLAT = ops.dotted("flat")
+_RESHAPING = ops.having("reshapes")
 _FLATTENING = ops.having("flattens")
 _SAME_SHAPE = ops.having("method", "same") | ops.having("cast") | ops.having("move") | {"clone"}
 # What may stand between an element and its read.
@@ -159,7 +160,7 @@ def _keeps_its_shape(
         return False
     for use in binding_uses(module, origin, node.value):
         reshapes = use.way is Way.WRITTEN and (
-            use.name in ops.having("reshapes")
+            use.name in _RESHAPING
             or not (use.name.endswith("_") or use.name in ("[]", "augmented"))
         )
         if (reshapes or use.way is Way.ESCAPES) and not _certainly_later(

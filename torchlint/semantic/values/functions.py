@@ -40,6 +40,7 @@ _NO_TENSORS = frozenset(
     accelerator mps xpu overrides testing random""".split()
 ) | {""}  # the module itself, called
 _SEVERAL = ops.having("several")
+_TRUTHS = ops.dotted("truth")
 _WHOLE = ops.having("factory", "whole")
 _OF_ANYTHING = ops.dotted("from-data", "own-dtype", "lists")
 _SEVERAL_WITH_MORE = ops.having("several-with-more")
@@ -161,7 +162,7 @@ class Functions:
             return Value("tensor", device=CUDA, origin="factory")
         if name == "torch.autograd.Variable":
             return args[0] if args else UNKNOWN
-        if name in ops.dotted("truth") or name == "torch.cuda.is_available":
+        if name in _TRUTHS or name == "torch.cuda.is_available":
             return BOOL
         if name.startswith("torch.nn.utils.rnn.pack"):
             return Value("packed", device=args[0].device if args else None)

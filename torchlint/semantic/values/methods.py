@@ -32,6 +32,7 @@ _SEVERAL = ops.having("method", "several")
 _SEVERAL_WITH_DIM = ops.having("reduce", "several-with-more")
 _CASTS = {method: dtypes.KINDS[f"torch.{dtype}"] for method, dtype in dtypes.CASTS.items()}
 SAME_RANK = ops.having("keeps-rank")
+_NEW = ops.having("new")
 
 
 # What of all things that can be moved to a device only tensors have.
@@ -92,7 +93,7 @@ def tensor_method(
         return receiver.but(grad=False, node=None)
     if name in _CASTS:
         return receiver.but(dtype=_CASTS[name], node=None)
-    if name in ops.having("new"):
+    if name in _NEW:
         where = next(
             (
                 calls.device_of(v)

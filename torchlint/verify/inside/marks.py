@@ -13,8 +13,10 @@ import sys
 import sysconfig
 import threading
 from collections.abc import Iterator
-from types import CodeType, FrameType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
+
+from .imports import Run, executed_by, found_behind
 
 Mark = tuple[str, str, int, int]
 """(name, file, first line, last line); the file as `os.path.realpath` gives it."""
@@ -101,20 +103,14 @@ class _Pauses(importlib.abc.MetaPathFinder):
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         if not self._marks.watching():
             return None
-        others = sys.meta_path[sys.meta_path.index(self) + 1 :]
-        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
-        if spec is None or spec.loader is None or not spec.has_location:
+        spec = found_behind(self, name, path, target)
+        if spec is None or not spec.has_location or not self._installed(spec.origin or ""):
             return spec
-        if not self._installed(spec.origin or ""):
-            return spec
-        run = spec.loader.exec_module
+        return executed_by(self._execute, spec)
 
-        def exec_module(module: Any) -> None:
-            with self._marks.paused():
-                run(module)
-
-        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
+    def _execute(self, run: Run, module: ModuleType) -> None:
+        with self._marks.paused():
+            run(module)
 
     def _installed(self, origin: str) -> bool:
         return origin.startswith(self._library) or not _PACKAGES.isdisjoint(origin.split(os.sep))

@@ -16,7 +16,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import importlib.abc
-import importlib.util
 import json
 import os
 import signal
@@ -24,10 +23,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 from . import record
+from .imports import Run, executed_by, found_behind
 from .marks import Marks
 from .schedule import EVALUATION, TRAIN, Schedule
 from .steps import Boundary
@@ -73,35 +73,19 @@ def _after_import(name: str, after: Callable[[Any], None]) -> None:
 class _AfterImport(importlib.abc.MetaPathFinder):
     """Calls a function once a module has been imported."""
 
-    def __init__(self, name: str, after: Any) -> None:
+    def __init__(self, name: str, after: Callable[[Any], None]) -> None:
         self.name = name
         self.after = after
-        self.asking = False
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        if name != self.name or self.asking:
-            return None
-        self.asking = True
-        try:
-            spec = importlib.util.find_spec(
-                name
-            )  # asks all other finders: torch may be an editable install
-        finally:
-            self.asking = False
-        if spec is None or spec.loader is None:
-            return spec
-        run = spec.loader.exec_module
+        spec = found_behind(self, name, path, target) if name == self.name else None
+        return executed_by(self._execute, spec) if spec is not None else None
 
-        def exec_module(module: Any) -> None:
-            # Not before: whether there is torch is a question that transformers asks without
-            # importing it.
-            if self in sys.meta_path:
-                sys.meta_path.remove(self)
-            run(module)
-            self.after(module)
-
-        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
+    def _execute(self, run: Run, module: ModuleType) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+        run(module)
+        self.after(module)
 
 
 class Recorder:
