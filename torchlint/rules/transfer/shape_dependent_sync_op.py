@@ -11,8 +11,10 @@ blocks too.
 
 Flagged: in a step or a forward, on tensors that live on the device by evidence: `one_hot` without
 `num_classes`, `repeat_interleave` by a tensor without `output_size`, and an index that is a list of
-numbers or a tensor of integers on the CPU. Reads through a boolean mask, `nonzero`, `unique` and
-the like synchronise as well; they are not flagged, as the values are mostly needed.
+numbers or a tensor of integers on the CPU. Reads through a boolean mask, `nonzero` and
+`masked_select` synchronise as well; they are flagged where a loop within the step repeats them, for
+each image, row or class: the host then waits once per turn. Outside of such a loop the values are
+mostly needed.
 
 ## Setup
 ```python
@@ -93,6 +95,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Grade, Hit, Module, Rule, Severity
+from torchlint.rules.transfer._gathers import (
+    SIZED_BY_VALUES,
+    gathers,
+    only_counted,
+    repeated_within_step,
+)
 from torchlint.semantic.code.calls import Arguments, arguments_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.device.factories import factories_of
@@ -103,6 +111,10 @@ from torchlint.semantic.values.place import on_device
 _INDEX = (
     "the index `{index}` is on the host and is copied to the device, which synchronises; "
     "{alternative}."
+)
+_GATHER = (
+    "`{gather}` waits for the device to learn how many elements it gives, once per turn of the"
+    " loop; {alternative}."
 )
 _ONE_HOT = "torch.nn.functional.one_hot"
 
@@ -115,7 +127,7 @@ rule = Rule(
     ),
     severity="info",
     default=True,
-    triggers=(b"one_hot", b"repeat_interleave", b"["),
+    triggers=(b"one_hot", b"repeat_interleave", b"[", b"nonzero", b"masked_select", b"where("),
     yields_to=("TL102", "TL104", "TL607"),
     equivalence="bitwise",
     runs="hot",
@@ -172,6 +184,33 @@ def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
             yield Hit(
                 node, {"index": module.code(index), "alternative": alternative}, message=_INDEX
             )
+
+
+@rule.on(cst.Subscript)
+@rule.method(*SIZED_BY_VALUES)
+def check_gather(node: cst.Subscript | cst.Call, module: Module) -> Iterator[Hit]:
+    """Find a read whose size the device decides, once per turn of a loop within the step."""
+    if not gathers(module, node) or not repeated_within_step(module, node):
+        return
+    statement = module.small_statement(node) or module.statement(node)
+    earlier = (
+        other
+        for other in module.within(statement, cst.Subscript, cst.Call)
+        if other is not node and module.before(other, node)
+    )
+    if any(gathers(module, other) for other in earlier):
+        return
+    words = {"gather": module.code(node), "alternative": _instead(module, node)}
+    yield Hit(node, words, message=_GATHER, severity=Severity.WARNING)
+
+
+def _instead(module: Module, node: cst.Subscript | cst.Call) -> str:
+    """Return what does without the number of elements."""
+    if only_counted(module, node):
+        return "only their number is used: sum the mask"
+    if isinstance(node, cst.Subscript):
+        return "torch.where or a product with the mask keeps the shape"
+    return "keep the mask and use torch.where, or take a fixed number with topk"
 
 
 def _alternative(module: Module, index: cst.BaseExpression) -> str | None:
