@@ -1,50 +1,57 @@
-"""Which layer of a network runs behind which: by a Sequential, or by how ``forward`` calls
-attribute pairs."""
+"""Which layer of a network runs behind which, where layers stand in a row: a Sequential, a list
+that becomes one, or a ModuleList that ``forward`` goes through."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import libcst as cst
 
+from torchlint.rules.precision._layer_attributes import (
+    attribute_of,
+    fed_by_attribute,
+    go_through,
+    passes_on,
+)
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.flow import call_sites, reads_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import sole_use
 from torchlint.semantic.code.scopes import base_names, method_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.values.classes import family_of, is_network
 
 _SEQUENTIAL = "torch.nn.Sequential"
 _DICTS = ("collections.OrderedDict", "builtins.dict")
-# What may be read of a layer beside its output, and changes nothing about who gets that output.
-_PLAIN = frozenset(
-    (
-        "weight apply in_channels out_channels in_features out_features kernel_size stride padding "
-        "dilation groups"
-    ).split()
-)
+_MODULE_LIST = "torch.nn.ModuleList"
 
 
-@question(yes="the next layer is `{answer}`", no="the next layer is not known, or not the only one")
-def next_layer(module: Module, layer: cst.Call) -> cst.Call | None:
-    """Return the call that constructs the layer which alone gets the output of the layer that
+@question(yes="the next layer is known", no="the next layer is not known, or not the only one")
+def next_layers(module: Module, layer: cst.Call) -> tuple[cst.Call, ...]:
+    """Return the calls that construct the layers which alone get the output of the layer that
     `layer` constructs."""
-    place: cst.CSTNode | None = layer
-    pair = module.parent(layer)
-    if isinstance(pair, cst.Assign) and isinstance(pair.targets[0].target, cst.Attribute):
-        return _attribute_pair(module, pair)
-    if isinstance(pair, cst.Assign):
-        place = sole_use(module, layer)
+    place: cst.CSTNode | None = _outermost(module, layer)
+    above = module.parent(place) if place is not None else None
+    if isinstance(above, cst.Assign) and isinstance(above.targets[0].target, cst.Name):
+        place = sole_use(module, layer) or place
     follower = _in_a_row(module, place) if place is not None else None
     if isinstance(follower, cst.Name):
         follower = sole_definition(module, follower)
-    return follower if isinstance(follower, cst.Call) else None
+    if isinstance(follower, cst.Call):
+        return (follower,)
+    return fed_by_attribute(module, layer)
 
 
-# -- Sequential ------------------------------------------------------------------------------------
+def _outermost(module: Module, layer: cst.Call) -> cst.Call:
+    """Return the call around a layer that only wraps it, such as ``spectral_norm(layer)``."""
+    place = layer
+    while True:
+        arg = module.parent(place)
+        call = module.parent(arg) if isinstance(arg, cst.Arg) else None
+        if not isinstance(call, cst.Call) or not passes_on(module, call):
+            return place
+        place = call
 
 
 def _in_a_row(module: Module, place: cst.CSTNode) -> cst.BaseExpression | None:
@@ -68,7 +75,10 @@ def _in_a_row(module: Module, place: cst.CSTNode) -> cst.BaseExpression | None:
             else None
         )
     if isinstance(above, cst.Element) and isinstance(holder, cst.List):
-        return _behind(holder.elements, above) if _runs_in_order(module, holder) else None
+        if not _runs_in_order(module, holder):
+            return None
+        last = holder.elements[-1] is above
+        return _added_next(module, holder) if last else _behind(holder.elements, above)
     if not isinstance(above, cst.Arg) or not isinstance(holder, cst.Call):
         return None
     if _makes_sequential(module, holder):
@@ -117,23 +127,41 @@ def _runs_in_order(module: Module, row: cst.List) -> bool:
     above = module.parent(row)
     if isinstance(above, cst.Arg):
         call = module.parent(above)
-        if not isinstance(call, cst.Call):
-            return False
-        if module.name(call.func) in _DICTS:
-            outer = module.parent(call)
-            holder = module.parent(outer) if isinstance(outer, cst.Arg) else None
-            return isinstance(holder, cst.Call) and _makes_sequential(module, holder)
-        if _makes_sequential(module, call):
-            return above.star == "*"
-        func = call.func
-        if not isinstance(func, cst.Attribute) or not isinstance(func.value, cst.Name):
-            return False
-        return func.attr.value == "extend" and _unpacked(module, row, func.value.value)
-    if isinstance(above, cst.Assign) and isinstance(above.targets[0].target, cst.Name):
-        return _unpacked(module, row, above.targets[0].target.value)
-    if isinstance(above, cst.AugAssign) and isinstance(above.target, cst.Name):
-        return _unpacked(module, row, above.target.value)
+        return isinstance(call, cst.Call) and _taken_in_order(module, row, above, call)
+    if isinstance(above, cst.Return):
+        return _returned_in_order(module, above)
+    if isinstance(above, cst.Assign):
+        return _kept_in_order(module, row, above.targets[0].target)
+    if isinstance(above, cst.AugAssign):
+        return _kept_in_order(module, row, above.target)
     return False
+
+
+def _taken_in_order(module: Module, row: cst.List, arg: cst.Arg, call: cst.Call) -> bool:
+    if module.name(call.func) in _DICTS:
+        outer = module.parent(call)
+        holder = module.parent(outer) if isinstance(outer, cst.Arg) else None
+        return isinstance(holder, cst.Call) and _makes_sequential(module, holder)
+    if _makes_sequential(module, call):
+        return arg.star == "*"
+    if module.name(call.func) == _MODULE_LIST:
+        kept = module.parent(call)
+        return isinstance(kept, cst.Assign) and _kept_in_order(module, row, kept.targets[0].target)
+    func = call.func
+    return (
+        isinstance(func, cst.Attribute)
+        and func.attr.value == "extend"
+        and _kept_in_order(module, row, func.value)
+    )
+
+
+def _kept_in_order(module: Module, at: cst.CSTNode, place: cst.BaseExpression) -> bool:
+    """Say whether the layers that a name or attribute holds run one behind the other."""
+    if isinstance(place, cst.Name):
+        return _unpacked(module, at, place.value)
+    attr = attribute_of(place)
+    cls = module.class_of(at)
+    return bool(attr) and cls is not None and go_through(module, cls, attr)
 
 
 def _unpacked(module: Module, at: cst.CSTNode, name: str) -> bool:
@@ -149,11 +177,29 @@ def _unpacked(module: Module, at: cst.CSTNode, name: str) -> bool:
             and _makes_sequential(module, call)
         ):
             found = above.star == "*"
-        elif isinstance(above, cst.Subscript) or (
-            isinstance(above, cst.Attribute) and above.attr.value == "insert"
-        ):
+        elif isinstance(above, cst.Return):
+            found = _returned_in_order(module, above)
+        elif isinstance(above, (cst.Subscript, cst.Attribute)) and not _grows(above):
             return False
     return found
+
+
+def _grows(node: cst.Subscript | cst.Attribute) -> bool:
+    return isinstance(node, cst.Attribute) and node.attr.value in ("append", "extend")
+
+
+def _returned_in_order(module: Module, leave: cst.Return) -> bool:
+    """Say whether all calls of the function that returns a list unpack it into a Sequential."""
+    function = module.function(leave)
+    sites = call_sites(module, function) if function is not None else []
+    places = [module.parent(site) for site in sites]
+    return bool(places) and all(
+        isinstance(place, cst.Arg)
+        and place.star == "*"
+        and isinstance(call := module.parent(place), cst.Call)
+        and _makes_sequential(module, call)
+        for place in places
+    )
 
 
 def _added(module: Module, call: cst.Call, arg: cst.Arg) -> cst.BaseExpression | None:
@@ -164,24 +210,63 @@ def _added(module: Module, call: cst.Call, arg: cst.Arg) -> cst.BaseExpression |
         not isinstance(func, cst.Attribute)
         or func.attr.value not in ("append", "add_module")
         or call.args[-1] is not arg
+        or not _collects(module, call, func)
     ):
         return None
-    line = module.statement(call)
+    return _added_next(module, call)
+
+
+def _added_next(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the layer that the statement right behind that of `node` adds to the same row."""
+    line = module.statement(node)
     block = module.parent(line)
     lines = block.body if isinstance(block, (cst.IndentedBlock, cst.Module)) else ()
     behind = next((after for at, after in pairwise(lines) if at is line), None)
+    row = _row(line)
+    if row is None or behind is None:
+        return None
     match behind:
+        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.Call() as call)]):
+            other = call.func
+            if not isinstance(other, cst.Attribute) or not call.args:
+                return None
+            added = call.args[-1].value
+            if not other.value.deep_equals(row):
+                return None
+            if other.attr.value == "extend":
+                return _first(added)
+            return added if other.attr.value in ("append", "add_module") else None
+        case cst.SimpleStatementLine(body=[cst.AugAssign(target=target, value=added)]):
+            return _first(added) if target.deep_equals(row) else None
+    return None
+
+
+def _row(line: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the name or attribute to which a statement binds or adds layers."""
+    match line:
         case cst.SimpleStatementLine(
-            body=[cst.Expr(value=cst.Call(func=cst.Attribute() as other) as following)]
+            body=[cst.Expr(value=cst.Call(func=cst.Attribute(value=row)))]
         ):
-            if other.deep_equals(func) and following.args and _collects(module, call, func):
-                return following.args[-1].value
+            return row
+        case cst.SimpleStatementLine(body=[cst.AugAssign(target=row)]):
+            return row
+        case cst.SimpleStatementLine(body=[cst.Assign(targets=[cst.AssignTarget(target=row)])]):
+            return row
+    return None
+
+
+def _first(row: cst.BaseExpression) -> cst.BaseExpression | None:
+    match row:
+        case cst.List(elements=[cst.Element(value=value), *_]):
+            return value
     return None
 
 
 def _collects(module: Module, call: cst.Call, func: cst.Attribute) -> bool:
     """Say whether what is appended to, or gets a module added, is (or becomes) a Sequential."""
     receiver = func.value
+    if isinstance(receiver, cst.Attribute):
+        return func.attr.value == "append" and _kept_in_order(module, call, receiver)
     if not isinstance(receiver, cst.Name):
         return False
     if receiver.value == "self":
@@ -190,77 +275,3 @@ def _collects(module: Module, call: cst.Call, func: cst.Attribute) -> bool:
     if isinstance(made, cst.Call) and module.name(made.func) == _SEQUENTIAL:
         return True
     return func.attr.value == "append" and _unpacked(module, call, receiver.value)
-
-
-# -- attributes ------------------------------------------------------------------------------------
-
-
-def _attribute_pair(module: Module, made: cst.Assign) -> cst.Call | None:
-    """Return the layer called on the output of the attribute that `made` binds, as its one and only
-    use."""
-    target = made.targets[0].target
-    attr = (
-        target.attr.value
-        if isinstance(target, cst.Attribute) and dotted_text(target.value) == "self"
-        else ""
-    )
-    cls = module.class_of(made)
-    if not attr or cls is None or len(made.targets) != 1 or not is_network(module, cls):
-        return None
-    if _constructed(module, cls, attr) is not made.value:
-        return None
-    call = _only_call(module, cls, attr)
-    read = sole_use(module, call) if call is not None else None
-    arg = module.parent(read) if read is not None else None
-    outer = module.parent(arg) if isinstance(arg, cst.Arg) else None
-    match outer:
-        case cst.Call(
-            func=cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=norm)), args=[_]
-        ):
-            return _constructed(module, cls, norm)
-    return None
-
-
-def _uses(module: Module, cls: cst.ClassDef, attr: str) -> Iterator[cst.Attribute]:
-    """Yield ``self.attr`` in a class, its bases and its subclasses of this file."""
-    for member in family_of(module, cls):
-        for node in module.within(member, cst.Attribute, nested=True):
-            if node.attr.value == attr and dotted_text(node.value) == "self":
-                yield node
-
-
-def _constructed(module: Module, cls: cst.ClassDef, attr: str) -> cst.Call | None:
-    """Return the call whose result ``self.attr`` is, if not None: bound once in the whole hierarchy
-    of this file."""
-    targets = [
-        above
-        for use in _uses(module, cls, attr)
-        if isinstance(above := module.parent(use), cst.AssignTarget)
-    ]
-    made = [module.parent(target) for target in targets]
-    values = [m.value if isinstance(m, cst.Assign) else None for m in made]
-    real = [v for v in values if not (isinstance(v, cst.Name) and v.value == "None")]
-    return real[0] if len(real) == 1 and isinstance(real[0], cst.Call) else None
-
-
-def _only_call(module: Module, cls: cst.ClassDef, attr: str) -> cst.Call | None:
-    """Return the one call of the layer ``self.attr``; None where it is called twice or used in
-    another way."""
-    calls = []
-    for use in _uses(module, cls, attr):
-        above = module.parent(use)
-        plain = isinstance(above, cst.Attribute) and above.attr.value in _PLAIN
-        if plain or isinstance(above, (cst.AssignTarget, cst.If, cst.Comparison)):
-            continue
-        if not isinstance(above, cst.Call) or above.func is not use:
-            return None
-        calls.append(above)
-    picks = (c for m in family_of(module, cls) for c in module.within(m, cst.Call, nested=True))
-    if any(module.name(c.func) == "builtins.getattr" and _of_self(c) for c in picks):
-        return None
-    return calls[0] if len(calls) == 1 else None
-
-
-def _of_self(call: cst.Call) -> bool:
-    literal = len(call.args) > 1 and isinstance(call.args[1].value, cst.SimpleString)
-    return bool(call.args) and dotted_text(call.args[0].value) == "self" and not literal

@@ -7,9 +7,11 @@ gradient, its optimizer state, and one more addition per forward pass. The tunin
 PyTorch docs lists "Disable bias for convolutions directly followed by a batch norm", and the
 profiler's pattern matcher looks for the same pair. Expect little: no gain was seen on a CPU.
 
-Flagged: a convolution or linear layer made with its default bias, with `BatchNorm` or
-`SyncBatchNorm` directly behind it in a `Sequential` (also in the list that becomes one), or as an
-attribute that `forward` calls once, in the form `self.bn(self.conv(x))` or on two lines.
+Flagged: a convolution or linear layer made with its default bias or with `bias=True`, with
+`BatchNorm` or `SyncBatchNorm` directly behind it in a `Sequential` (also in the list that becomes
+one), or as an attribute (alone or in a list of layers) whose output `forward` always gives to a
+batch norm, in the form `self.bn(self.conv(x))` or on two lines. `spectral_norm` and `weight_norm`
+around the layer leave its bias as it is.
 
 ## Setup
 ```python
@@ -47,7 +49,8 @@ net = nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(10))
 ## Fix safety
 Unsafe: a checkpoint saved with the bias no longer loads with `strict=True`, the layers made
 afterwards draw other initial weights, and outputs in eval mode differ until the running mean has
-settled. Where the file loads weights or speaks of pretrained ones, the fix is only suggested.
+settled. Where the file loads weights or speaks of pretrained ones, the fix is only suggested, and
+where it reads a `.bias` without a test for `None` (to initialise layers, say), there is none.
 
 ## Measure
 A forward and a backward pass in training mode. Little is expected: what is saved is an addition and
@@ -71,16 +74,17 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
-from torchlint.rules.precision._layers import next_layer
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, conditions_around, with_keyword
+from torchlint.rules.precision._layers import next_layers
+from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.torch import ops
 
 _BIAS = ops.values("bias", "layer")
 """The position of the argument ``bias`` of the layers that have one, counted from one."""
 _NORMS = ops.dotted("layer", "batch-norm")
-_STATISTICS = ("track_running_stats", "momentum")
 _FROZEN = re.compile(
     (
         r"(freeze|frozen|fix)\w*_(bn|batch_?norm)|(bn|norm)_?(eval|frozen)\b"
@@ -112,30 +116,52 @@ rule = Rule(
 
 @rule.call(*ops.dotted("layer", "bias"))
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    name, norm = module.name(node.func) or "", next_layer(module, node)
-    if _decided(node, name) or norm is None or module.name(norm.func) not in _NORMS:
+    if _decided(module, node) or mentions(module, _FROZEN):
         return
-    if any(keyword_argument(module, norm, k) is not None for k in _STATISTICS) or mentions(
-        module, _FROZEN
-    ):
+    norms = next_layers(module, node)
+    if not norms or not all(_cancels(module, node, norm) for norm in norms):
         return
-    if not _same_channels(module, node, norm, name) or _loads_weights(module, node):
+    if _loads_weights(module, node):
         return
-    kind = (module.name(norm.func) or "").rpartition(".")[2]
-    yield Hit(node, {"layer": name.rpartition(".")[2], "norm": kind}, fix=_fix(module, node))
+    layer, norm = ((module.name(n.func) or "").rpartition(".")[2] for n in (node, norms[0]))
+    yield Hit(node, {"layer": layer, "norm": norm}, fix=_fix(module, node))
 
 
-def _decided(layer: cst.Call, name: str) -> bool:
-    """Say whether the call says something about the bias, or may say it in ``*args`` or
-    ``**options``."""
+def _cancels(module: Module, layer: cst.Call, norm: cst.Call) -> bool:
+    """Say whether a layer is a batch norm that subtracts the batch's mean of each channel."""
+    if module.name(norm.func) not in _NORMS:
+        return False
+    if keyword_argument(module, norm, "track_running_stats") is not None:
+        return False
+    momentum = keyword_argument(module, norm, "momentum")
+    return (momentum is None or _moves(module, momentum)) and _same_channels(module, layer, norm)
+
+
+def _moves(module: Module, momentum: cst.BaseExpression) -> bool:
+    """Say whether the running mean follows the batches: momentum is a number, and not zero."""
+    value = sole_definition(module, momentum) or momentum
+    return isinstance(value, (cst.Float, cst.Integer)) and float(value.evaluated_value) > 0
+
+
+def _bias(module: Module, layer: cst.Call) -> cst.Arg | None:
+    """Return the argument that says whether the layer has a bias."""
+    position = int(_BIAS[(module.name(layer.func) or "").rpartition(".")[2]])
     positional = [a for a in layer.args if a.keyword is None]
-    named = any(a.star or (a.keyword is not None and a.keyword.value == "bias") for a in layer.args)
-    return named or len(positional) >= int(_BIAS[name.rpartition(".")[2]])
+    named = [a for a in layer.args if a.keyword is not None and a.keyword.value == "bias"]
+    return next(iter(named or positional[position - 1 : position]), None)
 
 
-def _same_channels(module: Module, layer: cst.Call, norm: cst.Call, name: str) -> bool:
+def _decided(module: Module, layer: cst.Call) -> bool:
+    """Say whether the call leaves the bias out or open: ``bias=…``, ``*args``, ``**options``."""
+    bias = _bias(module, layer)
+    written = bias is None or (isinstance(bias.value, cst.Name) and bias.value.value == "True")
+    return not written or any(a.star for a in layer.args)
+
+
+def _same_channels(module: Module, layer: cst.Call, norm: cst.Call) -> bool:
     """Say whether the norm's channels are the layer's: not disproven for a convolution, spelled
     alike for Linear."""
+    name = module.name(layer.func) or ""
     if (
         "Lazy" in name
         or not norm.args
@@ -159,10 +185,29 @@ def _loads_weights(module: Module, node: cst.Call) -> bool:
     return cls is not None and _LOADS.search(module.source(cls)) is not None
 
 
-def _fix(module: Module, node: cst.Call) -> Fix:
-    edit = Replace(node, with_keyword(node, "bias", cst.Name("False")))
+def _fix(module: Module, node: cst.Call) -> Fix | None:
+    if any(_needs_bias(module, read) for read in module.nodes(cst.Attribute)):
+        return None
+    bias = _bias(module, node)
+    new = with_keyword(node, "bias", cst.Name("False"))
+    if bias is not None:
+        args = [a.with_changes(value=cst.Name("False")) if a is bias else a for a in node.args]
+        new = node.with_changes(args=args)
+    edit = Replace(node, new)
     if mentions(module, _PUBLISHED):
         return Fix(
             (edit,), Safety.SUGGESTION, "Pass bias=False, unless saved weights hold this bias"
         )
     return Fix((edit,), Safety.UNSAFE, "Pass bias=False", _NOTE)
+
+
+def _needs_bias(module: Module, read: cst.Attribute) -> bool:
+    """Say whether code takes for granted that a layer has a bias: ``m.bias.data.zero_()``."""
+    if read.attr.value != "bias" or dotted_text(read.value) == "self":
+        return False
+    above = module.parent(read)
+    if isinstance(above, (cst.Comparison, cst.If, cst.IfExp, cst.BooleanOperation)):
+        return False
+    tests = [module.code(test, 200) for test, _ in conditions_around(module, read)]
+    norms_only = any("Norm" in t and not re.search("Conv|Linear", t) for t in tests)
+    return not norms_only and not any("bias" in t for t in tests)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.semantic.code.scopes import scopes
+from torchlint.semantic.code.bindings import top_level
+from torchlint.semantic.code.scopes import local_class, scopes
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
@@ -35,3 +36,17 @@ def family_of(module: Module, cls: cst.ClassDef) -> list[cst.ClassDef]:
 def is_dataset(module: Module, cls: cst.ClassDef) -> bool:
     """Say whether a class is a dataset."""
     return scopes(module).is_dataset(cls)
+
+
+@question(ground=True)
+def class_named(module: Module, node: cst.BaseExpression) -> tuple[Module, cst.ClassDef] | None:
+    """Return the class of the project that an expression names, with the analysis of its file."""
+    own = local_class(module, node)
+    if own is not None:
+        return module, own
+    definition = module.outside.find(module.name(node))
+    if definition is None or definition.kind != "class":
+        return None
+    where = module.outside.module_of(definition)
+    found = top_level(where, definition.name) if where is not None else None
+    return (where, found) if isinstance(found, cst.ClassDef) else None

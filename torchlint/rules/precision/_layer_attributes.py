@@ -1,0 +1,362 @@
+"""Which layers a network keeps as attributes, alone or in lists, and which of them ``forward``
+calls on the output of which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import definitions_of, readers_of, sole_use
+from torchlint.semantic.code.scopes import own_method
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.values.classes import class_named, family_of, is_network
+
+_LISTS = ("torch.nn.ModuleList", "builtins.list", "builtins.tuple")
+_PAIRING = ("builtins.enumerate", "builtins.zip", "builtins.reversed")
+_ON_WEIGHTS = ("spectral_norm", "weight_norm")
+_UTILITIES = ("torch.nn.utils.", "torch.nn.utils.parametrizations.")
+# What may be read of a layer beside its output, and changes nothing about who gets that output.
+_PLAIN = frozenset(
+    (
+        "weight apply in_channels out_channels in_features out_features kernel_size stride padding "
+        "dilation groups"
+    ).split()
+)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What an attribute holds: the calls that construct its layers, and those of the layers."""
+
+    layers: list[cst.Call] = field(default_factory=list)
+    calls: list[cst.Call] = field(default_factory=list)
+    uses: list[cst.CSTNode] = field(default_factory=list)
+    whole: bool = True
+    """Whether nothing else is known to be done with them."""
+
+
+def attribute_of(node: cst.CSTNode | None) -> str:
+    """Return the name of an attribute of ``self``, or nothing."""
+    if isinstance(node, cst.Attribute) and dotted_text(node.value) == "self":
+        return node.attr.value
+    return ""
+
+
+@question()
+def fed_by_attribute(module: Module, layer: cst.Call) -> tuple[cst.Call, ...]:
+    """Return the constructions of all layers that get the output of `layer`, which an attribute
+    keeps; empty where something else may get it."""
+    cls = module.class_of(layer)
+    if cls is None or not is_network(module, cls):
+        return ()
+    attr = next((a for a in _uses(module, cls) if _keeps(module, cls, a, layer)), "")
+    if not attr or _picked_by_name(module, cls):
+        return ()
+    kept = _kept(module, cls, attr)
+    found: list[cst.Call] = []
+    for call in kept.calls:
+        behind = _fed(module, cls, call)
+        if not behind:
+            return ()
+        found += behind
+    return tuple(found) if kept.whole else ()
+
+
+def _keeps(module: Module, cls: cst.ClassDef, attr: str, layer: cst.Call) -> bool:
+    return any(made is layer for made in _kept(module, cls, attr).layers)
+
+
+def _fed(module: Module, cls: cst.ClassDef, call: cst.Call) -> list[cst.Call]:
+    """Return the constructions of the layers that alone get what a call of a layer gives."""
+    read = sole_use(module, call)
+    arg = module.parent(read) if read is not None else None
+    outer = module.parent(arg) if isinstance(arg, cst.Arg) else None
+    if not isinstance(outer, cst.Call) or len(outer.args) != 1:
+        return []
+    attr = _holder(module, outer.func)
+    return _kept(module, cls, attr).layers if attr else []
+
+
+@question(ground=True)
+def _uses(module: Module, cls: cst.ClassDef) -> dict[str, list[cst.Attribute]]:
+    """Return each ``self.attr`` in a class, its bases and its subclasses of this file, by name."""
+    found: dict[str, list[cst.Attribute]] = {}
+    for member in family_of(module, cls):
+        for node in module.within(member, cst.Attribute, nested=True):
+            if attr := attribute_of(node):
+                found.setdefault(attr, []).append(node)
+    return found
+
+
+@question()
+def _kept(module: Module, cls: cst.ClassDef, attr: str) -> _Kept:
+    """Return what an attribute of a network keeps, and where it is called."""
+    kept = _Kept()
+    for use in _uses(module, cls).get(attr, ()):
+        _sort(module, use, kept)
+    if any(made is _OPEN for made in kept.layers):
+        kept.layers.clear()
+    return kept
+
+
+_OPEN = cst.Call(cst.Name("unknown"))
+"""Stands for a layer of which the construction is not seen."""
+
+
+def _sort(module: Module, use: cst.CSTNode, kept: _Kept) -> None:
+    """Say what a read or write of a layer, or of a list of layers, does with it."""
+    above = module.parent(use)
+    match above:
+        case cst.AssignTarget():
+            made = module.parent(above)
+            kept.layers += _made(module, made.value) if isinstance(made, cst.Assign) else [_OPEN]
+        case cst.AugAssign(value=value):
+            kept.layers += _made(module, value)
+        case cst.Call(func=func) if func is use:
+            kept.calls.append(above)
+        case cst.Attribute(attr=cst.Name(value="append" | "extend")):
+            kept.layers += _grown(module, above)
+        case cst.Attribute() if above.attr.value in _PLAIN:
+            pass
+        case cst.If() | cst.Comparison() | cst.ComparisonTarget():
+            pass
+        case cst.Subscript(value=value) if value is use:
+            kept.uses.append(use)
+            _follow(module, above, kept)
+        case cst.For(iter=iterated) if iterated is use:
+            kept.uses.append(use)
+            _follow_target(module, above, above.target, kept)
+        case cst.Arg():
+            _given(module, above, kept, use)
+        case _:
+            kept.whole = False
+
+
+def _follow(module: Module, node: cst.CSTNode, kept: _Kept) -> None:
+    """Go from an element of a list of layers to what is done with it."""
+    above = module.parent(node)
+    if isinstance(above, cst.Assign) and isinstance(above.targets[0].target, cst.Name):
+        _read(module, above, above.targets[0].target, kept)
+    elif isinstance(above, cst.AssignTarget):
+        kept.layers.append(_OPEN)  # ``self.layers[i] = …``
+    else:
+        _sort(module, node, kept)
+
+
+def _given(module: Module, arg: cst.Arg, kept: _Kept, use: cst.CSTNode) -> None:
+    """A list of layers as argument: of ``len``, or of what a loop goes over."""
+    call = module.parent(arg)
+    name = module.name(call.func) if isinstance(call, cst.Call) else None
+    loop = module.parent(call) if call is not None else None
+    if name in ("builtins.len", "builtins.range"):
+        return
+    if not isinstance(call, cst.Call) or name not in _PAIRING or not isinstance(loop, cst.For):
+        kept.whole = False
+        return
+    kept.uses.append(use)
+    target: cst.BaseExpression | None = loop.target
+    if name != "builtins.reversed":
+        position = 1 if name == "builtins.enumerate" else list(call.args).index(arg)
+        target = None
+        if isinstance(loop.target, cst.Tuple) and position < len(loop.target.elements):
+            target = loop.target.elements[position].value
+    _follow_target(module, loop, target, kept)
+
+
+def _follow_target(
+    module: Module, loop: cst.For, target: cst.BaseExpression | None, kept: _Kept
+) -> None:
+    if isinstance(target, cst.Name):
+        _read(module, loop, target, kept)
+    else:
+        kept.whole = False
+
+
+def _read(module: Module, bound: cst.CSTNode, name: cst.Name, kept: _Kept) -> None:
+    for read in readers_of(module, bound, name.value):
+        _sort(module, read, kept)
+
+
+# -- what constructs layers ------------------------------------------------------------------------
+
+
+def _made(module: Module, value: cst.BaseExpression) -> list[cst.Call]:
+    """Return the calls that construct the layers of an expression, with `_OPEN` for what is not
+    seen."""
+    match value:
+        case cst.Name(value="None"):
+            return []
+        case cst.Name():
+            return _local(module, value)
+        case cst.List(elements=elements) | cst.Tuple(elements=elements):
+            parts = [
+                _made(module, e.value) if isinstance(e, cst.Element) else [_OPEN] for e in elements
+            ]
+            return [made for part in parts for made in part]
+        case cst.ListComp(elt=elt) | cst.GeneratorExp(elt=elt):
+            return _made(module, elt)
+        case cst.IfExp(body=body, orelse=orelse):
+            return _made(module, body) + _made(module, orelse)
+        case cst.Call(args=[cst.Arg(star="", value=inner), *_]) if passes_on(module, value):
+            return _made(module, inner)
+        case cst.Call(args=args) if module.name(value.func) in _LISTS:
+            return _made(module, args[0].value) if args else []
+        case cst.Call():
+            return [value]
+    return [_OPEN]
+
+
+def _local(module: Module, name: cst.Name) -> list[cst.Call]:
+    """Return what a local name stands for: one layer, or a list with what is appended to it."""
+    value = sole_definition(module, name)
+    if value is None:
+        return [_OPEN]
+    found = _made(module, value)
+    for read in reads_of(module, module.function(name) or module.root, name.value):
+        above = module.parent(read)
+        if isinstance(above, cst.Attribute) and above.value is read:
+            if above.attr.value in ("append", "extend"):
+                found += _grown(module, above)
+            elif above.attr.value not in _PLAIN:
+                found.append(_OPEN)
+        elif isinstance(above, cst.Subscript):
+            found.append(_OPEN)
+    return found
+
+
+def _grown(module: Module, method: cst.Attribute) -> list[cst.Call]:
+    """Return what ``layers.append(…)`` or ``layers.extend(…)`` adds."""
+    call = module.parent(method)
+    if isinstance(call, cst.Call) and len(call.args) == 1:
+        return _made(module, call.args[0].value)
+    return [_OPEN]
+
+
+def _holder(module: Module, func: cst.BaseExpression) -> str:
+    """Return the attribute that holds the layer which an expression stands for, or nothing."""
+    if isinstance(func, cst.Subscript):
+        return _holder(module, func.value)
+    if isinstance(func, cst.Name):
+        found = {_holder_of(module, bound, func.value) for bound in definitions_of(module, func)}
+        return found.pop() if len(found) == 1 else ""
+    return attribute_of(func)
+
+
+def _holder_of(module: Module, bound: cst.CSTNode, name: str) -> str:
+    if isinstance(bound, cst.Assign):
+        return _holder(module, bound.value) if len(bound.targets) == 1 else ""
+    if not isinstance(bound, cst.For):
+        return ""
+    over, target = bound.iter, bound.target
+    if isinstance(target, cst.Name):
+        return _holder(module, over) if not isinstance(over, cst.Call) else ""
+    if not isinstance(target, cst.Tuple) or not isinstance(over, cst.Call):
+        return ""
+    names = [e.value.value if isinstance(e.value, cst.Name) else "" for e in target.elements]
+    position = names.index(name) if name in names else -1
+    pairing = module.name(over.func)
+    if pairing == "builtins.enumerate" and position == 1:
+        return _holder(module, over.args[0].value)
+    if pairing == "builtins.zip" and 0 <= position < len(over.args):
+        return _holder(module, over.args[position].value)
+    return ""
+
+
+# -- wrappers and order ----------------------------------------------------------------------------
+
+
+@question()
+def passes_on(module: Module, call: cst.Call) -> bool:
+    """Say whether a call wraps the layer that is its only argument, works on the layer's weight,
+    and gives what the layer gives: ``spectral_norm(layer)``, or a class with such a ``forward``."""
+    if len(call.args) != 1 or call.args[0].star or call.args[0].keyword is not None:
+        return False
+    name = module.name(call.func) or ""
+    package, _, last = name.rpartition(".")
+    if f"{package}." in _UTILITIES:
+        return last in _ON_WEIGHTS
+    named = class_named(module, call.func) if name not in _LISTS else None
+    return named is not None and _hands_through(*named)
+
+
+@question(ground=True)
+def _hands_through(module: Module, cls: cst.ClassDef) -> bool:
+    """Say whether a class keeps its first argument as a layer whose output it returns as it is, and
+    says nothing of a bias."""
+    forward, made = own_method(module, cls, "forward"), own_method(module, cls, "__init__")
+    if forward is None or made is None or len(made.params.params) < 2:
+        return False
+    wrapped = made.params.params[1].name.value
+    attr = next(
+        (
+            attribute_of(assign.targets[0].target)
+            for assign in module.within(made, cst.Assign)
+            if isinstance(assign.value, cst.Name) and assign.value.value == wrapped
+        ),
+        "",
+    )
+    left = list(module.within(forward, cst.Return))
+    return (
+        bool(attr and left)
+        and "bias" not in module.source(cls)
+        and all(_called(leave.value) in (f"self.{attr}", f"self.{attr}.forward") for leave in left)
+    )
+
+
+def _called(value: cst.BaseExpression | None) -> str | None:
+    return dotted_text(value.func) if isinstance(value, cst.Call) else None
+
+
+@question()
+def go_through(module: Module, cls: cst.ClassDef, attr: str) -> bool:
+    """Say whether the layers of a ModuleList are only run one behind the other: ``for layer in
+    self.layers: x = layer(x)``."""
+    if not is_network(module, cls) or _picked_by_name(module, cls):
+        return False
+    kept = _kept(module, cls, attr)
+    loops = [module.parent(use) for use in kept.uses]
+    return kept.whole and bool(loops) and all(_only_calls(loop) for loop in loops)
+
+
+def _only_calls(loop: cst.CSTNode | None) -> bool:
+    match loop:
+        case cst.For(
+            target=cst.Name(value=layer),
+            body=cst.IndentedBlock(
+                body=[
+                    cst.SimpleStatementLine(
+                        body=[
+                            cst.Assign(
+                                targets=[cst.AssignTarget(target=cst.Name(value=out))],
+                                value=cst.Call(
+                                    func=cst.Name(value=called),
+                                    args=[cst.Arg(value=cst.Name(value=given), star="")],
+                                ),
+                            )
+                        ]
+                    )
+                ]
+            ),
+        ):
+            return layer == called and out == given
+    return False
+
+
+@question(ground=True)
+def _picked_by_name(module: Module, cls: cst.ClassDef) -> bool:
+    """Say whether a class looks its attributes up by names that are not written out."""
+    return any(
+        module.name(call.func) == "builtins.getattr" and _of_self(call)
+        for member in family_of(module, cls)
+        for call in module.within(member, cst.Call, nested=True)
+    )
+
+
+def _of_self(call: cst.Call) -> bool:
+    literal = len(call.args) > 1 and isinstance(call.args[1].value, cst.SimpleString)
+    return bool(call.args) and dotted_text(call.args[0].value) == "self" and not literal
