@@ -102,7 +102,14 @@ from torchlint.rule import (
 )
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.device.factories import any_dtype, device_effect, factories_of, takes_device
+from torchlint.semantic.device.factories import (
+    any_dtype,
+    device_effect,
+    factories_of,
+    factory_elsewhere,
+    is_sized_type,
+    takes_device,
+)
 from torchlint.semantic.device.transfers import certainly_tensor, is_cached, transfer_of
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.torch import dtypes, ops
@@ -114,6 +121,7 @@ from torchlint.semantic.uses.observers import (
 )
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
+from torchlint.semantic.values.value import CPU
 
 _CASTS = frozenset(("long", "float", "bool"))
 _STEPS = (
@@ -126,6 +134,10 @@ _FILLED_DTYPES = dtypes.spelled(dtypes.DTYPES)
 _MOVES = ops.having("move")
 _STRANGE = frozenset("layout memory_format names".split())
 _COPIES = "`{expr}` was built on the CPU by {factory} and is copied; build it with device={dev}."
+_OLD = (
+    "{factory} of sizes builds on the CPU and is then copied; use torch.empty(…, device={dev}) "
+    "instead."
+)
 _HOIST = "`{expr}` is the same in every step and copied in each; move it to the device once."
 _MIXED = (
     "{factory} builds on the CPU, and a tensor on the device is indexed with it or "
@@ -177,11 +189,15 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if transfer is None or is_cached(module, node):
         return
     value = inferred(module, transfer.source)
-    made = factories_of(module, transfer.source) if value.device == "cpu" else []
-    made = [factory for factory in made if takes_device(module, factory)]
-    if not made:
-        return
+    made = factories_of(module, transfer.source) if value.device == CPU else []
+    made = [f for f in made if inferred(module, f).device == CPU and takes_device(module, f)]
     heat, device = heat_of(module, node), _device(module, transfer)
+    if not made:
+        elsewhere = factory_elsewhere(module, transfer.source) if heat.hot else None
+        if elsewhere is not None and value.device == CPU:
+            words = {"expr": module.code(transfer.source), "factory": elsewhere, "dev": device}
+            yield Hit(node, words, message=_COPIES)
+        return
     words = {
         "expr": module.code(transfer.source),
         "factory": module.code(made[0].func),
@@ -191,7 +207,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         function = module.function(node)
         if heat.hot or function is None or function.name.value != "__init__":
             severity = None if heat.hot else Severity.INFO
-            yield Hit(node, words, _fix(module, transfer, made[0]), severity)
+            message = _OLD if is_sized_type(module, made[0]) else None
+            yield Hit(node, words, _fix(module, transfer, made[0]), severity, message=message)
         return
     hot = [factory for factory in made if heat_of(module, factory).hot]
     if heat.hot and not hot:
@@ -199,7 +216,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     elif heat.hot:
         yield Hit(node, words, severity=Severity.INFO, message=_COPIES)
         for factory in hot:
-            yield Hit(factory, {"factory": module.code(factory.func), "dev": device})
+            message = _OLD if is_sized_type(module, factory) else None
+            here = module.function(factory) is module.function(node)
+            words = {"factory": module.code(factory.func), "dev": device if here else "…"}
+            yield Hit(factory, words, message=message)
 
 
 @rule.on(cst.Subscript, runs="hot")
@@ -220,7 +240,7 @@ def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         ]
     for host, there in pairs:
         value = inferred(module, host)
-        if value.device != "cpu" or value.rank == 0 or on_device(module, there) is not True:
+        if value.device != CPU or value.rank == 0 or on_device(module, there) is not True:
             continue
         for factory in factories_of(module, host, filled=True):
             if takes_device(module, factory):
@@ -228,9 +248,15 @@ def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
 
 
 def _device(module: Module, transfer: Transfer) -> str:
-    if transfer.target is None:
+    if transfer.target is None or _by_type(transfer):
         return '"cuda"'
     return module.code(transfer.target) + (".device" if transfer.like else "")
+
+
+def _by_type(transfer: Transfer) -> bool:
+    """Say whether ``.type(torch.cuda.FloatTensor)`` moves: an old type says no device to give."""
+    func = transfer.call.func
+    return isinstance(func, cst.Attribute) and func.attr.value == "type"
 
 
 def _fix(module: Module, transfer: Transfer, factory: cst.Call) -> Fix | None:
@@ -242,6 +268,8 @@ def _fix(module: Module, transfer: Transfer, factory: cst.Call) -> Fix | None:
         transfer.given & {"copy", "memory_format"}
         or given & _STRANGE
         or not direct
+        or _by_type(transfer)
+        or is_sized_type(module, factory)
         or not _chain(transfer, factory)
     ):
         return None

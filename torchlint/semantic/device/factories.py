@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
-from torchlint.semantic.code.flow import reads_of, writes_of
+from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.place import on_device
+from torchlint.semantic.values.relatives import functions, returned
+from torchlint.semantic.values.tensor_types import only_sizes, tensor_type
 from torchlint.semantic.values.value import CPU
 
 _DEPTH = 8
@@ -23,6 +27,7 @@ _ANY_DTYPE = ops.having("factory", "zero-one")
 _WHOLE = dtypes.dotted(dtype for dtype in dtypes.of_kind("int") if dtype.name in ("int32", "int64"))
 _SIZES = ("builtins.len", "builtins.isinstance", "builtins.type")
 _ELEMENT_WRITERS = ops.having("host-memory")
+_FILLERS = ops.having("in-place", "mixes") - ops.having("sets")
 
 
 @question(
@@ -35,49 +40,126 @@ def factories_of(module: Module, node: cst.BaseExpression, filled: bool = False)
     Unless `filled` ones are wanted, a tensor whose elements the host reads or writes on the way
     counts as made of data, not by its factory.
     """
-    return list(_factories(module, node, filled, _DEPTH))
+    found = _factories(module, node, None, filled, _DEPTH, set())
+    return [factory for where, factory in found if where is module]
+
+
+@question(
+    yes="a function of another file makes it with {answer}",
+    no="no function of another file is known to make it of sizes",
+)
+def factory_elsewhere(module: Module, node: cst.BaseExpression) -> str | None:
+    """Return the factory in another file of the project that makes a tensor expression, as it is
+    written there, or None."""
+    for where, factory in _factories(module, node, None, False, _DEPTH, set()):
+        made = where is not module and inferred(where, factory).device == CPU
+        if made and takes_device(where, factory):
+            return where.code(factory.func)
+    return None
 
 
 def _factories(
-    module: Module, node: cst.BaseExpression, filled: bool, depth: int
-) -> Iterator[cst.Call]:
-    inner: list[cst.BaseExpression] = []
+    module: Module,
+    node: cst.BaseExpression,
+    part: int | None,
+    filled: bool,
+    depth: int,
+    seen: set[cst.CSTNode],
+) -> Iterator[tuple[Module, cst.Call]]:
+    """Yield the factories behind an expression, or behind one part of the tuple that it is."""
+    if node in seen:
+        return
+    seen.add(node)
+    if isinstance(node, cst.Call) and makes_of_sizes(module, node):
+        yield module, node
+    elif depth:
+        for where, inner, its in _inner(module, node, part, filled):
+            yield from _factories(where, inner, its, filled, depth - 1, seen)
+
+
+_Inner = Iterator[tuple[Module, cst.BaseExpression, int | None]]
+
+
+def _inner(module: Module, node: cst.BaseExpression, part: int | None, filled: bool) -> _Inner:
+    """Yield the expressions that an expression got its values from, each with its file, and with
+    the part of it that is meant where it is a tuple."""
+    operands: Iterable[cst.BaseExpression] = ()
     match node:
-        case cst.Call(func=func) if module.name(func) in ops.FACTORIES:
-            yield node
+        case cst.Tuple(elements=elements) if part is not None and part < len(elements):
+            operands = [elements[part].value]
         case cst.Call(func=cst.Attribute(value=receiver)) if inferred(module, receiver).tensor:
-            inner = [receiver]
+            operands = [receiver]
         case cst.Call(func=func) if (module.name(func) or "").startswith("torch."):
-            inner = [
-                arg.value
-                for arg in node.args
-                if not arg.star and inferred(module, arg.value).tensor
-            ]
+            operands = _tensors(module, node)
+        case cst.Call():
+            yield from _returned(module, node, part)
         case cst.BinaryOperation(left=left, right=right):
-            inner = [left, right]
+            operands = [left, right]
+        case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(comparator=right)]):
+            operands = [left, right]
         case cst.UnaryOperation(expression=operand) | cst.Subscript(value=operand):
-            inner = [operand]
-        case cst.Name():
-            definition = _last_definition(module, node)
-            if definition is not None and (filled or not _by_elements(module, node)):
-                inner = [definition]
-    if depth:
-        for each in inner:
-            yield from _factories(module, each, filled, depth - 1)
+            operands = [operand]
+        case cst.Name() if filled or not _by_elements(module, node):
+            yield from _bound(module, node)
+    for each in operands:
+        yield module, each, None
 
 
-def _last_definition(module: Module, node: cst.Name) -> cst.BaseExpression | None:
-    scope: cst.CSTNode = module.function(node) or module.root
-    for write in reversed(
-        [w for w in writes_of(module, scope, node.value) if module.before(w, node)]
-    ):
-        at = module.small_statement(write)
-        if at is not None and module.is_within(node, at):
-            continue  # ``x = x.to(d)`` binds after it has read.
-        if isinstance(at, cst.Assign) and len(at.targets) == 1 and at.targets[0].target is write:
-            return at.value
-        return None
-    return None
+def _tensors(module: Module, call: cst.Call) -> Iterator[cst.BaseExpression]:
+    """Yield the tensors that a function of torch is given, also in a list that is written out."""
+    for arg in call.args:
+        match arg.value:
+            case cst.List(elements=elements) | cst.Tuple(elements=elements):
+                yield from (e.value for e in elements if inferred(module, e.value).tensor)
+            case cst.ListComp(elt=each) if inferred(module, each).tensor:
+                yield each
+            case value if not arg.star and inferred(module, value).tensor:
+                yield value
+
+
+def _bound(module: Module, name: cst.Name) -> _Inner:
+    """Yield what plain assignments may have given to a name, and which part of it where they unpack
+    it."""
+    for definition in reversed(definitions_of(module, name)):
+        if not isinstance(definition, cst.Assign) or len(definition.targets) != 1:
+            continue
+        target = definition.targets[0].target
+        if isinstance(target, cst.Name):
+            yield module, definition.value, None
+        elif isinstance(target, (cst.Tuple, cst.List)):
+            for index, element in enumerate(target.elements):
+                if isinstance(element.value, cst.Name) and element.value.value == name.value:
+                    yield module, definition.value, index
+
+
+def _returned(module: Module, call: cst.Call, part: int | None) -> _Inner:
+    """Yield what the one function that a call reaches may return."""
+    found = functions(module, call)
+    if len(found) == 1:
+        where, function = found[0]
+        for each in returned(where, function):
+            yield where, each, part
+
+
+@question(
+    yes="`{0}` makes a tensor of a size", no="`{0}` is no factory, or it is handed the elements"
+)
+def makes_of_sizes(module: Module, call: cst.Call) -> bool:
+    """Say whether a call makes a tensor of sizes alone: a factory, or an old tensor type that is
+    given sizes."""
+    name = module.name(call.func)
+    return name in ops.FACTORIES or is_sized_type(module, call)
+
+
+@question(yes="`{0}` is empty memory of a size", no="`{0}` is not empty memory of a size")
+def is_sized_type(module: Module, call: cst.Call) -> bool:
+    """Say whether a call gives sizes to an old tensor type of the CPU: ``torch.LongTensor(n,
+    m)``."""
+    name = module.name(call.func) or ""
+    meant = tensor_type(name)
+    if meant is None or meant.device != CPU:
+        return False
+    return only_sizes([inferred(module, arg.value) for arg in call.args])
 
 
 def _by_elements(module: Module, name: cst.Name) -> bool:
@@ -85,16 +167,30 @@ def _by_elements(module: Module, name: cst.Name) -> bool:
     host's copy elsewhere."""
     scope: cst.CSTNode = module.function(name) or module.root
     for read in reads_of(module, scope, name.value):
+        if read is name:
+            continue
         above = module.parent(read)
         if _used_elsewhere(module, read, above):
             return True
-        if isinstance(above, cst.Attribute) and above.attr.value in _ELEMENT_WRITERS:
+        if isinstance(above, cst.Attribute) and (
+            above.attr.value in _ELEMENT_WRITERS or _copies_data(module, read, above)
+        ):
             return True
         if isinstance(above, cst.Subscript) and isinstance(
             module.parent(above), (cst.AssignTarget, cst.AugAssign)
         ):
             return True
     return False
+
+
+def _copies_data(module: Module, read: cst.Name, method: cst.Attribute) -> bool:
+    """Say whether ``x.copy_(data)`` fills a tensor, while it is on the host, with what may be the
+    host's own data."""
+    call = module.parent(method)
+    if method.attr.value not in _FILLERS or not isinstance(call, cst.Call) or not call.args:
+        return False
+    there = any(on_device(module, arg.value) is True for arg in call.args)
+    return inferred(module, read).device == CPU and not there
 
 
 def _used_elsewhere(module: Module, read: cst.Name, above: cst.CSTNode | None) -> bool:
@@ -138,7 +234,8 @@ def takes_device(module: Module, factory: cst.Call) -> bool:
 
 def _without_elements(module: Module, factory: cst.Call) -> bool:
     """Say whether a size of a new tensor is written as 0: there is nothing to copy."""
-    if (module.name(factory.func) or "").rpartition(".")[2] not in _SIZED:
+    sized = (module.name(factory.func) or "").rpartition(".")[2] in _SIZED
+    if not sized and not is_sized_type(module, factory):
         return False
     sizes = [arg.value for arg in factory.args if arg.keyword is None]
     if sizes and isinstance(sizes[0], (cst.Tuple, cst.List)):

@@ -20,22 +20,23 @@ from torchlint.semantic.torch.spelling import DEVICE, RANK, called
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import named_device, on_device
+from torchlint.semantic.values.tensor_types import meant_type
 from torchlint.semantic.values.value import ACCEL, CUDA
 
-_METHODS = ops.having("move") - {"cpu"}
+_METHODS = ops.having("move") - {"cpu"} | {"type"}
 _OF_OTHER = ("other", "non_blocking", "copy")
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One call of ``.to``, ``.cuda`` or ``.type_as`` whose target is the accelerator.
+    """One call of ``.to``, ``.cuda``, ``.type_as`` or ``.type`` whose target is the accelerator.
 
     Args:
         call: the call.
         source: the expression that is moved.
         device: `CUDA` or `ACCEL`.
-        target: the expression that names the device, or the tensor (`like`) whose device and dtype
-            are meant; None for ``.cuda()``.
+        target: the expression that names the device, or the tensor or the old tensor type (`like`)
+            whose device and dtype are meant; None for ``.cuda()``.
         dtype: the dtype that the same call casts to, if any.
         given: the names of all parameters that the call gives.
     """
@@ -64,6 +65,8 @@ def transfer_of(module: Module, call: cst.Call) -> Transfer | None:
         return None
     if func.attr.value == "type_as":
         return _like(module, call, func.value, call.args[0].value) if len(call.args) == 1 else None
+    if func.attr.value == "type":
+        return _typed(module, call, func.value)
     if func.attr.value == "cuda":
         bound = arguments_of(module, call, "Tensor.cuda")
         given = frozenset(bound.named)
@@ -91,6 +94,17 @@ def _to(module: Module, call: cst.Call, source: cst.BaseExpression) -> Transfer 
     if device not in (CUDA, ACCEL):
         return None
     return Transfer(call, source, device, target, False, dtype, frozenset(bound.named))
+
+
+def _typed(module: Module, call: cst.Call, source: cst.BaseExpression) -> Transfer | None:
+    if not call.args or call.args[0].keyword is not None:
+        return None
+    target = call.args[0].value
+    meant = meant_type(inferred(module, target))
+    if meant is None or meant.device not in (CUDA, ACCEL):
+        return None
+    given = {arg.keyword.value for arg in call.args if arg.keyword is not None}
+    return Transfer(call, source, meant.device, target, True, None, frozenset(given))
 
 
 def _like(

@@ -81,6 +81,10 @@ RANK = Spelling(
     ),
     any_case=False,
 )
+DEVICE_FLAG = Spelling(
+    r"cuda|(^|_)(gpus?|cpu)(_|$)|^device$",
+    "16 of the 27 tests right above a move to a device; the other 11 speak of no device",
+)
 COLLATE = Spelling(
     r"(^|_)collat(e|or)(_|$|fn)|Collat(e|or)\w*$",
     "4 of the 4 names given as collate_fn= that are no lambda",

@@ -9,6 +9,7 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.values import methods
 from torchlint.semantic.values.functions import PASS_THROUGH, Functions, has_keyword
 from torchlint.semantic.values.params import bind
+from torchlint.semantic.values.tensor_types import meant_type
 from torchlint.semantic.values.value import (
     ACCEL,
     CPU,
@@ -136,6 +137,15 @@ class Calls(Functions):
                 return args[0]
         if func.kind == "module":
             return self.module_call(node, func, args)
+        if func.kind == "type":
+            return Value(
+                "tensor",
+                device=func.device,
+                dtype=func.dtype,
+                origin="factory",
+                grad=False,
+                node=node,
+            )
         if func.kind == "function" and isinstance(func.node, cst.FunctionDef):
             return self.values.summary(func.node, self.fuel - 1)
         return UNKNOWN
@@ -249,6 +259,8 @@ class Calls(Functions):
         if name in ("to", "cuda", "cpu"):
             where = {"cuda": CUDA, "cpu": CPU}.get(name) or methods.target_device(self, node, args)
             return module.but(device=where or module.device)
+        if name == "type" and args and (meant := meant_type(args[0])) is not None:
+            return module.but(device=meant.device)
         if name in _CHAINS:
             return module
         if name in ("parameters", "buffers"):

@@ -11,8 +11,11 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import children
 from torchlint.semantic.torch import dtypes
 from torchlint.semantic.values.parts import TENSORLIKE, Parts
+from torchlint.semantic.values.tensor_types import device_flag, tensor_type
 from torchlint.semantic.values.value import (
     BOOL,
+    CPU,
+    CUDA,
     FLOAT,
     INT,
     NDARRAY,
@@ -24,6 +27,7 @@ from torchlint.semantic.values.value import (
     join,
     join_all,
     mix,
+    moved_or_not,
 )
 
 if TYPE_CHECKING:
@@ -82,9 +86,9 @@ class Expressions(Parts):
             return self.env[text]
         dotted = self.values.names.name(node)
         if dotted is not None and dotted.startswith("torch."):
-            return (
-                Value("dtype", name=dotted) if dotted in _DTYPES else Value("function", name=dotted)
-            )
+            if dotted in _DTYPES:
+                return Value("dtype", name=dotted)
+            return tensor_type(dotted) or Value("function", name=dotted)
         found = self.part(holder, attr)
         if found is None:
             found = self.values.attribute(node, holder, attr, self.fuel)
@@ -153,11 +157,12 @@ class Expressions(Parts):
     def _if_exp(self, node: cst.IfExp) -> Value:
         self.eval(node.test)
         body, orelse = self.eval(node.body), self.eval(node.orelse)
-        if body.kind == orelse.kind == "str" and {body.name and body.name[:4], orelse.name} == {
-            "cuda",
-            "cpu",
-        }:
-            return body  # ``"cuda" if torch.cuda.is_available() else "cpu"``
+        if body.kind == orelse.kind == "str":
+            for one, other in ((body, orelse), (orelse, body)):
+                if one.name is not None and _is_device_or_else(one.name, other.name):
+                    return one  # ``"cuda" if torch.cuda.is_available() else "cpu"``
+        if body.device != orelse.device and device_flag(node.test):
+            return moved_or_not(body, orelse)
         return join(body, orelse)
 
     def _string(self, node: cst.SimpleString) -> Value:
@@ -244,6 +249,16 @@ class Expressions(Parts):
     def bind(self, target: cst.CSTNode, value: Value) -> None:
         """Bind a target; the interpreter of statements knows how."""
         raise NotImplementedError
+
+
+def _is_device_or_else(one: str, other: str | None) -> bool:
+    """Say whether two strings name CUDA, or a tensor type there, and what the CPU has instead."""
+    if other == "cpu":
+        return one.startswith("cuda")
+    first, second = tensor_type(one), tensor_type(other or "")
+    return (
+        first is not None and second is not None and first.device == CUDA and second.device == CPU
+    )
 
 
 _DTYPES = dtypes.dotted(dtypes.DTYPES)

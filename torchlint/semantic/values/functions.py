@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.values import methods
+from torchlint.semantic.values.tensor_types import only_sizes, tensor_type
 from torchlint.semantic.values.value import (
     ACCEL,
     BOOL,
@@ -245,16 +246,17 @@ class Functions:
         first = args[0] if args else UNKNOWN
         if device is not None and device.kind != "none":
             where = self.device_of(device)
-        elif name in _OF_ANYTHING and first.kind in ("tensor", "?"):
+        elif name in _OF_ANYTHING and first.kind in ("tensor", "?") and not only_sizes(args):
             where = first.device
         else:
             where = None if self.values.default_device(node) else CPU
         rank = 0 if first.kind in ("number", "bool") and name == "torch.tensor" else None
+        old = tensor_type(name)
         return Value(
             "tensor",
             device=where,
             rank=rank,
-            dtype=first.dtype if rank == 0 else None,
+            dtype=old.dtype if old is not None else first.dtype if rank == 0 else None,
             origin="factory",
             grad=False,
             node=node,

@@ -12,7 +12,17 @@ from torchlint.semantic.torch.spelling import LOADER, called
 from torchlint.semantic.values import evidence
 from torchlint.semantic.values.expressions import Expressions
 from torchlint.semantic.values.steps import Met, Step
-from torchlint.semantic.values.value import CPU, NONE, UNKNOWN, Value, join, join_all, mix
+from torchlint.semantic.values.tensor_types import device_flag
+from torchlint.semantic.values.value import (
+    CPU,
+    NONE,
+    UNKNOWN,
+    Value,
+    join,
+    join_all,
+    mix,
+    moved_or_not,
+)
 
 if TYPE_CHECKING:
     from torchlint.semantic.values.facts import Values
@@ -193,7 +203,7 @@ class Interpreter(Expressions):
         if other and not left:
             self.env = after
             return False
-        self.env = _join_env(after, self.env)
+        self.env = _join_env(after, self.env, node.test)
         return left and other
 
     def _for(self, node: cst.For) -> None:
@@ -294,7 +304,8 @@ class Interpreter(Expressions):
         return join_all(self.returns) if self.returns else NONE
 
 
-def _join_env(a: Env, b: Env) -> Env:
+def _join_env(a: Env, b: Env, test: cst.BaseExpression | None = None) -> Env:
+    """Return what is known after one of two ways, which a test chose."""
     if a is b:
         return a
     out = {}
@@ -306,8 +317,14 @@ def _join_env(a: Env, b: Env) -> Env:
                 # Bound on one path only: a use that runs at all sees this value.
                 out[name] = found
         else:
-            out[name] = left if left is right else join(left, right)
+            out[name] = left if left is right else _join_two(left, right, test)
     return out
+
+
+def _join_two(a: Value, b: Value, test: cst.BaseExpression | None) -> Value:
+    if test is not None and a.device != b.device and device_flag(test):
+        return moved_or_not(a, b)
+    return join(a, b)
 
 
 _STATEMENTS: dict[type, Callable[[Any, Any], bool | None]] = {

@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.torch.spelling import RANK, called
+from torchlint.semantic.values.tensor_types import meant_type
 from torchlint.semantic.values.value import (
     ACCEL,
     CPU,
@@ -33,6 +34,7 @@ _SEVERAL_WITH_DIM = ops.having("reduce", "several-with-more")
 _CASTS = {method: dtypes.KINDS[f"torch.{dtype}"] for method, dtype in dtypes.CASTS.items()}
 SAME_RANK = ops.having("keeps-rank")
 _NEW = ops.having("new")
+_MOVES = ops.having("method", "move") | {"type"}
 
 
 # What of all things that can be moved to a device only tensors have.
@@ -74,7 +76,7 @@ def tensor_method(
     calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[Value]
 ) -> Value:
     """Return what a method of a tensor (or of a batch of tensors) gives."""
-    if name in ("to", "cuda", "cpu"):
+    if name in _MOVES:
         return _moved(calls, receiver, name, node, args)
     if name == "numpy":
         return NDARRAY
@@ -84,7 +86,7 @@ def tensor_method(
     if name in ("size", "shape"):
         return INT if node.args else SHAPE
     if name in ops.HOST_METHODS:
-        return INT if name != "type" else receiver.but(node=None, dtype=None)
+        return INT
     if name == "backward":
         return NONE
     if receiver.kind == "batch" or (receiver.loose and name in _MAPPING_METHODS):
@@ -142,6 +144,8 @@ def computed_dtype(dtype: str | None, name: str) -> str | None:
 
 
 def _moved(calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[Value]) -> Value:
+    if name in ("type", "type_as"):
+        return _retyped(receiver, name, node, args)
     if name == "cpu":
         return receiver.but(device=CPU, node=None)
     if name == "cuda":
@@ -151,6 +155,15 @@ def _moved(calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[
         where = receiver.device
     moved = len(args) == 1 and args[0].kind in ("device", "str", "number")
     return receiver.but(device=where, dtype=receiver.dtype if moved else None, node=None)
+
+
+def _retyped(receiver: Value, name: str, node: cst.Call, args: list[Value]) -> Value:
+    if name == "type_as":
+        return _computed(receiver, name, node, args).but(device=args[0].device if args else None)
+    meant = meant_type(args[0]) if args else None
+    if meant is None:
+        return receiver.but(node=None, dtype=None) if args else STR
+    return receiver.but(device=meant.device, dtype=meant.dtype, node=None)
 
 
 def _batch_method(receiver: Value, name: str) -> Value:
@@ -237,8 +250,6 @@ def by_method_name(
         return NUMBER
     if name == "size" and len(args) <= 1:
         return INT if args else SHAPE
-    if name == "cuda":
-        return Value("?", device=CUDA)
     if name in ("cpu",) and not args:
         return Value("tensor", device=CPU)
     if name in _OF_TENSORS and receiver.kind == "?":
@@ -253,6 +264,15 @@ def by_method_name(
         "get_eval_dataloader",
     ):
         return Value("loader", origin="name")
-    if name == "to" and target_device(calls, node, args) in (CUDA, ACCEL):
-        return Value("?", device=target_device(calls, node, args))
-    return UNKNOWN
+    return Value("?", device=_sent_to(calls, name, node, args))
+
+
+def _sent_to(calls: Calls, name: str, node: cst.Call, args: list[Value]) -> str | None:
+    """Return where a method brings what it is called on, whatever that is."""
+    if name == "cuda":
+        return CUDA
+    if name == "type" and len(args) == 1:
+        meant = meant_type(args[0])
+        return meant.device if meant is not None else None
+    where = target_device(calls, node, args) if name == "to" else None
+    return where if where in (CUDA, ACCEL) else None

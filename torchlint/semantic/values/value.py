@@ -22,9 +22,10 @@ class Value(NamedTuple):
 
     Args:
         kind: tensor, module, loader, batch, optimizer, scaler, scheduler, ndarray, number, bool,
-            str, none, shape, list, tuple, dict, device, dtype, function, class, object, or ``?``
-            for unknown.
-        device: where a tensor, batch or module lives: `CUDA`, `ACCEL`, `CPU`, `META` or None.
+            str, none, shape, list, tuple, dict, device, dtype, type (an old tensor type), function,
+            class, object, or ``?`` for unknown.
+        device: where a tensor, batch or module lives, or what a type makes: `CUDA`, `ACCEL`, `CPU`,
+            `META` or None.
         dtype: float, double, half, int, bool or None.
         rank: number of dimensions, where certain.
         origin: batch, model, loss, param, forward, factory, buffer or None: where a tensor came
@@ -66,6 +67,7 @@ class Value(NamedTuple):
 
 _NUMBER_OR_TENSOR = ({"number", "tensor"}, {"number", "accumulated"}, {"tensor", "accumulated"})
 _HOST = frozenset(("number", "bool", "str", "none", "shape", "ndarray", "device", "dtype"))
+_MOVED = frozenset(("tensor", "batch", "accumulated", "module", "?"))
 UNKNOWN = Value()
 NONE = Value("none")
 NUMBER = Value("number")
@@ -95,9 +97,9 @@ def join(a: Value, b: Value) -> Value:
     return Value(
         a.kind,
         # CUDA or else the CPU is the program's device; a tensor's own device or else the CPU is
-        # unknown.
+        # unknown, unless a flag decides (`moved_or_not`).
         device=ACCEL
-        if a.kind == "device" and {a.device, b.device} == {CUDA, CPU}
+        if a.kind in ("device", "type") and {a.device, b.device} == {CUDA, CPU}
         else _device(a.device, b.device),
         dtype=a.dtype if a.dtype == b.dtype else None,
         rank=a.rank if a.rank == b.rank else None,
@@ -109,6 +111,15 @@ def join(a: Value, b: Value) -> Value:
         node=a.node if a.node is b.node else None,
         name=a.name if a.name == b.name else None,
     )
+
+
+def moved_or_not(a: Value, b: Value) -> Value:
+    """Return what is known of a value that a flag of the program moves to the device, or leaves: it
+    is on the program's device."""
+    found = join(a, b)
+    devices = {a.device, b.device}
+    moved = devices & {CUDA, ACCEL} and found.device is None and found.kind in _MOVED
+    return found.but(device=ACCEL) if moved else found
 
 
 def _accumulated(a: Value, b: Value) -> Value:

@@ -1,0 +1,73 @@
+"""Old tensor types as values: what ``torch.cuda.FloatTensor`` stands for, makes and moves to; and
+flags that choose between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import libcst as cst
+
+from torchlint.semantic.torch import dtypes
+from torchlint.semantic.torch.spelling import DEVICE_FLAG, called
+from torchlint.semantic.values.value import CPU, CUDA, Value
+
+
+@cache
+def tensor_type(name: str) -> Value | None:
+    """Return the tensor type that a dotted name stands for, or None for any other thing."""
+    package, _, last = name.rpartition(".")
+    if package not in ("torch", "torch.cuda"):
+        return None
+    dtype = "float32" if last == "Tensor" and package == "torch" else dtypes.LEGACY.get(last)
+    if dtype is None:
+        return None
+    device = CUDA if package == "torch.cuda" else CPU
+    return Value("type", device=device, dtype=dtypes.KINDS[f"torch.{dtype}"], name=name)
+
+
+def meant_type(value: Value) -> Value | None:
+    """Return the tensor type that an argument of ``.type(…)`` means, as a type or in a string."""
+    if value.kind == "type":
+        return value
+    return tensor_type(value.name) if value.kind == "str" and value.name is not None else None
+
+
+def only_sizes(arguments: list[Value]) -> bool:
+    """Say whether a tensor type is called with sizes, so that it makes an empty tensor; data are
+    one argument."""
+    return bool(arguments) and (
+        all(each.kind == "shape" or _may_be_size(each) for each in arguments)
+        and (len(arguments) > 1 or arguments[0].kind != "?")
+    )
+
+
+def _may_be_size(value: Value) -> bool:
+    return value.kind == "?" or (value.kind == "number" and value.dtype in ("int", None))
+
+
+@cache
+def device_flag(test: cst.BaseExpression) -> bool:
+    """Say whether a test asks for nothing but the device that the program runs on: ``use_cuda``,
+    ``x.is_cuda and torch.cuda.is_available()``."""
+    return all(any(called(word, DEVICE_FLAG) for word in _words(part)) for part in _parts(test))
+
+
+def _parts(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    if isinstance(test, cst.BooleanOperation):
+        yield from _parts(test.left)
+        yield from _parts(test.right)
+    elif isinstance(test, cst.UnaryOperation):
+        yield from _parts(test.expression)
+    else:
+        yield test
+
+
+def _words(node: cst.CSTNode) -> Iterator[str]:
+    if isinstance(node, cst.Name):
+        yield node.value
+    elif isinstance(node, cst.SimpleString):
+        yield str(node.raw_value)
+    else:
+        for child in node.children:
+            yield from _words(child)
