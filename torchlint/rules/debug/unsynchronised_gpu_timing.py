@@ -87,9 +87,10 @@ from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.code.flow import callees_of, writes_of
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.device.transfers import transfer_of
-from torchlint.semantic.time.loops import LoopKind, is_step, loop_kind
+from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred, is_model_call
 from torchlint.semantic.values.place import on_device

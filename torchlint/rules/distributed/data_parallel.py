@@ -91,7 +91,7 @@ import libcst as cst
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.scopes import base_names, local_class
-from torchlint.semantic.time.loops import is_step
+from torchlint.semantic.code.updates import is_step
 
 _DDP = "torch.nn.parallel.DistributedDataParallel"
 _FUNCTIONS = ("torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel")

@@ -92,7 +92,7 @@ from torchlint.rule import (
 )
 from torchlint.semantic.code.calls import contexts_around
 from torchlint.semantic.code.guards import conditions_around, is_interval
-from torchlint.semantic.time.loops import is_step
+from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.values.inferred import is_model_call
 
 _ACCUMULATION = re.compile(r"accum", re.IGNORECASE)

@@ -4,12 +4,14 @@ flags."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import libcst as cst
 
 from torchlint.semantic.code.names import Names, dotted_text
-from torchlint.semantic.code.tree import FUNCTIONS, OPEN, Open, Tree
+from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, OPEN, Open, Tree
+from torchlint.semantic.code.updates import Updates, updates
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
@@ -24,21 +26,35 @@ _INTERVAL_NAME = re.compile(
     r"|is_?(last|first|final|log|print|eval|save)|"
     r"(last|first|final)_?(batch|step|iter|epoch)"
     r"|(log|print|eval|save|report)_(now|step|this|due)|every|periodic|"
-    r"_?(stop|early_stop(ping)?|best|improved|new_best)$",
+    r"(^|_|is)(stop|early_?stop(ping)?|best|improved|new_best)$",
     re.IGNORECASE,
 )
 _DEBUG_NAME = re.compile(
     r"(^|[._])(debug\w*|__debug__|dry_run|sanity\w*|profile\w*|benchmark\w*)$", re.IGNORECASE
 )
 _ELAPSED = frozenset(("time.time", "time.perf_counter", "time.monotonic", "datetime.datetime.now"))
+_FEW_DIGITS = 2
+"""``if step > 99: break`` leaves a few steps, ``if step > 100000: break`` a training; a step every
+50 rounds is a step, one every 500 is an event."""
+
+
+class Condition(NamedTuple):
+    """What decides whether a node runs: a test, the truth it needs, and the statements that it
+    decides about."""
+
+    test: cst.BaseExpression
+    needed: bool
+    branch: Sequence[cst.CSTNode]
 
 
 class Guards:
     """Questions about the conditions around a node."""
 
-    def __init__(self, tree: Tree, names: Names) -> None:
+    def __init__(self, tree: Tree, names: Names, updates: Updates) -> None:
         self.tree = tree
         self.names = names
+        self.updates = updates
+        self._ones: set[str] | None = None
         self._error_paths: dict[cst.CSTNode, bool] = {}
         self._leaving: dict[cst.CSTNode, list[cst.If]] = {}
         self._rarity: dict[tuple[cst.CSTNode, bool], bool] = {}
@@ -53,18 +69,25 @@ class Guards:
         ``if test: continue`` (or break, return, raise) in the same blocks, whose truth needed is
         False.
         """
+        for condition in self._conditions(node, until):
+            yield condition.test, condition.needed
+
+    def _conditions(self, node: cst.CSTNode, until: cst.CSTNode | None) -> Iterator[Condition]:
         child = node
         for above in self.tree.ancestors(node):
-            if (isinstance(above, cst.If) and child is not above.test) or (
-                isinstance(above, cst.IfExp) and child is not above.test
-            ):
-                yield above.test, child is above.body
+            if isinstance(above, cst.If) and child is not above.test:
+                branch = child.body if isinstance(child, (cst.BaseSuite, cst.Else)) else (child,)
+                if isinstance(branch, cst.BaseSuite):
+                    branch = branch.body
+                yield Condition(above.test, child is above.body, branch)
+            elif isinstance(above, cst.IfExp) and child is not above.test:
+                yield Condition(above.test, child is above.body, ())
             elif (
                 isinstance(above, cst.BooleanOperation)
                 and isinstance(above.operator, cst.And)
                 and child is above.right
             ):
-                yield above.left, True
+                yield Condition(above.left, True, ())
             elif isinstance(above, (cst.IndentedBlock, cst.Module)):
                 yield from self._exits(above, child)
             if above is until or (until is None and isinstance(above, FUNCTIONS)):
@@ -73,7 +96,7 @@ class Guards:
 
     def _exits(
         self, block: cst.IndentedBlock | cst.Module, child: cst.CSTNode
-    ) -> Iterator[tuple[cst.BaseExpression, bool]]:
+    ) -> Iterator[Condition]:
         if block not in self._leaving:
             self._leaving[block] = [
                 each
@@ -84,7 +107,8 @@ class Guards:
         for statement in self._leaving[block]:
             if order[statement] >= order[child]:
                 return
-            yield statement.test, False
+            rest = [each for each in block.body if order[each] > order[statement]]
+            yield Condition(statement.test, False, rest)
 
     def leaves(self, suite: cst.BaseSuite) -> bool:
         """Say whether a block always ends in continue, break, return or raise."""
@@ -123,26 +147,88 @@ class Guards:
         """Say whether a condition between `node` and `until` makes it run only now and then.
 
         A step counter tested with ``%``, equality or membership, elapsed time, "last batch", a
-        number that is not finite, and a flag that the branch itself turns over throttle. ``rank ==
-        0``, ``interval > 0`` and ``verbose`` do not.
+        number that is not finite, a flag that the branch itself turns over, and a place that the
+        branch sets back from what its test compares throttle. ``rank == 0``, ``interval > 0`` and
+        ``verbose`` do not, and what decides about a training step is no throttle: that is the step.
         """
         return self.throttle(node, until) is not None
 
     def throttle(self, node: cst.CSTNode, until: cst.CSTNode | None) -> cst.BaseExpression | None:
         """Return the condition that makes `node` run only now and then inside `until`, see
         `throttled`; else None."""
-        rare = next(
-            (test for test, needed in self.tests(node, until) if self._rare(test, needed)), None
+        for test, needed, branch in self._conditions(node, until):
+            if self._rare(test, needed) and not self._is_step(test, branch):
+                return test
+        return self._once(node, until)
+
+    def _is_step(self, test: cst.BaseExpression, branch: Sequence[cst.CSTNode]) -> bool:
+        """Say whether what an interval guards is the training step itself: gradients that pile up,
+        a generator's turn. A long interval that the code spells out is rare all the same."""
+        if not self.is_interval(test) or not self.updates.updates(branch):
+            return False
+        return not any(
+            isinstance(each.operator, cst.Modulo)
+            and isinstance(each.right, cst.Integer)
+            and len(each.right.value) > _FEW_DIGITS
+            for each in self.tree.within(test, cst.BinaryOperation)
         )
-        return rare if rare is not None else self._once(node, until)
 
     def _rare(self, test: cst.BaseExpression, needed: bool) -> bool:
         key = (test, needed)
         if key not in self._rarity:
-            self._rarity[key] = (
-                self.is_interval(test) or self.is_debug(test) or self._not_finite(test, needed)
-            )
+            self._rarity[key] = self._seldom(test, needed) or self._not_finite(test, needed)
         return self._rarity[key]
+
+    def _seldom(self, test: cst.BaseExpression, needed: bool) -> bool:
+        """Say whether a test has a truth value only in some steps, by counters and by names.
+
+        ``if last_step: break`` leaves nearly all steps to what follows.
+        """
+        match test:
+            case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+                return self._seldom(inner, not needed)
+            case cst.BooleanOperation(left=left, operator=operator, right=right):
+                sides = (self._seldom(left, needed), self._seldom(right, needed))
+                return all(sides) if isinstance(operator, cst.And) and not needed else any(sides)
+        if self.is_interval(test):
+            return self._often_true(test) is not needed
+        return self.is_debug(test) if needed else self._all_but_few(test)
+
+    def _often_true(self, test: cst.BaseExpression) -> bool | None:
+        """Say whether a test that tells steps apart is true in most of them, None where neither
+        truth value is the rule."""
+        match test:
+            case cst.Comparison(comparisons=[cst.ComparisonTarget(operator=operator)]):
+                if isinstance(operator, (cst.NotEqual, cst.NotIn)):
+                    return None if self._halves(test) else True
+                exact = isinstance(operator, (cst.Equal, cst.In)) or self._counter_comparison(test)
+                return False if exact and not self._halves(test) else None
+            case cst.BinaryOperation(operator=cst.Modulo()):
+                return None if self._halves(test) else True
+            case cst.Name() | cst.Attribute() | cst.Call():
+                return False
+        return None
+
+    def _all_but_few(self, test: cst.BaseExpression) -> bool:
+        """Say whether a test is true in all steps but a few: ``step != 0``, ``step > 10``."""
+        match test:
+            case cst.Comparison(
+                left=left,
+                comparisons=[cst.ComparisonTarget(operator=operator, comparator=right)],
+            ) if self._is_counter(left):
+                above = isinstance(operator, (cst.GreaterThan, cst.GreaterThanEqual))
+                few = isinstance(right, cst.Integer) and len(right.value) <= _FEW_DIGITS
+                return isinstance(operator, (cst.NotEqual, cst.NotIn)) or (above and few)
+        return False
+
+    def _halves(self, test: cst.CSTNode) -> bool:
+        """Say whether a test counts modulo two: neither answer is rarer than the other."""
+        return any(
+            isinstance(each.operator, cst.Modulo)
+            and isinstance(each.right, cst.Integer)
+            and each.right.value == "2"
+            for each in self.tree.within(test, cst.BinaryOperation)
+        )
 
     def _not_finite(self, test: cst.CSTNode, needed: bool) -> bool:
         """Say whether a test is fulfilled only by a NaN or an infinity: ``not isfinite(loss)``,
@@ -170,17 +256,14 @@ class Guards:
         return False
 
     def _once(self, node: cst.CSTNode, until: cst.CSTNode | None) -> cst.BaseExpression | None:
-        """Return the test of a branch around `node` that turns over its own flag: ``if first: first
-        = False; ...``."""
-        child = node
-        for above in self.tree.ancestors(node):
-            if isinstance(above, cst.If) and child is above.body:
-                flags = dict(self._flags(above.test, True))
-                if any(self._turns(line, flags) for line in above.body.body):
-                    return above.test
-            if above is until or (until is None and isinstance(above, FUNCTIONS)):
-                return None
-            child = above
+        """Return the test of a branch around `node` that turns over its own flag, ``if first: first
+        = False; ...``, or sets back what it compares, also behind ``if step - last < 100:
+        return``."""
+        for condition in self._conditions(node, until):
+            flags = dict(self._flags(condition.test, condition.needed))
+            turned = any(self._turns(line, flags) for line in condition.branch)
+            if turned or self._sets_back(condition, until):
+                return condition.test
         return None
 
     def _flags(self, test: cst.BaseExpression, needed: bool) -> Iterator[tuple[str, bool]]:
@@ -209,8 +292,109 @@ class Guards:
                         return True
         return False
 
+    def _sets_back(self, condition: Condition, until: cst.CSTNode | None) -> bool:
+        """Say whether a branch gives a place that its own test compares a new value, and that
+        value lasts into the next pass: ``if done - told > 500: told = done``."""
+        for comparison in self._compared(condition.test, condition.needed):
+            sides = [comparison.left, comparison.comparisons[0].comparator]
+            greater = self._is_greater(comparison, condition.needed)
+            for index, side in enumerate(sides):
+                for place, sign in self._places(side, 1 if index == 0 else -1):
+                    moved = any(
+                        self._moves(line, place, None if greater is None else greater == (sign > 0))
+                        for line in condition.branch
+                    )
+                    if moved and self._lasts(place, condition.branch, until):
+                        return True
+        return False
+
+    def _compared(self, test: cst.BaseExpression, needed: bool) -> Iterator[cst.Comparison]:
+        """Yield the comparisons that all have to be true (or false) for a test to be what is
+        needed."""
+        match test:
+            case cst.BooleanOperation(left=left, operator=operator, right=right):
+                if isinstance(operator, cst.And if needed else cst.Or):
+                    yield from self._compared(left, needed)
+                    yield from self._compared(right, needed)
+            case cst.Comparison(comparisons=[_]):
+                yield test
+
+    def _is_greater(self, comparison: cst.Comparison, needed: bool) -> bool | None:
+        """Say whether a comparison wants its left side to be the greater one."""
+        operator = comparison.comparisons[0].operator
+        if isinstance(operator, (cst.GreaterThan, cst.GreaterThanEqual)):
+            return needed
+        return not needed if isinstance(operator, (cst.LessThan, cst.LessThanEqual)) else None
+
+    def _places(
+        self, node: cst.CSTNode, sign: int, depth: int = 1
+    ) -> Iterator[tuple[cst.BaseExpression, int]]:
+        """Yield the places that a side of a comparison adds up, each with its sign; for a name that
+        was read from an attribute also that."""
+        match node:
+            case cst.BinaryOperation(left=left, operator=cst.Add() | cst.Subtract() as operator):
+                yield from self._places(left, sign)
+                other = -sign if isinstance(operator, cst.Subtract) else sign
+                yield from self._places(node.right, other)
+            case cst.Attribute() | cst.Subscript():
+                yield node, sign
+            case cst.Name():
+                yield node, sign
+                for value in self._read_from(node) if depth else ():
+                    yield from self._places(value, sign, depth - 1)
+
+    def _read_from(self, name: cst.Name) -> Iterator[cst.CSTNode]:
+        """Yield the attributes of ``self`` from which a name got its number before it is tested."""
+        _, bindings = self.names.bindings(name.value, name)
+        for binding in bindings:
+            value = binding.value if binding.kind == "assign" else None
+            if value is None or self.tree.order[value] > self.tree.order[name]:
+                continue
+            while isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
+                value = value.func.value
+            if isinstance(value, (cst.Attribute, cst.Subscript)):
+                yield value
+
+    def _moves(self, line: cst.CSTNode, place: cst.CSTNode, high: bool | None) -> bool:
+        """Say whether a line gives a place another value, one that can make the test false: where
+        it has to be `high`, a lower one."""
+        for bound in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+            match bound:
+                case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value):
+                    if target.deep_equals(place):
+                        return not self._spelled(value, place)
+                case cst.AugAssign(
+                    target=target, operator=cst.AddAssign() | cst.SubtractAssign() as step
+                ) if target.deep_equals(place):
+                    return high is not None and isinstance(step, cst.SubtractAssign) == high
+        return False
+
+    def _spelled(self, node: cst.CSTNode, place: cst.CSTNode) -> bool:
+        return any(each.deep_equals(place) for each in self.tree.within(node, type(place)))
+
+    def _lasts(
+        self, place: cst.CSTNode, branch: Sequence[cst.CSTNode], until: cst.CSTNode | None
+    ) -> bool:
+        """Say whether what a branch assigns to a place is there in the next pass: nothing in a pass
+        sets it but this branch, and it is no local name of a function that is called anew."""
+        loop = next((n for n in self.tree.ancestors(branch[0]) if isinstance(n, LOOPS)), None)
+        if loop is None or until is None or not self.tree.is_within(loop, until):
+            loop = None
+        if isinstance(place, cst.Name) and loop is None:
+            scope, _ = self.names.bindings(place.value, place)
+            if not (isinstance(scope, cst.Module) and isinstance(until, cst.FunctionDef)):
+                return False
+        if isinstance(loop, cst.For) and self._spelled(loop.target, place):
+            return False
+        whole = loop if loop is not None else until
+        return whole is not None and not any(
+            self._spelled(write, place)
+            for write in self.tree.within(whole, cst.AssignTarget)
+            if not any(self.tree.is_within(write, line) for line in branch)
+        )
+
     def is_interval(self, test: cst.CSTNode) -> bool:
-        """Say whether a test is true only for some steps."""
+        """Say whether a test tells a few steps from the others."""
         if isinstance(test, cst.BooleanOperation):
             return self.is_interval(test.left) or self.is_interval(test.right)
         if isinstance(test, cst.UnaryOperation):
@@ -218,7 +402,7 @@ class Guards:
         for each in self.tree.within(test, cst.BinaryOperation):
             literal = (cst.SimpleString, cst.FormattedString, cst.ConcatenatedString)
             if isinstance(each.operator, cst.Modulo) and not isinstance(each.left, literal):
-                return True
+                return not self._is_one(each.right)
         if any(self.names.name(call.func) in _ELAPSED for call in self.tree.within(test, cst.Call)):
             return True
         if isinstance(test, cst.Comparison):
@@ -227,6 +411,35 @@ class Guards:
             return bool(_INTERVAL_NAME.search((dotted_text(test.func) or "").rpartition(".")[2]))
         text = dotted_text(test)
         return text is not None and bool(_INTERVAL_NAME.search(text.rpartition(".")[2]))
+
+    def _is_one(self, node: cst.BaseExpression) -> bool:
+        """Say whether an interval is 1, written out or as the default of an option: every step."""
+        match node:
+            case cst.Integer(value="1"):
+                return True
+            case cst.Name(value=name):
+                _, bindings = self.names.bindings(name, node)
+                values = [b.value for b in bindings if b.kind == "assign"]
+                return len(bindings) == 1 == len(values) and (
+                    isinstance(values[0], cst.Integer) and values[0].value == "1"
+                )
+            case cst.Attribute(value=cst.Name(), attr=cst.Name(value=name)):
+                if self._ones is None:
+                    self._ones = set(self._options_of_one())
+                return name in self._ones
+        return False
+
+    def _options_of_one(self) -> Iterator[str]:
+        """Yield the options of the command line that are 1 where nobody says otherwise."""
+        for call in self.tree.nodes(cst.Call):
+            if _last_name(call.func) != "add_argument":
+                continue
+            flags = [a.value for a in call.args if a.keyword is None]
+            default = [a.value for a in call.args if a.keyword and a.keyword.value == "default"]
+            if default and isinstance(default[0], cst.Integer) and default[0].value == "1":
+                for flag in flags:
+                    if isinstance(flag, cst.SimpleString) and flag.raw_value.startswith("--"):
+                        yield str(flag.raw_value)[2:].replace("-", "_")
 
     def _counter_comparison(self, test: cst.Comparison) -> bool:
         operators = tuple(type(c.operator) for c in test.comparisons)
@@ -264,7 +477,7 @@ def _last_name(func: cst.BaseExpression) -> str:
 @question(ground=True)
 def guards(module: Module) -> Guards:
     """Return the conditions of a file."""
-    return Guards(module.tree, module.names)
+    return Guards(module.tree, module.names, updates(module))
 
 
 @question(

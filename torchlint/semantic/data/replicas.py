@@ -12,9 +12,9 @@ from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import conditions_around, is_interval
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import base_names, local_class
+from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.loops import is_step
 from torchlint.semantic.values.params import bind
 
 DDP = "torch.nn.parallel.DistributedDataParallel"

@@ -270,7 +270,7 @@ class HeatMap:
             found = self._method_role(cls, function)
             if found is not None:
                 return found
-        if self.loops.is_step_function(function):
+        if self.loops.updates.is_step_function(function):
             return Heat(Grade.TRAIN, (Why(f"{name}() is one training step", function),))
         step = _STEP_ROLE.match(name)
         if step is not None and name.lstrip("_") not in (

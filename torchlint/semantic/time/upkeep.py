@@ -17,10 +17,11 @@ from torchlint.semantic.code.guards import conditions_around, on_error_path
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import method_of
 from torchlint.semantic.code.tree import LOOPS, callee
+from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import goes_over, iteration_count
-from torchlint.semantic.time.loops import LoopKind, is_step, loop_kind
+from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.values.inferred import inferred
 
 _INVESTIGATION = re.compile(

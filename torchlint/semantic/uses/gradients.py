@@ -11,10 +11,10 @@ from torchlint.semantic.code.bindings import binds_globally
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, uses_of
+from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
-from torchlint.semantic.time.loops import is_step
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.object_uses import ObjectUse, Way, binding_uses, object_uses
 from torchlint.semantic.uses.observers import minds_warnings, sees_variables

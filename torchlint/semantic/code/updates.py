@@ -1,0 +1,172 @@
+"""Which calls are a training step by how they are spelled, which loop or function they belong to,
+and which functions are one step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from torchlint.semantic.code.flow import Flow, flow
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, Tree
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+
+_OPTIMIZER = re.compile(
+    r"(^|[._])(\w*optim\w*|opt|opts|opt_\w+|\w+_opt|solver|sgd|adam\w*)(\[.*)?$", re.IGNORECASE
+)
+_SCALER = re.compile(r"(^|[._])(grad_?|loss_?|amp_?)?scaler$", re.IGNORECASE)
+_STEP_NAME = re.compile(
+    r"^(train(ing)?_step|train_(one_)?batch|train_on_batch|optimize_parameters|optimizer_step|manual_backward|"
+    r"forward_backward|forward_and_backward|fit_batch)$"
+)
+_COLLECTION = re.compile(
+    r"(optim\w*|opts|losses|loss_?dict|\w*param(eter)?s|schedulers|models|modules|layers|heads|scalers|grads)$",
+    re.IGNORECASE,
+)
+
+
+class Updates:
+    """The backward passes and optimizer steps of one file."""
+
+    def __init__(self, tree: Tree, flow: Flow) -> None:
+        self.tree = tree
+        self.flow = flow
+        self._collections: dict[cst.CSTNode, bool] = {}
+        self._holders: dict[cst.CSTNode, cst.CSTNode] = {}
+        self._step_functions: dict[tuple[cst.CSTNode, int], bool] = {}
+        self._steps: dict[cst.CSTNode, list[cst.Call]] | None = None
+
+    def is_step(self, call: cst.Call) -> bool:
+        """Say whether a call is a backward pass or an optimizer (or gradient scaler) step."""
+        func = call.func
+        if isinstance(func, cst.Name):
+            return (
+                bool(_SCALER.search(func.value))
+                and not self.flow.callees(call)
+                and len(call.args) > 1
+            )
+        if not isinstance(func, cst.Attribute):
+            return False
+        method = func.attr.value
+        receiver = dotted_text(func.value) or self._subscripted(func.value)
+        if method == "backward":
+            return not isinstance(func.value, cst.Call) or self._is_scale(func.value)
+        if method == "step":
+            return (
+                bool(_OPTIMIZER.search(receiver) or _SCALER.search(receiver))
+                and "sched" not in receiver.lower()
+            )
+        return bool(_STEP_NAME.match(method)) and not self.flow.callees(call)
+
+    def _subscripted(self, node: cst.CSTNode) -> str:
+        return (dotted_text(node.value) or "") if isinstance(node, cst.Subscript) else ""
+
+    def _is_scale(self, node: cst.Call) -> bool:
+        # ``scaler.scale(loss).backward()`` and ``loss.mean().backward()``, but not
+        # ``super().backward()``.
+        return isinstance(node.func, cst.Attribute) or (
+            isinstance(node.func, cst.Name) and node.func.value != "super"
+        )
+
+    def _loop_of(self, node: cst.CSTNode) -> cst.CSTNode:
+        """Return the loop that a step belongs to, or the function when it is in none."""
+        parents, known = self.tree.parents, self._holders
+        passed: list[cst.CSTNode] = []
+        child, above = node, parents.get(node)
+        found: cst.CSTNode = self.tree.root
+        while above is not None:
+            kind = type(above)
+            if kind in FUNCTIONS or kind is cst.Module:
+                found = above
+                break
+            if isinstance(above, LOOPS):
+                if child is above.body and not self.is_collection(above):
+                    found = above
+                    break
+            elif above in known:
+                found = known[above]
+                break
+            else:
+                passed.append(
+                    above
+                )  # what lies in it has the same holder: a chain of 3,000 calls is climbed once
+            child, above = above, parents.get(above)
+        known.update(dict.fromkeys(passed, found))
+        return found
+
+    def is_collection(self, loop: cst.CSTNode) -> bool:
+        """Say whether a loop goes over parts of one step: optimizers, losses, layers."""
+        if loop not in self._collections:
+            self._collections[loop] = isinstance(loop, cst.For) and self._over_parts(loop)
+        return self._collections[loop]
+
+    def _over_parts(self, loop: cst.For) -> bool:
+        for node in self.tree.within(loop.iter, cst.Name, cst.Attribute):
+            if _COLLECTION.search((dotted_text(node) or "").rpartition(".")[2]):
+                return True
+        return False
+
+    def steps(self, holder: cst.CSTNode) -> list[cst.Call]:
+        """Return the step calls whose nearest step-like loop (or function) is `holder`."""
+        if self._steps is None:
+            self._steps = {}
+            for call in self.tree.nodes(cst.Call):
+                if self.is_step(call):
+                    self._steps.setdefault(self._loop_of(call), []).append(call)
+        return self._steps.get(holder, [])
+
+    def calls_in(self, holder: cst.CSTNode) -> Iterator[cst.Call]:
+        """Yield the calls whose nearest step-like loop (or function) is `holder`."""
+        body = holder.body if isinstance(holder, (cst.For, cst.While, cst.FunctionDef)) else holder
+        for call in self.tree.within(body, cst.Call):
+            if self._loop_of(call) is holder:
+                yield call
+
+    def is_step_function(self, function: cst.CSTNode, depth: int = 3) -> bool:
+        """Say whether one call of the function is one training step: it holds a step outside of any
+        loop."""
+        key = (function, depth)
+        if key not in self._step_functions:
+            self._step_functions[key] = False
+            found = bool(self.steps(function))
+            if not found and depth:
+                found = any(
+                    self.is_step_function(callee, depth - 1)
+                    for call in self.calls_in(function)
+                    for callee in self.flow.callees(call)
+                    if callee is not function
+                )
+            self._step_functions[key] = found
+        return self._step_functions[key]
+
+    def updates(self, statements: Sequence[cst.CSTNode]) -> bool:
+        """Say whether statements of one block are themselves a training step: one is among them, or
+        a function that is one is called there, not in a loop of its own."""
+        for statement in statements:
+            home = self._loop_of(statement)
+            for call in self.tree.within(statement, cst.Call):
+                if self._loop_of(call) is home and (
+                    self.is_step(call)
+                    or any(self.is_step_function(each) for each in self.flow.callees(call))
+                ):
+                    return True
+        return False
+
+
+@question(ground=True)
+def updates(module: Module) -> Updates:
+    """Return the backward passes and optimizer steps of a file."""
+    return Updates(module.tree, flow(module))
+
+
+@question(
+    yes="`{0}` is a backward or optimizer step",
+    no="`{0}` is no backward or optimizer step",
+    ground=True,
+)
+def is_step(module: Module, call: cst.Call) -> bool:
+    """Say whether a call is a backward pass, an optimizer step or a gradient scaler's step."""
+    return updates(module).is_step(call)
