@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import libcst as cst
 
 from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import conditions_around, on_error_path
 from torchlint.semantic.code.names import dotted_text
@@ -43,6 +45,9 @@ _DISABLE = frozenset(
 )
 _DEPTH = 3
 _INLINED = 2
+_PAIRS = ("named_parameters", "items")
+_THROUGH = ("builtins.filter", "builtins.list", "builtins.tuple", "itertools.chain")
+_TABLES = ("builtins.dict", "collections.OrderedDict")
 
 
 # -- debug switches --------------------------------------------------------------------------------
@@ -134,34 +139,95 @@ def _starts_training(module: Module, call: cst.Call) -> bool:
 @question(yes="the loop goes over parameters", no="the loop does not go over parameters")
 def over_parameters(module: Module, loop: cst.For | cst.CompFor) -> str | None:
     """Return the name that a loop over a model's or a group's parameters gives to each of them."""
+    return next(iter(parameter_names(module, loop).tensors), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterNames:
+    """What a loop over parameters binds: names of parameters, names of what goes beside each of
+    them, and names of their names."""
+
+    tensors: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+
+
+@question()
+def parameter_names(module: Module, loop: cst.For | cst.CompFor) -> ParameterNames:
+    """Return what a loop over a model's or a group's parameters binds; nothing for other loops."""
+    tensors: list[str] = []
+    beside: list[str] = []
+    keys: list[str] = []
     for goes in goes_over(module, loop):
-        target, iterated = goes.target, goes.iterated
-        if (
-            isinstance(iterated, cst.Call)
-            and module.name(iterated.func) == "builtins.filter"
-            and iterated.args
+        target, iterated = goes.target, _listed(module, goes.iterated)
+        pairs = isinstance(iterated, cst.Call) and _method(iterated) in _PAIRS
+        if pairs and isinstance(target, (cst.Tuple, cst.List)) and len(target.elements) == 2:
+            key, target = target.elements[0].value, target.elements[1].value
+            if isinstance(key, cst.Name):
+                keys.append(key.value)
+        if not isinstance(target, cst.Name):
+            continue
+        if _keys(module, iterated):
+            keys.append(target.value)
+        elif _parameters(module, iterated) or _parameters(module, goes.iterated):
+            tensors.append(target.value)
+        else:
+            beside.append(target.value)
+    known = tensors or (keys and not beside)
+    return ParameterNames(tuple(tensors), tuple(beside), tuple(keys)) if known else ParameterNames()
+
+
+def _keys(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether going over an expression gives the names of a model's parameters."""
+    if (
+        isinstance(node, cst.Call)
+        and _method(node) == "keys"
+        and isinstance(node.func, cst.Attribute)
+    ):
+        node = node.func.value
+    return _table(module, node) and not (
+        isinstance(node, cst.Call) and _method(node) == "named_parameters"
+    )
+
+
+def _listed(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return what is iterated behind ``filter(…)``, ``chain(…)`` and a name bound to such an
+    expression."""
+    for _ in range(_DEPTH):
+        name = module.name(node.func) if isinstance(node, cst.Call) else None
+        if isinstance(node, cst.Call) and node.args and name in _THROUGH:
+            node = node.args[-1].value
+        elif isinstance(node, cst.Name) and isinstance(
+            defined := sole_definition(module, node), cst.Call
         ):
-            iterated = iterated.args[-1].value
-        named = isinstance(iterated, cst.Call) and _method(iterated) == "named_parameters"
-        if named and isinstance(target, (cst.Tuple, cst.List)) and len(target.elements) == 2:
-            target = target.elements[1].value
-        if isinstance(target, cst.Name) and (named or _parameters(iterated)):
-            return target.value
-    return None
+            node = defined
+        else:
+            break
+    return node
 
 
 def _method(call: cst.Call) -> str:
     return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
 
 
-def _parameters(node: cst.BaseExpression) -> bool:
+def _parameters(module: Module, node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.Call):
-        return _method(node) == "parameters"
+        if _method(node) in ("items", "values") and isinstance(node.func, cst.Attribute):
+            return _table(module, node.func.value) or _parameters(module, node.func.value)
+        return _method(node) in ("parameters", "named_parameters")
     if isinstance(node, cst.Subscript):
         index = node.slice[0].slice
         key = index.value if isinstance(index, cst.Index) else None
         return isinstance(key, cst.SimpleString) and key.raw_value == "params"
     return bool(_PARAMETERS.search((dotted_text(node) or "").rpartition(".")[2]))
+
+
+def _table(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether a dictionary holds a model's parameters by name."""
+    made = sole_definition(module, node) if isinstance(node, cst.Name) else node
+    if isinstance(made, cst.Call) and module.name(made.func) in _TABLES and made.args:
+        made = made.args[0].value
+    return isinstance(made, cst.Call) and _method(made) in ("named_parameters", "state_dict")
 
 
 # -- compiled regions ------------------------------------------------------------------------------

@@ -1,0 +1,167 @@
+"""Give all parameters to one kernel
+
+## Why
+A loop over `model.parameters()` that computes on each runs a kernel or two for each of them:
+hundreds of launches in every step, for little arithmetic each, while the GPU waits for Python.
+`torch._foreach_mul_`, `torch._foreach_lerp_`, `torch._foreach_clamp_min_` and their kin take lists
+of tensors and run a few kernels for all of them on CUDA. The optimizers of torch.optim,
+`torch.nn.utils.clip_grad_norm_` and `clip_grad_value_`, and the averages of
+`torch.optim.swa_utils` (`get_ema_multi_avg_fn`) do so by themselves. What a new group of
+parameters is to an optimizer is a new list: one group for each tensor takes this away again.
+
+Flagged, in code that runs every training step: a loop over parameters, a `state_dict` or a group
+whose body averages them (EMA, Polyak averaging), scales or clips gradients or weights, or writes an
+update out. An average or a clipping in a function that this file does not call counts too, for
+nothing but a step needs it. Also, wherever it stands, a loop that makes a parameter group of
+each tensor for an optimizer of torch.optim.
+
+## Setup
+```python
+import copy
+
+import torch
+from torch import nn
+
+fast = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+slow = copy.deepcopy(fast)
+optimizer = torch.optim.SGD(fast.parameters(), lr=0.1)
+loader = [torch.ones(2, 4) for _ in range(3)]
+```
+
+## Bad
+```python
+for x in loader:
+    optimizer.zero_grad()
+    fast(x).mean().backward()
+    optimizer.step()
+    for a, b in zip(slow.parameters(), fast.parameters()):
+        a.data.mul_(0.9).add_(b.data, alpha=0.1)
+```
+
+## Good
+```python
+averaged, trained = list(slow.parameters()), list(fast.parameters())
+for x in loader:
+    optimizer.zero_grad()
+    fast(x).mean().backward()
+    optimizer.step()
+    with torch.no_grad():
+        torch._foreach_lerp_(averaged, trained, 0.1)
+```
+
+## Leave alone
+Once, before the training.
+```python
+for a, b in zip(slow.parameters(), fast.parameters()):
+    a.data.copy_(b.data)
+for x in loader:
+    fast(x).mean().backward()
+    optimizer.step()
+```
+
+What the host knows of each parameter launches nothing.
+```python
+for x in loader:
+    fast(x).mean().backward()
+    optimizer.step()
+    trained = 0
+    for p in fast.parameters():
+        if p.requires_grad:
+            trained += p.numel()
+```
+
+## Fix safety
+No fix is offered: rounding differs between two kernels and one, and the lists are best made once,
+before the loop.
+
+## Measure
+Timed are three steps of a model with many small parameters. On a CPU no gain is expected: foreach
+takes one tensor after the other there. What is saved on a GPU is the launches. This page has no
+measurement on a GPU.
+```python
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+layers = [layer for _ in range(40) for layer in (nn.Linear(16, 16), nn.LayerNorm(16))]
+fast = nn.Sequential(*layers, nn.Sigmoid()).to(device)
+slow = copy.deepcopy(fast)
+optimizer = torch.optim.SGD(fast.parameters(), lr=0.01)
+loader = [torch.ones(2, 16, device=device) for _ in range(3)]
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Hit, Module, Rule
+from torchlint.rules.training._per_parameter import Work, one_group_each, work_on_parameters
+from torchlint.semantic.code.flow import call_sites, callees_of
+from torchlint.semantic.code.guards import throttled
+from torchlint.semantic.code.scopes import base_names
+from torchlint.semantic.time.heat import callers_outside, heat_of
+from torchlint.semantic.time.upkeep import compiled_by
+
+_BY_NATURE = (Work.AVERAGE, Work.GRADIENTS)
+"""What only a training step needs, whoever calls it."""
+_GROUPS = (
+    "one parameter group for each tensor: the optimizer runs its kernels group by group; put "
+    "parameters with the same settings into one group."
+)
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL510",
+    message="{work}",
+    severity="warning",
+    default=True,
+    triggers=(b"param", b"state_dict"),
+)
+
+
+@rule.on(cst.For)
+def check(node: cst.For, module: Module) -> Iterator[Hit]:
+    work = work_on_parameters(module, node)
+    if work is None or compiled_by(module, node) is not None or _in_optimizer(module, node):
+        return
+    heat = heat_of(module, node)
+    if heat.step or (work in _BY_NATURE and _only_defined(module, node)):
+        yield Hit(node, {"work": work.value}, why_hot=heat.why)
+
+
+@rule.on(cst.For)
+def check_groups(node: cst.For, module: Module) -> Iterator[Hit]:
+    """Find a loop that makes a group of its own of each parameter."""
+    if one_group_each(module, node):
+        yield Hit(node, message=_GROUPS)
+
+
+def _only_defined(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a place lies in a function of which nobody knows how often it runs."""
+    function = module.function(node)
+    if function is None or throttled(module, node):
+        return False
+    if call_sites(module, function) or callers_outside(module, function):
+        return False
+    return not module.class_of(function) or not _rare_alone(module, function.name.value)
+
+
+def _rare_alone(module: Module, method: str) -> bool:
+    """Say whether this file calls a method of that name, on objects that it may not know, and never
+    in a step."""
+    called = [
+        call
+        for call in module.nodes(cst.Call)
+        if isinstance(call.func, cst.Attribute)
+        and call.func.attr.value == method
+        and not callees_of(module, call)
+    ]
+    return bool(called) and not any(heat_of(module, call).step for call in called)
+
+
+def _in_optimizer(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a place is in an optimizer's class, which keeps a state for each parameter."""
+    cls = module.class_of(node)
+    names = base_names(module, cls) if cls is not None else ()
+    return any(name.rpartition(".")[2].endswith("Optimizer") for name in names)
