@@ -22,6 +22,7 @@ CASES = {
     "SCALER": ("scaler grad_scaler amp_gradscaler", "scale StandardScaler scaler_D"),
     "DEVICE": ("device my_dev device_map_dev", "device_count devices device_ids deviation"),
     "RANK": ("rank local_rank LOCAL_RANK gpu", "ranking RANK gpus world_rank"),
+    "BATCH_SIZE": ("batch_size bs B num_batch n_samples", "batch b samples num_batches big_batch"),
     "DEVICE_FLAG": (
         "use_cuda is_cuda no_cuda use_cpu on_gpu device",
         "debug cpus gpumax device_map",

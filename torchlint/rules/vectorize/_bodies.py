@@ -3,6 +3,7 @@ them at once."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -13,9 +14,11 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import Function
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.iterations import carried_reads, spelled_alike
+from torchlint.semantic.time.iterations import carried_reads, goes_over, spelled_alike
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.operations import operation_of
+from torchlint.semantic.values.place import on_device
 
 _PLAIN_BUILTINS = frozenset(
     "builtins." + n
@@ -36,6 +39,20 @@ _LEAVES = (
     cst.Global,
     cst.Del,
 )
+_REDUCING: dict[type[cst.CSTNode], type[cst.CSTNode]] = {
+    cst.Add: cst.Add,
+    cst.Subtract: cst.Add,
+    cst.BitOr: cst.BitOr,
+    cst.BitAnd: cst.BitAnd,
+}
+"""Operators whose order does not matter, so that one reduction does what a loop does with them."""
+_ROW_BY_ROW = ops.having("layer", "one-tensor") - ops.having("batch-norm") | ops.having(
+    "layer", "stateless"
+)
+_HOST_MATHS = ("random.", "numpy.", "math.")
+_FACTS = ops.HOST_METHODS - ops.having("graph")
+_COMPUTES = ops.having("reduce", "method") | ops.having("compare", "method")
+_FILES = re.compile(r"\.(save|load|memmap|fromfile|tofile)")
 _NOT_ELEMENTWISE = (
     "torch.nn.",
     "torch.autograd.",
@@ -55,6 +72,8 @@ def is_size(module: Module, node: cst.CSTNode | None, depth: int = 3) -> bool:
             return _shape_of_tensor(module, holder)
         case cst.Call(func=cst.Attribute(attr=cst.Name(value="size" | "numel")), args=[_, *_]):
             return True
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value="numel"), value=holder), args=[]):
+            return inferred(module, holder).tensor
         case cst.Call(func=cst.Name(value="len"), args=[cst.Arg(value=holder)]):
             value = inferred(module, holder)
             return value.tensor and not value.loose
@@ -125,15 +144,33 @@ def independent_rounds(module: Module, loop: cst.For) -> bool:
     if (
         any(True for _ in module.within(body, *_LEAVES))
         or loop.orelse is not None
-        or carried_reads(module, loop)
+        or not all(_reduces(module, read) for read in carried_reads(module, loop))
     ):
         return False
     for target in _targets(module, body):
         if isinstance(target, cst.Attribute):
             return False
-        if isinstance(target, cst.Subscript) and _reads_other(module, body, target):
+        if isinstance(target, cst.Subscript) and _reads_other(module, loop, target):
             return False
     return not any(_grown_and_read(module, body, call) for call in _calls(module, body))
+
+
+def _reduces(module: Module, read: cst.Name) -> bool:
+    """Say whether a read is the ``total`` in ``total = total + a - b``: order aside, a reduction,
+    as ``&`` and ``|`` of masks are."""
+    node: cst.CSTNode = read
+    above = module.parent(node)
+    signs: set[type[cst.CSTNode]] = set()
+    while isinstance(above, cst.BinaryOperation):
+        if isinstance(above.operator, cst.Subtract) and above.right is node:
+            return False
+        signs.add(_REDUCING.get(type(above.operator), type(above.operator)))
+        node, above = above, module.parent(above)
+    match above:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
+            known = len(signs) == 1 and signs <= set(_REDUCING.values())
+            return known and value is node and name == read.value
+    return False
 
 
 def _targets(module: Module, body: cst.CSTNode) -> Iterator[cst.BaseExpression]:
@@ -147,15 +184,18 @@ def _targets(module: Module, body: cst.CSTNode) -> Iterator[cst.BaseExpression]:
             yield from (e.value for e in elements) if elements else (target,)
 
 
-def _reads_other(module: Module, body: cst.CSTNode, target: cst.Subscript) -> bool:
+def _reads_other(module: Module, loop: cst.For, target: cst.Subscript) -> bool:
     """Say whether a tensor that an iteration writes into is also read, but for the very part that
-    is written."""
-    holder = target.value
+    is written, or for the row that is this iteration's own."""
+    bound = {name.value for name in module.within(loop.target, cst.Name)}
+    body, holder = loop.body, target.value
     while isinstance(holder, cst.Subscript):
         holder = holder.value
     for use in spelled_alike(module, body, holder):
         above = module.parent(use)
-        if isinstance(above, cst.Subscript) and above.value is use and above.deep_equals(target):
+        row = _row_of(above) if isinstance(above, cst.Subscript) else None
+        own = row in bound and row == _row_of(_innermost(target))
+        if own or _whole(module, use).deep_equals(target):
             continue
         if isinstance(above, cst.Attribute) and above.attr.value in (
             "shape",
@@ -165,10 +205,96 @@ def _reads_other(module: Module, body: cst.CSTNode, target: cst.Subscript) -> bo
             "size",
         ):
             continue
-        if isinstance(above, cst.Subscript) and isinstance(module.parent(above), cst.AssignTarget):
+        if isinstance(module.parent(_whole(module, use)), (cst.AssignTarget, cst.AugAssign)):
             continue
         return True
     return False
+
+
+def _innermost(node: cst.Subscript) -> cst.Subscript:
+    while isinstance(node.value, cst.Subscript):
+        node = node.value
+    return node
+
+
+def _row_of(node: cst.Subscript) -> str | None:
+    """Return the plain name that is the first index of ``x[i, …]``."""
+    match node.slice[0].slice:
+        case cst.Index(value=cst.Name(value=name)):
+            return name
+    return None
+
+
+def _whole(module: Module, holder: cst.CSTNode) -> cst.CSTNode:
+    """Return the ``x[a][b]`` around an ``x``."""
+    above = module.parent(holder)
+    while isinstance(above, cst.Subscript) and above.value is holder:
+        holder, above = above, module.parent(above)
+    return holder
+
+
+@question(
+    yes="the loop counts the elements of a tensor one by one",
+    no="the loop does not count elements",
+)
+def counts_elements(module: Module, loop: cst.For) -> bool:
+    """Say whether a loop adds up, element by element, what it finds in a tensor:
+    ``table[int(label)] += 1`` or ``if guess == label: right += 1``."""
+    sums = [node for node in module.within(loop.body, cst.AugAssign) if _adds(node)]
+    return any(_by_element(module, loop, node) for node in sums)
+
+
+def _adds(node: cst.AugAssign) -> bool:
+    return isinstance(node.operator, cst.AddAssign)
+
+
+def _by_element(module: Module, loop: cst.For, node: cst.AugAssign) -> bool:
+    """Say whether an element of a tensor says where an addition goes, or whether it is made."""
+    if isinstance(node.target, cst.Subscript):
+        return any(_element_in(module, loop, item) for item in _indices(node.target))
+    above = module.parent(module.parent(module.parent(node) or node) or node)
+    match above:
+        case cst.If(
+            test=cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(comparator=right)])
+        ):
+            return (
+                _element_in(module, loop, left)
+                and isinstance(node.value, cst.Integer)
+                and (_element_in(module, loop, right) or inferred(module, right).host)
+            )
+    return False
+
+
+def _indices(node: cst.BaseExpression) -> Iterator[cst.CSTNode]:
+    while isinstance(node, cst.Subscript):
+        yield from node.slice
+        node = node.value
+
+
+def _element_in(module: Module, loop: cst.For, node: cst.CSTNode, depth: int = 2) -> bool:
+    """Say whether an expression holds an element of one tensor that the loop comes by."""
+    rows = [
+        goes.target.value
+        for goes in goes_over(module, loop)
+        if isinstance(goes.target, cst.Name) and _one(module, goes.iterated)
+    ]
+    bound = {name.value for name in module.within(loop.target, cst.Name)}
+    for part in module.within(node, cst.Subscript):
+        if _one(module, part.value) and any(module.names_in(item) & bound for item in part.slice):
+            return True
+    for name in module.within(node, cst.Name):
+        if name.value in rows:
+            return True
+        made = sole_definition(module, name) if depth and name.value not in bound else None
+        inside = made is not None and module.is_within(made, loop.body)
+        if made is not None and inside and _element_in(module, loop, made, depth - 1):
+            return True
+    return False
+
+
+def _one(module: Module, node: cst.BaseExpression) -> bool:
+    value = inferred(module, node)
+    return value.tensor and value.rank in (None, 1)
 
 
 def _calls(module: Module, body: cst.CSTNode) -> list[cst.Call]:
@@ -199,22 +325,38 @@ def _plain(module: Module, call: cst.Call, depth: int) -> bool:
     if name is not None and name.startswith("torch."):
         functional = name.startswith("torch.nn.functional.")
         return functional or (not name.startswith(_NOT_ELEMENTWISE) and name not in ops.NO_TENSOR)
-    if name in _PLAIN_BUILTINS:
+    if name in _PLAIN_BUILTINS or _host_maths(module, call, name) or _layer(module, call):
         return True
     func = call.func
     if isinstance(func, cst.Attribute) and name is None:
         value = inferred(module, func.value)
         method = func.attr.value
         if value.kind in ("tensor", "accumulated", "number", "shape"):
-            return not value.loose or method in ops.TENSOR_ONLY_METHODS or method in ops.REDUCTIONS
+            return not value.loose or method in ops.METHODS
         if method in _GROWERS and dotted_text(func.value) is not None:
             return value.kind in ("list", "?")
-        if method in ops.TENSOR_ONLY_METHODS:
+        if method in ops.TENSOR_ONLY_METHODS | _FACTS | _COMPUTES:
             return True
     callees = callees_of(module, call)
     return (
         bool(callees) and depth > 0 and all(_function_plain(module, f, depth - 1) for f in callees)
     )
+
+
+def _host_maths(module: Module, call: cst.Call, name: str | None) -> bool:
+    """Say whether a call computes with the host's numbers, or draws some."""
+    if name is None or not name.startswith(_HOST_MATHS) or _FILES.search(name):
+        return False
+    draws = ".choice" in name  # of one row, by its index
+    return draws or not any(on_device(module, arg.value) for arg in call.args)
+
+
+def _layer(module: Module, call: cst.Call) -> bool:
+    """Say whether a call is of a layer or loss of torch.nn that does the same with every row."""
+    found = operation_of(module, call)
+    if found is None or found.made is None:
+        return False
+    return found.name in _ROW_BY_ROW or found.name.endswith("Loss")
 
 
 def _function_plain(module: Module, function: Function, depth: int) -> bool:
@@ -224,4 +366,4 @@ def _function_plain(module: Module, function: Function, depth: int) -> bool:
     return only_tensor_work(module, body, depth)
 
 
-__all__ = ["independent_rounds", "is_size", "only_tensor_work"]
+__all__ = ["counts_elements", "independent_rounds", "is_size", "only_tensor_work"]

@@ -6,9 +6,12 @@ CPU side), while the kernel itself handles a single element. The GPU idles, and 
 each tiny result adds nodes to the graph. The profiler of PyTorch knows the pattern as
 `ForLoopIndexingPattern`.
 
-Flagged, in a `forward`, a loss or a training step: a loop over the rows of a tensor, over `range()`
-of one of its sizes with an index into it, or over classes with a comparison of a tensor with each,
-where torch operations are all that the body does and no turn needs another one.
+Flagged, in a `forward`, a loss, a step or an evaluation batch: a loop over the rows of a tensor,
+over `range()` of one of its sizes or of the batch's with an index into it, or over classes with a
+comparison of a tensor with each, where torch operations (and numbers of the host) are all that the
+body does and no turn needs another one; sums, lists that grow and branches are no needs. Further a
+loop that counts elements one by one, greedy suppression of boxes, and, as info, modules of one kind
+that get the same input one after another.
 
 ## Setup
 ```python
@@ -88,7 +91,15 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Severity
-from torchlint.rules.vectorize._bodies import independent_rounds, is_size, only_tensor_work
+from torchlint.rules.vectorize._bodies import (
+    counts_elements,
+    independent_rounds,
+    is_size,
+    only_tensor_work,
+)
+from torchlint.rules.vectorize._turns import same_modules_in_turn, suppresses
+from torchlint.semantic.code.flow import callees_of
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.time.iterations import (
     goes_over,
@@ -97,8 +108,10 @@ from torchlint.semantic.time.iterations import (
     spelled_alike,
 )
 from torchlint.semantic.torch import ops
+from torchlint.semantic.torch.spelling import BATCH_SIZE, called
 from torchlint.semantic.uses.elements import asked_for_type
 from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.operations import operation_of
 from torchlint.semantic.values.place import on_device
 
 _FEW = 8
@@ -107,12 +120,24 @@ _NESTED = (
     "use torch.cdist or bmm."
 )
 _MASKS = (
-    "A Python loop that compares a tensor with each index scans it once per turn; compare "
-    "with all at once or scatter."
+    "A Python loop that compares a tensor with each index scans it once per turn; compare with "
+    "all at once (x[..., None] == index), or add up with bincount, scatter_add_ or one_hot."
 )
 _ROWS = (
     "Python loop over the rows of a tensor: one or more kernel launches per row; apply the "
     "operations to all rows at once."
+)
+_COUNTS = (
+    "A Python loop counts elements one by one; compare and sum all at once, or count with "
+    "torch.bincount or scatter_add_."
+)
+_HEADS = (
+    "Modules of one kind run one after another on the same input; stack their weights and run all "
+    "in one product (a wider Linear, bmm, einsum)."
+)
+_SUPPRESSION = (
+    "Non-maximum suppression box by box in Python; torchvision.ops.nms or batched_nms does it in "
+    "one kernel."
 )
 _HOST = (
     ops.having("reads")
@@ -127,10 +152,13 @@ rule = Rule(
     __name__,
     __doc__,
     code="TL601",
-    message="Python loop over tensor elements: one or more kernel launches per element; vectorise.",
+    message=(
+        "Python loop over tensor elements: one or more kernel launches per element; do the work on "
+        "the whole tensor, with torch.where or a mask for what differs."
+    ),
     severity="warning",
     default=True,
-    triggers=(b"for ",),
+    triggers=(b"for ", b"while "),
     yields_to=("TL604",),
     runs="hot",
 )
@@ -139,7 +167,7 @@ rule = Rule(
 @rule.on(cst.For, cst.CompFor)
 def check(node: _Loop, module: Module) -> Iterator[Hit]:
     found = _found(module, node)
-    if not found or any(_found(module, outer) for outer in _outer(module, node)):
+    if not found or any(_says_it(module, outer, node) for outer in _outer(module, node)):
         return
     severity = Severity.INFO if is_compiled(module, node) else None
     place = node if isinstance(node, cst.For) else _holder(module, node)
@@ -160,6 +188,35 @@ def _outer(module: Module, node: _Loop) -> Iterator[_Loop]:
             and above.for_in is not node
         ):
             yield above.for_in
+
+
+@rule.on(cst.For, cst.ListComp, cst.GeneratorExp)
+def check_heads(node: cst.For | cst.ListComp | cst.GeneratorExp, module: Module) -> Iterator[Hit]:
+    """Find modules of one kind that get the same input one after another."""
+    if same_modules_in_turn(module, node):
+        yield Hit(node, message=_HEADS, severity=Severity.INFO)
+
+
+@rule.on(cst.While)
+def check_suppression(node: cst.While, module: Module) -> Iterator[Hit]:
+    """Find boxes that suppress others one by one."""
+    if suppresses(module, node):
+        yield Hit(node, message=_SUPPRESSION)
+
+
+def _says_it(module: Module, outer: _Loop, inner: _Loop) -> bool:
+    """Say whether a finding at the outer loop is one for the inner loop, too.
+
+    It is not where a tensor that the outer loop makes says how often the inner one runs: the
+    elements of one row can be handled at once, whatever becomes of the rows.
+    """
+    makes = {
+        name.value
+        for name in module.within(_body(module, outer), cst.Name)
+        if isinstance(module.parent(name), cst.AssignTarget)
+    }
+    own = any(name in makes for name in module.names_in(inner.iter))
+    return not own and bool(_found(module, outer))
 
 
 def _body(module: Module, node: _Loop) -> cst.CSTNode:
@@ -189,39 +246,74 @@ def _found(module: Module, node: _Loop) -> str:
 
 
 def _row(module: Module, node: _Loop, body: cst.CSTNode) -> str:
-    over = goes_over(module, node)
-    for goes in over:
-        target = goes.target
-        if not isinstance(target, cst.Name):
+    """Return what a loop over elements does one by one."""
+    if any(_masked(module, name, body) for name in _bound(module, node)):
+        return _MASKS
+    for index in _counted(module, node):
+        found = _indexed(module, index, body)
+        if found:
+            return found
+    for goes in goes_over(module, node):
+        if not isinstance(goes.target, cst.Name) or _ranged(module, goes.iterated):
             continue
-        if (
-            isinstance(goes.iterated, cst.Call)
-            and module.name(goes.iterated.func) == "builtins.range"
-        ):
-            return _indexed(module, target, goes.iterated, body)
-        value = inferred(module, goes.iterated)
         if asked_for_type(module, goes.iterated):
             return ""
-        if not value.loose and on_device(module, goes.iterated) and _works(module, body, target):
+        value = inferred(module, goes.iterated)
+        if (
+            not value.loose
+            and on_device(module, goes.iterated)
+            and _works(module, body, goes.target)
+        ):
             return _ROWS
-    return ""
+    return _COUNTS if isinstance(node, cst.For) and counts_elements(module, node) else ""
 
 
-def _indexed(module: Module, index: cst.Name, counts: cst.Call, body: cst.CSTNode) -> str:
-    """Judge ``for i in range(n)``: elements of a tensor taken by ``i``, or a tensor compared with
-    ``i``."""
-    if _masked(module, index, body):
-        return _MASKS
-    if not any(is_size(module, arg.value) for arg in counts.args):
-        return ""
+def _bound(module: Module, node: _Loop) -> list[cst.Name]:
+    """Return the names that a loop binds to each element, or to its number."""
+    return list(module.within(node.target, cst.Name))
+
+
+def _ranged(module: Module, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Return the arguments of ``range(…)``."""
+    if not isinstance(node, cst.Call) or module.name(node.func) != "builtins.range":
+        return []
+    return [arg.value for arg in node.args]
+
+
+def _counted(module: Module, node: _Loop) -> Iterator[cst.Name]:
+    """Yield the index of ``for i in range(n)`` or ``for i, x in enumerate(xs)``, where a tensor's
+    size or the batch's is the count."""
+    for goes in goes_over(module, node):
+        counts = _ranged(module, goes.iterated)
+        sized = any(is_size(module, count) or _is_batch(module, count) for count in counts)
+        if isinstance(goes.target, cst.Name) and sized:
+            yield goes.target
+    match node.target, node.iter:
+        case cst.Tuple(elements=[cst.Element(value=cst.Name() as index), _]), cst.Call(
+            func=cst.Name() as func, args=[cst.Arg(value=things), *_]
+        ) if module.name(func) == "builtins.enumerate" and inferred(module, things).tensor:
+            yield index
+
+
+def _indexed(module: Module, index: cst.Name, body: cst.CSTNode) -> str:
+    """Judge ``for i in range(n)``: elements of a tensor taken by ``i``."""
     taken = list(module.within(body, cst.Subscript))
     read = [s for s in taken if _picks(module, s, index) and on_device(module, s.value)]
     if not any(_works(module, body, s) for s in read):
         return ""
-    nested = any(_picks_two(module, s) for s in taken) and any(
-        True for _ in module.within(body, cst.For)
-    )
-    return _NESTED if nested else rule.message
+    inner = {
+        name.value
+        for loop in module.within(body, cst.For)
+        for name in module.within(loop.target, cst.Name)
+    }
+    pairs = any(_picks(module, s, index) and inner & module.names_in(s) for s in taken)
+    return _NESTED if pairs else rule.message
+
+
+def _is_batch(module: Module, count: cst.BaseExpression) -> bool:
+    """Say whether a count is called like the number of samples in a batch."""
+    name = (dotted_text(count) or "").rpartition(".")[2]
+    return called(name, BATCH_SIZE)
 
 
 def _masked(module: Module, index: cst.Name, body: cst.CSTNode) -> bool:
@@ -234,7 +326,9 @@ def _masked(module: Module, index: cst.Name, body: cst.CSTNode) -> bool:
                 if (
                     right.deep_equals(index)
                     and on_device(module, left)
-                    and not inferred(module, left).loose
+                    and (isinstance(left, cst.Name) or not inferred(module, left).loose)
+                    and inferred(module, left).rank != 0
+                    and not _picks_any(module, left, index)
                 ):
                     return not isinstance(
                         module.parent(test), (cst.If, cst.IfExp, cst.BooleanOperation)
@@ -242,37 +336,44 @@ def _masked(module: Module, index: cst.Name, body: cst.CSTNode) -> bool:
     return False
 
 
+def _picks_any(module: Module, node: cst.BaseExpression, index: cst.Name) -> bool:
+    return any(_picks(module, part, index) for part in module.within(node, cst.Subscript))
+
+
 def _picks(module: Module, node: cst.Subscript, index: cst.Name) -> bool:
     """Say whether a subscript takes part of a tensor by the loop's index."""
     return any(bool(spelled_alike(module, item, index)) for item in node.slice)
 
 
-def _picks_two(module: Module, node: cst.Subscript) -> bool:
-    return len({name for item in node.slice for name in module.names_in(item)}) > 1
-
-
 def _works(module: Module, body: cst.CSTNode, part: cst.CSTNode, depth: int = 3) -> bool:
-    """Say whether a tensor operation is done on a part: arithmetic, a torch function or one of its
-    methods."""
+    """Say whether a tensor operation is done on a part: arithmetic, a torch function, a layer, one
+    of its methods, a function of this file, or a copy into another tensor."""
     return any(_operates(module, use, body, depth) for use in spelled_alike(module, body, part))
 
 
 def _operates(module: Module, use: cst.CSTNode, body: cst.CSTNode, depth: int) -> bool:
-    above = module.parent(use)
+    node, above = use, module.parent(use)
     while isinstance(
         above, (cst.Subscript, cst.Index, cst.SubscriptElement, cst.Element, cst.Tuple, cst.List)
     ):
-        above = module.parent(above)
+        node, above = above, module.parent(above)
     match above:
         case cst.BinaryOperation() | cst.Comparison():
             return True
         case cst.Arg():
             call = module.parent(above)
-            return isinstance(call, cst.Call) and (module.name(call.func) or "").startswith(
-                "torch."
-            )
+            return isinstance(call, cst.Call) and _computes(module, call)
         case cst.Attribute(attr=cst.Name(value=method)):
             return isinstance(module.parent(above), cst.Call) and method not in _HOST
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]) if depth:
             return _works(module, body, name, depth - 1)
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript(value=into))], value=value):
+            return value is node and bool(on_device(module, into))
     return False
+
+
+def _computes(module: Module, call: cst.Call) -> bool:
+    if (module.name(call.func) or "").startswith("torch."):
+        return True
+    found = operation_of(module, call)
+    return (found is not None and found.made is not None) or bool(callees_of(module, call))

@@ -73,6 +73,15 @@ DEVICE = Spelling(
     "21 of the 22 names bound to a torch.device; the other is _device",
     r"(count|id|ids|type|name|num|n|map|list|placement|memory|mesh|stats|index|s)$",
 )
+BATCH_SIZE = Spelling(
+    r"^(n(um)?_?)?(batch_?size|bs|bsz|bsize|bat_size|B|batch|images?|imgs|samples)$",
+    (
+        "DataLoader's own argument is batch_size; B is the first letter in the shapes of PyTorch's "
+        "documentation"
+    ),
+    r"^(batch|images?|imgs|samples)$",
+    any_case=False,
+)
 RANK = Spelling(
     r"^(rank|local_rank|gpu|gpu_id|gpu_idx|LOCAL_RANK)$",
     (

@@ -1,0 +1,166 @@
+"""Loops that are no loops over elements, but do one after another what one operation does: modules
+of one kind on the same input, and greedy suppression."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import readers_of
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.time.iterations import iteration_count
+from torchlint.semantic.torch import ops
+from torchlint.semantic.values.inferred import inferred
+
+_JOINS = ops.dotted("torch", "join")
+_LISTS = ("torch.nn.ModuleList", "builtins.list")
+_FEW = 2
+
+
+@question(
+    yes="modules of one kind run one after another on the same input, and their results are joined",
+    no="the modules differ, or get each other's results",
+)
+def same_modules_in_turn(module: Module, node: cst.For | cst.ListComp | cst.GeneratorExp) -> bool:
+    """Say whether a loop gives the same input to modules that are built alike, and joins what they
+    return: attention heads kept in a list."""
+    loop = node if isinstance(node, cst.For) else node.for_in
+    if isinstance(loop, cst.CompFor) and (loop.ifs or loop.inner_for_in is not None):
+        return False
+    call = _only_call(module, node)
+    if call is None or not isinstance(loop.target, cst.Name):
+        return False
+    name = loop.target.value
+    alike = isinstance(call.func, cst.Name) and call.func.value == name
+    same_input = bool(call.args) and not any(name in module.names_in(arg) for arg in call.args)
+    return alike and same_input and _joined(module, node) and _built_alike(module, loop.iter)
+
+
+def _only_call(module: Module, node: cst.CSTNode) -> cst.Call | None:
+    """Return the call whose result is all that a loop keeps."""
+    match node:
+        case cst.ListComp(elt=cst.Call() as call) | cst.GeneratorExp(elt=cst.Call() as call):
+            return call
+        case cst.For(
+            body=cst.IndentedBlock(
+                body=[
+                    cst.SimpleStatementLine(
+                        body=[
+                            cst.Expr(
+                                value=cst.Call(
+                                    func=cst.Attribute(attr=cst.Name(value="append")),
+                                    args=[cst.Arg(value=cst.Call() as call)],
+                                )
+                            )
+                        ]
+                    )
+                ]
+            )
+        ):
+            return call
+    return None
+
+
+def _joined(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether what a loop collects goes into ``torch.cat`` or ``torch.stack``."""
+    if not isinstance(node, cst.For):
+        return _is_joined(module, node) or any(
+            _is_joined(module, read) for read in _reads(module, module.parent(node))
+        )
+    grown = next(module.within(node.body, cst.Attribute)).value
+    made = sole_definition(module, grown)
+    return made is not None and any(
+        _is_joined(module, read) for read in _reads(module, module.parent(made))
+    )
+
+
+def _reads(module: Module, statement: cst.CSTNode | None) -> Iterator[cst.Name]:
+    match statement:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
+            yield from readers_of(module, statement, name)
+
+
+def _is_joined(module: Module, node: cst.CSTNode) -> bool:
+    arg = module.parent(node)
+    call = module.parent(arg) if isinstance(arg, cst.Arg) else None
+    return isinstance(call, cst.Call) and module.name(call.func) in _JOINS
+
+
+def _built_alike(module: Module, held: cst.BaseExpression) -> bool:
+    """Say whether ``self.heads`` is a list of modules that one expression builds, whatever their
+    number in the list."""
+    cls = module.class_of(held)
+    path = dotted_text(held) or ""
+    if cls is None or not path.startswith("self."):
+        return False
+    made = [
+        node.value
+        for node in module.within(cls.body, cst.Assign, nested=True)
+        if any(dotted_text(target.target) == path for target in node.targets)
+    ]
+    return len(made) == 1 and _repeats_one(module, made[0])
+
+
+def _repeats_one(module: Module, node: cst.BaseExpression) -> bool:
+    match node:
+        case cst.Call(func=func, args=[cst.Arg(value=inner)]) if module.name(func) in _LISTS:
+            return _repeats_one(module, inner)
+        case (
+            cst.ListComp(elt=cst.Call() as made, for_in=loop)
+            | cst.GeneratorExp(elt=cst.Call() as made, for_in=loop)
+        ):
+            count = iteration_count(module, loop)
+            few = count is not None and count <= _FEW
+            ranged = isinstance(loop.iter, cst.Call) and (
+                module.name(loop.iter.func) == "builtins.range"
+            )
+            bound = {name.value for name in module.within(loop.target, cst.Name)}
+            return ranged and not few and not bound & module.names_in(made)
+    return False
+
+
+@question(
+    yes="the loop keeps the best box and drops what overlaps it, until none is left",
+    no="the loop is no greedy suppression",
+)
+def suppresses(module: Module, loop: cst.While) -> bool:
+    """Say whether a loop takes the first row of a tensor and keeps of the tensor what a test on all
+    its rows leaves, until it is empty."""
+    for name in module.within(loop.test, cst.Name):
+        if not _shrinks(module, loop, name):
+            continue
+        value = inferred(module, name)
+        first = any(_takes_first(part, name) for part in module.within(loop.body, cst.Subscript))
+        if first and value.tensor and not value.host:
+            return True
+    return False
+
+
+def _shrinks(module: Module, loop: cst.While, name: cst.Name) -> bool:
+    for node in module.within(loop.body, cst.Assign):
+        match node:
+            case cst.Assign(
+                targets=[cst.AssignTarget(target=cst.Name(value=target))],
+                value=cst.Subscript(value=cst.Name(value=source), slice=[taken, *_]),
+            ) if target == source == name.value:
+                index = taken.slice
+                if isinstance(index, cst.Index) and not isinstance(index.value, cst.Integer):
+                    return True
+    return False
+
+
+def _takes_first(part: cst.Subscript, name: cst.Name) -> bool:
+    match part:
+        case cst.Subscript(
+            value=cst.Name(value=value),
+            slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="0"))), *_],
+        ):
+            return value == name.value
+    return False
+
+
+__all__ = ["same_modules_in_turn", "suppresses"]
