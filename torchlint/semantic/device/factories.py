@@ -21,6 +21,7 @@ from torchlint.semantic.values.value import CPU
 _DEPTH = 8
 _TIED = frozenset(("generator", "out", "pin_memory"))
 _EXACT = ops.having("factory", "exact")
+_LIKE = ops.dotted("factory", "like")
 _RANDOM = ops.having("factory", "random")
 _SIZED = ops.having("factory", "only-sizes")
 _ANY_DTYPE = ops.having("factory", "zero-one")
@@ -41,7 +42,13 @@ def factories_of(module: Module, node: cst.BaseExpression, filled: bool = False)
     counts as made of data, not by its factory.
     """
     found = _factories(module, node, None, filled, _DEPTH, set())
-    return [factory for where, factory in found if where is module]
+    return [each for where, each in found if where is module and not _as_given(module, each, node)]
+
+
+def _as_given(module: Module, factory: cst.Call, node: cst.BaseExpression) -> bool:
+    """Say whether a helper's factory makes its tensor where the helper's argument lies."""
+    like = (module.name(factory.func) or "") in _LIKE
+    return like and module.function(factory) is not module.function(node)
 
 
 @question(
@@ -52,7 +59,11 @@ def factory_elsewhere(module: Module, node: cst.BaseExpression) -> str | None:
     """Return the factory in another file of the project that makes a tensor expression, as it is
     written there, or None."""
     for where, factory in _factories(module, node, None, False, _DEPTH, set()):
-        made = where is not module and inferred(where, factory).device == CPU
+        made = (
+            where is not module
+            and not _as_given(where, factory, node)
+            and inferred(where, factory).device == CPU
+        )
         if made and takes_device(where, factory):
             return where.code(factory.func)
     return None

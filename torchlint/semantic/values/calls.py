@@ -21,6 +21,7 @@ from torchlint.semantic.values.value import (
 )
 
 _CHAINS = ops.having("module", "chains")
+_MOVES = ops.having("move")
 
 
 class Calls(Functions):
@@ -178,6 +179,8 @@ class Calls(Functions):
             if isinstance(module.node, cst.ClassDef)
             else None
         )
+        if not _is_loss(module, node):
+            self._meet_model(node, module, device)
         if forward is not None:
             found = self.values.summary(forward, self.fuel - 1)
         else:
@@ -191,6 +194,7 @@ class Calls(Functions):
                 return found
         if _is_loss(module, node):
             # A second positional argument may be ``reduce`` or ``reduction``.
+            self._meet_criterion(node, module)
             reduced = (
                 isinstance(module.node, cst.Call)
                 and len(module.node.args) <= 1
@@ -207,6 +211,33 @@ class Calls(Functions):
             )
         loose = not (module.name or "").startswith("torch.nn.")
         return Value("tensor", device=device, origin="model", grad=graph, loose=loose)
+
+    def _meet_criterion(self, node: cst.Call, module: Value) -> None:
+        """Note that what a loss takes lies on one device; one that is not torch's own may take
+        anything, and so says it of tensors alone."""
+        own = (module.name or "").startswith("torch.nn.")
+        taken = [arg.value for arg in node.args[:2]]
+        tensors = [each for each in taken if self.recorded.get(each, UNKNOWN).tensor]
+        self.meet("cross_entropy", taken if own else tensors)
+
+    def _meet_model(self, node: cst.Call, module: Value, device: str) -> None:
+        """Note that a model's inputs live where it does, unless it may bring them there itself."""
+        if device == CPU or self.values.scatters or self._moves_inputs(module):
+            return
+        for arg in node.args:
+            given, text = self.recorded.get(arg.value, UNKNOWN), dotted_text(arg.value)
+            if given.tensor and given.device is None and text is not None and not arg.star:
+                self.env[text] = given.but(device=device)
+
+    def _moves_inputs(self, module: Value) -> bool:
+        """Say whether the forward of a class in this file moves anything."""
+        if not isinstance(module.node, cst.ClassDef):
+            return False
+        forward = self.values.scopes.method(module.node, "forward")
+        return forward is None or any(
+            isinstance(call.func, cst.Attribute) and call.func.attr.value in _MOVES
+            for call in self.values.tree.within(forward, cst.Call)
+        )
 
     # -- methods -----------------------------------------------------------------------------------
 

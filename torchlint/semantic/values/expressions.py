@@ -108,6 +108,8 @@ class Expressions(Parts):
         if left.kind == "str":
             return STR
         if kinds & set(TENSORLIKE):
+            matrices = isinstance(node.operator, cst.MatrixMultiply)
+            self.meet("matmul" if matrices else "add", (node.left, node.right))
             return self._arithmetic(node, mix([left, right]))
         if "ndarray" in kinds:
             return NDARRAY
@@ -146,6 +148,7 @@ class Expressions(Parts):
         if any(v.kind in TENSORLIKE for v in operands) and len(operands) == 2:
             if any(v.kind in ("none", "str") for v in operands):
                 return BOOL
+            self.meet("eq", (node.left, node.comparisons[0].comparator))
             return mix(operands).but(dtype="bool", grad=False)
         if any(v.kind == "ndarray" for v in operands):
             return NDARRAY

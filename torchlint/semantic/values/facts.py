@@ -56,6 +56,8 @@ class Values(Fuelled, Roles):
         self.scopes = scopes
         self.flow = flow
         self.framework = bool(_FRAMEWORK.search(text))
+        self.scatters = "DataParallel" in text
+        """Whether a model may be wrapped in what brings its inputs to it."""
         self._default_device = bool(_DEFAULT_DEVICE.search(text))
         self._given: dict[
             tuple[cst.FunctionDef, int, tuple[tuple[str, Value], ...]], Interpreter

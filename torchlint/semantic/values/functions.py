@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.semantic.torch import dtypes, ops
-from torchlint.semantic.values import methods
-from torchlint.semantic.values.tensor_types import only_sizes, tensor_type
+from torchlint.semantic.values import methods, sharing
+from torchlint.semantic.values.tensor_types import tensor_type
 from torchlint.semantic.values.value import (
     ACCEL,
     BOOL,
@@ -190,6 +191,7 @@ class Functions:
         area = name.partition(".")[2].partition(".")[0]
         if name in ops.NO_TENSOR or area in _NO_TENSORS:
             return UNKNOWN
+        self.meet(last, sharing.operands(last, node))
         lists = ("list", "tuple")
         plain = [
             a if a.kind not in lists else joined(a.items) if a.items else self.element(a)
@@ -216,6 +218,12 @@ class Functions:
         elif last in ops.INT_METHODS:
             result = result.but(dtype="int", grad=False)
         return result
+
+    def meet(self, name: str, operands: Iterable[cst.CSTNode]) -> None:
+        """Note that what an operation takes lies on one device, for the rest of this way."""
+        if sharing.takes_several(name):
+            known = [(each, self.recorded.get(each, UNKNOWN)) for each in operands]
+            self.env.update(sharing.shared(name, known))
 
     def _factory(self, name: str, last: str, node: cst.Call, args: list[Value]) -> Value:
         device = _keyword(node, args, "device")
@@ -246,7 +254,7 @@ class Functions:
         first = args[0] if args else UNKNOWN
         if device is not None and device.kind != "none":
             where = self.device_of(device)
-        elif name in _OF_ANYTHING and first.kind in ("tensor", "?") and not only_sizes(args):
+        elif name in _OF_ANYTHING and first.kind in ("tensor", "?"):
             where = first.device
         else:
             where = None if self.values.default_device(node) else CPU
@@ -263,6 +271,7 @@ class Functions:
         )
 
     def _loss(self, node: cst.Call, args: list[Value]) -> Value:
+        self.meet("cross_entropy", [arg.value for arg in node.args[:2]])
         # A fourth positional argument may be ``reduce`` or ``reduction``.
         rank = (
             None

@@ -108,10 +108,13 @@ def tensor_method(
     if not name.islower() or (receiver.loose and name not in ops.METHODS):
         # Not a method of tensors: the "tensor" is some other thing that a model or a batch holds.
         return UNKNOWN
+    assert isinstance(node.func, cst.Attribute)
+    calls.meet(name, [node.func.value, *[arg.value for arg in node.args[:1]]])
     return _computed(receiver, name, node, args)
 
 
 def _computed(receiver: Value, name: str, node: cst.Call, args: list[Value]) -> Value:
+    """Return what an operation gives, written as a method of its first operand."""
     result = mix([receiver, *[a for a in args if a.tensor]]).but(
         dtype=computed_dtype(receiver.dtype, name)
     )

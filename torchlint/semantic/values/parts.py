@@ -50,6 +50,9 @@ class Parts(Calls):
             and holder.item.tensor
         ):
             return holder.item  # ``x.max(dim=1).values``
+        if holder.kind == "?" and attr in ("shape", "ndim"):
+            # Arrays of all libraries keep them on the host.
+            return SHAPE if attr == "shape" else INT
         if attr == "grad" and holder.kind == "?":
             # Only parameters have one; they live where the model does.
             return Value("tensor", device=holder.device or ACCEL, origin="param", grad=False)
