@@ -95,7 +95,7 @@ from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.place import on_device
+from torchlint.semantic.values.place import on_device, perhaps_on_device
 
 _FINITE = tuple(ops.having("finite"))
 _COMPARES = ("torch.equal", "torch.allclose")
@@ -214,7 +214,7 @@ def _reads_device(module: Module, test: cst.BaseExpression) -> bool:
                 return False
         case cst.Name() | cst.Attribute() | cst.Subscript() if inferred(module, test).loose:
             return False
-    return bool(on_device(module, test))
+    return bool(on_device(module, test)) or perhaps_on_device(module, test)
 
 
 def _stop(module: Module, test: cst.BaseExpression, holder: cst.CSTNode | None) -> str | None:

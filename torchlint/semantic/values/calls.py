@@ -18,6 +18,7 @@ from torchlint.semantic.values.value import (
     UNKNOWN,
     Value,
     join_all,
+    mix,
 )
 
 _CHAINS = ops.having("module", "chains")
@@ -44,6 +45,8 @@ class Calls(Functions):
         if dotted is not None:
             if dotted == "functools.partial" and arguments and arguments[0].kind == "function":
                 return Value("function", node=arguments[0].node)
+            if dotted == "builtins.map" and len(arguments) > 1:
+                return self._mapped(node, arguments)
             found = self.dotted_call(dotted, node, arguments)
             if found is not None:
                 return found
@@ -74,7 +77,12 @@ class Calls(Functions):
         if not callees:
             return None
         if len(callees) == 1 and isinstance(callees[0], cst.Lambda) and self._fuelled():
-            return self._inlined(callees[0], node)
+            given = [
+                self.recorded.get(arg.value, UNKNOWN)
+                for arg in node.args
+                if arg.keyword is None and not arg.star
+            ]
+            return self._inlined(callees[0], given)
         found = join_all([self.values.summary(callee, self.fuel - 1) for callee in callees])
         if len(callees) == 1 and (found.kind == "?" or (found.tensor and found.device is None)):
             found = self._for_arguments(callees[0], node, found)
@@ -102,16 +110,31 @@ class Calls(Functions):
             self.values.starve()
         return self.fuel > 0
 
-    def _inlined(self, function: cst.Lambda, node: cst.Call) -> Value | None:
-        """Evaluate a lambda's body with the values of this call's positional arguments."""
+    def _mapped(self, node: cst.Call, args: list[Value]) -> Value:
+        """Return what ``map`` gives: its function's result for each element."""
+        function, over = node.args[0].value, args[1:]
+        if not isinstance(function, cst.Lambda) or not self._fuelled():
+            return Value("iterator", item=self._applied(node.args[0].value, args[0]))
+        if len(over) == 1 and over[0].items:
+            items = tuple(self._inlined(function, [each]) or UNKNOWN for each in over[0].items)
+            return Value("iterator", items=items, item=join_all(list(items)))
+        item = self._inlined(function, [self.element(each) for each in over])
+        return Value("iterator", item=item)
+
+    def _applied(self, node: cst.BaseExpression, function: Value) -> Value | None:
+        """Return what a function gives for anything."""
+        root, _, name = (self.values.names.name(node) or "").partition(".")
+        if root == "builtins":
+            return self._builtin(name, [])
+        if isinstance(function.node, cst.FunctionDef):
+            return self.values.summary(function.node, self.fuel - 1)
+        return None
+
+    def _inlined(self, function: cst.Lambda, given: list[Value]) -> Value | None:
+        """Evaluate a lambda's body with the values of positional arguments."""
         self.plain = False
         outer = self.env
         names = [p.name.value for p in function.params.params]
-        given = [
-            self.recorded.get(arg.value, UNKNOWN)
-            for arg in node.args
-            if arg.keyword is None and not arg.star
-        ]
         self.env = {
             **outer,
             **dict.fromkeys(names, UNKNOWN),
@@ -125,7 +148,7 @@ class Calls(Functions):
         found = self.eval(function.body)
         self.fuel += 1
         self.env = outer
-        return found if found.kind != "?" else None
+        return found if found != UNKNOWN else None
 
     def _called(self, node: cst.Call, func: Value, args: list[Value]) -> Value:
         if func.kind == "class" and isinstance(func.node, cst.ClassDef):
@@ -245,9 +268,7 @@ class Calls(Functions):
         self, node: cst.Call, func: cst.Attribute, receiver: Value, args: list[Value]
     ) -> Value:
         name = func.attr.value
-        local = self._local(node)
-        if local is None:
-            local = self._elsewhere(func, receiver)
+        local = self._local(node) or self._elsewhere(func, receiver)
         if local is not None:
             return local
         if receiver.kind == "accumulated":
@@ -274,7 +295,19 @@ class Calls(Functions):
         called = self.recorded[func] = self.attribute_of(func, receiver)
         if called.kind == "module":
             return self.module_call(node, called, args)
-        return methods.by_method_name(self, receiver, name, node, args)
+        network = self._network_without(func)
+        found = _of_unseen_part(network, args) if network is not None else UNKNOWN
+        return (
+            found if found != UNKNOWN else methods.by_method_name(self, receiver, name, node, args)
+        )
+
+    def _network_without(self, func: cst.Attribute) -> Value | None:
+        """Return the network that `self` is, where its class in this file has no such method."""
+        cls = self.values.scopes.tree.class_of(func)
+        if cls is None or dotted_text(func.value) != "self":
+            return None
+        unseen = self.values.scopes.method(cls, func.attr.value) is None
+        return Value("module", node=cls) if unseen and self.values.scopes.is_module(cls) else None
 
     def _elsewhere(self, func: cst.Attribute, receiver: Value) -> Value | None:
         """Return what a method gives that a class in another file of the project defines."""
@@ -320,7 +353,17 @@ class Calls(Functions):
             )
             self.recorded[node.func] = part
             return self.module_call(node, part if part.kind == "module" else Value("module"), args)
+        return _of_unseen_part(module, args)
+
+
+def _of_unseen_part(module: Value, args: list[Value]) -> Value:
+    """Return what a part of a network that is not seen makes of tensors: a thing that lives where
+    they do, whatever it is."""
+    given = [a for a in args if a.tensor]
+    if not given or not isinstance(module.node, cst.ClassDef):
         return UNKNOWN
+    like = mix(given)
+    return Value("?", device=like.device, origin=like.origin)
 
 
 def _is_loss(module: Value, node: cst.Call) -> bool:

@@ -28,10 +28,27 @@ from torchlint.semantic.values.value import (
     join_all,
     mix,
     moved_or_not,
+    perhaps,
 )
 
 if TYPE_CHECKING:
     from torchlint.semantic.values.facts import Values
+
+
+def compared(operands: list[Value]) -> Value:
+    """Return what a comparison gives of things that are not known: one truth value, or a tensor of
+    them, which would live where they do."""
+    places = {(v.device, v.origin) for v in operands if v.kind == "?" and (v.device or v.origin)}
+    device, origin = places.pop() if len(places) == 1 else (None, None)
+    moved = device is not None and origin is None and all(v.kind in _MET for v in operands)
+    # What was moved to a device and meets a number is a tensor: a network is compared to nothing.
+    return Value(
+        "tensor" if moved else "?",
+        device=device,
+        origin=origin,
+        dtype="bool",
+        grad=False if moved else None,
+    )
 
 
 class Expressions(Parts):
@@ -152,10 +169,14 @@ class Expressions(Parts):
             return mix(operands).but(dtype="bool", grad=False)
         if any(v.kind == "ndarray" for v in operands):
             return NDARRAY
+        if any(v.kind in _NEVER_TENSORS for v in operands):
+            return BOOL
+        if any(v.kind == "?" for v in operands):
+            return compared(operands)
         return BOOL
 
     def _boolean(self, node: cst.BooleanOperation) -> Value:
-        return join(self.eval(node.left), self.eval(node.right))
+        return perhaps(self.eval(node.left), self.eval(node.right))
 
     def _if_exp(self, node: cst.IfExp) -> Value:
         self.eval(node.test)
@@ -196,13 +217,23 @@ class Expressions(Parts):
 
     def _dict(self, node: cst.Dict) -> Value:
         values = []
+        keyed: dict[str, Value] | None = {}
         for element in node.elements:
             if isinstance(element, cst.DictElement):
                 self.eval(element.key)
                 values.append(self.eval(element.value))
+                if keyed is not None and isinstance(element.key, cst.SimpleString):
+                    keyed[element.key.raw_value] = values[-1]
+                    continue
             else:
                 values.append(self.element(self.eval(element.value)))
-        return Value("dict", item=join_all(values) if values else None, node=node)
+            keyed = None
+        return Value(
+            "dict",
+            item=join_all(values) if values else None,
+            keyed=tuple(sorted(keyed.items(), key=lambda p: p[0])) if keyed is not None else None,
+            node=node,
+        )
 
     def _comprehension(
         self, node: cst.ListComp | cst.SetComp | cst.GeneratorExp | cst.DictComp
@@ -264,6 +295,8 @@ def _is_device_or_else(one: str, other: str | None) -> bool:
     )
 
 
+_NEVER_TENSORS = frozenset(("str", "none", "dtype", "device", "shape", "list", "tuple", "dict"))
+_MET = frozenset(("?", "number", "bool"))
 _DTYPES = dtypes.dotted(dtypes.DTYPES)
 _EXPRESSIONS: dict[type, Callable[[Any, Any], Value]] = {
     cst.Name: Expressions._name,

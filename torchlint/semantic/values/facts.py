@@ -232,9 +232,9 @@ class Values(Fuelled, Roles):
             value = uses[name]
             return value.but(device=found.device or value.device)
         named = evidence.by_name(name)
-        return (
-            named if found.device is None or named.kind == "?" else named.but(device=found.device)
-        )
+        if named.kind == "?":
+            return found
+        return named if found.device is None else named.but(device=found.device)
 
     def uses(self, owner: cst.CSTNode) -> dict[str, Value]:
         """Return the names of a function that its own code treats as tensors."""

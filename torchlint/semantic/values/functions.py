@@ -133,7 +133,8 @@ class Functions:
                 if name == "tuple"
                 else "list"
             )
-            return Value(kind, item=self.element(first), name=_passed(first))
+            kept = first.items if name in ("list", "tuple") else None
+            return Value(kind, item=self.element(first), items=kept, name=_passed(first))
         if name == "next":
             return self.element(first)
         if name in ("sum", "max", "min", "abs"):

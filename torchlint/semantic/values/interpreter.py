@@ -11,12 +11,14 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.torch.spelling import LOADER, called
 from torchlint.semantic.values import evidence
 from torchlint.semantic.values.expressions import Expressions
+from torchlint.semantic.values.parts import literal_key
 from torchlint.semantic.values.steps import Met, Step
 from torchlint.semantic.values.tensor_types import device_flag
 from torchlint.semantic.values.value import (
     CPU,
     NONE,
     UNKNOWN,
+    Keyed,
     Value,
     join,
     join_all,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from torchlint.semantic.values.facts import Values
 
 Env = dict[str, Value]
+_MOST_KEYS = 64
 
 
 class Interpreter(Expressions):
@@ -186,7 +189,11 @@ class Interpreter(Expressions):
         text = dotted_text(target.value)
         if text is not None and holder.kind in ("list", "dict"):
             old = holder.item
-            self.env[text] = holder.but(item=value if old is None else join(old, value), items=None)
+            self.env[text] = holder.but(
+                item=value if old is None else join(old, value),
+                items=None,
+                keyed=_with(holder.keyed, literal_key(target), value),
+            )
 
     def _if(self, node: cst.If) -> bool:
         self._step(node.test)
@@ -302,6 +309,14 @@ class Interpreter(Expressions):
         if self.yields:
             return Value("iterator", item=join_all(self.yields))
         return join_all(self.returns) if self.returns else NONE
+
+
+def _with(keyed: Keyed | None, key: str | None, value: Value) -> Keyed | None:
+    """Return what a dict holds by its keys when one more is stored; None for a key that is not
+    known."""
+    if keyed is None or key is None or len(keyed) > _MOST_KEYS:
+        return None
+    return tuple(sorted({**dict(keyed), key: value}.items(), key=lambda pair: pair[0]))
 
 
 def _join_env(a: Env, b: Env, test: cst.BaseExpression | None = None) -> Env:

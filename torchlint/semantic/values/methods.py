@@ -41,8 +41,11 @@ _MOVES = ops.having("method", "move") | {"type"}
 _OF_TENSORS = ops.having("own") & (ops.SAME_VALUES | ops.having("cast") | ops.having("pick")) | {
     "squeeze"
 }
+_TRUTH = Value("?", dtype="bool")
+"""What a comparison gives of operands of which nothing is known."""
 _OF_MOVED = (
     ops.having("method", "pointwise")
+    | ops.having("method", "compare")
     | ops.having("method", "reduce")
     | ops.INT_METHODS - ops.having("cast")
 )
@@ -192,7 +195,7 @@ def plain_method(
         return {"item": NUMBER, "tolist": Value("list", item=NUMBER)}.get(name, NDARRAY)
     if kind == "number":
         return NUMBER
-    if kind == "bool" and (name in _CASTS or name == "type_as"):
+    if (kind == "bool" or receiver == _TRUTH) and (name in _CASTS or name == "type_as"):
         # ``(labels == c).float()`` of operands not known: no Python bool has such a method.
         like = args[0] if name == "type_as" and args else UNKNOWN
         return Value(
@@ -207,7 +210,7 @@ def plain_method(
     if kind == "list":
         return _list_method(calls, receiver, name, node, args)
     if kind == "dict":
-        return _dict_method(receiver, name)
+        return _dict_method(calls, receiver, name, node, args)
     if kind in ("optimizer", "scaler", "scheduler"):
         if kind == "scaler" and name == "scale" and args:
             return args[0]
@@ -230,8 +233,14 @@ def _list_method(
     return receiver if name == "copy" else UNKNOWN
 
 
-def _dict_method(receiver: Value, name: str) -> Value:
-    item = receiver.item or UNKNOWN
+def _dict_method(
+    calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[Value]
+) -> Value:
+    key = args[0].name if args and args[0].kind == "str" else None
+    item = receiver.under(key) or receiver.item or UNKNOWN
+    text = dotted_text(node.func.value) if isinstance(node.func, cst.Attribute) else None
+    if name == "update" and text is not None:
+        calls.env[text] = receiver.but(keyed=None)
     if name == "items":
         return Value("iterator", item=Value("tuple", items=(UNKNOWN, item)))
     if name == "values":
@@ -243,8 +252,10 @@ def by_method_name(
     calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[Value]
 ) -> Value:
     """Return what a method of an unknown receiver gives, where its name alone decides."""
-    if receiver.kind == "?" and receiver.device is not None and name in _OF_MOVED:
-        return tensor_method(calls, Value("tensor", device=receiver.device), name, node, args)
+    placed = receiver.device is not None or receiver.origin is not None
+    if receiver.kind == "?" and placed and name in _OF_MOVED:
+        moved = Value("tensor", device=receiver.device, origin=receiver.origin)
+        return tensor_method(calls, moved, name, node, args)
     if name == "numpy" and receiver.kind == "?" and not args:
         return NDARRAY
     if name == "tolist":

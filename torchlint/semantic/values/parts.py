@@ -27,6 +27,14 @@ if TYPE_CHECKING:
 TENSORLIKE = ("tensor", "accumulated")
 
 
+def literal_key(node: cst.Subscript) -> str | None:
+    """Return the string literal that a subscript asks for, as it is written between its quotes."""
+    match node.slice:
+        case [cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))]:
+            return key.raw_value
+    return None
+
+
 class Parts(Calls):
     """The part of the evaluator that knows what ``x.attr`` and ``x[i]`` are."""
 
@@ -97,6 +105,8 @@ class Parts(Calls):
         if holder.items is not None and isinstance(index, cst.Integer):
             position = int(index.value, 0)
             return holder.items[position] if position < len(holder.items) else UNKNOWN
+        if holder.kind == "dict" and (kept := holder.under(literal_key(node))) is not None:
+            return kept
         if holder.kind in ("list", "tuple", "dict", "iterator"):
             if index is None and single is not None:
                 return holder.but(items=None)

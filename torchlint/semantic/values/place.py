@@ -23,6 +23,17 @@ def on_device(module: Module, node: cst.CSTNode) -> bool | None:
     return lives(module, inferred(module, node))
 
 
+@question(
+    yes="`{0}` is a tensor on the accelerator on one path, and a Python value on another",
+    no="`{0}` is not sometimes a tensor on the accelerator",
+)
+def perhaps_on_device(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether an expression is a tensor on the accelerator on one of its paths alone: ``flag
+    and x.all()``."""
+    value = inferred(module, node)
+    return value.kind == "accumulated" and lives(module, value.but(kind="tensor")) is True
+
+
 @question(yes="`{0}` names the device {answer}", no="`{0}` does not name a device")
 def named_device(module: Module, node: cst.CSTNode | None) -> str | None:
     """Return the device an expression names: `CUDA`, `ACCEL` (the program's own), `CPU`, `META`, or

@@ -17,6 +17,10 @@ CPU = "cpu"
 META = "meta"
 
 
+Keyed = tuple[tuple[str, "Value"], ...]
+"""What is under each literal key, in the order of the keys."""
+
+
 class Value(NamedTuple):
     """One abstract value. Every field but `kind` may be None for unknown.
 
@@ -34,6 +38,7 @@ class Value(NamedTuple):
         loose: a model's output or a batch, whose attributes and items are tensors too.
         item: what iterating over or indexing a container gives.
         items: the elements of a tuple or list literal.
+        keyed: what a dict holds under literal keys, as far as all its keys are literals.
         node: the expression or definition that made it.
         name: dotted name of the class of an instance, or of a function or class.
     """
@@ -47,6 +52,7 @@ class Value(NamedTuple):
     loose: bool = False
     item: Value | None = None
     items: tuple[Value, ...] | None = None
+    keyed: Keyed | None = None
     node: cst.CSTNode | None = None
     name: str | None = None
 
@@ -60,12 +66,22 @@ class Value(NamedTuple):
         """Is certainly a plain host value: reading it waits for nothing."""
         return self.kind in _HOST or (self.kind in ("tensor", "batch") and self.device == CPU)
 
+    def under(self, key: str | None) -> Value | None:
+        """Return what a dict holds under a literal key (as it is written), where that is known."""
+        return dict(self.keyed or ()).get(key) if key is not None else None
+
     def but(self, **changes: Any) -> Value:
         """Return a copy with some fields changed."""
         return self._replace(**changes)
 
 
-_NUMBER_OR_TENSOR = ({"number", "tensor"}, {"number", "accumulated"}, {"tensor", "accumulated"})
+_NUMBER_OR_TENSOR = (
+    {"number", "tensor"},
+    {"number", "accumulated"},
+    {"tensor", "accumulated"},
+    {"bool", "tensor"},
+    {"bool", "accumulated"},
+)
 _HOST = frozenset(("number", "bool", "str", "none", "shape", "ndarray", "device", "dtype"))
 _MOVED = frozenset(("tensor", "batch", "accumulated", "module", "?"))
 UNKNOWN = Value()
@@ -108,6 +124,7 @@ def join(a: Value, b: Value) -> Value:
         loose=a.loose and b.loose,
         item=_item(a, b),
         items=_items(a.items, b.items),
+        keyed=_keyed(a.keyed, b.keyed),
         node=a.node if a.node is b.node else None,
         name=a.name if a.name == b.name else None,
     )
@@ -125,8 +142,33 @@ def moved_or_not(a: Value, b: Value) -> Value:
 def _accumulated(a: Value, b: Value) -> Value:
     # ``total = 0`` before the loop and ``total + loss`` in it: a number or a tensor, so certain of
     # neither.
-    tensor = a if a.kind != "number" else b
-    return Value("accumulated", device=tensor.device, origin=tensor.origin, grad=tensor.grad)
+    tensor, other = (a, b) if a.kind not in ("number", "bool") else (b, a)
+    return Value(
+        "accumulated",
+        device=tensor.device,
+        origin=tensor.origin,
+        grad=tensor.grad,
+        loose=tensor.loose and other.kind == "bool",
+    )
+
+
+def perhaps(a: Value, b: Value) -> Value:
+    """Return what ``a and b`` or ``a or b`` is: a tensor on one path says that Python may meet
+    one."""
+    found = join(a, b)
+    if found.kind == "?" and {a.kind, b.kind} == {"?", "tensor"}:
+        return _accumulated(*((a, b) if a.tensor else (b, a)))
+    return found
+
+
+def _keyed(a: Keyed | None, b: Keyed | None) -> Keyed | None:
+    # What one path alone puts in: a use that runs at all sees it.
+    if a is None or b is None or a == b:
+        return a if a == b else None
+    both = dict(a)
+    for key, value in b:
+        both[key] = join(both[key], value) if key in both else value
+    return tuple(sorted(both.items(), key=lambda pair: pair[0]))
 
 
 def _device(a: str | None, b: str | None) -> str | None:
