@@ -84,6 +84,13 @@ def test_an_early_continue_throttles() -> None:
     assert grade(source) is Grade.COLD
 
 
+def test_what_skips_the_left_in_epoch_is_no_throttle_for_the_others() -> None:
+    skip = "if left_in_epoch > 0:\n                left_in_epoch -= 1\n                continue"
+    source = TRAIN.format(f"{skip}\n            probe()", "pass", "pass")
+    assert grade(source) is Grade.TRAIN
+    assert grade(source.replace("left_in_epoch -= 1", "pass")) is Grade.COLD
+
+
 def test_heat_flows_into_helpers_with_its_reasons() -> None:
     source = "def helper():\n    probe()\n" + TRAIN.format("helper()", "pass", "pass")
     found, call = probe(source)

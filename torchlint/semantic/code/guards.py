@@ -218,8 +218,18 @@ class Guards:
             ) if self._is_counter(left):
                 above = isinstance(operator, (cst.GreaterThan, cst.GreaterThanEqual))
                 few = isinstance(right, cst.Integer) and len(right.value) <= _FEW_DIGITS
+                if above and self._counts_down(left):
+                    return False  # ``if to_skip > 0: to_skip -= 1; continue`` ends after a few
                 return isinstance(operator, (cst.NotEqual, cst.NotIn)) or (above and few)
         return False
+
+    def _counts_down(self, counter: cst.BaseExpression) -> bool:
+        """Say whether the function lowers a counter."""
+        name = dotted_text(counter)
+        return any(
+            isinstance(each.operator, cst.SubtractAssign) and dotted_text(each.target) == name
+            for each in self.tree.within(self.tree.owners[counter], cst.AugAssign)
+        )
 
     def _halves(self, test: cst.CSTNode) -> bool:
         """Say whether a test counts modulo two: neither answer is rarer than the other."""
