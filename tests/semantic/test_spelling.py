@@ -27,6 +27,10 @@ CASES = {
         "use_cuda is_cuda no_cuda use_cpu on_gpu device",
         "debug cpus gpumax device_map",
     ),
+    "ACTS": (
+        "select_action act get_action choose_actions act_e_greedy _act",
+        "action_space get_action_dim act_fn activation factor actor interact",
+    ),
     "COLLATE": ("collate_fn my_collator PadCollate", "collapse late"),
 }
 

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 _MODULE_WORDS = re.compile(
     r"(Module|Model|Net|Network|Layer|Block|Loss|Encoder|Decoder|Head|Backbone|Transformer|Attention)$"
 )
+_LOSS_CLASS = re.compile(
+    r"^(?!.*(Plot|Vis|Log(ger|ging)|Print|Show|Save|Track|History|Callback|Schedul))"
+    r".*(Loss|Losses|Criterion)$"
+)
 
 
 class Scopes(GradContexts):
@@ -158,6 +162,21 @@ class Scopes(GradContexts):
         if any(_MODULE_WORDS.search(name) or name.startswith(".") for name in unknown):
             return self.method(node, "forward") is not None
         return False
+
+    def is_loss(self, node: cst.ClassDef | None) -> bool:
+        """Say whether the class is a loss that is no module: by its name or a base's."""
+        if node is None:
+            return False
+        names = (*self.base_names(node), *(each.name.value for each in self.lineage(node)))
+        return any(_LOSS_CLASS.search(name) for name in names)
+
+    def is_optimizer(self, node: cst.ClassDef | None) -> bool:
+        """Say whether the class is an optimizer of torch: by its bases."""
+        return node is not None and any(
+            name == "torch.optim.optimizer.Optimizer"
+            or (name.startswith("torch.optim.") and name.count(".") == 2 and "_" not in name)
+            for name in self.base_names(node)
+        )
 
     def is_lightning(self, node: cst.ClassDef | None) -> bool:
         """Say whether the class is a LightningModule."""

@@ -13,12 +13,14 @@ import libcst as cst
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.guards import Guards, guards
 from torchlint.semantic.code.scopes import Scopes, scopes
-from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, OPEN, Open, Tree
+from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, OPEN, Loop, Open, Tree
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.loops import LoopKind, Loops, loops
+from torchlint.semantic.time.runs import runs_model
 from torchlint.semantic.torch.spelling import MODEL, called
 from torchlint.semantic.values.facts import values
+from torchlint.semantic.values.params import used_as_tensor
 from torchlint.semantic.values.value import Value
 
 _LOSS_NAME = re.compile(r"(^|_)(loss|losses|criterion)(_|$|fn|func)|[a-z]Loss$", re.IGNORECASE)
@@ -34,7 +36,14 @@ _BATCH_HOOK = re.compile(r"^on_((?P<train>train)|validation|test|predict)_batch_
 _MODULE_METHOD = re.compile(
     r"^_*(predict\w*|full_sort_predict|decode|encode|forward_\w+|\w+_forward|forward\w*)$"
 )
-_METRIC = re.compile(r"(Metric|Meter|Accuracy|Evaluator)$")
+_METRIC = re.compile(r"(Metric|Meter|Accuracy|Evaluator|Average|Averager|Tracker)s?$")
+_MOVING_AVERAGE = re.compile(r"(^|[a-z_])(EMA|Ema)([A-Z_]|$)|MovingAverage|ModelEma|^(Model)?Ema")
+_TENSOR_METHOD = re.compile(
+    r"^_*(neg_log\w*|nll\w*|log_(prob|likelihood)\w*|viterbi\w*|p_sample|q_sample|denoise\w*"
+    r"|reparam\w*|sample(_from)?_?(posterior|latent|z|noise|action)?|act|evaluate_actions"
+    r"|get_action\w*|embed\w*|infer(ence)?|translate|reconstruct\w*)$"
+)
+"""What a module does with tensors for each batch, besides what `_MODULE_METHOD` says."""
 _ALL_DATA = re.compile(r"Data(Loader|Set|Frame|Module)", re.IGNORECASE)
 _COLLATE = re.compile(r"(^|_)collate", re.IGNORECASE)
 _STEP_ROLE = re.compile(
@@ -131,6 +140,8 @@ class HeatMap:
         loops: Loops,
         assume_hot: tuple[str, ...],
         takes_tensors: Callable[[cst.FunctionDef], bool],
+        given_tensors: Callable[[cst.FunctionDef], bool],
+        runs_model: Callable[[cst.CSTNode], bool],
         callers_outside: Callable[[cst.FunctionDef], Sequence[Caller]],
     ) -> None:
         self.tree = tree
@@ -140,6 +151,8 @@ class HeatMap:
         self.loops = loops
         self.assume_hot = assume_hot
         self.takes_tensors = takes_tensors
+        self.given_tensors = given_tensors
+        self.runs_model = runs_model
         self.callers_outside = callers_outside
         self._functions: dict[tuple[cst.CSTNode, int], Heat] = {}
         self._some: dict[cst.CSTNode, bool] = {}
@@ -172,6 +185,7 @@ class HeatMap:
         function = self.scopes.tree.function(node)
         child = node
         epoch: Heat | None = None
+        others: list[Loop] = []
         for above in self.tree.ancestors(node):
             if above is function:
                 break
@@ -182,13 +196,23 @@ class HeatMap:
                 if kind is LoopKind.EPOCH:
                     epoch = Heat(Grade.EPOCH, (Why("every epoch", above),), above)
                     break
+                others.append(above)
             child = above
-        if function is None:
-            return epoch or COLD
-        if self.guards.throttled(node, function):
+        found = COLD
+        if function is not None and not self.guards.throttled(node, function):
+            found = self.function_heat(function, depth)
+        if epoch is not None and found.grade <= Grade.EPOCH:
+            found = epoch
+        return found if found.grade > Grade.EPOCH else self._run_heat(node, others) or found
+
+    def _run_heat(self, node: cst.CSTNode, others: Sequence[Loop]) -> Heat | None:
+        """Return how often `node` runs where a loop around it runs a model in each pass."""
+        loop = next((each for each in others if self.runs_model(each)), None)
+        if loop is None:
+            return None
+        if self.guards.throttled(node, loop):
             return COLD
-        found = self.function_heat(function, depth)
-        return found if epoch is None or found.grade > Grade.EPOCH else epoch
+        return Heat(Grade.EVAL, (Why("every pass of the loop, which runs a model", loop),), loop)
 
     def may_be_hot(self, node: cst.CSTNode) -> bool:
         """Say whether anything in the function around `node`, or at the file's top level, may be
@@ -198,7 +222,7 @@ class HeatMap:
             self._some[owner] = (
                 isinstance(owner, cst.FunctionDef) and self.function_heat(owner).hot
             ) or any(
-                self.loops.kind(loop) in (LoopKind.TRAIN, LoopKind.EVAL)
+                self.loops.kind(loop) in (LoopKind.TRAIN, LoopKind.EVAL) or self.runs_model(loop)
                 for loop in self.tree.within(owner, *LOOPS)
             )
         return self._some[owner]
@@ -310,6 +334,9 @@ class HeatMap:
             return Heat(
                 Grade.TRAIN, (Why("the Trainer calls compute_loss() every step", function),)
             )
+        found = self._class_role(cls, function)
+        if found is not None:
+            return found
         if name == "forward" and self.scopes.is_module(cls):
             return Heat(Grade.FORWARD, (Why("forward() runs every step", function),))
         # ``predict(inputs, batch_size)`` or ``predict(loader: DataLoader)``: its body runs once for
@@ -338,6 +365,46 @@ class HeatMap:
             return Heat(Grade.SAMPLE, (Why(f"{name}() runs for every sample", function),))
         return None
 
+    def _class_role(self, cls: cst.ClassDef, function: cst.FunctionDef) -> Heat | None:
+        """Return how often a method runs because of what its class is: a loss, an optimizer, a
+        moving average, an iterator over batches, a module."""
+        name = function.name.value
+        calls = name in ("__call__", "forward") and self.scopes.is_loss(cls)
+        if calls and self.takes_tensors(function):
+            return Heat(Grade.FORWARD, (Why(f"{name}() of a loss runs every step", function),))
+        if name == "step" and self.scopes.is_optimizer(cls):
+            return Heat(Grade.TRAIN, (Why("step() of an optimizer runs every step", function),))
+        if name in ("update", "update_parameters", "step") and any(
+            _MOVING_AVERAGE.search(each) for each in self._class_names(cls)
+        ):
+            text = f"{name}() of a moving average runs every step"
+            return Heat(Grade.TRAIN, (Why(text, function),))
+        if name == "__next__" and not self.scopes.is_dataset(cls) and self._moves(function):
+            return Heat(Grade.FORWARD, (Why("__next__() runs for every batch", function),))
+        if (
+            _TENSOR_METHOD.match(name)
+            and self.scopes.is_module(cls)
+            and self.given_tensors(function)
+        ):
+            text = f"{name}() of a module runs for every batch"
+            return Heat(Grade.FORWARD, (Why(text, function),))
+        return None
+
+    def _class_names(self, cls: cst.ClassDef) -> list[str]:
+        """Return the names of a class and of what it derives from."""
+        return [
+            cls.name.value,
+            *self.scopes.base_names(cls),
+            *(c.name.value for c in self.scopes.lineage(cls)),
+        ]
+
+    def _moves(self, function: cst.FunctionDef) -> bool:
+        """Say whether a function brings something to a device: batches, where it hands them on."""
+        return any(
+            isinstance(call.func, cst.Attribute) and call.func.attr.value in ("cuda", "to")
+            for call in self.tree.within(function.body, cst.Call)
+        )
+
     def _is_metric(self, cls: cst.ClassDef, function: cst.FunctionDef) -> bool:
         """Say whether a method is what a metric does for each batch; one that gets a model goes
         over a data set."""
@@ -346,12 +413,7 @@ class HeatMap:
         ]
         if any(called(name, MODEL) for name in params) or not self.takes_tensors(function):
             return False
-        names = [
-            cls.name.value,
-            *self.scopes.base_names(cls),
-            *(c.name.value for c in self.scopes.lineage(cls)),
-        ]
-        return any(_METRIC.search(name) for name in names)
+        return any(_METRIC.search(name) for name in self._class_names(cls))
 
     def inner_loop(self, node: cst.CSTNode, heat: Heat) -> cst.CSTNode | None:
         """Return the innermost loop or comprehension between `node` and its hot loop or function,
@@ -390,6 +452,8 @@ def heat_map(module: Module) -> HeatMap:
         loops(module),
         module.assume_hot,
         lambda function: _takes_tensors(module, function),
+        lambda function: _given_tensors(module, function),
+        lambda loop: runs_model(module, loop),
         lambda function: callers_outside(module, function),
     )
 
@@ -417,6 +481,20 @@ def function_heat(module: Module, function: cst.FunctionDef) -> Heat:
 def inner_loop(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
     """Return the loop or comprehension that repeats `node` within one hot step, or None."""
     return heat_map(module).inner_loop(node, heat_of(module, node))
+
+
+def _given_tensors(module: Module, function: cst.FunctionDef) -> bool:
+    """Say whether the uses of a function's parameters, or their annotations, are a tensor's."""
+    first = [p for p in function.params.params if p.name.value not in ("self", "cls")]
+    used = used_as_tensor(values(module), function)
+    return any(
+        param.name.value in used
+        or (
+            param.annotation is not None
+            and values(module).annotation(param.annotation.annotation).tensor
+        )
+        for param in first
+    )
 
 
 def _takes_tensors(module: Module, function: cst.FunctionDef) -> bool:

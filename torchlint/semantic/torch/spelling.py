@@ -98,3 +98,11 @@ COLLATE = Spelling(
     r"(^|_)collat(e|or)(_|$|fn)|Collat(e|or)\w*$",
     "4 of the 4 names given as collate_fn= that are no lambda",
 )
+ACTS = Spelling(
+    r"^_*((select|choose|get|sample|take|pick|best|greedy)_)?(action|act|actions)(_\w+)?$",
+    (
+        "select_action, act and the like: what the functions are called whose result goes to "
+        "env.step() in the 3 repositories with an environment"
+    ),
+    r"(space|dim|size|shape|num|count|mask|names?|layer|fn|func|activation|loss|value|bound|scale)",
+)

@@ -48,7 +48,7 @@ def on_accelerator(module: Module) -> bool:
         return module.accelerator != "cpu"
     classes = (node for node in module.nodes(cst.ClassDef) if isinstance(node, cst.ClassDef))
     return (
-        any(scopes(module).is_module(cls) for cls in classes)
+        any(scopes(module).is_module(c) or scopes(module).is_optimizer(c) for c in classes)
         or _ACCEL.search(module.text.lower()) is not None
     )
 

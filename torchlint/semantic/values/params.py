@@ -114,7 +114,7 @@ class Parameters:
 
     @cached_property
     def _used(self) -> frozenset[str]:
-        return _used_as_tensor(self._values, self._function)
+        return used_as_tensor(self._values, self._function)
 
     @cached_property
     def _keyed(self) -> set[str]:
@@ -181,6 +181,8 @@ def _role_device(values: Values, function: cst.FunctionDef, depth: int = 2) -> s
     """
     if values.scopes.is_method(function):
         cls = values.scopes.tree.class_of(function)
+        if function.name.value in ("__call__", "forward") and values.scopes.is_loss(cls):
+            return ACCEL
         if function.name.value == "__init__" or not values.scopes.is_module(cls):
             if cls is not None and any(
                 b.startswith("torch.autograd.") for b in values.scopes.base_names(cls)
@@ -200,13 +202,15 @@ def _role_device(values: Values, function: cst.FunctionDef, depth: int = 2) -> s
     return None
 
 
-def _used_as_tensor(values: Values, function: cst.FunctionDef) -> frozenset[str]:
+def used_as_tensor(values: Values, function: cst.FunctionDef) -> frozenset[str]:
     """Return the plain names that a function passes to torch functions or to modules on
     ``self``."""
     out = set(values.uses(function))
+    any_torch = False
     for call in values.tree.within(function, cst.Call):
         assert isinstance(call, cst.Call)
         name = values.names.name(call.func)
+        any_torch = any_torch or (name is not None and name.startswith("torch."))
         torch_function = (
             name is not None
             and name.startswith("torch.")
@@ -219,8 +223,9 @@ def _used_as_tensor(values: Values, function: cst.FunctionDef) -> frozenset[str]
                 for arg in call.args
                 if isinstance(arg.value, cst.Name) and arg.keyword is None
             )
-    forward = values.scopes.is_method(function) and values.scopes.is_module(
-        values.scopes.tree.class_of(function)
+    cls = values.scopes.tree.class_of(function) if values.scopes.is_method(function) else None
+    forward = values.scopes.is_module(cls) or (
+        function.name.value == "__call__" and values.scopes.is_loss(cls) and any_torch
     )
     for node in values.tree.within(function, cst.Attribute):
         assert isinstance(node, cst.Attribute)
@@ -231,7 +236,20 @@ def _used_as_tensor(values: Values, function: cst.FunctionDef) -> frozenset[str]
                 for n in found
                 if node.attr.value in _TENSOR_USES or not n.endswith(("lengths", "lens"))
             )
+    if forward:
+        out.update(_cut(values, function))
     return frozenset(out)
+
+
+def _cut(values: Values, function: cst.FunctionDef) -> set[str]:
+    """Return the names that are indexed along several axes, ``x[:, 0]``: what comes into a module
+    like that is a tensor."""
+    out = set()
+    for node in values.tree.within(function, cst.Subscript):
+        slices = len(node.slice) > 1 and any(isinstance(e.slice, cst.Slice) for e in node.slice)
+        if slices and isinstance(node.value, cst.Name):
+            out.add(node.value.value)
+    return out
 
 
 def _operands(node: cst.CSTNode) -> list[str]:

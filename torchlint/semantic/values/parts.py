@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 
 TENSORLIKE = ("tensor", "accumulated")
+PARAM_GROUP = "param group"
+PARAMETERS = Value("list", item=Value("tensor", device=ACCEL, origin="param", grad=True))
+"""What ``group["params"]`` holds; parameters live where the model does."""
 
 
 def literal_key(node: cst.Subscript) -> str | None:
@@ -61,6 +64,8 @@ class Parts(Calls):
         if holder.kind == "?" and attr in ("shape", "ndim"):
             # Arrays of all libraries keep them on the host.
             return SHAPE if attr == "shape" else INT
+        if attr == "param_groups":
+            return Value("list", item=Value("dict", name=PARAM_GROUP))
         if attr == "grad" and holder.kind == "?":
             # Only parameters have one; they live where the model does.
             return Value("tensor", device=holder.device or ACCEL, origin="param", grad=False)
@@ -102,6 +107,9 @@ class Parts(Calls):
             return INT if index is not None else SHAPE
         if holder.kind == "ndarray":
             return NDARRAY
+        if holder.name == PARAM_GROUP:
+            key = index.raw_value if isinstance(index, cst.SimpleString) else ""
+            return PARAMETERS if key == "params" else UNKNOWN
         if holder.items is not None and isinstance(index, cst.Integer):
             position = int(index.value, 0)
             return holder.items[position] if position < len(holder.items) else UNKNOWN

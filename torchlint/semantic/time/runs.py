@@ -1,0 +1,246 @@
+"""Loops that run a model in each pass though they go over no loader: decoding, sampling, acting in
+an environment, evaluation by slices of one long tensor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.semantic.code.flow import Flow, flow
+from torchlint.semantic.code.names import Names, dotted_text
+from torchlint.semantic.code.scopes import Scopes, scopes
+from torchlint.semantic.code.tree import LOOPS, Function, Loop, Tree
+from torchlint.semantic.code.updates import Updates, updates
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.time.iterations import Iterations, iterations
+from torchlint.semantic.torch.spelling import MODEL, called
+from torchlint.semantic.values.facts import Values, values
+
+_HANDFUL = 10
+"""Passes, written out, that make no loop over data: members of an ensemble, a warm-up, a demo."""
+_NO_DATA = re.compile(
+    r"(^|_)(epochs?|folds?|laps?|seeds?|ckpts?|checkpoints?|weights?_?files?|state_dicts?"
+    r"|experiments?|configs?|models?|nets?|networks?)(_|\d|$)",
+    re.IGNORECASE,
+)
+"""What a loop over whole trainings, epochs or models says of itself."""
+_WHOLE = re.compile(r"^(train|fit|evaluate|validate|run_training)(_|$)", re.IGNORECASE)
+"""Functions elsewhere that go over all data by themselves: the loop around them is over epochs."""
+_RUNS = re.compile(
+    r"^_*(p_)?(sample|denoise|decode|encode|predict|infer(ence)?|translate|act|get_action|score"
+    r"|step)(_\w+)?$"
+)
+"""Methods by which a module is run, beside calling it."""
+_LOADING = frozenset(("load_state_dict", "load_weights", "load_checkpoint", "restore"))
+_FED = frozenset(("tensor", "batch"))
+_TRAINED = re.compile(r"\b(load\w*|from_pretrained|optim\w*|pretrained|restore\w*|train\w*)\b")
+_DEPTH = 2
+_FEW = 6
+"""Bindings of a name that are looked at; one with more is anything."""
+
+
+class Runs:
+    """Says of the loops of one file whether each pass runs a model."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        names: Names,
+        scopes: Scopes,
+        flow: Flow,
+        updates: Updates,
+        values: Values,
+        iterations: Iterations,
+        trained: bool,
+    ) -> None:
+        self.tree = tree
+        self.names = names
+        self.scopes = scopes
+        self.flow = flow
+        self.updates = updates
+        self.values = values
+        self.iterations = iterations
+        self.trained = trained
+        self._loops: dict[cst.CSTNode, bool] = {}
+        self._functions: dict[tuple[cst.CSTNode, int], bool] = {}
+
+    def runs(self, loop: cst.CSTNode) -> bool:
+        """Say whether each pass of a loop runs a model that was there before, on tensors."""
+        if loop not in self._loops:
+            assert isinstance(loop, LOOPS)
+            self._loops[loop] = False
+            self._loops[loop] = self._runs(loop)
+        return self._loops[loop]
+
+    def _runs(self, loop: Loop) -> bool:
+        calls = list(self.updates.calls_in(loop))
+        if not calls or self._over_no_data(loop) or any(map(self._begins_anew, calls)):
+            return False
+        return any(self._run(call, loop) for call in calls)
+
+    def _over_no_data(self, loop: Loop) -> bool:
+        """Say whether a loop says that its passes are epochs, models or a handful of examples."""
+        if self.updates.is_collection(loop):
+            return True
+        if isinstance(loop, cst.While):
+            return False
+        parts = (*self.tree.within(loop.target, cst.Name), *self._spelled(loop.iter))
+        count = self.iterations.count(loop)
+        return (count is not None and count <= _HANDFUL) or any(
+            _NO_DATA.search(part.value) for part in parts
+        )
+
+    def _spelled(self, node: cst.CSTNode) -> Iterator[cst.Name]:
+        """Yield the last names of what is iterated: ``epochs`` of ``range(args.epochs)``, but not
+        ``model`` of ``model.batches()``."""
+        for name in self.tree.within(node, cst.Name):
+            above = self.tree.parents.get(name)
+            if not (isinstance(above, cst.Attribute) and above.value is name):
+                yield name
+
+    def _begins_anew(self, call: cst.Call) -> bool:
+        """Say whether a call loads another model, or is a whole training or evaluation."""
+        func = call.func
+        last = func.attr.value if isinstance(func, cst.Attribute) else ""
+        if isinstance(func, cst.Name):
+            last = func.value
+        return last in _LOADING or (
+            bool(call.args) and bool(_WHOLE.match(last)) and not self.flow.callees(call)
+        )
+
+    def _run(self, call: cst.Call, loop: Loop | None, depth: int = _DEPTH) -> bool:
+        callees = self.flow.callees(call)
+        if callees:
+            return depth > 0 and any(self._function(each, depth - 1) for each in callees)
+        return (
+            bool(call.args)
+            and self._plausible(call.func)
+            and self._model(call)
+            and self._on_tensors(call)
+            and not self._made_in(call.func, loop)
+            and not self._untrained(call.func)
+        )
+
+    def _function(self, function: Function, depth: int) -> bool:
+        """Say whether one call of a function is one run of a model."""
+        if isinstance(function, cst.Lambda) or self.updates.is_step_function(function):
+            return False
+        key = (function, depth)
+        if key not in self._functions:
+            self._functions[key] = False
+            self._functions[key] = any(
+                self._run(call, None, depth) for call in self.updates.calls_in(function)
+            )
+        return self._functions[key]
+
+    def _plausible(self, func: cst.BaseExpression) -> bool:
+        """Say whether a callee may be a model at all; asked first, as it needs no values."""
+        if isinstance(func, cst.Attribute):
+            if isinstance(func.value, cst.Name) and func.value.value == "self":
+                return True
+            last = func.attr.value
+            return (
+                called(last, MODEL)
+                or bool(_RUNS.match(last))
+                or last.startswith("forward")
+                or last == "generate"
+            )
+        if isinstance(func, cst.Name):
+            _, bindings = self.names.bindings(func.value, func)
+            return any(binding.kind in ("assign", "param", "with") for binding in bindings)
+        return isinstance(func, cst.Subscript)
+
+    def _model(self, call: cst.Call) -> bool:
+        if self.values.is_model_call(call):
+            return True
+        func = call.func
+        if not isinstance(func, cst.Attribute) or not _RUNS.match(func.attr.value):
+            return False
+        value = self.values.value(func.value)
+        return value.kind == "module" and value.name != "loss"
+
+    def _on_tensors(self, call: cst.Call) -> bool:
+        """Say whether a call is given a tensor; what is not known may be one where the model is
+        certainly a model, autograd is off, or somebody moves it to a device."""
+        found = [(arg.value, self.values.value(arg.value)) for arg in call.args]
+        if any(v.kind in _FED or (v.item is not None and v.item.kind in _FED) for _, v in found):
+            return True
+        unknown = [node for node, value in found if value.kind in ("?", "dict", "list", "tuple")]
+        if not unknown:
+            return False
+        return (
+            self.values.value(call.func).origin != "name"
+            or self.scopes.lexical_no_grad(call) is True
+            or any(self._moved(node) for node in unknown)
+        )
+
+    def _moved(self, node: cst.BaseExpression, depth: int = _DEPTH) -> bool:
+        """Say whether code moves what an argument is: ``net(x.cuda())``, ``x = y.to(dev)``."""
+        for call in self.tree.within(node, cst.Call):
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("cuda", "to"):
+                return True
+        for name in self.tree.within(node, cst.Name) if depth else ():
+            _, bindings = self.names.bindings(name.value, name)
+            for binding in bindings if len(bindings) <= _FEW else ():
+                value = binding.value
+                if binding.kind == "unpack":
+                    statement = self.tree.small_statement(binding.node)
+                    value = statement.value if isinstance(statement, cst.Assign) else None
+                if value is not None and self._moved(value, depth - 1):
+                    return True
+        return False
+
+    def _made_in(self, func: cst.BaseExpression, loop: Loop | None) -> bool:
+        """Say whether the loop, or the function that it calls, makes or picks the model that it
+        runs: one of an ensemble."""
+        if not isinstance(loop, LOOPS):
+            return self._local(func)
+        targets = self.iterations.bound(loop.target) if isinstance(loop, cst.For) else set()
+        used = {name.value for name in self.tree.within(func, cst.Name)}
+        if used & targets:
+            return True
+        text = dotted_text(func)
+        root = (text or "").partition(".")[0]
+        return bool(root) and root != "self" and bool(self.flow.writes(loop.body, root))
+
+    def _untrained(self, func: cst.BaseExpression) -> bool:
+        """Say whether a model is made in this very place and never gets weights: a usage example, a
+        self-test."""
+        return not self.trained and self._local(func)
+
+    def _local(self, func: cst.BaseExpression) -> bool:
+        """Say whether a callee is a name that this very function, or the file's top level, gives
+        the result of a call."""
+        if not isinstance(func, cst.Name):
+            return False
+        scope, bindings = self.names.bindings(func.value, func)
+        home: cst.CSTNode = self.tree.function(func) or self.tree.root
+        return scope is home and any(
+            binding.kind == "assign" and isinstance(binding.value, cst.Call) for binding in bindings
+        )
+
+
+@question(ground=True)
+def _runs(module: Module) -> Runs:
+    return Runs(
+        module.tree,
+        module.names,
+        scopes(module),
+        flow(module),
+        updates(module),
+        values(module),
+        iterations(module),
+        _TRAINED.search(module.text) is not None,
+    )
+
+
+@question(
+    yes="each pass of the loop runs a model", no="no pass of the loop runs a model", ground=True
+)
+def runs_model(module: Module, loop: cst.CSTNode) -> bool:
+    """Say whether each pass of a loop runs a model on tensors, one that was there before it: it is
+    a loop over data, whatever it goes over."""
+    return _runs(module).runs(loop)
