@@ -102,9 +102,12 @@ import libcst as cst
 from torchlint.rule import Append, Fix, Hit, Module, Replace, Rule, Safety, Severity
 from torchlint.rules.transfer._mappings import used_as_mapping
 from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
 from torchlint.semantic.time.heat import Grade, heat_of, inner_loop
+from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.uses.accumulators import gathered_reads, keeps_its_values
+from torchlint.semantic.uses.environment import for_environment
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
@@ -158,7 +161,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         and inner_loop(module, node) is None
         and not number
     )
-    forced = forced or (not number and _leaves_torch(module, whole))
+    leaves = not number and _leaves_torch(module, whole)
+    if for_environment(module, whole) or (leaves and _once_per_run(module, node, copy)):
+        return
+    forced = forced or leaves
     guessed = (
         on_device(module, copy.tensor) is not True
     )  # Only the author's own ``.cpu()`` says where it lives.
@@ -170,6 +176,20 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         fix=fix,
         severity=Severity.INFO if forced or batchwise or guessed else None,
         message=ONLY_THE_GRAPH if graph else None,
+    )
+
+
+def _once_per_run(module: Module, node: cst.Call, copy: HostRead) -> bool:
+    """Say whether a model's result leaves torch once for each run of the model, in a loop that is
+    hot for these runs alone: a picture, a score, tags that somebody wants on the host."""
+    loop = next(
+        (why.node for why in heat_of(module, node).why if isinstance(why.node, LOOPS)), None
+    )
+    return (
+        loop is not None
+        and loop_kind(module, loop) is LoopKind.OTHER
+        and inner_loop(module, node) is None
+        and inferred(module, copy.tensor).origin != "batch"
     )
 
 

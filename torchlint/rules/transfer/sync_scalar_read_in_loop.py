@@ -121,6 +121,7 @@ from torchlint.semantic.data.per_step_use import read_before
 from torchlint.semantic.device.host_reads import HostRead, scalar_reads
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.accumulators import running_sum
+from torchlint.semantic.uses.environment import for_environment
 from torchlint.semantic.uses.observers import hooks_operations, is_builtin, replaced, scripted
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import CUDA
@@ -165,6 +166,8 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
     for read in scalar_reads(module, node):
         shown = read.how in ("format", "print")
         if (shown and not heat_of(module, node).train) or read_before(module, read):
+            continue
+        if for_environment(module, read.node):
             continue
         severity = Severity.INFO if _decides(module, node) else None
         yield Hit(
