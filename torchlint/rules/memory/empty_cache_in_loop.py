@@ -10,9 +10,9 @@ memory is lower. Where that is needed, call it every N steps, or try
 `PYTORCH_ALLOC_CONF=expandable_segments:True` against fragmentation.
 
 Flagged: a call that empties the cache of CUDA, MPS, XPU, NPU or the current accelerator in a loop
-over training or evaluation batches, in what such a loop calls, or in a `forward`; once per epoch it
-is an `info`. So is the setting `torch_empty_cache_steps=1` of the transformers Trainer, as a
-warning.
+over training or evaluation batches, in what such a loop calls, or in a `forward`, and the setting
+`torch_empty_cache_steps=1` of the transformers Trainer. Once per epoch costs next to nothing: that
+is silent.
 
 ## Setup
 ```python
@@ -82,11 +82,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Hit, Module, Rule, Safety, Severity, deletion
+from torchlint.rule import Hit, Module, Rule, Safety, deletion
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.data.replicas import saves_memory
-from torchlint.semantic.time.heat import Grade, heat_of
-from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.torch import ops
 
 _CALLS = ops.dotted("empties") | {
@@ -96,7 +94,6 @@ _CALLS = ops.dotted("empties") | {
 _NOTE = (
     "The peak of reserved memory can rise; where memory is short, call it every N steps instead."
 )
-_EPOCH = "{name}() every epoch gives cached blocks back; the next epoch has to allocate them anew."
 _SETTING = (
     "torch_empty_cache_steps=1 empties the cache every step, which waits for the device; "
     "use a larger interval."
@@ -113,7 +110,7 @@ rule = Rule(
     default=True,
     triggers=(b"empty_cache", b"clear_device_cache"),
     equivalence="bitwise",
-    runs="once",
+    runs="hot",
 )
 
 
@@ -126,23 +123,6 @@ def check_setting(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 @rule.call(*_CALLS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    heat, words = heat_of(module, node), {"name": module.name(node.func) or ""}
-    if saves_memory(module, node):
-        return
-    if heat.grade is Grade.EPOCH:
-        if not _whole_training(module, node):
-            yield Hit(node, words, severity=Severity.INFO, message=_EPOCH)
-    elif heat.hot:
+    if not saves_memory(module, node):
+        words = {"name": module.name(node.func) or ""}
         yield Hit(node, words, fix=deletion(module, node, Safety.UNSAFE, _NOTE))
-
-
-def _whole_training(module: Module, node: cst.Call) -> bool:
-    """Say whether the function of `node` runs all epochs itself: a loop around it is over
-    trainings, not epochs."""
-    function = module.function(node)
-    loops = (
-        module.within(function, cst.For, cst.While)
-        if function is not None and not module.loops(node)
-        else ()
-    )
-    return any(loop_kind(module, loop) is LoopKind.EPOCH for loop in loops)

@@ -54,5 +54,8 @@ def _is_bench(module: Module, function: cst.FunctionDef) -> bool:
         name.startswith("test_") and name not in torch_names.STEP_METHODS
     ):
         return True
-    calls = module.within(function, cst.Call)
+    calls = list(module.within(function, cst.Call))
+    methods = {call.func.attr.value for call in calls if isinstance(call.func, cst.Attribute)}
+    if "backward" in methods and "state_dict" in methods:
+        return False  # A training that keeps its weights, and shows how long its steps take.
     return any(module.name(call.func) in _TIMING for call in calls)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantic.code.calls import arguments_of
-from torchlint.semantic.code.flow import call_sites, callees_of
+from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
 from torchlint.semantic.code.scopes import base_names, method_of
 from torchlint.semantic.data.datasets import assigned_to
 from torchlint.semantic.device.transfers import transfer_of
@@ -76,6 +76,8 @@ def _role(module: Module, loader: cst.Call, loops: list[cst.For | cst.CompFor]) 
     for kind in ("train", "eval", "unseen", "other"):
         if kind in kinds:
             return kind
+    if _gives_one_batch(module, loader):
+        return "other"
     function = module.function(loader)
     if (
         function is not None
@@ -84,6 +86,30 @@ def _role(module: Module, loader: cst.Call, loops: list[cst.For | cst.CompFor]) 
     ):
         return "train"
     return "unseen"
+
+
+def _gives_one_batch(module: Module, loader: cst.Call) -> bool:
+    """Say whether nothing is ever taken from a loader but its first batch, once: ``x =
+    next(iter(loader))`` outside of loops."""
+    above = module.parent(loader)
+    target = above.targets[0].target if isinstance(above, cst.Assign) else None
+    if not isinstance(target, cst.Name):
+        return False
+    reads = reads_of(module, module.function(loader) or module.root, target.value)
+    for read in reads:
+        arg = module.parent(read)
+        first = module.parent(arg) if isinstance(arg, cst.Arg) else None
+        arg = module.parent(first) if first is not None else None
+        last = module.parent(arg) if isinstance(arg, cst.Arg) else None
+        taken = (
+            isinstance(first, cst.Call)
+            and isinstance(last, cst.Call)
+            and module.name(first.func) == "builtins.iter"
+            and module.name(last.func) == "builtins.next"
+        )
+        if not taken or module.loops(read):
+            return False
+    return bool(reads)
 
 
 def _kind(module: Module, loop: cst.For | cst.CompFor) -> str:

@@ -459,7 +459,19 @@ def one_tensor(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression is certainly one tensor: not a list, a batch, or what a model may
     return."""
     value = inferred(module, node)
-    return value.tensor and not value.loose and not asked_for_type(module, node)
+    certain = value.tensor and not value.loose and not asked_for_type(module, node)
+    return certain and not _by_a_name(module, node)
+
+
+def _by_a_name(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether something returned a value of which the name alone says that it is a loss or a
+    model: it may as well return a list of losses, which is why somebody goes over them."""
+    made: list[cst.BaseExpression | None] = [node]
+    if isinstance(node, cst.Name):
+        _, bindings = module.names.bindings(node.value, node)
+        made = [binding.value for binding in bindings if binding.kind == "assign"]
+    calls = [each for each in made if isinstance(each, cst.Call)]
+    return any(inferred(module, call.func).origin == "name" for call in calls)
 
 
 @question(yes="`{0}` has one dimension", no="`{0}` is not known to have one dimension")
