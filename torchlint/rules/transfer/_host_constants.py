@@ -13,12 +13,10 @@ from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.classes import family_of, is_network
 from torchlint.semantic.values.inferred import class_attribute, inferred
+from torchlint.semantic.values.kept import made_once, refilled
 from torchlint.semantic.values.value import CPU
 
 _VIEWS = ops.SAME_VALUES | ops.having("repeats") | ops.having("cast") - ops.having("move")
-_MUTATORS = frozenset(
-    "append extend insert pop remove clear update sort reverse setdefault add".split()
-)
 _DEPTH = 3
 
 
@@ -83,7 +81,7 @@ def _attribute(module: Module, node: cst.Attribute, name: str) -> HostConstant |
     value = class_attribute(module, cls, name)
     if not value.tensor or value.device != CPU or value.grad or value.origin in ("param", "buffer"):
         return None
-    made = _made_once(module, cls, name)
+    made = made_once(module, cls, name)
     if made is None or _trained(module, made):
         return None
     match made:
@@ -117,36 +115,6 @@ def _trained(module: Module, made: cst.CSTNode) -> bool:
     return any(
         name.value in ("requires_grad", "requires_grad_") for name in module.within(made, cst.Name)
     )
-
-
-def _made_once(module: Module, cls: cst.ClassDef, name: str) -> cst.Assign | cst.AnnAssign | None:
-    """Return the statement in ``__init__`` that alone assigns ``self.name`` in a class and its
-    relatives."""
-    found: list[cst.Assign | cst.AnnAssign] = []
-    for member in family_of(module, cls):
-        for node in module.within(
-            member.body, cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.Del, nested=True
-        ):
-            for each in module.within(getattr(node, "target", node), cst.Attribute):
-                if _is_self(each, name) and not _inside(module, each):
-                    statement = node if isinstance(node, cst.AnnAssign) else module.parent(node)
-                    if not isinstance(statement, (cst.Assign, cst.AnnAssign)):
-                        return None
-                    found.append(statement)
-    function = module.function(found[0]) if len(found) == 1 else None
-    return found[0] if function is not None and function.name.value == "__init__" else None
-
-
-def _is_self(node: cst.Attribute, name: str) -> bool:
-    return (
-        node.attr.value == name and isinstance(node.value, cst.Name) and node.value.value == "self"
-    )
-
-
-def _inside(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether a target writes into what ``self.name`` holds: ``self.name[i] = …``,
-    ``self.name.x = …``."""
-    return isinstance(module.parent(node), (cst.Subscript, cst.Attribute))
 
 
 def _global(module: Module, node: cst.Name, name: str) -> HostConstant | None:
@@ -199,26 +167,13 @@ def _resolved(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | 
             )
         case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)):
             cls = module.class_of(node)
-            made = _made_once(module, cls, name) if cls is not None else None
-            kept = made is not None and cls is not None and not _changed(module, cls, name)
+            made = made_once(module, cls, name) if cls is not None else None
+            kept = made is not None and cls is not None and not refilled(module, cls, name)
             plain = isinstance(made, cst.Assign) and isinstance(
                 made.targets[0].target, cst.Attribute
             )
             return made.value if made is not None and plain and kept else None
     return node
-
-
-def _changed(module: Module, cls: cst.ClassDef, name: str) -> bool:
-    for node in module.within(cls.body, cst.Attribute, nested=True):
-        if _is_self(node, name):
-            above = module.parent(node)
-            if isinstance(above, cst.Attribute) and above.attr.value in _MUTATORS:
-                return True
-            if isinstance(above, cst.Subscript) and isinstance(
-                module.parent(above), (cst.AssignTarget, cst.AugAssign)
-            ):
-                return True
-    return False
 
 
 def _same(module: Module, node: cst.BaseExpression, depth: int) -> bool:

@@ -10,7 +10,9 @@ with `torch.tensor([...]).to(x.device)` that is built anew each time.
 Flagged: in a forward, a loss or a step, a move to the device of an attribute of an `nn.Module` that
 only `__init__` assigns, with a tensor that lives on the CPU by evidence; of a tensor that is bound
 once at module level; or of a tensor made from a list of numbers. Slices, reshapes and casts on the
-way are seen through.
+way are seen through. So is a tensor made of what only `__init__` has set, and of arrays that NumPy
+computes of sizes and constants alone (`np.eye(n)`, a grid of `np.arange`): torch makes these on the
+device.
 
 ## Setup
 ```python
@@ -98,6 +100,7 @@ import libcst as cst
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
 from torchlint.rules.transfer._host_constants import HostConstant, host_constant_of
 from torchlint.semantic.device.transfers import is_cached, transfer_of
+from torchlint.semantic.device.uploads import Upload, host_data, upload_of
 
 _GLOBAL = (
     "`{name}` is a constant on the CPU that is copied to the device in every step; keep a "
@@ -112,6 +115,11 @@ _NOTE = (
     "it at each forward."
 )
 
+_COMPUTED = (
+    "`{expr}` is computed on the host, of sizes and constants alone, and copied in every step; "
+    "compute it on the device with torch."
+)
+
 rule = Rule(
     __name__,
     __doc__,
@@ -122,7 +130,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
-    triggers=(b".to", b".cuda", b".type_as"),
+    triggers=(b".to", b".cuda", b".type", b"ensor", b".new"),
     runs="hot",
 )
 
@@ -131,11 +139,24 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = transfer_of(module, node)
     constant = host_constant_of(module, transfer.source) if transfer is not None else None
-    if transfer is None or constant is None or is_cached(module, node):
+    if transfer is not None and constant is not None:
+        if is_cached(module, node):
+            return
+        words = {"name": constant.name, "expr": module.code(transfer.source)}
+        message = {"global": _GLOBAL, "literal": _LITERAL}.get(constant.kind)
+        yield Hit(node, words, _fix(module, constant), message=message)
         return
-    words = {"name": constant.name, "expr": module.code(transfer.source)}
-    message = {"global": _GLOBAL, "literal": _LITERAL}.get(constant.kind)
-    yield Hit(node, words, _fix(module, constant), message=message)
+    upload = upload_of(module, node)
+    if upload is None or _written_out(upload) or is_cached(module, node):
+        return
+    message = {"constant": _LITERAL, "sizes": _COMPUTED}.get(host_data(module, upload.data) or "")
+    if message is not None:
+        yield Hit(upload.node, {"expr": module.code(upload.data)}, message=message)
+
+
+def _written_out(upload: Upload) -> bool:
+    """Say whether the data are numbers that are written out, which are TL112's."""
+    return isinstance(upload.data, (cst.List, cst.Tuple, cst.BaseNumber, cst.UnaryOperation))
 
 
 def _fix(module: Module, constant: HostConstant) -> Fix | None:

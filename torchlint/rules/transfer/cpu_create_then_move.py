@@ -7,9 +7,11 @@ memory in place. PyTorch's performance tuning guide ("Create tensors directly on
 and the profiler's own pattern `ExtraCUDACopyPattern` name the same waste.
 
 Flagged: a move to the device of what a factory that takes `device=` has made on the CPU, in the
-same expression or under a name, and a CPU tensor of a factory that indexes a tensor on the device
-or exchanges values with it. Outside of steps and forwards only the direct form is reported, as an
-`info`.
+same expression or under a name, also through a helper, and a CPU tensor of a factory that indexes a
+tensor on the device or exchanges values with it. In steps and forwards also a list of numbers, a
+range, an array or a CPU tensor as index of a tensor on the device: it is made into a tensor and
+copied, and the host waits for that. Outside of steps and forwards only the direct form is reported,
+as an `info`.
 
 ## Setup
 ```python
@@ -100,6 +102,7 @@ from torchlint.rule import (
     one_sentence,
     with_keyword,
 )
+from torchlint.rules.transfer._host_indices import host_index
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.device.factories import (
@@ -142,6 +145,10 @@ _HOIST = "`{expr}` is the same in every step and copied in each; move it to the 
 _MIXED = (
     "{factory} builds on the CPU, and a tensor on the device is indexed with it or "
     "exchanges values with it."
+)
+_INDEX = (
+    "the index `{index}` is on the host and is copied to the device, which synchronises; "
+    "{alternative}."
 )
 _NOTES = {
     "random": (
@@ -245,6 +252,20 @@ def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         for factory in factories_of(module, host, filled=True):
             if takes_device(module, factory):
                 yield Hit(factory, {"factory": module.code(factory.func)}, message=_MIXED)
+
+
+@rule.on(cst.Subscript, runs="hot")
+def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
+    """Find a tensor on the device that is indexed by what lies on the host."""
+    for part in node.slice:
+        index = part.slice.value if isinstance(part.slice, cst.Index) else None
+        if index is None or isinstance(index, (cst.BaseNumber, cst.BaseString)):
+            continue
+        alternative = host_index(module, index)
+        if alternative is not None and on_device(module, node.value) is True:
+            words = {"index": module.code(index), "alternative": alternative}
+            yield Hit(node, words, message=_INDEX)
+            return
 
 
 def _device(module: Module, transfer: Transfer) -> str:

@@ -6,15 +6,13 @@ the host waits for every kernel queued so far. `one_hot(y)` without `num_classes
 `y.max().item()` (aten/src/ATen/native/Onehot.cpp), `repeat_interleave(x, repeats)` without
 `output_size` the sum of the repeats; PyTorch's own test of synchronising operations
 (test_cuda_sync_debug_mode in test/test_cuda.py) lists them. Where the host knows the size, it can
-say so. An index that lives on the host (a list, a CPU tensor) has to be copied first, and that copy
-blocks too.
+say so.
 
 Flagged: in a step or a forward, on tensors that live on the device by evidence: `one_hot` without
-`num_classes`, `repeat_interleave` by a tensor without `output_size`, and an index that is a list of
-numbers or a tensor of integers on the CPU. Reads through a boolean mask, `nonzero` and
-`masked_select` synchronise as well; they are flagged where a loop within the step repeats them, for
-each image, row or class: the host then waits once per turn. Outside of such a loop the values are
-mostly needed.
+`num_classes`, and `repeat_interleave` by a tensor without `output_size`. Reads through a boolean
+mask, `nonzero` and `masked_select` synchronise as well; they are flagged where a loop within the
+step repeats them, for each image, row or class: the host then waits once per turn. Outside of such
+a loop the values are mostly needed.
 
 ## Setup
 ```python
@@ -102,16 +100,10 @@ from torchlint.rules.transfer._gathers import (
     repeated_within_step,
 )
 from torchlint.semantic.code.calls import Arguments, arguments_of
-from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.device.factories import factories_of
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
-_INDEX = (
-    "the index `{index}` is on the host and is copied to the device, which synchronises; "
-    "{alternative}."
-)
 _GATHER = (
     "`{gather}` waits for the device to learn how many elements it gives, once per turn of the"
     " loop; {alternative}."
@@ -174,19 +166,6 @@ def _unsized(
 
 
 @rule.on(cst.Subscript)
-def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
-    """Find a tensor on the device that is indexed by a list of numbers, or by integers on the
-    CPU."""
-    indices = [part.slice.value for part in node.slice if isinstance(part.slice, cst.Index)]
-    for index in indices:
-        alternative = _alternative(module, index)
-        if alternative is not None and on_device(module, node.value) is True:
-            yield Hit(
-                node, {"index": module.code(index), "alternative": alternative}, message=_INDEX
-            )
-
-
-@rule.on(cst.Subscript)
 @rule.method(*SIZED_BY_VALUES)
 def check_gather(node: cst.Subscript | cst.Call, module: Module) -> Iterator[Hit]:
     """Find a read whose size the device decides, once per turn of a loop within the step."""
@@ -211,24 +190,3 @@ def _instead(module: Module, node: cst.Subscript | cst.Call) -> str:
     if isinstance(node, cst.Subscript):
         return "torch.where or a product with the mask keeps the shape"
     return "keep the mask and use torch.where, or take a fixed number with topk"
-
-
-def _alternative(module: Module, index: cst.BaseExpression) -> str | None:
-    """Return what to do instead where an index lives on the host; None where it does not, or is not
-    known to."""
-    if isinstance(index, cst.List):
-        values = [inferred(module, each.value) for each in index.elements]
-        numbers = bool(values) and all(
-            value.kind == "number" and value.dtype == "int" for value in values
-        )
-        return "use a slice, flip or an index kept on the device" if numbers else None
-    value = inferred(module, index)
-    if value.device != "cpu" or value.rank == 0 or value.dtype != "int":
-        return None
-    if isinstance(index, cst.Name) and not all(
-        isinstance(d, cst.Assign) for d in definitions_of(module, index)
-    ):
-        # An element of a tensor that a loop goes over is one number, and is read on the host.
-        return None
-    # A factory's tensor is found where it is built.
-    return None if factories_of(module, index, filled=True) else "build the index on the device"

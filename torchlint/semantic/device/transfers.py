@@ -125,27 +125,50 @@ def _like(
     no="the result is not kept",
 )
 def is_cached(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether what a statement stores is kept, and a condition spares later calls the work."""
+    """Say whether what a statement stores is kept, and a condition spares later calls the work.
+
+    So it is where the branch also sets the attribute that its test compares: what it makes is as
+    good as the shape that it was made for.
+    """
     statement = module.small_statement(node)
     if not isinstance(statement, cst.Assign):
         return False
-    places: list[cst.Attribute | cst.Name] = []
+    tests = [test for test, _ in conditions_around(module, node)]
+    if any(_sets_what_it_asks(module, test) for test in tests):
+        return True
+    places = list(_places(statement))
+    return any(_speaks_of(module, test, place) for test in tests for place in places)
+
+
+def _places(statement: cst.Assign) -> Iterator[cst.Attribute | cst.Name]:
+    """Yield the attributes and the tables that an assignment keeps its value in."""
     for target in statement.targets:
         at: cst.CSTNode = target.target
         while isinstance(at, cst.Subscript):
             at = at.value
         if isinstance(at, cst.Attribute) or (isinstance(at, cst.Name) and at is not target.target):
-            places.append(at)
-    for test, _ in conditions_around(module, node):
-        for place in places:
-            if spelled_alike(module, test, place):
-                return True
-            if any(
-                isinstance(place, cst.Attribute) and s.raw_value == place.attr.value
-                for s in module.within(test, cst.SimpleString)
-            ):
-                return True
-    return False
+            yield at
+
+
+def _speaks_of(module: Module, test: cst.CSTNode, place: cst.Attribute | cst.Name) -> bool:
+    """Say whether a test asks for a place, also by its name in a string."""
+    if spelled_alike(module, test, place):
+        return True
+    return isinstance(place, cst.Attribute) and any(
+        s.raw_value == place.attr.value for s in module.within(test, cst.SimpleString)
+    )
+
+
+def _sets_what_it_asks(module: Module, test: cst.CSTNode) -> bool:
+    """Say whether the branch of a test assigns an attribute that the test compares."""
+    branch = module.parent(test)
+    if not isinstance(branch, cst.If):
+        return False
+    asked = {dotted_text(each) for each in module.within(test, cst.Attribute)}
+    return any(
+        isinstance(target.target, cst.Attribute) and dotted_text(target.target) in asked
+        for target in module.within(branch.body, cst.AssignTarget)
+    )
 
 
 # -- what is certainly a tensor --------------------------------------------------------------------

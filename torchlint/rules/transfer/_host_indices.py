@@ -1,0 +1,79 @@
+"""Indices that lie on the host: lists, ranges, arrays and CPU tensors by which a tensor is
+indexed."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.device.factories import factories_of
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.torch import arrays
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.value import CPU
+
+_DEPTH = 6
+
+
+@question(
+    yes="the index `{0}` lies on the host", no="`{0}` is not known to be an index on the host"
+)
+def host_index(module: Module, index: cst.BaseExpression) -> str | None:
+    """Return what to do instead of an index that lies on the host; None where it does not, or is
+    not known to."""
+    if isinstance(index, cst.List):
+        values = [inferred(module, each.value) for each in index.elements]
+        numbers = bool(values) and all(
+            value.kind == "number" and value.dtype == "int" for value in values
+        )
+        return "use a slice, flip or an index kept on the device" if numbers else None
+    value = inferred(module, index)
+    if value.kind == "iterator":
+        return "use torch.arange(…, device=…)" if value.name == "range" else None
+    if value.kind == "list":
+        item = value.item
+        whole = item is not None and item.kind == "number" and item.dtype == "int"
+        return "build the index on the device" if whole else None
+    if value.kind == "ndarray":
+        return "build the index on the device" if _is_array(module, index, _DEPTH) else None
+    return _tensor(module, index)
+
+
+def _tensor(module: Module, index: cst.BaseExpression) -> str | None:
+    value = inferred(module, index)
+    if value.device != CPU or value.rank == 0 or value.dtype != "int":
+        return None
+    if isinstance(index, cst.Name) and not all(
+        isinstance(d, cst.Assign) for d in definitions_of(module, index)
+    ):
+        # An element of a tensor that a loop goes over is one number, and is read on the host.
+        return None
+    # A factory's tensor is found where it is built.
+    return None if factories_of(module, index, filled=True) else "build the index on the device"
+
+
+def _is_array(module: Module, node: cst.BaseExpression, depth: int) -> bool:
+    """Say whether an expression is certainly an array with dimensions, as a number of NumPy's is no
+    upload."""
+    match node:
+        case cst.Call(func=func) if (name := module.name(func) or "") and depth:
+            sized = arrays.DRAWS.get(name)
+            told = any(arg.keyword is not None and arg.keyword.value == "size" for arg in node.args)
+            plain = [arg for arg in node.args if arg.keyword is None]
+            return name in arrays.POSITIONS or (
+                sized is not None
+                and (told or len(plain) > sized)
+                and not any(a.star for a in plain)
+            )
+        case cst.Subscript(value=value, slice=[cst.SubscriptElement(slice=cst.Slice())]) if depth:
+            return _is_array(module, value, depth - 1)
+        case cst.Name() if depth:
+            found = definitions_of(module, node)
+            return bool(found) and all(
+                isinstance(each, cst.Assign)
+                and isinstance(each.targets[0].target, cst.Name)
+                and _is_array(module, each.value, depth - 1)
+                for each in found
+            )
+    return False

@@ -1,0 +1,62 @@
+"""Attributes that only the constructor sets: the same in each step."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.values.classes import family_of
+
+_MUTATORS = frozenset(
+    "append extend insert pop remove clear update sort reverse setdefault add".split()
+)
+
+
+@question(
+    yes="the constructor alone sets the attribute",
+    no="more than the constructor sets the attribute",
+)
+def made_once(module: Module, cls: cst.ClassDef, name: str) -> cst.Assign | cst.AnnAssign | None:
+    """Return the statement in ``__init__`` that alone assigns ``self.name`` in a class and its
+    relatives."""
+    found: list[cst.Assign | cst.AnnAssign] = []
+    for member in family_of(module, cls):
+        for node in module.within(
+            member.body, cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.Del, nested=True
+        ):
+            for each in module.within(getattr(node, "target", node), cst.Attribute):
+                if _is_self(each, name) and not _inside(module, each):
+                    statement = node if isinstance(node, cst.AnnAssign) else module.parent(node)
+                    if not isinstance(statement, (cst.Assign, cst.AnnAssign)):
+                        return None
+                    found.append(statement)
+    function = module.function(found[0]) if len(found) == 1 else None
+    return found[0] if function is not None and function.name.value == "__init__" else None
+
+
+@question(yes="the class writes into what it keeps there", no="the class leaves it as it is")
+def refilled(module: Module, cls: cst.ClassDef, name: str) -> bool:
+    """Say whether a class writes into what ``self.name`` holds."""
+    for node in module.within(cls.body, cst.Attribute, nested=True):
+        if _is_self(node, name):
+            above = module.parent(node)
+            if isinstance(above, cst.Attribute) and above.attr.value in _MUTATORS:
+                return True
+            if isinstance(above, cst.Subscript) and isinstance(
+                module.parent(above), (cst.AssignTarget, cst.AugAssign)
+            ):
+                return True
+    return False
+
+
+def _is_self(node: cst.Attribute, name: str) -> bool:
+    return (
+        node.attr.value == name and isinstance(node.value, cst.Name) and node.value.value == "self"
+    )
+
+
+def _inside(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a target writes into what ``self.name`` holds: ``self.name[i] = …``,
+    ``self.name.x = …``."""
+    return isinstance(module.parent(node), (cst.Subscript, cst.Attribute))
