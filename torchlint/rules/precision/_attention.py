@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from torchlint.rules.precision._dropped import dropped_result
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of, uses_of
@@ -28,7 +29,9 @@ _SAME = ops.having("keeps-last") | ops.having("cast") - ops.having("gives-int") 
 _TURNS = ops.having("turns") | {"rearrange"}
 _DROPOUT = re.compile(r"drop", re.IGNORECASE)
 _LAST = frozenset(("-1", "2", "3"))
-_SCALE_WORDS = re.compile(r"sqrt|scal|\*\*\s*\(?-|\bd_?k\b|temper|norm_?factor", re.IGNORECASE)
+_SCALE_WORDS = re.compile(
+    r"sqrt|scal|\*\*\s*\(?\s*(-|0?\.5|1\s*/)|\bd_?k\b|temper|norm_?factor", re.IGNORECASE
+)
 _DEPTH = 8
 
 
@@ -149,7 +152,7 @@ def _is_scale(module: Module, node: cst.BaseExpression) -> bool:
     value = inferred(module, node)
     if value.kind == "number" or isinstance(node, (cst.Integer, cst.Float)):
         return True
-    unknown = value.kind == "?" or (value.tensor and value.rank == 0)
+    unknown = value.kind in ("?", "ndarray") or (value.tensor and value.rank == 0)
     return (
         unknown and value.origin != "param" and _SCALE_WORDS.search(module.code(node)) is not None
     )
@@ -163,7 +166,7 @@ def _queries_and_keys(module: Module, product: cst.BaseExpression, chain: _Chain
     if found is None:
         return False
     if found.name == "einsum":
-        equation, *operands = found.operands
+        equation, *operands = _flat_operands(found)
         if len(operands) != 2 or not _contracts_last(equation):
             return False
     else:
@@ -173,6 +176,14 @@ def _queries_and_keys(module: Module, product: cst.BaseExpression, chain: _Chain
     if any(inferred(module, o).origin == "param" or _own_attribute(o) for o in operands):
         return False
     return chain.scaled or any(_scaled(module, o, 4) for o in operands)
+
+
+def _flat_operands(found: Operation) -> list[cst.BaseExpression]:
+    """Return the operands of a product; of ``einsum("…", [q, k])`` too."""
+    match found.operands:
+        case (first, cst.List(elements=elements) | cst.Tuple(elements=elements)):
+            return [first, *(element.value for element in elements)]
+    return [*found.operands]
 
 
 def _own_attribute(node: cst.BaseExpression) -> bool:
@@ -288,9 +299,30 @@ def _unread(module: Module, chain: _Chain, softmax: cst.Call) -> bool:
             inside = (
                 module.is_within(read, softmax) or module.small_statement(read) in chain.statements
             )
-            if not fact and not inside:
+            if not fact and not inside and not _changed_in_place(module, read):
                 return False
     return True
+
+
+def _changed_in_place(module: Module, read: cst.Name) -> bool:
+    """Say whether a read is the ``scores`` in the statement ``scores.masked_fill_(mask, -inf)`` or
+    in ``scores[mask] = -inf``."""
+    above = module.parent(read)
+    if isinstance(above, cst.Subscript) and isinstance(module.parent(above), cst.AssignTarget):
+        statement = module.small_statement(above)
+        return isinstance(statement, cst.Assign) and isinstance(
+            statement.value, (cst.UnaryOperation, cst.Call)
+        )
+    call = module.parent(above) if isinstance(above, cst.Attribute) else None
+    found = operation_of(module, call) if isinstance(call, cst.Call) else None
+    return (
+        found is not None
+        and isinstance(above, cst.Attribute)
+        and above.attr.value.endswith("_")
+        and found.name in _MASKS | _SCALES
+        and call is not None
+        and isinstance(module.parent(call), cst.Expr)
+    )
 
 
 # -- on to the values ------------------------------------------------------------------------------
@@ -311,15 +343,15 @@ def _weighted(module: Module, softmax: cst.Call) -> list[cst.CSTNode]:
             above = module.parent(read)
             if isinstance(above, cst.Attribute) and above.attr.value in ops.HOST_ATTRIBUTES:
                 continue
+            if dropped_result(module, read):
+                continue
             user = above if isinstance(above, cst.BinaryOperation) else _user(module, read, above)
             found = operation_of(module, user)
             if user is None:
                 return []
             if found is not None and found.name in _PRODUCTS:
-                if any(
-                    inferred(module, o).origin == "param" or _own_attribute(o)
-                    for o in found.operands
-                ):
+                others = [o for o in _flat_operands(found) if o is not read]
+                if any(inferred(module, o).origin == "param" or _own_attribute(o) for o in others):
                     return []
                 ends.append(user)
             elif _passes(module, user, found):
@@ -330,7 +362,9 @@ def _weighted(module: Module, softmax: cst.Call) -> list[cst.CSTNode]:
 
 
 def _user(module: Module, read: cst.CSTNode, above: cst.CSTNode | None) -> cst.Call | None:
-    """Return the call that takes `read` as its receiver or argument."""
+    """Return the call that takes `read` as its receiver or argument, or in a list."""
+    while isinstance(above, (cst.Element, cst.List, cst.Tuple)):
+        read, above = above, module.parent(above)
     call = module.parent(above) if isinstance(above, (cst.Arg, cst.Attribute)) else None
     if isinstance(above, cst.Attribute) and above.value is not read:
         return None

@@ -10,7 +10,8 @@ step of its speed-up.
 
 Flagged: a softmax over the last axis of a product of queries and keys that is multiplied by a
 number (a scale, before or after the product) and may be masked, where the weights go only into a
-product with values, after dropout or casts.
+product with values, after dropout or casts. Weights that are returned beside the result count as
+used, unless every caller in the file leaves them, or a flag that is off by default asks for them.
 
 ## Setup
 ```python
@@ -82,6 +83,7 @@ import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule
 from torchlint.rules.precision._attention import written_attention
+from torchlint.semantic.code.names import dotted_text
 
 _FUSED = re.compile(
     r"scaled_dot_product|sdpa|flash|xformers|memory_efficient_attention|flex_attention",
@@ -107,7 +109,26 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     function, cls = module.function(node), module.class_of(node)
     names = [place.name.value for place in (function, cls) if place is not None]
-    home = cls or function or module.root
-    if any(_WINDOW.search(name) for name in names) or _FUSED.search(module.source(home)):
+    if any(_WINDOW.search(name) for name in names) or _has_fused(module, cls or function):
         return
     yield Hit(node)
+
+
+def _has_fused(module: Module, home: cst.CSTNode | None) -> bool:
+    """Say whether code calls fused attention, or asks for it: by a name that is not this file's
+    own."""
+    own = {place.name.value for place in module.nodes(cst.FunctionDef)}
+    own |= {place.name.value for place in module.nodes(cst.ClassDef)}
+    words = [
+        *(node.value for node in module.within(home or module.root, cst.Name, nested=True)),
+        *(
+            node.value
+            for node in module.within(home or module.root, cst.SimpleString, nested=True)
+            if isinstance(module.parent(node), cst.Arg)
+        ),
+    ]
+    foreign = any(
+        _FUSED.search(node.attr.value) and dotted_text(node.value) not in ("self", "cls")
+        for node in module.within(home or module.root, cst.Attribute, nested=True)
+    )
+    return foreign or any(_FUSED.search(word) and word not in own for word in words)

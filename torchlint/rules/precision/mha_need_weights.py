@@ -9,7 +9,7 @@ scaled_dot_product_attention and achieve the best performance". In eval mode wit
 path may apply either way.
 
 Flagged: a call of an `nn.MultiheadAttention` without `need_weights`, of whose two results only the
-first is used.
+first is used; the layer may stand in a list of such layers.
 
 ## Setup
 ```python
@@ -95,8 +95,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
+from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import readers_of, uses_of
+from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.values.inferred import inferred
 
 _CLASS = "torch.nn.MultiheadAttention"
@@ -138,7 +141,56 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _is_attention(module: Module, node: cst.Call) -> bool:
     made = inferred(module, node.func).node
-    return isinstance(made, cst.Call) and module.name(made.func) == _CLASS
+    if isinstance(made, cst.Call):
+        return module.name(made.func) == _CLASS
+    held = _list_behind(module, node.func)
+    layers = _layers_of(module, held) if held is not None else []
+    return bool(layers) and all(
+        isinstance(each, cst.Call) and module.name(each.func) == _CLASS for each in layers
+    )
+
+
+def _list_behind(module: Module, func: cst.BaseExpression) -> cst.Attribute | None:
+    """Return the ``self.layers`` of which ``self.layers[i]`` or a loop's target is one."""
+    held: cst.BaseExpression | None = None
+    if isinstance(func, cst.Subscript):
+        held = func.value
+    elif isinstance(func, cst.Name):
+        around = [loop for loop in module.loops(func) if isinstance(loop, cst.For)]
+        over = [goes for loop in around for goes in goes_over(module, loop)]
+        held = next((g.iterated for g in over if g.target.deep_equals(func)), None)
+    own = isinstance(held, cst.Attribute) and dotted_text(held.value) == "self"
+    return held if isinstance(held, cst.Attribute) and own else None
+
+
+def _layers_of(module: Module, held: cst.Attribute) -> list[cst.BaseExpression | None]:
+    """Return what is put into a list of layers: None stands for what is not understood."""
+    cls, path = module.class_of(held), dotted_text(held)
+    out: list[cst.BaseExpression | None] = []
+    body = cls.body if cls is not None else module.root
+    for made in module.within(body, cst.Assign, nested=True):
+        if any(dotted_text(target.target) == path for target in made.targets):
+            out += _listed(module, made.value)
+    for call in module.within(body, cst.Call, nested=True):
+        if isinstance(call.func, cst.Attribute) and dotted_text(call.func.value) == path:
+            grows = call.func.attr.value == "append" and len(call.args) == 1
+            out.append(_one(module, call.args[0].value) if grows else None)
+    return out
+
+
+def _listed(module: Module, node: cst.BaseExpression) -> list[cst.BaseExpression | None]:
+    match node:
+        case cst.Call(func=func, args=args) if module.name(func) == "torch.nn.ModuleList":
+            return _listed(module, args[0].value) if args else []
+        case cst.ListComp(elt=elt) | cst.GeneratorExp(elt=elt):
+            return [_one(module, elt)]
+        case cst.List(elements=elements):
+            return [_one(module, element.value) for element in elements]
+    return [None]
+
+
+def _one(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    return sole_definition(module, node) if isinstance(node, cst.Name) else node
 
 
 def _discarded(module: Module, node: cst.Call) -> bool:

@@ -28,6 +28,8 @@ _MAX_SITES = 12
 # What arrays have as well, but no array is the input of a module.
 _ARRAY_USES = ops.having("array")
 _TENSOR_USES = ops.having("weak")
+_LAYERS = ops.dotted("layer")
+"""They are constructed of numbers."""
 
 
 class Parameters:
@@ -215,6 +217,7 @@ def used_as_tensor(values: Values, function: cst.FunctionDef) -> frozenset[str]:
             name is not None
             and name.startswith("torch.")
             and name not in ops.NO_TENSOR
+            and name not in _LAYERS
             and not _factory(name)
         )
         if torch_function or _self_module(values, call):
