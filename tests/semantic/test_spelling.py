@@ -18,6 +18,16 @@ CASES = {
     ),
     "CRITERION": ("criterion loss_fn criterion_gan recon_loss_fn", "name_of_criterion_ loss lossy"),
     "LOSS": ("loss total_loss closs loss_G", "lossless glossary losses_dict"),
+    "METRIC": (
+        "accuracy psnr dice_coeff macro_f1 BinaryAccuracy",
+        "accrue scored_by update erratum",
+    ),
+    "SHOWING": ("log info add_scalar set_postfix save_image", "log_prob logit logits inform add"),
+    "KEPT_STILL": ("teacher target_net model_ema vgg16 netTarget model_t", "student net retarget"),
+    "ACTING": (
+        "select_action act sample_images greedy_decode predict translate_sentence",
+        "action sample_batch generate_noise sample_data encode",
+    ),
     "OPTIMIZER": ("optimizer opt d_optim optimizer_G", "option opt_level adopt"),
     "SCALER": ("scaler grad_scaler amp_gradscaler", "scale StandardScaler scaler_D"),
     "DEVICE": ("device my_dev device_map_dev", "device_count devices device_ids deviation"),

@@ -12,7 +12,10 @@ loader's name or a call of `eval()` says that this is evaluation; or one call in
 a name that calls `eval()` itself. Neither the function nor its callers in the file switch autograd
 off, and nothing there asks for gradients. Also a model call in a training step of whose result only
 `.detach()` or `.data` is used, where another call of that model trains it: a discriminator's step
-needs no graph of the generator.
+needs no graph of the generator. And whatever a function is called: a model, or a method of a
+network that runs it, whose output is followed to the end (through names, containers, helpers,
+returns) and reaches no gradient, in a loop or where a function evaluates, acts or samples.
+An end that is not known is silent.
 
 ## Setup
 ```python
@@ -91,16 +94,27 @@ loader = [(torch.randn(16, 64, device=device), torch.randn(16, 1, device=device)
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, NeedImport, Prepend, Replace, Rule, Safety
-from torchlint.semantic.code.flow import call_sites
+from torchlint.rules.training._inference import (
+    EVALUATION,
+    called_by_framework,
+    calls_eval,
+    evaluates_by_name,
+    foreign,
+    kept_still,
+    matters,
+    trains_nothing,
+    volatile,
+)
+from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.scopes import method_of
 from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.heat import Grade, Heat, heat_of
 from torchlint.semantic.time.loops import LoopKind, loop_kind
@@ -111,18 +125,16 @@ from torchlint.semantic.uses.gradients import (
     is_frozen,
     proves_no_grad,
 )
+from torchlint.semantic.uses.graph_use import (
+    Fate,
+    freezes_itself,
+    graph_fate,
+    handed_on,
+    runs_module_method,
+)
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred, is_model_call
 
-_EVALUATION = re.compile(
-    r"(^|_)(val|valid\w*|eval\w*|tests?|testing|infer\w*|predict\w*)(_|$)"
-    r"|[a-z](Eval|Valid|Test|Predict)"
-)
-_GRADIENTS = re.compile(
-    r"(^|_)(attack\w*|adv\w*|saliency|grad_?cam|cam|attribut\w*|langevin|inver(t|sion)|perturb\w*|optimi\w+|calibrat\w*|"
-    r"train\w*|fit|learn|finetune|guid\w+)(_|$)",
-    re.IGNORECASE,
-)
 _WITHOUT_PARAMETERS = ops.dotted("layer", "stateless")
 _NOTE = "The outputs lose their grad_fn, so code that back-propagates them would fail."
 _SINGLE = "inference builds an autograd graph; run it under torch.no_grad()."
@@ -131,6 +143,12 @@ _DETACHED = (
     "torch.no_grad()."
 )
 
+_UNUSED = (
+    "no use of the result reaches a gradient, so the graph is recorded in vain; run it under "
+    "torch.no_grad()."
+)
+_SEVERAL = 2
+
 rule = Rule(
     __name__,
     __doc__,
@@ -138,18 +156,31 @@ rule = Rule(
     message="evaluation loop builds an autograd graph; wrap it in torch.no_grad().",
     severity="warning",
     default=True,
-    triggers=(b"val", b"test", b"infer", b"predict", b"detach", b".data"),
+    triggers=(b"model", b"net", b"val", b"test", b"infer", b"predict", b"detach", b".data", b"nn."),
     runs="once",
 )
 
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if _evaluates(module, node) and _first(module, node):
+        heat = heat_of(module, node)
+        yield Hit(
+            node, fix=_fix(module, node, heat), message=None if heat.loop is not None else _SINGLE
+        )
+    elif _unused(module, node) and _first_unused(module, node):
+        yield Hit(node, message=_UNUSED, fix=_around(module, node))
+
+
+@question(yes="it is an evaluation without a graph to come", no="it is no plain evaluation")
+def _evaluates(module: Module, node: cst.Call) -> bool:
+    """Say whether a model runs in an evaluation, by its name or its loader's, in which nothing asks
+    for gradients."""
     heat, home = heat_of(module, node), module.function(node) or module.root
-    if heat.grade is not Grade.EVAL and (heat.grade > Grade.EPOCH or not _named(home)):
-        return
+    if heat.grade is not Grade.EVAL and (heat.grade > Grade.EPOCH or not evaluates_by_name(home)):
+        return False
     if not _trainable(module, node) or in_lightning(module, node):
-        return
+        return False
     loop, around = (
         _loop(module, heat, home),
         {home, *(module.function(w.node) or module.root for w in heat.why)},
@@ -157,24 +188,21 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if heat.grade is Grade.EVAL and loop is not None:
         around.add(module.function(loop) or module.root)
         wanted = _held_out(module, loop) or any(
-            _named(place) or _eval_call(module, place) for place in around
+            evaluates_by_name(place) or calls_eval(module, place) for place in around
         )
         places = [loop, *(place for place in around if not module.is_within(loop, place))]
     else:
-        wanted = heat.grade <= Grade.EPOCH and _named(home) and _eval_call(module, home)
+        wanted = heat.grade <= Grade.EPOCH and evaluates_by_name(home) and calls_eval(module, home)
         around, places = {home}, [home]
     if (
         not wanted
         or no_grad(module, node) is not False
         or any(differentiates(module, p) for p in places)
     ):
-        return
-    if is_frozen(module, node.func) or any(proves_no_grad(module, place) for place in around):
-        return
-    if _first(module, node):
-        yield Hit(
-            node, fix=_fix(module, node, heat), message=None if heat.loop is not None else _SINGLE
-        )
+        return False
+    return not (
+        is_frozen(module, node.func) or any(proves_no_grad(module, place) for place in around)
+    )
 
 
 @rule.on(cst.Call, runs="train")
@@ -183,8 +211,85 @@ def check_detached(node: cst.Call, module: Module) -> Iterator[Hit]:
     generator, a target."""
     if not _trainable(module, node) or no_grad(module, node) is not False:
         return
+    if _unused(module, node) or _evaluates(module, node):
+        return
     if detached_for_nothing(module, node) and not is_frozen(module, node.func):
         yield Hit(node, message=_DETACHED)
+
+
+@question(yes="its graph is recorded for nothing", no="its graph may be used")
+def _unused(module: Module, node: cst.Call) -> bool:
+    """Say whether a model runs again and again, or where nothing is trained, and its graph ends
+    unused."""
+    if not (_trainable(module, node) or runs_module_method(module, node) or _shared(module, node)):
+        return False
+    if no_grad(module, node) is not False or in_lightning(module, node):
+        return False
+    if not matters(module, node):
+        return False
+    quiet = trains_nothing(module, node)
+    if graph_fate(module, node, nothing_trains=quiet) is not Fate.DROPPED:
+        return False
+    model = node.func.value if isinstance(node.func, cst.Attribute) else node.func
+    frozen = is_frozen(module, node.func) or freezes_itself(module, model)
+    if frozen or kept_still(module, model) or called_by_framework(module, node):
+        return False
+    return not (volatile(module, node) or foreign(module, model))
+
+
+def _shared(module: Module, node: cst.Call) -> bool:
+    """Say whether a call of a function of this file gives the output of a model, which other calls
+    of it train."""
+    callees = callees_of(module, node)
+    function = callees[0] if len(callees) == 1 else None
+    if not isinstance(function, cst.FunctionDef) or len(call_sites(module, function)) < _SEVERAL:
+        return False
+    return _gives_output(module, function)
+
+
+@question(yes="it gives what a model gave it", no="it gives no output of a model")
+def _gives_output(module: Module, function: cst.FunctionDef) -> bool:
+    """Say whether a function returns the output of a model, and what becomes of it differs from
+    call to call, or is not known."""
+    for call in module.within(function, cst.Call):
+        if (_trainable(module, call) or runs_module_method(module, call)) and handed_on(
+            module, function, call
+        ):
+            return no_grad(module, call) is not True and graph_fate(module, call) in (
+                Fate.WANTED,
+                Fate.UNKNOWN,
+            )
+    return False
+
+
+def _first_unused(module: Module, node: cst.Call) -> bool:
+    """Say whether no earlier call of the same loop, or of the function outside of loops, is
+    flagged."""
+    loops = module.loops(node)
+    place: cst.CSTNode = loops[0] if loops else module.function(node) or module.root
+    for call in module.within(place, cst.Call):
+        if call is node:
+            return True
+        if module.loops(call)[:1] == loops[:1] and (
+            _evaluates(module, call) or _unused(module, call)
+        ):
+            return False
+    return True
+
+
+def _around(module: Module, node: cst.Call) -> Fix | None:
+    """Put the statement that binds the output into a block of its own."""
+    home = module.small_statement(node)
+    line = module.statement(node)
+    if not isinstance(home, cst.Assign) or not isinstance(line, cst.SimpleStatementLine):
+        return None
+    if home.value is not node or len(line.body) != 1:
+        return None
+    torch = name_for_module(module, "torch", "torch")
+    item = cst.WithItem(cst.parse_expression(f"{torch}.no_grad()"))
+    block = cst.With([item], cst.IndentedBlock([line.with_changes(leading_lines=[])]))
+    edits = (Replace(line, block), NeedImport("torch", torch))
+    return Fix(edits, Safety.UNSAFE, "Run it under torch.no_grad()", _NOTE)
 
 
 def _trainable(module: Module, node: cst.Call) -> bool:
@@ -210,22 +315,10 @@ def _loop(module: Module, heat: Heat, home: cst.CSTNode) -> cst.CSTNode | None:
     return next(iter((*found, *sites)), None)
 
 
-def _named(place: cst.CSTNode) -> bool:
-    """Say whether a function's name speaks of evaluation, and not of attacks, saliency or
-    training."""
-    name = place.name.value if isinstance(place, cst.FunctionDef) else ""
-    return bool(_EVALUATION.search(name)) and not _GRADIENTS.search(name)
-
-
-def _eval_call(module: Module, place: cst.CSTNode) -> bool:
-    calls = (c.func for c in module.within(place, cst.Call) if not c.args)
-    return any(isinstance(f, cst.Attribute) and f.attr.value == "eval" for f in calls)
-
-
 def _held_out(module: Module, loop: cst.CSTNode) -> bool:
     """Say whether a loop goes over data held out from training, by the name of its loader."""
     names = module.within(loop.iter, cst.Name) if isinstance(loop, cst.For) else ()
-    return any(_EVALUATION.search(n.value) for n in names)
+    return any(EVALUATION.search(n.value) for n in names)
 
 
 def _first(module: Module, node: cst.Call) -> bool:

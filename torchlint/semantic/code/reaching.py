@@ -41,15 +41,22 @@ class Reaching:
         if read not in self._memory:
             found: Definitions = {}
             scope, bindings = self.names.bindings(read.value, read)
-            home = next(
-                (above for above in self.tree.ancestors(read) if isinstance(above, FUNCTIONS)),
-                self.tree.root,
+            # What lies between a read and its statement binds nothing that it could find.
+            start = self.tree.small_statement(read) or read
+            owner = self.tree.owners[read]
+            home = (
+                owner
+                if isinstance(owner, cst.Lambda)
+                else next(
+                    (above for above in self.tree.ancestors(start) if isinstance(above, FUNCTIONS)),
+                    self.tree.root,
+                )
             )
             if not isinstance(scope, (cst.FunctionDef, cst.Module)) or home is not scope:
                 # Read in an inner function, or bound by a comprehension: any of the bindings.
                 found.update(dict.fromkeys(b.node for b in bindings))
             else:
-                self._up(read, read.value, found)
+                self._up(start, read.value, found)
             found.update(dict.fromkeys(self.names.imported_over(read.value, read)))
             self._memory[read] = found
         return list(self._memory[read])

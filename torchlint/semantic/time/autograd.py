@@ -28,6 +28,8 @@ class Autograd:
         self._flow = flow
         self._callers_outside = callers_outside
         self._functions: dict[cst.CSTNode, bool | None] = {}
+        self._asked: list[cst.CSTNode] = []
+        self._circles = 0
         # A plain ``torch.set_grad_enabled(...)`` statement holds until the next one, wherever that
         # is.
         self._switched = any(self._is_switch(call) for call in scopes.tree.nodes(cst.Call))
@@ -54,10 +56,22 @@ class Autograd:
         )
 
     def _function(self, function: cst.FunctionDef) -> bool | None:
-        if function not in self._functions:
-            self._functions[function] = None
-            self._functions[function] = self._callers(function)
-        return self._functions[function]
+        if function in self._functions:
+            return self._functions[function]
+        circles = self._circles
+        self._asked.append(function)
+        found = self._callers(function)
+        self._asked.pop()
+        if not self._asked or circles == self._circles:
+            self._functions[function] = found
+        return found
+
+    def _is_asked(self, site: cst.CSTNode) -> bool:
+        """Say whether a call lies in a function that is being judged: it says nothing new."""
+        held = self._scopes.lexical_no_grad(site)
+        asked = held is None and self._scopes.tree.function(site) in self._asked
+        self._circles += asked
+        return asked
 
     def _callers(self, function: cst.FunctionDef) -> bool | None:
         step = (
@@ -66,10 +80,8 @@ class Autograd:
         )
         if step and self._scopes.is_lightning(self._scopes.tree.class_of(function)):
             return True
-        sites = [
-            s for s in self._flow.sites(function) if self._scopes.tree.function(s) is not function
-        ]
-        verdicts = {self.no_grad(site) for site in (*sites, *self._named_alike(function))}
+        sites = [*self._flow.sites(function), *self._named_alike(function)]
+        verdicts = {self.no_grad(site) for site in sites if not self._is_asked(site)}
         verdicts.update(caller.no_grad for caller in self._callers_outside(function))
         if len(verdicts) > 1:
             return None

@@ -120,6 +120,7 @@ FACTS = {
     # numbers
     "dtype": "the dtype of the result",
     "gives-int": "the result is of integers, whatever the tensor holds",
+    "second-whole": "where it gives two tensors, the second is of integers",
     "keeps-whole": "of integers come integers",
     "counts": "of truth values come integers",
     "exact": "gives the same bits on each device",
@@ -332,10 +333,10 @@ dist                      torch method reduce
 logsumexp                 torch method reduce own
 amax                      torch method reduce keeps-whole
 amin                      torch method reduce keeps-whole
-max                       torch method reduce keeps-whole several-with-more array
-min                       torch method reduce keeps-whole several-with-more array
-median                    torch method reduce several-with-more
-nanmedian                 torch method aten reduce several-with-more cost=8
+max                       torch method reduce keeps-whole several-with-more array second-whole
+min                       torch method reduce keeps-whole several-with-more array second-whole
+median                    torch method reduce several-with-more second-whole
+nanmedian                 torch method aten reduce several-with-more cost=8 second-whole
 any                       torch method reduce gives-bool array
 all                       torch method reduce gives-bool array
 argmax                    torch method reduce gives-int numpy=argmax
@@ -347,11 +348,11 @@ std_mean                  torch reduce several
 var_mean                  torch reduce several
 cumsum                    torch method along hint keeps-whole counts
 cumprod                   torch method along
-cummax                    torch method along several
-cummin                    torch method along several
+cummax                    torch method along several second-whole
+cummin                    torch method along several second-whole
 softmax                   torch method nn along hint log=log_softmax
 log_softmax               torch method nn along own
-sort                      torch method along several
+sort                      torch method along several second-whole
 argsort                   torch method along hint gives-int numpy=argsort
 matmul                    torch method product hint batched operator=MatrixMultiply
 bmm                       torch method product own batched
@@ -372,9 +373,9 @@ index_fill                torch method pick
 scatter                   torch method pick own
 scatter_add               torch method pick
 take                      torch method pick
-topk                      torch method pick hint several
-kthvalue                  torch method pick several
-mode                      torch method pick several
+topk                      torch method pick hint several second-whole
+kthvalue                  torch method pick several second-whole
+mode                      torch method pick several second-whole
 nonzero torch method aten pick hint gives-int several-on-request values-decide waits cost=4
 argwhere                  torch method pick values-decide waits numpy=argwhere
 unique                    torch method pick several-with-more values-decide waits
@@ -382,7 +383,7 @@ unique_consecutive torch method aten pick several-with-more values-decide waits 
 where                     torch method pick mask several-on-request numpy=where
 bincount                  torch method aten pick gives-int waits cost=extremes
 histc                     torch method aten pick waits cost=extremes-or-range
-multinomial               torch method aten pick random cost=old-draws
+multinomial               torch method aten pick gives-int random cost=old-draws
 histogram                 torch method pick several
 tril                      torch method pick
 triu                      torch method pick

@@ -59,6 +59,32 @@ LOSS = Spelling(
     r"(^|_)loss(_\w+)?$|^[a-z]+_?loss$",
     "32 of the 39 names on which backward() is called",
 )
+METRIC = Spelling(
+    r"(^|_)(acc|accuracy|psnr|ssim|m?iou|dice|jaccard|f1|precision|recall|auc|auroc|bleu|rouge|wer|cer|"
+    r"mse|mae|rmse|mape|r2|ndcg|perplexity|metrics?|scores?|errors?|correct|correlation|similarity|"
+    r"confusion_matrix|hits?)(_\w+)?$|[a-z](Accuracy|Score|Error|Metric|Similarity)$",
+    "the functions of sklearn.metrics and of torchmetrics.functional",
+)
+ACTING = Spelling(
+    r"^_*((select|get|choose|take|pick|sample)_(greedy_)?actions?|act|sample\w*|generate\w*"
+    r"|(greedy_)?decode\w*|(beam|greedy)_\w+|translate\w*|caption\w*|infer\w*|predict\w*"
+    r"|reconstruct\w*|interpolate\w*)$",
+    "the functions that act, sample, decode or predict in the tutorials of PyTorch",
+    r"(batch|data\w*|noise|z|latents?|indices|index|idx|negatives?|memory|replay|mask|anchors"
+    r"|points|grid|path|config|prior)$",
+)
+KEPT_STILL = Spelling(
+    r"(^|_)(teacher|target|ema|momentum|frozen|fixed|pre_?trained|ref|reference|old|expert|vgg\d*"
+    r"|lpips|clip|t)(_|$)|[a-z](Teacher|Target|Ema|EMA)$",
+    "what people call a network that no optimizer gets, and whose gradients they often switch off",
+    any_case=False,
+)
+SHOWING = Spelling(
+    r"^(log\w*|debug|info|warning|error|add_(scalars?|images?|image_with_boxes|histogram|text|video)"
+    r"|set_(postfix|description)(_str)?|write|print\w*|display|format|save_image)$",
+    "the methods of loggers, of progress bars and of TensorBoard's writer",
+    r"^log_?(prob|softmax|sum_?exp|sigmoid|likelihood|det|its?)\w*$",
+)
 OPTIMIZER = Spelling(
     r"^(\w+_)?(optim(izer)?\w*|opt|opts)$",
     "38 of the 38 names bound to an optimizer of torch.optim",

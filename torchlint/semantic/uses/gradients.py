@@ -8,7 +8,7 @@ import re
 import libcst as cst
 
 from torchlint.semantic.code.bindings import binds_globally
-from torchlint.semantic.code.flow import writes_of
+from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, uses_of
 from torchlint.semantic.code.updates import is_step
@@ -56,25 +56,56 @@ def is_frozen(module: Module, model: cst.CSTNode) -> bool:
         if isinstance(node, cst.Assign):
             target = node.targets[0].target
             named = isinstance(target, cst.Attribute) and target.attr.value == "requires_grad"
-            loop = (
-                next((a for a in module.ancestors(node) if isinstance(a, cst.For)), None)
-                if named
-                else None
-            )
-            if (
-                loop is not None
-                and _assigned_false(module, node.targets[0])
-                and names & _words(module, loop.iter)
-            ):
+            off = named and _assigned_false(module, node.targets[0])
+            if off and names & _looped(module, node):
                 return True
         elif isinstance(node, cst.Call):
             callee = dotted_text(node.func) or ""
-            off = callee.endswith(".requires_grad_") and _is_false(node.args)
-            if (off or _FREEZING.search(callee.rpartition(".")[2])) and names & _words(
-                module, node
-            ):
+            method = callee.rpartition(".")[2]
+            off = method == "requires_grad_" and _is_false(node.args)
+            if (off or _FREEZING.search(method)) and names & _words(module, node):
                 return True
-    return False
+            # ``for p in net.parameters(): p.detach_()``, as mean teachers do
+            if (off or method == "detach_") and names & _looped(module, node):
+                return True
+    return any(names & _frozen_by(module, function) for function in _freezing(module))
+
+
+def _looped(module: Module, node: cst.CSTNode) -> set[str]:
+    """Return the words in what the innermost loop around a node goes over."""
+    loop = next((a for a in module.ancestors(node) if isinstance(a, cst.For)), None)
+    return _words(module, loop.iter) if loop is not None else set()
+
+
+@question()
+def _freezing(module: Module) -> list[cst.FunctionDef]:
+    """Return the functions of a file that switch the gradients off for what they get or make."""
+    found = []
+    for loop in module.nodes(cst.For):
+        function = module.function(loop)
+        words = _words(module, loop.iter)
+        if function is None or "self" in words or not words & {"parameters", "named_parameters"}:
+            continue
+        switches = any(
+            (dotted_text(call.func) or "").endswith((".detach_", ".requires_grad_"))
+            for call in module.within(loop.body, cst.Call)
+        ) or any(
+            isinstance(assign.targets[0].target, cst.Attribute)
+            and assign.targets[0].target.attr.value == "requires_grad"
+            for assign in module.within(loop.body, cst.Assign)
+        )
+        if switches and function not in found:
+            found.append(function)
+    return found
+
+
+def _frozen_by(module: Module, function: cst.FunctionDef) -> set[str]:
+    """Return the words of the statements that call a function."""
+    return {
+        word
+        for site in call_sites(module, function)
+        for word in _words(module, module.small_statement(site) or site)
+    }
 
 
 def only_detached(module: Module, call: cst.Call) -> bool:

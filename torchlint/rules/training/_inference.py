@@ -1,0 +1,107 @@
+"""Where a model runs that is not trained there: in an evaluation, to act or to sample; and what
+speaks against it."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.flow import call_sites
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.module import Module
+from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.torch.names import STEP_METHODS
+from torchlint.semantic.torch.spelling import ACTING, KEPT_STILL, called
+from torchlint.semantic.uses.gradients import differentiates
+
+EVALUATION = re.compile(
+    r"(^|_)(val|valid\w*|eval\w*|tests?|testing|infer\w*|predict\w*)(_|$)"
+    r"|[a-z](Eval|Valid|Test|Predict)"
+)
+_GRADIENTS = re.compile(
+    r"(^|_)(attack\w*|adv\w*|saliency|grad_?cam|cam|attribut\w*|langevin|inver(t|sion)|perturb\w*|optimi\w+|calibrat\w*|"
+    r"train\w*|fit|learn|finetune|guid\w+)(_|$)",
+    re.IGNORECASE,
+)
+_UNIT_TEST = re.compile(r"^test_\w+$")
+
+
+def evaluates_by_name(place: cst.CSTNode) -> bool:
+    """Say whether a function's name speaks of evaluation, and not of attacks, saliency or
+    training."""
+    name = place.name.value if isinstance(place, cst.FunctionDef) else ""
+    return bool(EVALUATION.search(name)) and not _GRADIENTS.search(name)
+
+
+def calls_eval(module: Module, place: cst.CSTNode) -> bool:
+    calls = (c.func for c in module.within(place, cst.Call) if not c.args)
+    return any(isinstance(f, cst.Attribute) and f.attr.value == "eval" for f in calls)
+
+
+def matters(module: Module, node: cst.Call) -> bool:
+    """Say whether a call is more than an example: it is repeated, or stands in a function that
+    evaluates, acts or samples."""
+    if module.loops(node) or heat_of(module, node).hot:
+        return True
+    home = module.function(node)
+    if home is None or _UNIT_TEST.search(home.name.value):
+        return False
+    acts = called(home.name.value, ACTING) or evaluates_by_name(home)
+    return (acts and not _GRADIENTS.search(home.name.value)) or calls_eval(module, home)
+
+
+def trains_nothing(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a place is in a function that evaluates, and asks for no gradient itself."""
+    home = module.function(node)
+    if home is None or differentiates(module, home):
+        return False
+    return evaluates_by_name(home) or calls_eval(module, home)
+
+
+def kept_still(module: Module, model: cst.BaseExpression) -> bool:
+    """Say whether a network is called a teacher or the like, and comes from where its gradients may
+    be switched off."""
+    name = dotted_text(model) or ""
+    if not any(called(part, KEPT_STILL) for part in name.split(".")):
+        return False
+    if isinstance(model, cst.Name):
+        made = definitions_of(module, model)
+        return not made or any(not isinstance(each, cst.Assign) for each in made)
+    cls = module.class_of(model)
+    assigned = [
+        assign.value
+        for assign in module.within(cls or module.root, cst.Assign, nested=True)
+        if any(dotted_text(target.target) == name for target in assign.targets)
+    ]
+    return not assigned or any(isinstance(value, cst.Name) for value in assigned)
+
+
+def called_by_framework(module: Module, node: cst.Call) -> bool:
+    """Say whether a framework may call the method around a node, and switch autograd off itself."""
+    home = module.function(node)
+    hook = home is not None and home.name.value in STEP_METHODS and module.class_of(home)
+    return home is not None and bool(hook) and not call_sites(module, home)
+
+
+def volatile(module: Module, node: cst.Call) -> bool:
+    """Say whether the function speaks of ``volatile=True``, which was no_grad before torch 0.4."""
+    place = module.function(node) or module.root
+    return any(
+        arg.keyword is not None and arg.keyword.value == "volatile"
+        for arg in module.within(place, cst.Arg)
+    )
+
+
+def foreign(module: Module, model: cst.BaseExpression) -> bool:
+    """Say whether a model comes from a library that is not torch, or from an exported file."""
+    made = sole_definition(module, model)
+    name = module.name(made.func) if isinstance(made, cst.Call) else None
+    if name is None or "." not in name:
+        return False
+    return name.startswith("torch.jit.") or not (
+        name.startswith(("torch.", "torchvision.", "builtins.", "copy."))
+        or module.outside.is_ours(name)
+    )

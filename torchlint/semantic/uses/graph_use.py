@@ -1,0 +1,669 @@
+"""Whether the autograd graph of a value is ever asked for: by what becomes of the value, not by
+names.
+
+The value is followed through names, containers, attributes, functions of the project and returns
+to its callers, until it is back-propagated, leaves what is known, or ends where no graph goes on:
+in `detach()`, positions and truth values, numbers, text, files.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.semantic.code.bindings import names_of_outer_scopes, top_level
+from torchlint.semantic.code.flow import call_sites, callees_of, escapes, reads_of
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import definitions_of, readers_of
+from torchlint.semantic.code.scopes import method_of, scopes
+from torchlint.semantic.code.tree import COMPREHENSIONS
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.time.heat import callers_outside
+from torchlint.semantic.torch import ops
+from torchlint.semantic.torch.spelling import CRITERION, METRIC, SHOWING, called
+from torchlint.semantic.values.classes import is_network
+from torchlint.semantic.values.inferred import classes_behind, inferred, is_model_call
+from torchlint.semantic.values.params import bind
+from torchlint.semantic.values.value import Value
+
+_CUTS = ops.having("cuts")
+_WANTS = ops.having("wants-graph")
+_WHOLE = ops.INT_METHODS | ops.BOOL_METHODS
+_PAIRS = ops.having("second-whole")
+_NEW = ops.having("new")
+_READS = ops.having("reads") - {"numpy"}
+_FUNCTIONS_CUT = frozenset(
+    name for name in ops.dotted("gives-int") | ops.dotted("gives-bool") | ops.dotted("truth")
+)
+_NEVER_RAISE = ("print", "str", "repr", "format", "float", "int", "bool", "round", "complex")
+_FACTS = frozenset(("len", "isinstance", "type", "id", "hasattr", "callable", "hash"))
+_PASSING = frozenset(
+    "sum max min abs list tuple set dict sorted reversed iter next map getattr".split()
+)
+_OUT_OF_REACH = frozenset("numpy matplotlib sklearn scipy seaborn skimage cv2 PIL pandas".split())
+_GROWS = frozenset(("append", "extend", "insert", "appendleft", "setdefault"))
+_OWN = _GROWS | {"clear", "pop", "popleft", "keys", "update", "add", "remove", "index"}
+_BACK = frozenset(("backward", "manual_backward", "scale", "step", "minimize"))
+_TRAINS = re.compile(r"backward|step|train|optim|update|fit|learn|grad|loss", re.IGNORECASE)
+_OFF = re.compile(r"requires_grad_?\s*(=|\()\s*(requires_grad\s*=\s*)?False")
+_NOT_RUNS = ("forward", "__init__", "__call__", "generate")
+_FUEL = 500
+_DEEP = 3
+
+
+class Fate(enum.IntEnum):
+    """What becomes of a graph in the end; higher is more."""
+
+    UNREAD = 0
+    """Nobody reads the value, or only its shape and the like."""
+    DROPPED = 1
+    """The value is read, and each way ends where no graph goes on."""
+    UNKNOWN = 2
+    """A way leaves what is known."""
+    WANTED = 3
+    """The value is back-propagated."""
+
+
+@question(yes="{answer} becomes of the graph of `{0}`", no="nobody reads `{0}`")
+def graph_fate(module: Module, node: cst.CSTNode, *, nothing_trains: bool = False) -> Fate:
+    """Say what becomes of the graph that an expression's value carries.
+
+    Where `nothing_trains`, a function that is not known and whose result is used is taken to
+    compute it from its arguments, and to do nothing else with them.
+    """
+    way = _Way(module, None, _DEEP, nothing_trains)
+    way.value(node)
+    way.run()
+    return way.worst
+
+
+@question()
+def handed_on(module: Module, function: cst.FunctionDef, node: cst.CSTNode) -> bool:
+    """Say whether a value reaches the `return` of its function, and the function itself makes
+    nothing of its graph."""
+    way = _Way(module, function, _DEEP, True)
+    way.value(node)
+    way.run()
+    return way.returned and way.worst <= Fate.DROPPED
+
+
+@question()
+def parameter_fate(
+    module: Module, function: cst.FunctionDef, name: str, depth: int, nothing_trains: bool = False
+) -> tuple[Fate, bool]:
+    """Say what a function makes of the graph that a parameter carries, and whether it gives it
+    back."""
+    way = _Way(module, function, depth, nothing_trains)
+    way.name(function, name)
+    way.run()
+    return way.worst, way.returned
+
+
+class _Way:
+    """One search; inside a function that the value was given to, `return` is told and not
+    followed."""
+
+    def __init__(
+        self,
+        module: Module,
+        inside: cst.FunctionDef | None,
+        depth: int,
+        nothing_trains: bool = False,
+    ) -> None:
+        self.module = module
+        self.nothing_trains = nothing_trains
+        self.inside = inside
+        self.depth = depth
+        self.worst = Fate.UNREAD
+        self.returned = False
+        self._seen: set[tuple[cst.CSTNode, str]] = set()
+        self._todo: list[cst.CSTNode] = []
+        self._fuel = _FUEL
+
+    def end(self, fate: Fate) -> None:
+        self.worst = max(self.worst, fate)
+
+    # -- expressions -------------------------------------------------------------------------------
+
+    def value(self, node: cst.CSTNode) -> None:
+        """Note that the value of an expression is to be followed."""
+        if (node, "") not in self._seen:
+            self._seen.add((node, ""))
+            self._todo.append(node)
+
+    def run(self) -> None:
+        """Follow all that is noted, until the answer cannot change."""
+        while self._todo and self.worst < Fate.UNKNOWN:
+            self._one(self._todo.pop())
+
+    def _one(self, node: cst.CSTNode) -> None:
+        """Follow the value of an expression by what stands around it."""
+        self._fuel -= 1
+        above = self.module.parent(node)
+        if above is None or self._fuel < 0:
+            self.end(Fate.UNKNOWN)
+        elif isinstance(above, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
+            self._statement(node, above)
+        else:
+            self._expression(node, above)
+
+    def _statement(self, node: cst.CSTNode, above: cst.CSTNode) -> None:
+        match above:
+            case cst.Expr() | cst.Del() | cst.Global():
+                return
+            case cst.Assign(targets=targets):
+                for target in targets:
+                    self.bound(target.target, above)
+            case cst.AnnAssign(target=target, value=value) if value is node:
+                self.bound(target, above)
+            case cst.AugAssign(target=target):
+                self.bound(target, above)
+            case cst.For(target=target, iter=iterated) if iterated is node:
+                self.bound(target, above)
+            case cst.If() | cst.While() | cst.Assert() | cst.Raise():
+                self.end(Fate.DROPPED)
+            case cst.Return():
+                self._given_back(above)
+            case _:
+                self.end(Fate.UNKNOWN)
+
+    def _expression(self, node: cst.CSTNode, above: cst.CSTNode) -> None:
+        match above:
+            case cst.Attribute(value=value) if value is node:
+                self._attribute(above)
+            case cst.Arg():
+                call = self.module.parent(above)
+                if isinstance(call, cst.Call):
+                    self._argument(call, above)
+                else:
+                    self.end(Fate.UNKNOWN)
+            case cst.Subscript(value=value) if value is node:
+                if not _stored_to(self.module, above):
+                    self.value(above)
+            case _ if _read_at_once(node, above):
+                self.end(Fate.DROPPED)
+            case cst.Element() | cst.StarredElement():
+                self._element(node, above)
+            case cst.NamedExpr(target=target):
+                self.bound(target, above)
+                self.value(above)
+            case cst.CompFor(iter=iterated) if iterated is node:
+                self._comprehension(above.target, above)
+            case cst.CompFor() | cst.CompIf() | cst.Lambda() | cst.Yield() | cst.Await():
+                self.end(Fate.UNKNOWN)
+            case _:
+                self.value(above)
+
+    def _element(self, node: cst.CSTNode, element: cst.CSTNode) -> None:
+        """Follow an element of a display; of ``a, b = f(x), g(x)`` to its own name."""
+        holder = self.module.parent(element)
+        assign = self.module.parent(holder) if holder is not None else None
+        if isinstance(holder, (cst.Tuple, cst.List)) and isinstance(assign, cst.Assign):
+            place = next(i for i, e in enumerate(holder.elements) if e is element)
+            for target in assign.targets:
+                self._part(target.target, place, len(holder.elements), assign)
+        elif holder is not None:
+            self.value(holder)
+
+    def _part(self, target: cst.CSTNode, place: int, count: int, definition: cst.CSTNode) -> None:
+        """Follow one of several values into a target."""
+        if (
+            isinstance(target, (cst.Tuple, cst.List))
+            and len(target.elements) == count
+            and not any(isinstance(e, cst.StarredElement) for e in target.elements)
+        ):
+            self.bound(target.elements[place].value, definition)
+        else:
+            self.bound(target, definition)
+
+    def _attribute(self, node: cst.Attribute) -> None:
+        name, above = node.attr.value, self.module.parent(node)
+        if isinstance(above, cst.Call) and above.func is node:
+            self._method(above, node, name)
+        elif name in _CUTS:
+            self.end(Fate.DROPPED)
+        elif name in ("grad", "grad_fn"):
+            self.end(Fate.WANTED)
+        elif name not in ops.HOST_ATTRIBUTES and not _stored_to(self.module, node):
+            self.value(node)
+
+    def _method(self, call: cst.Call, func: cst.Attribute, name: str) -> None:
+        """Follow the value into the result of its own method."""
+        if name in _WANTS or name in _BACK:
+            self.end(Fate.WANTED)
+        elif name in _CUTS or name in _READS or name in _WHOLE:
+            self.end(Fate.DROPPED)
+        elif name == "numpy":
+            self.end(Fate.UNKNOWN)  # It would raise, so there is no graph here.
+        elif name == "sample" and self._distribution(func.value):
+            self.end(Fate.DROPPED)
+        elif name in _PAIRS and call.args:
+            self._pair(call)
+        elif name not in ops.HOST_METHODS and name not in _OWN and name not in _NEW:
+            self.value(call)
+
+    def _distribution(self, node: cst.BaseExpression) -> bool:
+        """Say whether an expression is a distribution of torch, whose ``sample()`` has no graph."""
+        made = [node]
+        if isinstance(node, cst.Name):
+            defined = definitions_of(self.module, node)
+            made = [d.value for d in defined if isinstance(d, cst.Assign)]
+            if len(made) < len(defined):
+                return False
+        names = [self.module.name(m.func) if isinstance(m, cst.Call) else None for m in made]
+        return bool(names) and all((n or "").startswith("torch.distributions.") for n in names)
+
+    def _pair(self, call: cst.Call) -> None:
+        """Follow the first of two tensors, of which the second is of positions."""
+        above = self.module.parent(call)
+        match above:
+            case cst.Subscript(
+                slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="1")))]
+            ):
+                self.end(Fate.DROPPED)
+            case cst.Attribute(attr=cst.Name(value="indices")):
+                self.end(Fate.DROPPED)
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=[first, second]))]):
+                if any(
+                    readers_of(self.module, above, name.value)
+                    for name in self.module.within(second, cst.Name)
+                ):
+                    self.end(Fate.DROPPED)
+                self.bound(first.value, above)
+            case _:
+                self.value(call)
+
+    # -- arguments ---------------------------------------------------------------------------------
+
+    def _argument(self, call: cst.Call, arg: cst.Arg) -> None:
+        name = self.module.name(call.func) or ""
+        package, _, last = name.partition(".")
+        if package == "builtins":
+            self._builtin(call, arg, last)
+        elif package == "torch":
+            self._torch(call, arg, name)
+        elif package == "torchvision" and "utils" in name:
+            self.end(Fate.DROPPED)  # ``make_grid`` and ``save_image`` run under no_grad.
+        elif package == "math":
+            self.end(Fate.DROPPED)
+        elif package in _OUT_OF_REACH:
+            self.end(Fate.UNKNOWN)  # An array of it would raise, so there is no graph here.
+        elif inferred(self.module, call.func).kind == "module":
+            self.value(call)
+        elif callees_of(self.module, call):
+            self._called(call, arg)
+        else:
+            self._unresolved(call, arg, name)
+
+    def _builtin(self, call: cst.Call, arg: cst.Arg, name: str) -> None:
+        if name in _NEVER_RAISE:
+            self.end(Fate.DROPPED)
+        elif name in ("zip", "enumerate"):
+            self._by_position(call, arg, name)
+        elif name in _PASSING:
+            self.value(call)
+        elif name not in _FACTS:
+            self.end(Fate.UNKNOWN)
+
+    def _by_position(self, call: cst.Call, arg: cst.Arg, name: str) -> None:
+        loop = self.module.parent(call)
+        place = 1 if name == "enumerate" else next(i for i, a in enumerate(call.args) if a is arg)
+        target = loop.target if isinstance(loop, (cst.For, cst.CompFor)) else None
+        if not isinstance(target, cst.Tuple) or place >= len(target.elements):
+            self.value(call)
+        elif isinstance(loop, cst.For):
+            self.bound(target.elements[place].value, loop)
+        elif isinstance(loop, cst.CompFor):
+            self._comprehension(target.elements[place].value, loop)
+
+    def _torch(self, call: cst.Call, arg: cst.Arg, name: str) -> None:
+        last = name.rpartition(".")[2]
+        if name == "torch.autograd.Variable":
+            self.value(call)
+        elif name.startswith(("torch.autograd.", "torch.func.")):
+            self.end(Fate.WANTED)
+        elif name in ops.FACTORIES:
+            return  # ``randn_like(x)`` asks for its shape.
+        elif name in _FUNCTIONS_CUT or name == "torch.save":
+            self.end(Fate.DROPPED)
+        elif last in _PAIRS and len(call.args) > 1:
+            self._pair(call)
+        elif name not in ops.NO_TENSOR:
+            self.value(call)
+
+    def _called(self, call: cst.Call, arg: cst.Arg) -> None:
+        """Follow an argument into the functions of this file that a call may reach."""
+        for function in callees_of(self.module, call):
+            if not isinstance(function, cst.FunctionDef):
+                self.end(Fate.UNKNOWN)
+                return
+            method = scopes(self.module).is_method(function)
+            self._into(self.module, function, call, arg, method)
+
+    def _into(
+        self,
+        module: Module,
+        function: cst.FunctionDef,
+        call: cst.Call,
+        arg: cst.Arg,
+        method: bool,
+    ) -> None:
+        passed = bind(function, call, method)
+        names = [name for name, value in passed.items() if value is arg.value]
+        yields = any(True for _ in module.within(function, cst.Yield))
+        if len(names) != 1 or arg.star or yields or not self.depth:
+            self.end(Fate.UNKNOWN)
+            return
+        asked = parameter_fate(module, function, names[0], self.depth - 1, self.nothing_trains)
+        if asked is None:
+            return  # A recursive call adds nothing.
+        fate, returned = asked
+        self.end(fate)
+        if returned:
+            self.value(call)
+
+    def _unresolved(self, call: cst.Call, arg: cst.Arg, name: str) -> None:
+        func = call.func
+        word = (dotted_text(func) or name).rpartition(".")[2]
+        if isinstance(func, cst.Attribute) and word in _GROWS:
+            self.container(func.value)
+        elif word in _BACK:
+            self.end(Fate.WANTED)
+        elif isinstance(func, cst.Attribute) and inferred(self.module, func.value).tensor:
+            self.value(call)
+        elif called(word, SHOWING):
+            self.end(Fate.DROPPED)
+        elif self._elsewhere(call, arg, name):
+            return
+        elif called(word, CRITERION) or self._computes(call, word):
+            self.value(call)
+        else:
+            self.end(Fate.UNKNOWN)
+
+    def _computes(self, call: cst.Call, word: str) -> bool:
+        """Say whether a function that is not known only computes its result, as metrics do."""
+        if isinstance(self.module.parent(call), cst.Expr):
+            return False
+        return called(word, METRIC) or (self.nothing_trains and not _TRAINS.search(word))
+
+    def _elsewhere(self, call: cst.Call, arg: cst.Arg, name: str) -> bool:
+        """Follow an argument into a function of another file; say whether there is one."""
+        outside = self.module.outside
+        found = outside.find(name)
+        if found is None or found.kind != "function":
+            return False
+        module = outside.module_of(found)
+        function = top_level(module, found.name) if module is not None else None
+        if not isinstance(function, cst.FunctionDef):
+            return False
+        self._into(module, function, call, arg, False)
+        return True
+
+    # -- names, containers, attributes -------------------------------------------------------------
+
+    def bound(self, target: cst.CSTNode, definition: cst.CSTNode) -> None:
+        """Follow what a target binds."""
+        match target:
+            case cst.Name(value=name):
+                self.name(definition, name)
+            case cst.Tuple() | cst.List():
+                for element in target.elements:
+                    self.bound(element.value, definition)
+            case cst.StarredElement(value=value):
+                self.bound(value, definition)
+            case cst.Subscript(value=value):
+                self.container(value)
+            case cst.Attribute():
+                self.attribute(target)
+            case _:
+                self.end(Fate.UNKNOWN)
+
+    def name(self, definition: cst.CSTNode, name: str) -> None:
+        """Follow the reads that may find what a definition binds to a name."""
+        if (definition, name) in self._seen:
+            return
+        self._seen.add((definition, name))
+        if any(name in names for names in names_of_outer_scopes(self.module)):
+            self.end(Fate.UNKNOWN)
+            return
+        for read in readers_of(self.module, definition, name):
+            self._read(read)
+
+    def _read(self, read: cst.CSTNode) -> None:
+        above = self.module.parent(read)
+        if isinstance(above, cst.AugAssign) and above.target is read:
+            self.bound(read, above)
+        else:
+            self.value(read)
+
+    def container(self, node: cst.CSTNode) -> None:
+        """Follow all that a container may hand out, into which the value was put."""
+        while isinstance(node, cst.Subscript):
+            node = node.value
+        match node:
+            case cst.Attribute():
+                self.attribute(node)
+            case cst.Name(value=name):
+                made = definitions_of(self.module, node)
+                if not made or any(isinstance(each, cst.FunctionDef) for each in made):
+                    self.end(Fate.UNKNOWN)
+                for each in made:
+                    self.name(each, name)
+            case _:
+                self.end(Fate.UNKNOWN)
+
+    def attribute(self, node: cst.Attribute) -> None:
+        """Follow the reads of ``self.x``, where no other file can read it."""
+        cls = self.module.class_of(node)
+        name = node.attr.value
+        if dotted_text(node.value) != "self" or cls is None:
+            self.end(Fate.UNKNOWN)
+            return
+        key: tuple[cst.CSTNode, str] = (cls, name)
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        inside = scopes(self.module)
+        if inside.family_outside(cls) or self.module.outside.others_say(
+            lambda text: f".{name}" in text, near=False
+        ):
+            self.end(Fate.UNKNOWN)
+            return
+        for read in self.module.nodes(cst.Attribute):
+            if read.attr.value == name and not _stored_to(self.module, read):
+                self._read(read)
+
+    def _comprehension(self, target: cst.CSTNode, loop: cst.CompFor) -> None:
+        """Follow the elements of what a comprehension goes over."""
+        holder: cst.CSTNode = loop
+        while not isinstance(holder, COMPREHENSIONS):
+            above = self.module.parent(holder)
+            assert above is not None
+            holder = above
+        for name in self.module.within(target, cst.Name):
+            for read in reads_of(self.module, holder, name.value):
+                if read is not name and not self.module.is_within(read, loop.iter):
+                    self.value(read)
+
+    # -- returns -----------------------------------------------------------------------------------
+
+    def _given_back(self, statement: cst.CSTNode) -> None:
+        function = self.module.function(statement)
+        if function is self.inside:
+            self.returned = True
+        elif function is None or self.inside is not None:
+            self.end(Fate.UNKNOWN)
+        else:
+            sites = list(self._sites(function))
+            if not sites or escapes(self.module, function):
+                self.end(Fate.UNKNOWN)
+            for module, site in sites:
+                if module is self.module:
+                    self.value(site)
+                elif self.depth:
+                    found = graph_fate(module, site, nothing_trains=self.nothing_trains)
+                    self.end(found or Fate.UNREAD)
+
+    def _sites(self, function: cst.FunctionDef) -> Iterator[tuple[Module, cst.Call]]:
+        for site in call_sites(self.module, function):
+            yield self.module, site
+        for caller in callers_outside(self.module, function):
+            yield caller.module, caller.call
+
+
+def _read_at_once(node: cst.CSTNode, above: cst.CSTNode) -> bool:
+    """Say whether the host reads a value where it stands: compares it, formats it, indexes with
+    it."""
+    match above:
+        case cst.UnaryOperation(operator=cst.Not()) | cst.IfExp():
+            return isinstance(above, cst.UnaryOperation) or above.test is node
+        case cst.BinaryOperation(
+            operator=cst.Modulo(), left=cst.SimpleString() | cst.ConcatenatedString()
+        ):
+            return True
+    return isinstance(
+        above,
+        (
+            cst.Index,
+            cst.Slice,
+            cst.SubscriptElement,
+            cst.Comparison,
+            cst.ComparisonTarget,
+            cst.FormattedStringExpression,
+        ),
+    )
+
+
+def _stored_to(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether an attribute or a subscript is written and not read."""
+    child, above = node, module.parent(node)
+    while isinstance(above, (cst.Tuple, cst.List, cst.Element, cst.StarredElement)):
+        child, above = above, module.parent(above)
+    if isinstance(above, cst.AssignTarget):
+        return True
+    return isinstance(above, (cst.AnnAssign, cst.For)) and above.target is child
+
+
+# -- what records a graph --------------------------------------------------------------------------
+
+
+@question(yes="`{0}` runs a model", no="`{0}` is not known to run a model")
+def runs_module_method(module: Module, call: cst.Call) -> bool:
+    """Say whether a call is a method, other than `forward`, of a network of this project that runs
+    its layers with autograd as the caller has it."""
+    func = call.func
+    if not isinstance(func, cst.Attribute):
+        return False
+    found = list(_methods(module, func))
+    return bool(found) and all(_runs(where, method) for where, method in found)
+
+
+def _methods(module: Module, func: cst.Attribute) -> Iterator[tuple[Module, cst.FunctionDef]]:
+    """Yield the method of a network that an attribute stands for: of its class, or of the one class
+    of this file that has a method of that name."""
+    name = func.attr.value
+    for receiver in _instances(module, func.value):
+        if isinstance(receiver.node, cst.ClassDef):
+            method = method_of(module, receiver.node, name)
+            if method is not None:
+                yield module, method
+            continue
+        for definition in classes_behind(module, receiver):
+            other = module.outside.module_of(definition)
+            cls = top_level(other, definition.name) if other is not None else None
+            method = method_of(other, cls, name) if isinstance(cls, cst.ClassDef) else None
+            if method is not None:
+                yield other, method
+                break
+    if inferred(module, func.value).kind == "?" and module.name(func) is None:
+        yield from _alone(module, dotted_text(func.value), name)
+
+
+def _instances(module: Module, node: cst.BaseExpression) -> list[Value]:
+    """Return the networks that an expression may be: of ``self.x``, all that the class assigns to
+    it."""
+    found = inferred(module, node)
+    if found.kind != "module":
+        return []
+    cls = module.class_of(node)
+    known = isinstance(found.node, cst.ClassDef) or found.name is not None
+    if known or cls is None or dotted_text(node) is None:
+        return [found]
+    text = dotted_text(node)
+    assigned = [
+        inferred(module, assign.value)
+        for assign in module.within(cls, cst.Assign, nested=True)
+        if any(dotted_text(target.target) == text for target in assign.targets)
+    ]
+    return [value for value in assigned if value.kind == "module"] or [found]
+
+
+def _alone(
+    module: Module, receiver: str | None, name: str
+) -> Iterator[tuple[Module, cst.FunctionDef]]:
+    """Yield the method of that name, where one class of this file alone has it, is a network, and
+    the file elsewhere gives an instance of it the receiver's name."""
+    method = _sole_methods(module).get(name)
+    cls = module.class_of(method) if method is not None else None
+    if method is None or cls is None or receiver is None or not is_network(module, cls):
+        return
+    named = [
+        assign.value
+        for assign in module.nodes(cst.Assign)
+        if dotted_text(assign.targets[0].target) == receiver
+    ]
+    if any(inferred(module, value).node is cls for value in named):
+        yield module, method
+
+
+@question(ground=True)
+def _sole_methods(module: Module) -> dict[str, cst.FunctionDef]:
+    """Return the methods of whose name the file has no other, by that name."""
+    found: dict[str, list[cst.FunctionDef]] = {}
+    for node in module.nodes(cst.FunctionDef):
+        if module.class_of(node) is not None:
+            found.setdefault(node.name.value, []).append(node)
+    return {name: each[0] for name, each in found.items() if len(each) == 1}
+
+
+def _runs(module: Module, method: cst.FunctionDef) -> bool:
+    """Say whether a method of a network runs a part of it, and leaves autograd as it is."""
+    if method.name.value in _NOT_RUNS or any(True for _ in module.within(method, cst.Yield)):
+        return False
+    runs = [call for call in module.within(method, cst.Call) if is_model_call(module, call)]
+    inside = scopes(module)
+    return bool(runs) and not any(
+        inside.lexical_no_grad(call) is True or inside.conditional_grad(call) for call in runs
+    )
+
+
+@question(
+    yes="the class switches off the gradients of its own parameters",
+    no="the class leaves its parameters trainable",
+)
+def freezes_itself(module: Module, model: cst.BaseExpression) -> bool:
+    """Say whether the class of a model switches off gradients: of its parameters, or for its
+    `forward`; or the network whose part it is does."""
+    home = module.class_of(model)
+    classes: list[tuple[Module, cst.ClassDef]] = []
+    if home is not None and is_network(module, home):
+        classes.append((module, home))
+    for value in _instances(module, model):
+        if isinstance(value.node, cst.ClassDef):
+            classes.append((module, value.node))
+        for definition in classes_behind(module, value):
+            other = module.outside.module_of(definition)
+            cls = top_level(other, definition.name) if other is not None else None
+            if isinstance(cls, cst.ClassDef):
+                classes.append((other, cls))
+    return any(_freezes(where, cls) for where, cls in classes)
+
+
+def _freezes(module: Module, cls: cst.ClassDef) -> bool:
+    forward = method_of(module, cls, "forward")
+    silent = forward is not None and scopes(module).lexical_no_grad(forward.body.body[0]) is True
+    return silent or _OFF.search(module.root.code_for_node(cls)) is not None
